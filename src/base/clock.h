@@ -1,0 +1,16 @@
+/*
+ * Time in nanoseconds. No system call on x86-64 and aarch64 (vDSO).
+ */
+#ifndef VGPU_BASE_CLOCK_H
+#define VGPU_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_MS 1000000ULL
+#define NS_PER_S  1000000000ULL
+
+uint64_t clock_ns(void);        /* CLOCK_MONOTONIC: for waits and intervals */
+uint64_t clock_coarse_ns(void); /* CLOCK_MONOTONIC_COARSE: cheaper, some milliseconds late */
+uint64_t clock_real_ns(void);   /* CLOCK_REALTIME: for people */
+
+#endif

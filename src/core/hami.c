@@ -1,0 +1,196 @@
+#include "core/hami.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "core/ledger_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HAMI_MAGIC       19920718
+#define HAMI_MAJOR       1u
+#define HAMI_MINOR       2u
+#define HAMI_DEVICES     16
+#define HAMI_PROCS       1024
+#define HAMI_UUID_LEN    96
+#define HAMI_SM_NO_LIMIT 100
+#define REFRESH_NS       (100 * NS_PER_MS)
+
+struct hami_memory {
+    uint64_t context, module, data, offset, total, unused[3];
+};
+
+struct hami_proc {
+    int32_t pid;
+    int32_t host_pid;
+    struct hami_memory used[HAMI_DEVICES];
+    uint64_t monitor_used[HAMI_DEVICES];
+    uint64_t utilization[HAMI_DEVICES][6];
+    int32_t status; /* 0: free */
+    uint32_t padding;
+    uint64_t sequence;
+    uint64_t unused[2];
+};
+
+struct hami_header {
+    _Atomic int32_t magic; /* written last */
+    uint32_t major, minor;
+    int32_t sm_init_flag;
+    uint64_t owner_pid;
+    uint8_t semaphore[32];
+    uint64_t device_count;
+    char uuid[HAMI_DEVICES][HAMI_UUID_LEN];
+    uint64_t limit_bytes[HAMI_DEVICES];
+    uint64_t sm_limit_percent[HAMI_DEVICES];
+    struct hami_proc proc[HAMI_PROCS];
+    int32_t proc_count;
+    int32_t utilization_switch; /* the monitor writes this and the next one */
+    int32_t recent_kernel;
+    int32_t priority;
+    uint64_t last_kernel_s;
+    uint8_t semaphore_postinit[32];
+};
+
+_Static_assert(sizeof(struct hami_memory) == 64, "device_memory_t");
+_Static_assert(sizeof(struct hami_proc) == 1960, "shrreg_proc_slot_t");
+_Static_assert(offsetof(struct hami_proc, used) == 8, "used");
+_Static_assert(offsetof(struct hami_proc, monitor_used) == 1032, "monitorused");
+_Static_assert(offsetof(struct hami_proc, status) == 1928, "status");
+_Static_assert(sizeof(struct hami_header) == 2008952, "shared_region_t");
+_Static_assert(offsetof(struct hami_header, device_count) == 56, "device_num");
+_Static_assert(offsetof(struct hami_header, uuid) == 64, "uuids");
+_Static_assert(offsetof(struct hami_header, limit_bytes) == 1600, "limit");
+_Static_assert(offsetof(struct hami_header, sm_limit_percent) == 1728, "sm_limit");
+_Static_assert(offsetof(struct hami_header, proc) == 1856, "procs");
+_Static_assert(offsetof(struct hami_header, proc_count) == 2008896, "proc_num");
+_Static_assert(offsetof(struct hami_header, last_kernel_s) == 2008912, "last_kernel_time");
+_Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX, "one slot for each of ours");
+
+static struct hami_header *header_of(const struct vgpu_ledger *ledger)
+{
+    return ledger->region->map;
+}
+
+/* The monitor reads while we write: 8-byte stores, so that no figure is torn. */
+static void put(uint64_t *to, uint64_t value)
+{
+    __atomic_store_n(to, value, __ATOMIC_RELAXED);
+}
+
+/* One process's memory on one device, by HAMi's kinds: what is neither context nor module is data. */
+static void write_memory(struct hami_memory *to, const struct slot_slice *from)
+{
+    uint64_t context = slot_held(from, VGPU_KIND_CONTEXT), module = slot_held(from, VGPU_KIND_MODULE), total = 0;
+
+    for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+        total = add_saturated(total, slot_held(from, kind));
+    put(&to->context, context);
+    put(&to->module, module);
+    put(&to->data, subtract_clamped(total, add_saturated(context, module)));
+    put(&to->total, total);
+}
+
+static void write_proc(struct hami_proc *to, const struct region_slot *from)
+{
+    if (!slot_live(from)) {
+        __atomic_store_n(&to->status, 0, __ATOMIC_RELEASE);
+        return;
+    }
+    to->pid = from->pid;
+    for (unsigned i = 0; i < HAMI_DEVICES; i++)
+        write_memory(&to->used[i], &from->slice[i]);
+    __atomic_store_n(&to->status, 1, __ATOMIC_RELEASE);
+}
+
+/* Under the lock. Devices count from 0 as far as their UUIDs are known. */
+static void write_devices(struct hami_header *header, const struct region_layout *layout)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        const struct region_slice *slice = &layout->slice[i];
+        size_t length = strnlen(slice->limit.uuid, VGPU_UUID_LEN - 1);
+
+        put(&header->limit_bytes[i], load_relaxed(&slice->quota_bytes));
+        /* The array is a key to the monitor: the rest of it is zero. */
+        memcpy(header->uuid[i], slice->limit.uuid, length);
+        memset(header->uuid[i] + length, 0, HAMI_UUID_LEN - length);
+        if (length && count == i)
+            count = i + 1;
+    }
+    put(&header->device_count, count);
+}
+
+static uint64_t setting(const char *name, uint64_t max, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    uint64_t value;
+
+    return text && parse_count(text, 0, max, &value) == 0 ? value : otherwise;
+}
+
+/* Under the lock: what is written once, and stays the monitor's or HAMi's own. */
+static void write_constants(struct hami_header *header)
+{
+    uint64_t everywhere = setting("CUDA_DEVICE_SM_LIMIT", HAMI_SM_NO_LIMIT, HAMI_SM_NO_LIMIT);
+    char name[64];
+
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        uint64_t percent;
+
+        snprintf(name, sizeof(name), "CUDA_DEVICE_SM_LIMIT_%u", i);
+        percent = setting(name, HAMI_SM_NO_LIMIT, everywhere);
+        put(&header->sm_limit_percent[i], percent ? percent : HAMI_SM_NO_LIMIT);
+    }
+    header->utilization_switch = 1;
+    header->recent_kernel = 2;
+    header->priority = (int32_t)setting("CUDA_TASK_PRIORITY", INT32_MAX, 1);
+    header->major = HAMI_MAJOR;
+    header->minor = HAMI_MINOR;
+}
+
+static void refresh(struct vgpu_ledger *ledger)
+{
+    struct region_layout *layout = ledger->region->layout;
+    struct hami_header *header = header_of(ledger);
+    uint64_t seat = ledger_seat(ledger);
+    struct region_hold hold;
+    unsigned high;
+
+    /* A picture for people is not worth a long wait. */
+    if (region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, REFRESH_NS, &hold) < 0)
+        return;
+    ledger_reap(ledger);
+    high = region_slots_high(layout);
+    write_devices(header, layout);
+    for (unsigned i = 0; i < high; i++)
+        write_proc(&header->proc[i], &layout->slot[i]);
+    __atomic_store_n(&header->proc_count, (int32_t)high, __ATOMIC_RELEASE);
+    if (atomic_load_explicit(&header->magic, memory_order_acquire) != HAMI_MAGIC || header->minor != HAMI_MINOR) {
+        write_constants(header);
+        atomic_store_explicit(&header->magic, HAMI_MAGIC, memory_order_release);
+    }
+    region_unlock(ledger->region, &hold);
+    store_relaxed(&ledger->mirrored_ns, clock_coarse_ns());
+}
+
+/* Our own figures at every change; those of others, and the dead, now and then. */
+static void changed(struct vgpu_ledger *ledger, unsigned slice)
+{
+    KEEP_ERRNO;
+    uint64_t seat = ledger_seat(ledger);
+
+    if (slice < HAMI_DEVICES && seat && seat_ours(ledger, seat))
+        write_memory(&header_of(ledger)->proc[seat_index(seat)].used[slice], &seat_slot(ledger, seat)->slice[slice]);
+    if (slice == VGPU_SLICES || clock_coarse_ns() - load_relaxed(&ledger->mirrored_ns) >= REFRESH_NS)
+        refresh(ledger);
+}
+
+void hami_mirror(struct vgpu_ledger *ledger)
+{
+    KEEP_ERRNO;
+
+    ledger->changed = changed;
+    refresh(ledger);
+}

@@ -1,0 +1,240 @@
+#include "core/instance.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "core/hami.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define ENV_MEMORY    "CUDA_DEVICE_MEMORY_LIMIT"
+#define ENV_SM        "CUDA_DEVICE_SM_LIMIT"
+#define ENV_CACHE     "CUDA_DEVICE_MEMORY_SHARED_CACHE"
+#define ENV_NAME_SIZE 64
+
+static const char env_instance[] = "VGPU_INSTANCE";
+
+/* A variable that is set and not empty. */
+static const char *variable(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
+/* "<name>_<index>" */
+static const char *indexed_variable(const char *name, unsigned index, char *buffer)
+{
+    snprintf(buffer, ENV_NAME_SIZE, "%s_%u", name, index);
+    return variable(buffer);
+}
+
+static bool any_variable(const char *name)
+{
+    char buffer[ENV_NAME_SIZE];
+
+    if (variable(name))
+        return true;
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (indexed_variable(name, i, buffer))
+            return true;
+    }
+    return false;
+}
+
+static bool implicit_configured(void)
+{
+    return variable(ENV_CACHE) || any_variable(ENV_MEMORY) || any_variable(ENV_SM);
+}
+
+bool instance_configured(void)
+{
+    return variable(env_instance) || implicit_configured();
+}
+
+/* Appends to "<folder>" of the instance. */
+static int instance_path(const char *name_or_folder, const char *file, char *buffer, size_t buffer_bytes)
+{
+    char runtime[PATH_MAX];
+    int length, rc;
+
+    if (name_or_folder[0] == '/') {
+        length = snprintf(buffer, buffer_bytes, "%s%s", name_or_folder, file);
+    } else {
+        if (!parse_name_valid(name_or_folder))
+            return -EINVAL;
+        rc = runtime_dir(runtime, sizeof(runtime));
+        if (rc < 0)
+            return rc;
+        length = snprintf(buffer, buffer_bytes, "%s/instances/%s%s", runtime, name_or_folder, file);
+    }
+    return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
+}
+
+int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes)
+{
+    return instance_path(name_or_folder, "/region", buffer, buffer_bytes);
+}
+
+int instance_folder(char *buffer, size_t buffer_bytes)
+{
+    const char *name = variable(env_instance);
+
+    return name ? instance_path(name, "", buffer, buffer_bytes) : -ENOENT;
+}
+
+/* One line, and not the same one again when the program tries again. */
+static void complain(const char *what, const char *path, int rc)
+{
+    static atomic_int last;
+    char text[64];
+    const char *why = rc == -EPROTO   ? "not a region of this version of vgpu"
+                      : rc == -ENOLCK ? "the file system has no record locks"
+                      : rc == -EUSERS ? "all places are taken by processes"
+                      : rc == -ENOENT ? (what == env_instance ? "there is no such instance" : "there is no such folder")
+                      : rc == -EACCES ? "permission denied (it belongs to another user)"
+                      : rc == -ESTALE ? "the file was replaced"
+                                      : err_text(rc, text, sizeof(text));
+
+    if (atomic_exchange(&last, rc) != rc)
+        log_error("%s: cannot attach to %s: %s; CUDA is not started, because its memory could not be limited", what,
+                  path, why);
+}
+
+/* HAMi's own tools write 0m where a container has no limit. */
+static bool means_unlimited(const char *text)
+{
+    return text[0] == '0' && (text[1] == '\0' || (strchr("kKmMgGtT", text[1]) && text[2] == '\0'));
+}
+
+static int parse_limit(const char *name, const char *text, struct vgpu_limit *ret_limit)
+{
+    struct quota quota = {0};
+    char message[320];
+    int rc = means_unlimited(text) ? 0 : parse_quota(text, &quota);
+
+    if (rc < 0) {
+        static atomic_bool told;
+
+        if (!atomic_exchange(&told, true))
+            log_error("%s; CUDA is not started", parse_complaint(name, text, message, sizeof(message)));
+        return rc;
+    }
+    ret_limit->quota_bytes = quota.bytes;
+    ret_limit->quota_percent = quota.percent;
+    return 0;
+}
+
+static int limits_from_environment(struct vgpu_limits *ret_limits)
+{
+    const char *everywhere = variable(ENV_MEMORY);
+    struct vgpu_limits limits = {.device_count = 0};
+
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        char name[ENV_NAME_SIZE];
+        const char *text = indexed_variable(ENV_MEMORY, i, name);
+        int rc = 0;
+
+        if (text)
+            rc = parse_limit(name, text, &limits.slice[i]);
+        else if (everywhere)
+            rc = parse_limit(ENV_MEMORY, everywhere, &limits.slice[i]);
+        if (rc < 0)
+            return rc;
+    }
+    *ret_limits = limits;
+    return 0;
+}
+
+static int cache_path(char *buffer, size_t buffer_bytes)
+{
+    /* A set-uid program makes no file where its caller says. */
+    const char *given = secure_getenv(ENV_CACHE);
+    char folder[PATH_MAX];
+    int length;
+
+    if (!given || !*given)
+        given = INSTANCE_CACHE_DEFAULT;
+    /* The program may change its folder, and the file may have to be opened again. */
+    if (given[0] == '/')
+        length = snprintf(buffer, buffer_bytes, "%s", given);
+    else if (getcwd(folder, sizeof(folder)))
+        length = snprintf(buffer, buffer_bytes, "%s/%s", folder, given);
+    else
+        return err_last();
+    return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
+}
+
+static int open_implicit(struct vgpu_region **ret_region)
+{
+    struct vgpu_limits limits;
+    char path[PATH_MAX];
+    bool created;
+    int rc = limits_from_environment(&limits);
+
+    if (rc < 0)
+        return rc;
+    rc = cache_path(path, sizeof(path));
+    if (rc == 0)
+        rc = region_create(path, INSTANCE_CACHE_OFFSET, &limits, ret_region, &created);
+    if (rc < 0) {
+        complain(ENV_CACHE, path, rc);
+        return rc;
+    }
+    /* Whoever brings no limits does not change those that are there. */
+    if (created || !any_variable(ENV_MEMORY))
+        return 0;
+    rc = region_adopt_limits(*ret_region, &limits);
+    if (rc == -EBUSY)
+        log_warning("%s: processes run with other limits in %s: those stay in force", ENV_MEMORY, path);
+    else if (rc < 0) {
+        complain(ENV_CACHE, path, rc);
+        region_close(*ret_region);
+        return rc;
+    }
+    return 0;
+}
+
+static int open_named(const char *name, struct vgpu_region **ret_region)
+{
+    char path[PATH_MAX];
+    int rc = instance_region_path(name, path, sizeof(path));
+
+    if (rc == 0)
+        rc = region_open(path, 0, ret_region);
+    if (rc < 0)
+        complain(env_instance, name, rc);
+    return rc;
+}
+
+int instance_attach(struct vgpu_ledger **ret_ledger)
+{
+    KEEP_ERRNO;
+    const char *name = variable(env_instance);
+    struct vgpu_region *region;
+    struct vgpu_ledger *ledger;
+    int rc;
+
+    if (name)
+        rc = open_named(name, &region);
+    else if (implicit_configured())
+        rc = open_implicit(&region);
+    else
+        return 0;
+    if (rc < 0)
+        return rc;
+    rc = ledger_new(region, &ledger);
+    if (rc < 0) {
+        region_close(region);
+        complain(name ? env_instance : ENV_CACHE, name ? name : "the cache file", rc);
+        return rc;
+    }
+    if (!name)
+        hami_mirror(ledger);
+    *ret_ledger = ledger;
+    return 1;
+}

@@ -1,0 +1,39 @@
+/*
+ * Which instance this process belongs to, as its environment says.
+ *
+ *   VGPU_INSTANCE                      the instance's folder (absolute), or its name under the runtime folder
+ *   CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15], CUDA_DEVICE_MEMORY_SHARED_CACHE
+ *                                      without VGPU_INSTANCE: an implicit instance, as HAMi's containers have, whose
+ *                                      region is in the cache file (default /tmp/cudevshr.cache)
+ *   none of them                       no instance: nothing is limited or counted
+ */
+#ifndef VGPU_CORE_INSTANCE_H
+#define VGPU_CORE_INSTANCE_H
+
+#include "core/ledger.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define INSTANCE_CACHE_DEFAULT "/tmp/cudevshr.cache"
+/* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on a page. */
+#define INSTANCE_CACHE_OFFSET (491 * 4096)
+
+/* Whether the environment names an instance. Opens nothing. */
+bool instance_configured(void);
+
+/* "<folder>/region" of an instance that is named by its folder or its name. -EINVAL: no such name can be;
+ * -ENAMETOOLONG. */
+int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes);
+
+/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; else as instance_region_path(). */
+int instance_folder(char *buffer, size_t buffer_bytes);
+
+/*
+ * Attaches this process. 1: *ret_ledger is its ledger (for the life of the process); 0: no instance is configured;
+ * -errno: one is, and cannot be attached, which stderr has been told in one line: let no CUDA start. May be tried
+ * again.
+ */
+int instance_attach(struct vgpu_ledger **ret_ledger);
+
+#endif

@@ -1,0 +1,344 @@
+#include "core/ledger.h"
+
+#include "core/ledger_internal.h"
+
+#include <errno.h>
+
+#define IDLE_ALL   UINT64_MAX
+#define SEAT_TRIES 3 /* a seat that is lost again and again is not worth more */
+
+static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice)
+{
+    return &seat_slot(ledger, seat)->slice[slice].idle;
+}
+
+/* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the seat is lost. */
+static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t want_bytes)
+{
+    _Atomic uint64_t *word = idle_word(ledger, seat, slice);
+    uint64_t tag = IDLE_TAG(seat_generation(seat));
+    uint64_t idle = load_relaxed(word);
+
+    for (;;) {
+        uint64_t bytes = idle & IDLE_BYTES_MASK;
+        uint64_t taken = want_bytes == IDLE_ALL ? bytes : want_bytes;
+
+        if (idle >> IDLE_TAG_SHIFT != tag >> IDLE_TAG_SHIFT || bytes < taken || taken == 0)
+            return 0;
+        if (atomic_compare_exchange_weak_explicit(word, &idle, idle - taken, memory_order_acq_rel,
+                                                  memory_order_relaxed))
+            return taken;
+    }
+}
+
+/* Makes bytes idle. False: the seat is lost. */
+static bool idle_give(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes)
+{
+    _Atomic uint64_t *word = idle_word(ledger, seat, slice);
+    uint64_t tag = IDLE_TAG(seat_generation(seat));
+    uint64_t idle = load_relaxed(word);
+
+    do {
+        if (idle >> IDLE_TAG_SHIFT != tag >> IDLE_TAG_SHIFT)
+            return false;
+    } while (
+        !atomic_compare_exchange_weak_explicit(word, &idle, idle + bytes, memory_order_acq_rel, memory_order_relaxed));
+    return true;
+}
+
+/* Idle bytes may be used only as long as the slice is within its quota: it may have been lowered since. */
+static bool within_quota(const struct region_slice *slice)
+{
+    uint64_t quota = load_relaxed(&slice->quota_bytes);
+
+    return quota == 0 || load_relaxed(&slice->total_bytes) <= quota;
+}
+
+/* Under the lock: whether `bytes` more fit, with what can be taken from the idle and the dead. */
+static bool make_room(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes)
+{
+    struct region_layout *layout = ledger->region->layout;
+    struct region_slice *limits = &layout->slice[slice];
+    uint64_t quota = load_relaxed(&limits->quota_bytes);
+
+    if (quota == 0)
+        return bytes <= IDLE_BYTES_MASK;
+    for (int round = 0;; round++) {
+        uint64_t wanted = add_saturated(load_relaxed(&limits->total_bytes), bytes);
+
+        if (wanted <= quota)
+            return true;
+        if (bytes > quota || round == 2)
+            return false;
+        wanted -= slots_steal(layout, slice, wanted - quota, seat_index(seat));
+        if (wanted > quota && round == 0)
+            region_reap(ledger->region);
+    }
+}
+
+/* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
+static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes, bool force)
+{
+    struct region_layout *layout = ledger->region->layout;
+    _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->slice[slice].reserved_bytes;
+    uint64_t own_idle = idle_take(ledger, seat, slice, IDLE_ALL);
+    uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
+
+    store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
+    region_total_sub(layout, slice, own_idle);
+    region_total_add(layout, slice, owed);
+    if (!make_room(ledger, seat, slice, bytes) && !force)
+        return -ENOMEM;
+    store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
+    region_total_add(layout, slice, bytes);
+    return 0;
+}
+
+/* Reserves `bytes` that the caller has added to busy already, under the lock. */
+static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes, bool force)
+{
+    struct region_hold hold;
+    uint64_t seat = ledger_seat(ledger);
+    int rc;
+
+    for (int i = 0; i < SEAT_TRIES; i++) {
+        if (!seat || !seat_ours(ledger, seat)) {
+            if (seat_renew(ledger, seat, slice, bytes, &seat) < 0)
+                return -ENOMEM;
+        }
+        rc = region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, &hold);
+        if (rc < 0)
+            return rc;
+        rc = seat_ours(ledger, seat) ? grow_locked(ledger, seat, slice, bytes, force) : -ESTALE;
+        region_unlock(ledger->region, &hold);
+        if (rc != -ESTALE)
+            return rc;
+    }
+    return -ENOMEM;
+}
+
+/* The same for what has happened already. Where the region cannot be told now, it is told next time. */
+static void grow_forced(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+{
+    if (grow_in_region(ledger, slice, bytes, true) < 0)
+        atomic_fetch_add_explicit(&ledger->slice[slice].owed, bytes, memory_order_relaxed);
+}
+
+/* Gives back bytes that count as busy. */
+static void give_back(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+{
+    struct own_slice *own = &ledger->slice[slice];
+    uint64_t seat = ledger_seat(ledger), owed = load_relaxed(&own->owed);
+
+    /* What the region was never told of is not given back to it. */
+    while (owed > 0 && bytes > 0) {
+        uint64_t less = owed < bytes ? owed : bytes;
+
+        if (atomic_compare_exchange_weak_explicit(&own->owed, &owed, owed - less, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+            atomic_fetch_sub_explicit(&own->busy, less, memory_order_relaxed);
+            bytes -= less;
+        }
+    }
+    if (bytes == 0)
+        return;
+    for (int i = 0; i < SEAT_TRIES; i++) {
+        if (seat && idle_give(ledger, seat, slice, bytes))
+            break;
+        if (!seat || seat_renew(ledger, seat, slice, 0, &seat) < 0)
+            break;
+    }
+    atomic_fetch_sub_explicit(&own->busy, bytes, memory_order_relaxed);
+}
+
+static void add_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+{
+    uint64_t seat = ledger_seat(ledger);
+
+    atomic_fetch_add_explicit(&ledger->slice[slice].held[kind], bytes, memory_order_relaxed);
+    if (seat && seat_ours(ledger, seat))
+        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], bytes, memory_order_relaxed);
+}
+
+/* Takes at most `bytes` off; returns how much it was. */
+static uint64_t take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+{
+    _Atomic uint64_t *held = &ledger->slice[slice].held[kind];
+    uint64_t seat = ledger_seat(ledger), before = load_relaxed(held), less;
+
+    do {
+        less = bytes < before ? bytes : before;
+    } while (!atomic_compare_exchange_weak_explicit(held, &before, before - less, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    if (less && seat && seat_ours(ledger, seat))
+        atomic_fetch_sub_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], less, memory_order_relaxed);
+    return less;
+}
+
+static bool known(unsigned slice, enum vgpu_kind kind)
+{
+    return slice < VGPU_SLICES && (unsigned)kind < VGPU_KINDS;
+}
+
+int ledger_reserve(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+{
+    uint64_t seat;
+    int rc;
+
+    if (slice >= VGPU_SLICES)
+        return -EINVAL;
+    if (bytes == 0)
+        return 0;
+    if (bytes > IDLE_BYTES_MASK)
+        return -ENOMEM;
+    fork_check();
+    seat = ledger_seat(ledger);
+    /* Busy first: whoever renews the seat meanwhile must rather count these bytes twice than not at all. */
+    atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
+    if (seat && within_quota(&ledger->region->layout->slice[slice]) && idle_take(ledger, seat, slice, bytes))
+        return 0;
+    rc = grow_in_region(ledger, slice, bytes, false);
+    if (rc < 0)
+        atomic_fetch_sub_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
+    return rc;
+}
+
+void ledger_cancel(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserved_bytes)
+{
+    if (slice >= VGPU_SLICES || reserved_bytes == 0)
+        return;
+    fork_check();
+    give_back(ledger, slice, reserved_bytes);
+}
+
+int ledger_commit(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t reserved_bytes,
+                  uint64_t actual_bytes)
+{
+    if (!known(slice, kind))
+        return -EINVAL;
+    fork_check();
+    if (actual_bytes > reserved_bytes) {
+        int rc = ledger_reserve(ledger, slice, actual_bytes - reserved_bytes);
+
+        if (rc < 0)
+            return rc;
+    }
+    add_held(ledger, slice, kind, actual_bytes);
+    if (actual_bytes < reserved_bytes)
+        give_back(ledger, slice, reserved_bytes - actual_bytes);
+    ledger_notify(ledger, slice);
+    return 0;
+}
+
+void ledger_release(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+{
+    if (!known(slice, kind) || bytes == 0)
+        return;
+    fork_check();
+    bytes = take_held(ledger, slice, kind, bytes);
+    if (bytes)
+        give_back(ledger, slice, bytes);
+    ledger_notify(ledger, slice);
+}
+
+static void charge_forced(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
+    grow_forced(ledger, slice, bytes);
+    add_held(ledger, slice, kind, bytes);
+}
+
+void ledger_set(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+{
+    uint64_t before, seat;
+
+    if (!known(slice, kind) || bytes > IDLE_BYTES_MASK)
+        return;
+    fork_check();
+    /* An exchange, so that two threads that set at once account for each other's change. */
+    before = atomic_exchange_explicit(&ledger->slice[slice].held[kind], bytes, memory_order_relaxed);
+    if (bytes == before)
+        return;
+    seat = ledger_seat(ledger);
+    if (seat && seat_ours(ledger, seat))
+        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], bytes - before,
+                                  memory_order_relaxed);
+    if (bytes > before) {
+        atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes - before, memory_order_relaxed);
+        grow_forced(ledger, slice, bytes - before);
+    } else {
+        give_back(ledger, slice, before - bytes);
+    }
+    ledger_notify(ledger, slice);
+}
+
+int ledger_take(struct vgpu_ledger *ledger, unsigned slice, uint64_t want_bytes, uint64_t *ret_taken_bytes)
+{
+    int rc = ledger_reserve(ledger, slice, want_bytes);
+
+    if (rc == 0)
+        *ret_taken_bytes = want_bytes;
+    return rc;
+}
+
+int ledger_settle(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t taken_bytes,
+                  int64_t grown_bytes)
+{
+    uint64_t grown, charged;
+    int rc = 0;
+
+    if (!known(slice, kind) || (grown_bytes > 0 && (uint64_t)grown_bytes > IDLE_BYTES_MASK))
+        return -EINVAL;
+    fork_check();
+    if (grown_bytes <= 0) {
+        if (grown_bytes < 0)
+            taken_bytes += take_held(ledger, slice, kind, 0 - (uint64_t)grown_bytes);
+        if (taken_bytes)
+            give_back(ledger, slice, taken_bytes);
+    } else {
+        grown = (uint64_t)grown_bytes;
+        charged = grown < taken_bytes ? grown : taken_bytes;
+        add_held(ledger, slice, kind, charged);
+        if (grown > taken_bytes) {
+            rc = ledger_reserve(ledger, slice, grown - taken_bytes);
+            if (rc == 0)
+                add_held(ledger, slice, kind, grown - taken_bytes);
+            else
+                charge_forced(ledger, slice, kind, grown - taken_bytes);
+        } else if (grown < taken_bytes) {
+            give_back(ledger, slice, taken_bytes - grown);
+        }
+    }
+    if (grown_bytes)
+        ledger_notify(ledger, slice);
+    return rc < 0 ? -ENOMEM : 0;
+}
+
+uint64_t ledger_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind)
+{
+    uint64_t bytes = 0;
+
+    if (slice >= VGPU_SLICES || (unsigned)kind > VGPU_KINDS)
+        return 0;
+    fork_check();
+    if (kind < VGPU_KINDS)
+        return load_relaxed(&ledger->slice[slice].held[kind]);
+    for (unsigned i = 0; i < VGPU_KINDS; i++)
+        bytes += load_relaxed(&ledger->slice[slice].held[i]);
+    return bytes;
+}
+
+uint64_t ledger_accounted_in_nvml(struct vgpu_ledger *ledger, unsigned slice)
+{
+    uint64_t bytes, other;
+
+    if (slice >= VGPU_SLICES)
+        return 0;
+    fork_check();
+    bytes = load_relaxed(&ledger->slice[slice].busy);
+    other = load_relaxed(&ledger->slice[slice].held[VGPU_KIND_UNTRACKED]);
+    for (unsigned i = 0; i < VGPU_KINDS; i++)
+        if (!vgpu_kind_in_nvml(i))
+            other += load_relaxed(&ledger->slice[slice].held[i]);
+    return subtract_clamped(bytes, other);
+}

@@ -1,0 +1,85 @@
+/*
+ * What the files of the ledger share.
+ *
+ * Two books. The region's slot says what counts against the quota (`reserved_bytes`, of which `idle` is unused). The
+ * ledger itself keeps `busy`, what this process uses or is about to: reserved = busy + idle, always, except that
+ * `owed` bytes of busy wait for the next time that the lock is had. With its own book a process can take a new seat
+ * when its slot was taken away, and give the right amounts to the new one.
+ *
+ * Giving back never takes the lock: it only makes bytes idle, and whoever needs them takes them.
+ */
+#ifndef VGPU_CORE_LEDGER_INTERNAL_H
+#define VGPU_CORE_LEDGER_INTERNAL_H
+
+#include "base/forkwatch.h"
+#include "base/mutex.h"
+#include "core/ledger.h"
+#include "region/internal.h"
+
+struct own_slice {
+    _Atomic uint64_t busy;
+    _Atomic uint64_t owed; /* part of busy that the region does not know of yet */
+    _Atomic uint64_t held[VGPU_KINDS];
+} __attribute__((aligned(64)));
+
+struct vgpu_ledger {
+    struct vgpu_region *region;
+    _Atomic uint64_t seat; /* (slot index + 1) << 32 | generation; 0: no slot yet */
+    struct vgpu_mutex seat_lock;
+    atomic_bool told; /* that there is no slot to be had */
+    _Atomic uint64_t reaped_ns;
+    _Atomic uint64_t mirrored_ns; /* of core/hami.c */
+    /* After what we hold of `slice` has changed; VGPU_SLICES: after anything else has. NULL: nobody wants to know. */
+    void (*changed)(struct vgpu_ledger *ledger, unsigned slice);
+    struct fork_watch watch;
+    struct own_slice slice[VGPU_SLICES];
+};
+
+static inline unsigned seat_index(uint64_t seat)
+{
+    return (unsigned)(seat >> 32) - 1;
+}
+
+static inline uint32_t seat_generation(uint64_t seat)
+{
+    return (uint32_t)seat;
+}
+
+static inline unsigned seat_lock_id(uint64_t seat)
+{
+    return (unsigned)(seat >> 32);
+}
+
+static inline struct region_slot *seat_slot(const struct vgpu_ledger *ledger, uint64_t seat)
+{
+    return &ledger->region->layout->slot[seat_index(seat)];
+}
+
+static inline uint64_t ledger_seat(const struct vgpu_ledger *ledger)
+{
+    return atomic_load_explicit(&ledger->seat, memory_order_acquire);
+}
+
+/* Whether the slot is still the one that we were given. */
+static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
+{
+    return atomic_load_explicit(&seat_slot(ledger, seat)->generation, memory_order_acquire) == seat_generation(seat);
+}
+
+/*
+ * seat.c. A seat in place of `old` (0: the first). Where `old` was lost, the new slot holds from the start what this
+ * process uses, except `pending_bytes` of `slice`, which the caller is about to ask for. Returns 0 and the seat, also
+ * where another thread has just taken it; -errno, said once on stderr.
+ */
+int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat);
+
+/* view.c. Removes dead processes, under the lock; not every time where there are many. */
+void ledger_reap(struct vgpu_ledger *ledger);
+
+static inline void ledger_notify(struct vgpu_ledger *ledger, unsigned slice)
+{
+    if (__builtin_expect(ledger->changed != NULL, 0))
+        ledger->changed(ledger, slice);
+}
+
+#endif

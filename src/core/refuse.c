@@ -1,0 +1,90 @@
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "core/ledger_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOLD_COUNT (sizeof(((struct region_layout *)0)->told) / sizeof(uint64_t))
+
+/* FNV-1a; never 0. */
+static uint64_t hash_of(unsigned slice, const char *api)
+{
+    uint64_t hash = 14695981039346656037ULL ^ slice;
+
+    for (; *api; api++)
+        hash = (hash ^ (unsigned char)*api) * 1099511628211ULL;
+    return hash | 1;
+}
+
+/* Under the lock: whether this is the first of its kind; it is not the first next time. When the table is full nothing
+ * is. */
+static bool first_told(struct region_layout *layout, unsigned slice, const char *api)
+{
+    uint64_t hash = hash_of(slice, api);
+
+    for (unsigned i = 0; i < TOLD_COUNT; i++) {
+        if (layout->told[i] == hash)
+            return false;
+        if (layout->told[i] == 0) {
+            layout->told[i] = hash;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tell(const struct vgpu_refusal *refusal, const char *name)
+{
+    char size[SIZE_TEXT_BYTES], used[SIZE_TEXT_BYTES], quota[SIZE_TEXT_BYTES];
+    char where[48] = "as pinned host memory", who[VGPU_NAME_LEN + 16] = "";
+    const char *remedy = refusal->slice == VGPU_SLICE_HOST ? "raise it with --host-mem or free memory"
+                         : name[0]                         ? "raise it with --mem or free memory"
+                                                           : "raise CUDA_DEVICE_MEMORY_LIMIT or free memory";
+
+    if (name[0])
+        snprintf(who, sizeof(who), "instance %s: ", name);
+    if (refusal->slice != VGPU_SLICE_HOST)
+        snprintf(where, sizeof(where), "on device %u", refusal->slice);
+    log_notice("%s%s of %s refused %s: %s of %s in use; %s", who, refusal->api,
+               format_bytes(refusal->size_bytes, size, sizeof(size)), where,
+               format_bytes(refusal->used_bytes, used, sizeof(used)),
+               format_bytes(refusal->quota_bytes, quota, sizeof(quota)), remedy);
+}
+
+void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_bytes, const char *api)
+{
+    KEEP_ERRNO;
+    struct region_layout *layout = ledger->region->layout;
+    struct vgpu_refusal refusal = {.time_ns = clock_real_ns(), .size_bytes = size_bytes, .slice = slice};
+    char name[VGPU_NAME_LEN];
+    struct region_hold hold;
+    uint64_t seat, count;
+    bool first = false;
+
+    if (slice >= VGPU_SLICES)
+        return;
+    fork_check();
+    seat = ledger_seat(ledger);
+    refusal.pid = getpid();
+    refusal.quota_bytes = ledger_quota(ledger, slice);
+    snprintf(refusal.api, sizeof(refusal.api), "%s", api);
+    /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second wait. */
+    if (region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, 100 * NS_PER_MS, &hold) < 0)
+        return;
+    ledger_reap(ledger);
+    refusal.used_bytes = slots_used(layout, slice);
+    count = load_relaxed(&layout->refusal_count);
+    layout->refusals[count % VGPU_REFUSALS] = refusal;
+    store_relaxed(&layout->refusal_count, count + 1);
+    store_relaxed(&layout->slice[slice].refusals, load_relaxed(&layout->slice[slice].refusals) + 1);
+    if (log_wanted(LOG_LEVEL_NOTICE))
+        first = first_told(layout, slice, refusal.api);
+    memcpy(name, layout->name, sizeof(name));
+    region_unlock(ledger->region, &hold);
+    name[sizeof(name) - 1] = '\0';
+    if (first)
+        tell(&refusal, name);
+}

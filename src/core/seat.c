@@ -1,0 +1,122 @@
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/ledger_internal.h"
+
+#include <stdlib.h>
+
+static void complain(struct vgpu_ledger *ledger, int rc)
+{
+    char text[64];
+
+    if (atomic_exchange(&ledger->told, true))
+        return;
+    if (rc == -EUSERS)
+        log_error("all %d places of the instance are taken by processes: no GPU memory for this one", VGPU_PROCS_MAX);
+    else
+        log_error("cannot register with the instance (%s): no GPU memory for this process",
+                  err_text(rc, text, sizeof(text)));
+}
+
+static uint64_t make_seat(unsigned index, uint32_t generation)
+{
+    return (uint64_t)(index + 1) << 32 | generation;
+}
+
+int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat)
+{
+    struct vgpu_region *region = ledger->region;
+    uint64_t reserved[VGPU_SLICES] = {0}, current;
+    uint32_t generation;
+    unsigned index;
+    int rc;
+
+    MUTEX_SCOPE(&ledger->seat_lock);
+    current = ledger_seat(ledger);
+    if (current != old) {
+        *ret_seat = current;
+        return 0;
+    }
+    if (old) {
+        for (unsigned i = 0; i < VGPU_SLICES; i++)
+            reserved[i] = subtract_clamped(load_relaxed(&ledger->slice[i].busy), i == slice ? pending_bytes : 0);
+        slot_release(region, seat_index(old), seat_generation(old));
+    }
+    rc = slot_claim(region, old ? reserved : NULL, &index, &generation);
+    if (rc < 0) {
+        complain(ledger, rc);
+        return rc;
+    }
+    for (unsigned i = 0; old && i < VGPU_SLICES; i++) {
+        store_relaxed(&ledger->slice[i].owed, 0);
+        for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+            store_relaxed(&region->layout->slot[index].slice[i].held_bytes[kind],
+                          load_relaxed(&ledger->slice[i].held[kind]));
+    }
+    *ret_seat = make_seat(index, generation);
+    atomic_store_explicit(&ledger->seat, *ret_seat, memory_order_release);
+    ledger_notify(ledger, VGPU_SLICES);
+    return 0;
+}
+
+/* The parent's slot and what it holds are the parent's. */
+static void in_child(void *arg)
+{
+    struct vgpu_ledger *ledger = arg;
+
+    mutex_init(&ledger->seat_lock);
+    atomic_store_explicit(&ledger->seat, 0, memory_order_relaxed);
+    atomic_store_explicit(&ledger->told, false, memory_order_relaxed);
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        store_relaxed(&ledger->slice[i].busy, 0);
+        store_relaxed(&ledger->slice[i].owed, 0);
+        for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+            store_relaxed(&ledger->slice[i].held[kind], 0);
+    }
+}
+
+int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
+{
+    KEEP_ERRNO;
+    struct vgpu_ledger *ledger;
+    uint64_t seat;
+    int rc;
+
+    fork_check();
+    if (posix_memalign((void **)&ledger, 64, sizeof(*ledger)) != 0)
+        return -ENOMEM;
+    memset(ledger, 0, sizeof(*ledger));
+    ledger->region = region;
+    ledger->watch.child = in_child;
+    ledger->watch.arg = ledger;
+    fork_watch_add(&ledger->watch);
+    rc = seat_renew(ledger, 0, 0, 0, &seat);
+    if (rc < 0) {
+        fork_watch_remove(&ledger->watch);
+        free(ledger);
+        return rc;
+    }
+    *ret_ledger = ledger;
+    return 0;
+}
+
+void ledger_free(struct vgpu_ledger *ledger)
+{
+    KEEP_ERRNO;
+    uint64_t seat;
+
+    if (!ledger)
+        return;
+    fork_check();
+    seat = ledger_seat(ledger);
+    if (seat)
+        slot_release(ledger->region, seat_index(seat), seat_generation(seat));
+    ledger_notify(ledger, VGPU_SLICES);
+    fork_watch_remove(&ledger->watch);
+    free(ledger);
+}
+
+struct vgpu_region *ledger_region(struct vgpu_ledger *ledger)
+{
+    return ledger->region;
+}

@@ -1,0 +1,48 @@
+/*
+ * What this process allocated: a table from a 64-bit key (device pointer, handle) to a record, and the granule
+ * counts by which a driver that sub-allocates is charged for what it really takes.
+ *
+ * Private to the process; thread-safe; a forked child starts with empty tables.
+ */
+#ifndef VGPU_CORE_TRACK_H
+#define VGPU_CORE_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vgpu_track_entry {
+    uint64_t bytes; /* charged */
+    uint64_t extra; /* for the owner of the table */
+    uint32_t slice;
+    uint32_t kind; /* enum vgpu_kind */
+};
+
+struct vgpu_track; /* a hash table; insert, find and remove cost the same with 10 and with 1 000 000 entries */
+
+struct vgpu_track *track_new(void);
+int track_put(struct vgpu_track *track, uint64_t key, const struct vgpu_track_entry *entry); /* -ENOMEM; replaces */
+bool track_get(struct vgpu_track *track, uint64_t key, struct vgpu_track_entry *ret_entry);
+bool track_take(struct vgpu_track *track, uint64_t key, struct vgpu_track_entry *ret_entry); /* get and remove */
+uint64_t track_count(struct vgpu_track *track);
+
+/*
+ * Calls back for each entry with key in [first, last], in no order; the callback may change the entry, and may return
+ * true to have it removed. It runs under a lock: no call into the same table from there.
+ */
+void track_sweep(struct vgpu_track *track, uint64_t first, uint64_t last,
+                 bool (*visit)(uint64_t key, struct vgpu_track_entry *entry, void *arg), void *arg);
+
+/*
+ * Granules: the driver takes memory in blocks (2 MiB on every device since Pascal) and puts small allocations into
+ * shared ones. granule_add counts [address, address + bytes) and returns how many bytes of blocks it is the first to
+ * touch; granule_drop returns how many bytes of blocks it was the last to leave. Blocks are told apart by slice.
+ * What is added must be allocations of the driver, which do not overlap: a block that one fills is its alone, and is
+ * not looked up. granule_drop must get what granule_add got. Cost does not depend on `bytes`.
+ */
+struct vgpu_granules;
+struct vgpu_granules *granules_new(uint64_t granule_bytes);
+int granule_add(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes,
+                uint64_t *ret_new_bytes);
+uint64_t granule_drop(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes);
+
+#endif

@@ -1,0 +1,138 @@
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "core/ledger_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+/* To ask for the dead costs a system call a live process: with many of them it is not done more often than this. */
+#define REAP_FREE_SLOTS  16
+#define REAP_INTERVAL_NS (5 * NS_PER_MS)
+
+static int lock_region(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
+{
+    uint64_t seat = ledger_seat(ledger);
+
+    return region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, LEDGER_LOCK_BOUND_NS, ret_hold);
+}
+
+void ledger_reap(struct vgpu_ledger *ledger)
+{
+    if (region_slots_high(ledger->region->layout) > REAP_FREE_SLOTS) {
+        uint64_t now_ns = clock_ns();
+
+        if (now_ns - load_relaxed(&ledger->reaped_ns) < REAP_INTERVAL_NS)
+            return;
+        store_relaxed(&ledger->reaped_ns, now_ns);
+    }
+    region_reap(ledger->region);
+}
+
+int ledger_device(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes)
+{
+    KEEP_ERRNO;
+    struct region_slice *to;
+    struct region_hold hold;
+    int rc;
+
+    if (slice >= VGPU_SLICES || strlen(uuid) >= VGPU_UUID_LEN)
+        return -EINVAL;
+    fork_check();
+    to = &ledger->region->layout->slice[slice];
+    rc = lock_region(ledger, &hold);
+    if (rc < 0)
+        return rc;
+    if (to->limit.uuid[0] && strncasecmp(to->limit.uuid, uuid, VGPU_UUID_LEN) != 0) {
+        rc = -EEXIST;
+    } else {
+        strncpy(to->limit.uuid, uuid, VGPU_UUID_LEN);
+        if (physical_bytes && to->physical_bytes != physical_bytes) {
+            to->physical_bytes = physical_bytes;
+            region_resolve_quota(to);
+        }
+    }
+    region_unlock(ledger->region, &hold);
+    ledger_notify(ledger, VGPU_SLICES);
+    return rc;
+}
+
+void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_total, uint64_t physical_free,
+                 uint64_t *ret_total, uint64_t *ret_free)
+{
+    KEEP_ERRNO;
+    uint64_t quota = ledger_quota(ledger, slice), total = physical_total, available = physical_free, left;
+    struct region_hold hold;
+    bool locked;
+
+    if (quota) {
+        locked = lock_region(ledger, &hold) == 0;
+        if (locked)
+            ledger_reap(ledger);
+        total = quota < physical_total ? quota : physical_total;
+        left = subtract_clamped(total, slots_used(ledger->region->layout, slice));
+        available = left < physical_free ? left : physical_free;
+        if (locked)
+            region_unlock(ledger->region, &hold);
+    }
+    *ret_total = total;
+    *ret_free = available;
+}
+
+uint64_t ledger_quota(struct vgpu_ledger *ledger, unsigned slice)
+{
+    return slice < VGPU_SLICES ? load_relaxed(&ledger->region->layout->slice[slice].quota_bytes) : 0;
+}
+
+uint64_t ledger_context_cost(struct vgpu_ledger *ledger, unsigned slice)
+{
+    return slice < VGPU_SLICES ? load_relaxed(&ledger->region->layout->slice[slice].context_bytes) : 0;
+}
+
+void ledger_learn_context_cost(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+{
+    _Atomic uint64_t *most;
+    uint64_t before;
+
+    if (slice >= VGPU_SLICES)
+        return;
+    most = &ledger->region->layout->slice[slice].context_bytes;
+    before = load_relaxed(most);
+    while (before < bytes &&
+           !atomic_compare_exchange_weak_explicit(most, &before, bytes, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgpu_proc_memory *ret_procs, unsigned max)
+{
+    KEEP_ERRNO;
+    struct region_layout *layout = ledger->region->layout;
+    struct region_hold hold;
+    unsigned count = 0, high;
+
+    if (slice >= VGPU_SLICES)
+        return 0;
+    fork_check();
+    if (lock_region(ledger, &hold) < 0)
+        return 0;
+    ledger_reap(ledger);
+    high = region_slots_high(layout);
+    for (unsigned i = 0; i < high; i++) {
+        uint64_t bytes = 0;
+        pid_t pid = 0;
+
+        if (!slot_live(&layout->slot[i]))
+            continue;
+        for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+            bytes = add_saturated(bytes, slot_held(&layout->slot[i].slice[slice], kind));
+        if (bytes == 0)
+            continue;
+        if (count < max) {
+            liveness_check(ledger->region->liveness, slot_id(i), &pid);
+            ret_procs[count] = (struct vgpu_proc_memory){.pid = (uint32_t)pid, .bytes = bytes};
+        }
+        count++;
+    }
+    region_unlock(ledger->region, &hold);
+    return count;
+}

@@ -1,0 +1,120 @@
+/*
+ * What src/region and src/core share about an open region; nobody else includes this.
+ */
+#ifndef VGPU_REGION_INTERNAL_H
+#define VGPU_REGION_INTERNAL_H
+
+#include "region/layout.h"
+#include "region/liveness.h"
+#include "region/lock.h"
+#include "region/region.h"
+
+struct vgpu_region {
+    struct region_layout *layout;
+    void *map; /* the file from its beginning; what is in front of the layout is not ours (see core/hami.h) */
+    size_t map_bytes;
+    struct liveness *liveness;
+    _Atomic uint64_t
+        claimed[VGPU_PROCS_MAX / 64]; /* slots taken through this handle; a forked child has none of them */
+};
+
+static inline uint64_t load_relaxed(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static inline void store_relaxed(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+static inline uint64_t add_saturated(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static inline uint64_t subtract_clamped(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* Under the lock. */
+static inline void region_total_add(struct region_layout *layout, unsigned slice, uint64_t bytes)
+{
+    _Atomic uint64_t *total = &layout->slice[slice].total_bytes;
+
+    store_relaxed(total, add_saturated(load_relaxed(total), bytes));
+}
+
+static inline void region_total_sub(struct region_layout *layout, unsigned slice, uint64_t bytes)
+{
+    _Atomic uint64_t *total = &layout->slice[slice].total_bytes;
+
+    store_relaxed(total, subtract_clamped(load_relaxed(total), bytes));
+}
+
+/* Slots that were ever used; what the region says, within bounds. */
+static inline unsigned region_slots_high(const struct region_layout *layout)
+{
+    uint32_t high = atomic_load_explicit(&layout->slots_high, memory_order_acquire);
+
+    return high > VGPU_PROCS_MAX ? VGPU_PROCS_MAX : high;
+}
+
+static inline bool slot_live(const struct region_slot *slot)
+{
+    return atomic_load_explicit(&slot->state, memory_order_acquire) == SLOT_LIVE;
+}
+
+/* What a slot really uses of its reservation. */
+static inline uint64_t slot_used(const struct slot_slice *slice)
+{
+    return subtract_clamped(load_relaxed(&slice->reserved_bytes), load_relaxed(&slice->idle) & IDLE_BYTES_MASK);
+}
+
+/* The owner adds and subtracts without looking: below zero is damage, and nothing. */
+static inline uint64_t slot_held(const struct slot_slice *slice, unsigned kind)
+{
+    uint64_t bytes = load_relaxed(&slice->held_bytes[kind]);
+
+    return bytes > INT64_MAX ? 0 : bytes;
+}
+
+static inline unsigned slot_id(unsigned index)
+{
+    return index + 1;
+}
+
+/* slots.c. Under the lock unless said otherwise. */
+
+/*
+ * Takes a free slot for this process and fills it. Takes the lock itself. -EUSERS: all are in use; -ETIMEDOUT; errors
+ * of liveness_claim(). `reserved_bytes`, one a slice or NULL, is what the process holds already.
+ */
+int slot_claim(struct vgpu_region *region, const uint64_t *reserved_bytes, unsigned *ret_index,
+               uint32_t *ret_generation);
+/* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is left to be found
+ * dead. */
+void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
+void slots_release_all(struct vgpu_region *region); /* of this handle */
+void slot_empty(struct region_layout *layout, unsigned index);
+
+/* Takes up to `want_bytes` of idle reservation from slots other than `except`, and out of the total. Returns how much.
+ */
+uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want_bytes, unsigned except);
+
+/* Sum of what live slots use of a slice. Right under the lock, close without. */
+uint64_t slots_used(const struct region_layout *layout, unsigned slice);
+
+/* recover.c */
+void region_recover(struct vgpu_region *region);  /* under the lock, after its holder died */
+unsigned region_reap(struct vgpu_region *region); /* empties dead slots, under the lock; returns how many */
+
+/* limits.c, under the lock */
+void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
+void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
+void region_resolve_quota(struct region_slice *slice);
+
+#endif

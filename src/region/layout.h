@@ -1,0 +1,136 @@
+/*
+ * What the bytes of a region mean, who writes them, and in which order.
+ *
+ * Everybody who may open the file may write anything into it, so what is read is checked: counts are clamped where
+ * they are used as bounds, sums saturate, text is copied with its end enforced. The worst a bad region does is to give
+ * wrong numbers.
+ *
+ * Locking. `lock` excludes processes from each other (region/lock.h). "Under the lock" below means: read and written by
+ * its holder only. Words marked "atomic" are also read, or written as described, without it.
+ *
+ * Order. Whoever holds the lock may be killed at any instruction; the next holder then calls region_recover(). So:
+ *   - what a slot has `reserved` is the truth; `total_bytes` is derived and is recomputed;
+ *   - a slot is filled before `state` becomes SLOT_LIVE, and emptied after it becomes SLOT_FREE's predecessor DEAD;
+ *   - the one change that touches another process's slot (taking its idle bytes) goes through `steal`, a journal.
+ *
+ * Liveness. Process of slot i holds a POSIX record lock on byte LOCK_BYTE_BASE + i + 1 of the region's own file. The
+ * kernel drops it when the process dies or execs. No pid is ever trusted for that.
+ */
+#ifndef VGPU_REGION_LAYOUT_H
+#define VGPU_REGION_LAYOUT_H
+
+#include "region/region.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
+#define REGION_VERSION 1u
+
+/* Record locks lie far behind the end of any file: identity `id` has byte LOCK_BYTE_BASE + id. */
+#define LOCK_BYTE_BASE  (1LL << 40)
+#define LOCK_VISITORS   63                                /* identities for those who need the lock but have no slot */
+#define LOCK_ID_VISITOR (VGPU_PROCS_MAX + 1)              /* 1..VGPU_PROCS_MAX: slots; from here: visitors; 0: nobody */
+#define LOCK_IDS        (LOCK_ID_VISITOR + LOCK_VISITORS) /* one above the last */
+
+/*
+ * The idle word of a slot and slice, one 64-bit word so that owner and thieves agree without a lock:
+ *   bits 0..47  bytes: the part of `reserved_bytes` that nobody uses
+ *   bits 48..53 steals, modulo 64: changes whenever another process takes from the word (the journal needs it)
+ *   bits 54..63 the slot's generation, modulo 1024: an owner whose slot was taken away cannot change its successor's
+ */
+#define IDLE_BYTES_MASK      ((1ULL << 48) - 1)
+#define IDLE_STEAL_SHIFT     48
+#define IDLE_STEAL_MASK      63u
+#define IDLE_TAG_SHIFT       54
+#define IDLE_TAG(generation) ((uint64_t)((generation)&1023u) << IDLE_TAG_SHIFT)
+
+enum slot_state {
+    SLOT_FREE = 0,
+    SLOT_LIVE = 1,
+    SLOT_CLAIMED = 2, /* somebody has its identity and is about to fill it: for others to look elsewhere */
+};
+
+struct slot_slice {
+    /* Counts against the quota. Written under the lock; atomic because the owner's and the viewers' sums read it
+     * without. */
+    _Atomic uint64_t reserved_bytes;
+    /* See above. The owner takes and gives by compare-and-swap; others take under the lock, also by compare-and-swap.
+     */
+    _Atomic uint64_t idle;
+    /* For people: what the reservation is used for. Written by the owner without the lock, atomic. */
+    _Atomic uint64_t held_bytes[VGPU_KINDS];
+};
+
+struct region_slot {
+    _Atomic uint32_t state;      /* enum slot_state; LIVE by whoever has the slot's identity, FREE under the lock */
+    _Atomic uint32_t generation; /* +1 whenever the slot is given to a process or taken from one; as state */
+    int32_t pid;                 /* in its own namespace; this and the next four: written before LIVE by its process */
+    uint32_t reserved;
+    uint64_t pid_namespace; /* inode number; 0: unknown */
+    uint64_t start_ns;      /* CLOCK_REALTIME when it attached */
+    char command[32];
+    struct slot_slice slice[VGPU_SLICES];
+} __attribute__((aligned(64)));
+
+struct region_slice {
+    struct vgpu_limit limit;        /* under the lock */
+    uint64_t physical_bytes;        /* under the lock; 0: nobody has seen the device */
+    _Atomic uint64_t quota_bytes;   /* effective; 0: none. Written under the lock, atomic */
+    _Atomic uint64_t total_bytes;   /* sum of reserved_bytes of the live slots; written under the lock, derived */
+    _Atomic uint64_t refusals;      /* under the lock, read without */
+    _Atomic uint64_t context_bytes; /* the dearest context seen; atomic maximum by anybody */
+};
+
+/*
+ * Taking idle bytes from another slot: written in full before its `active` becomes 1, which happens before the idle
+ * word changes. If the thief dies, the next holder sees by the steals in the idle word whether it had happened.
+ */
+struct region_steal {
+    _Atomic uint32_t active;
+    uint32_t slot;
+    uint32_t slice;
+    uint32_t generation;
+    uint64_t steals_before;        /* the steal count in the idle word before */
+    uint64_t reserved_after_bytes; /* the victim's reserved_bytes if it has happened */
+};
+
+struct region_layout {
+    _Atomic uint64_t magic; /* written last when the region is made */
+    uint32_t version;
+    uint32_t layout_bytes;
+    uint64_t created_ns; /* CLOCK_REALTIME */
+
+    /*
+     * The lock: bits 0..10 holder's identity (0: free), bits 11..30 a count that every acquisition raises, bit 31
+     * somebody waits. A futex between processes.
+     */
+    _Atomic uint32_t lock __attribute__((aligned(64)));
+    uint32_t recoveries; /* how often a holder died; under the lock */
+
+    _Atomic uint32_t slots_high __attribute__((aligned(64))); /* slots at and above were never used; only grows */
+    uint32_t device_count;                                    /* as struct vgpu_limits; under the lock */
+    char name[VGPU_NAME_LEN];
+    struct region_steal steal;
+    struct region_slice slice[VGPU_SLICES];
+
+    _Atomic uint64_t refusal_count; /* of all time; refusal n is at n % VGPU_REFUSALS; under the lock */
+    struct vgpu_refusal refusals[VGPU_REFUSALS];
+    uint64_t told[128]; /* hashes of (slice, api) that a line on stderr has told of; under the lock */
+
+    struct region_slot slot[VGPU_PROCS_MAX];
+};
+
+_Static_assert(sizeof(struct slot_slice) == 16 + 8 * VGPU_KINDS, "slot_slice");
+_Static_assert(sizeof(struct region_slot) == 1600, "region_slot");
+_Static_assert(offsetof(struct region_slot, slice) == 64, "slot slices begin on a cache line");
+_Static_assert(sizeof(struct vgpu_limit) == 64, "vgpu_limit");
+_Static_assert(sizeof(struct vgpu_refusal) == 88, "vgpu_refusal");
+_Static_assert(offsetof(struct region_layout, version) == 8, "header");
+_Static_assert(offsetof(struct region_layout, lock) == 64, "lock");
+_Static_assert(offsetof(struct region_layout, slots_high) == 128, "slots_high");
+_Static_assert(offsetof(struct region_layout, slot) % 64 == 0, "slots begin on a cache line");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "atomics work between processes");
+
+#endif

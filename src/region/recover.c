@@ -1,0 +1,55 @@
+#include "region/internal.h"
+
+/* A theft of idle bytes that was under way: finish it if the idle word says that it had happened. Idempotent. */
+static void finish_steal(struct region_layout *layout)
+{
+    struct region_steal *steal = &layout->steal;
+
+    if (!atomic_load_explicit(&steal->active, memory_order_acquire))
+        return;
+    if (steal->slot < VGPU_PROCS_MAX && steal->slice < VGPU_SLICES) {
+        struct region_slot *victim = &layout->slot[steal->slot];
+        struct slot_slice *slice = &victim->slice[steal->slice];
+        uint64_t steals = load_relaxed(&slice->idle) >> IDLE_STEAL_SHIFT & IDLE_STEAL_MASK;
+
+        if (atomic_load_explicit(&victim->generation, memory_order_relaxed) == steal->generation &&
+            steals != steal->steals_before)
+            store_relaxed(&slice->reserved_bytes, steal->reserved_after_bytes);
+    }
+    atomic_store_explicit(&steal->active, 0, memory_order_release);
+}
+
+unsigned region_reap(struct vgpu_region *region)
+{
+    struct region_layout *layout = region->layout;
+    unsigned high = region_slots_high(layout), reaped = 0;
+
+    for (unsigned i = 0; i < high; i++) {
+        uint32_t state = atomic_load_explicit(&layout->slot[i].state, memory_order_acquire);
+
+        if (state != SLOT_FREE && liveness_check(region->liveness, slot_id(i), NULL) == 0) {
+            slot_empty(layout, i);
+            reaped++;
+        }
+    }
+    return reaped;
+}
+
+void region_recover(struct vgpu_region *region)
+{
+    struct region_layout *layout = region->layout;
+    unsigned high = region_slots_high(layout);
+
+    layout->recoveries++;
+    finish_steal(layout);
+    region_reap(region);
+    for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
+        uint64_t total = 0;
+
+        for (unsigned i = 0; i < high; i++) {
+            if (slot_live(&layout->slot[i]))
+                total = add_saturated(total, load_relaxed(&layout->slot[i].slice[slice].reserved_bytes));
+        }
+        store_relaxed(&layout->slice[slice].total_bytes, total);
+    }
+}

@@ -1,0 +1,308 @@
+#include "region/region.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "region/internal.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+
+#define HAMI_FILE_MAGIC 19920718u
+#define CREATE_BOUND_NS (2 * NS_PER_S)
+#define CREATE_NAP_NS   (2 * NS_PER_MS)
+
+const char *vgpu_kind_name(enum vgpu_kind kind)
+{
+    static const char *const names[] = {
+#define X(id, name, in_nvml) name,
+        VGPU_KIND_LIST(X)
+#undef X
+    };
+
+    return (unsigned)kind < VGPU_KINDS ? names[kind] : "?";
+}
+
+bool vgpu_kind_in_nvml(enum vgpu_kind kind)
+{
+    static const bool in_nvml_figure[] = {
+#define X(id, name, in_nvml) in_nvml,
+        VGPU_KIND_LIST(X)
+#undef X
+    };
+
+    return (unsigned)kind < VGPU_KINDS && in_nvml_figure[kind];
+}
+
+/* Maps the file from its beginning to the region's end; the file is known to be long enough. */
+static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
+{
+    size_t bytes = (size_t)base_offset + sizeof(struct region_layout);
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED)
+        return err_last();
+    region->map = map;
+    region->map_bytes = bytes;
+    region->layout = (struct region_layout *)((char *)map + base_offset);
+    return 0;
+}
+
+/* Makes room that is really there: a hole that a full file system cannot fill is a SIGBUS later. */
+static int extend(int fd, off_t end)
+{
+    int error;
+
+    do {
+        error = posix_fallocate(fd, 0, end);
+    } while (error == EINTR);
+    return -error;
+}
+
+/* The slots are zero already, as the file was made: to write them would only make all of it real memory. */
+static void fill_layout(struct region_layout *layout, const struct vgpu_limits *limits)
+{
+    memset(layout, 0, offsetof(struct region_layout, slot));
+    layout->version = REGION_VERSION;
+    layout->layout_bytes = sizeof(*layout);
+    layout->created_ns = clock_real_ns();
+    region_store_limits(layout, limits);
+    atomic_store_explicit(&layout->magic, REGION_MAGIC, memory_order_release);
+}
+
+static bool layout_valid(const struct region_layout *layout)
+{
+    return atomic_load_explicit(&layout->magic, memory_order_acquire) == REGION_MAGIC &&
+           layout->version == REGION_VERSION && layout->layout_bytes == sizeof(*layout);
+}
+
+static bool long_enough(int fd, off_t base_offset)
+{
+    struct stat st;
+
+    return file_stat_fd(fd, &st) == 0 && st.st_size >= base_offset + (off_t)sizeof(struct region_layout);
+}
+
+static void free_region(struct vgpu_region *region)
+{
+    if (region->map)
+        munmap(region->map, region->map_bytes);
+    if (region->liveness)
+        liveness_put(region->liveness);
+    free(region);
+}
+
+static void cleanup_region(struct vgpu_region **region)
+{
+    if (*region)
+        free_region(*region);
+}
+
+/* Opens the file and no more. */
+static int open_file(const char *path, off_t base_offset, struct vgpu_region **ret_region, int *ret_fd)
+{
+    struct vgpu_region *region;
+    int rc;
+
+    if (base_offset < 0 || base_offset % 64)
+        return -EINVAL;
+    region = calloc(1, sizeof(*region));
+    if (!region)
+        return -ENOMEM;
+    rc = liveness_get(path, &region->liveness, ret_fd);
+    if (rc < 0) {
+        free(region);
+        return rc;
+    }
+    *ret_region = region;
+    return 0;
+}
+
+int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_region)
+{
+    KEEP_ERRNO;
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    int fd, rc = open_file(path, base_offset, &region, &fd);
+
+    if (rc < 0)
+        return rc;
+    if (!long_enough(fd, base_offset))
+        return -EPROTO;
+    rc = map_layout(fd, base_offset, region);
+    if (rc < 0)
+        return rc;
+    if (!layout_valid(region->layout))
+        return -EPROTO;
+    *ret_region = region;
+    region = NULL;
+    return 0;
+}
+
+/* Puts a finished file at its place unless there is one. Not every file system has hard links. */
+static int publish(const char *temporary, const char *path)
+{
+    int rc;
+
+    if (link(temporary, path) == 0)
+        return 0;
+    rc = err_last();
+    if (rc == -EEXIST)
+        return rc;
+    if (syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    return errno == EEXIST ? -EEXIST : rc;
+}
+
+/* Writes a whole file under another name and publishes it. -EEXIST: somebody was faster. */
+static int make_file(const char *path, off_t base_offset, const struct vgpu_limits *limits)
+{
+    /* A file at an offset is one that containers and their users share. */
+    mode_t mode = base_offset ? 0666 : 0600;
+    char temporary[PATH_MAX];
+    struct vgpu_region region = {0};
+    int fd CLEANUP_CLOSE = -1;
+    int rc = file_temporary_name(path, temporary, sizeof(temporary));
+
+    if (rc < 0)
+        return rc;
+    fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return err_last();
+    /* The mode is the one wanted, whatever the program's umask is. */
+    rc = fchmod(fd, mode) < 0 ? err_last() : extend(fd, base_offset + (off_t)sizeof(struct region_layout));
+    if (rc == 0)
+        rc = map_layout(fd, base_offset, &region);
+    if (rc == 0) {
+        fill_layout(region.layout, limits);
+        munmap(region.map, region.map_bytes);
+        rc = publish(temporary, path);
+    }
+    unlink(temporary);
+    return rc;
+}
+
+/*
+ * flock with a bound: whoever may open the file may hold it for ever. Returns whether it is held. It is a
+ * courtesy in front of make_file(), so that 300 starters make one file and not 300, and a need in fill_file().
+ */
+static bool flock_bounded(int fd)
+{
+    uint64_t end_ns = clock_ns() + CREATE_BOUND_NS;
+    struct timespec nap = {.tv_nsec = CREATE_NAP_NS};
+
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK || clock_ns() > end_ns)
+            return false;
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+static int open_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+
+    if (!slash)
+        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (length >= sizeof(folder))
+        return -1;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    return open(length ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/*
+ * Whether a file without a region is one to put a region into: HAMi's (by its magic), or one that has only been made.
+ * A path that names something else, by mistake or malice, is not written to.
+ */
+static bool is_cache_file(int fd)
+{
+    uint32_t head[16] = {0};
+
+    if (pread(fd, head, sizeof(head), 0) < 0)
+        return false;
+    if (head[0] == HAMI_FILE_MAGIC)
+        return true;
+    for (unsigned i = 0; i < sizeof(head) / sizeof(*head); i++) {
+        if (head[i])
+            return false;
+    }
+    return true;
+}
+
+/* Makes the region in a file that is there without one, in place, magic last: a HAMi cache file. */
+static int fill_file(const char *path, off_t base_offset, const struct vgpu_limits *limits, bool *ret_created)
+{
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    int fd, rc = open_file(path, base_offset, &region, &fd);
+
+    if (rc < 0)
+        return rc;
+    if (!is_cache_file(fd))
+        return -EPROTO;
+    if (!flock_bounded(fd))
+        return -ETIMEDOUT;
+    if (!long_enough(fd, base_offset))
+        rc = extend(fd, base_offset + (off_t)sizeof(struct region_layout));
+    if (rc == 0)
+        rc = map_layout(fd, base_offset, region);
+    /* Anything else than nothing is somebody's. */
+    if (rc == 0 && load_relaxed(&region->layout->magic) == 0) {
+        fill_layout(region->layout, limits);
+        *ret_created = true;
+    }
+    flock(fd, LOCK_UN);
+    return rc;
+}
+
+int region_create(const char *path, off_t base_offset, const struct vgpu_limits *limits,
+                  struct vgpu_region **ret_region, bool *ret_created)
+{
+    KEEP_ERRNO;
+    int folder CLEANUP_CLOSE = -1;
+    bool created = false;
+    int rc = region_open(path, base_offset, ret_region);
+
+    if (rc == -ENOENT) {
+        folder = open_folder_of(path);
+        if (folder >= 0)
+            flock_bounded(folder);
+        rc = region_open(path, base_offset, ret_region);
+    }
+    if (rc == -ENOENT) {
+        rc = make_file(path, base_offset, limits);
+        created = rc == 0;
+        if (rc == 0 || rc == -EEXIST)
+            rc = region_open(path, base_offset, ret_region);
+    }
+    if (rc == -EPROTO && base_offset > 0) {
+        rc = fill_file(path, base_offset, limits, &created);
+        if (rc == 0)
+            rc = region_open(path, base_offset, ret_region);
+    }
+    if (rc == 0)
+        *ret_created = created;
+    return rc;
+}
+
+void region_close(struct vgpu_region *region)
+{
+    KEEP_ERRNO;
+
+    if (!region)
+        return;
+    slots_release_all(region);
+    free_region(region);
+}

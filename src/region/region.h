@@ -1,0 +1,131 @@
+/*
+ * The shared-memory file of an instance: its limits, its processes and what each of them holds.
+ *
+ * Layout and locking (who writes what, under which order) are described in region/layout.h.
+ * Every function here may be called from any thread. None exits, aborts or changes errno.
+ */
+#ifndef VGPU_REGION_REGION_H
+#define VGPU_REGION_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define VGPU_DEVICES_MAX 16               /* slices of an instance that are devices */
+#define VGPU_SLICE_HOST  VGPU_DEVICES_MAX /* the slice that counts pinned host memory */
+#define VGPU_SLICES      (VGPU_DEVICES_MAX + 1)
+#define VGPU_PROCS_MAX   1024
+#define VGPU_UUID_LEN    48 /* "GPU-xxxxxxxx-...", NUL-terminated, zero-filled */
+#define VGPU_NAME_LEN    64
+#define VGPU_API_LEN     48
+#define VGPU_REFUSALS    32 /* the newest refusals that a region remembers */
+
+/* What a process holds, by kind: X(enum suffix, name in JSON and tables, counted in NVML's figure for the process). */
+#define VGPU_KIND_LIST(X)                                                                                              \
+    X(CONTEXT, "context", true)                                                                                        \
+    X(MODULE, "module", true)                                                                                          \
+    X(DATA, "data", true)                                                                                              \
+    X(MANAGED, "managed", false)                                                                                       \
+    X(POOL, "pool", true)                                                                                              \
+    X(GRAPH, "graph", true)                                                                                            \
+    X(EXTERNAL, "external", false)                                                                                     \
+    X(UNTRACKED, "untracked", true)                                                                                    \
+    X(HOST, "host", false)
+
+enum vgpu_kind {
+#define X(id, name, in_nvml) VGPU_KIND_##id,
+    VGPU_KIND_LIST(X)
+#undef X
+        VGPU_KINDS
+};
+
+const char *vgpu_kind_name(enum vgpu_kind kind);
+bool vgpu_kind_in_nvml(enum vgpu_kind kind);
+
+/* Limits of one slice, as the user gave them. */
+struct vgpu_limit {
+    uint64_t quota_bytes;   /* 0: no limit (unless quota_percent says otherwise) */
+    uint32_t quota_percent; /* 1..100: of the physical device, resolved when its size is known; 0: not used */
+    uint32_t reserved;
+    char uuid[VGPU_UUID_LEN]; /* the device; "" until somebody has seen it */
+};
+
+struct vgpu_limits {
+    char name[VGPU_NAME_LEN];
+    uint32_t device_count; /* devices selected by the user, in order; 0: all that the driver shows */
+    struct vgpu_limit slice[VGPU_SLICES];
+};
+
+struct vgpu_region;
+
+/*
+ * Creates the region at `path` (its folder must exist) with `limits`, or opens the one that is there.
+ * `base_offset` is where the region starts in the file: 0, except in a HAMi cache file.
+ * The file is published whole (written under another name and linked), so nobody sees half of one.
+ * *ret_created tells which happened; an existing region keeps its limits.
+ * Returns 0; -ENOENT, -EACCES, -ENOSPC, -EROFS ... from the system; -EPROTO if the file is no region of this version.
+ */
+int region_create(const char *path, off_t base_offset, const struct vgpu_limits *limits,
+                  struct vgpu_region **ret_region, bool *ret_created);
+
+/* Opens an existing region. Same errors as region_create(). */
+int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_region);
+void region_close(struct vgpu_region *region); /* unmaps; a slot of this process is given back first */
+
+void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);
+
+/* Sets the limits of a region that may be in use: every process sees them at its next call. 0, -ETIMEDOUT. */
+int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
+
+/*
+ * For a process that brings limits along: they become the region's if no live process is attached, or if the region
+ * has none at all. 0: they are the region's limits now; -EBUSY: processes are attached and the region's limits are
+ * others, which stand.
+ */
+int region_adopt_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
+
+/* A copy of everything a person wants to see. Dead processes are removed first. */
+struct vgpu_proc_usage {
+    int32_t pid;       /* as the caller's PID namespace numbers it; 0 where it is not visible there */
+    int32_t own_pid;   /* as its own namespace numbers it */
+    uint64_t start_ns; /* CLOCK_REALTIME when it attached */
+    char command[32];
+    uint64_t held_bytes[VGPU_SLICES][VGPU_KINDS];
+};
+
+struct vgpu_refusal {
+    uint64_t time_ns; /* CLOCK_REALTIME */
+    uint64_t size_bytes;
+    uint64_t used_bytes;
+    uint64_t quota_bytes;
+    int32_t pid;
+    uint32_t slice;
+    char api[VGPU_API_LEN];
+};
+
+struct vgpu_slice_usage {
+    char uuid[VGPU_UUID_LEN];
+    uint64_t quota_bytes;    /* effective: min(quota, physical); 0: no limit */
+    uint64_t physical_bytes; /* 0 until a process has seen the device */
+    uint64_t used_bytes;     /* held by live processes (reservations that nobody uses are not in it) */
+    uint64_t refusals;
+};
+
+struct vgpu_snapshot {
+    struct vgpu_limits limits;
+    uint64_t created_ns;
+    struct vgpu_slice_usage slice[VGPU_SLICES];
+    uint32_t proc_count;
+    struct vgpu_proc_usage *procs; /* proc_count of them */
+    uint32_t refusal_count;
+    struct vgpu_refusal refusals[VGPU_REFUSALS]; /* oldest first */
+};
+
+int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapshot);
+void snapshot_done(struct vgpu_snapshot *snapshot);
+
+/* Whether any process is attached (dead ones do not count). */
+bool region_in_use(struct vgpu_region *region);
+
+#endif

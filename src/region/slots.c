@@ -1,0 +1,239 @@
+#include "base/clock.h"
+#include "region/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+void slot_empty(struct region_layout *layout, unsigned index)
+{
+    struct region_slot *slot = &layout->slot[index];
+    uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&slot->generation, generation, memory_order_release);
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        struct slot_slice *slice = &slot->slice[i];
+        uint64_t reserved = load_relaxed(&slice->reserved_bytes);
+
+        store_relaxed(&slice->idle, IDLE_TAG(generation));
+        store_relaxed(&slice->reserved_bytes, 0);
+        region_total_sub(layout, i, reserved);
+        for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+            store_relaxed(&slice->held_bytes[kind], 0);
+    }
+    atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_release);
+}
+
+static uint64_t pid_namespace(void)
+{
+    struct stat found;
+
+    return file_stat_path("/proc/self/ns/pid", 1, &found) == 0 ? found.st_ino : 0;
+}
+
+/*
+ * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A region with hundreds of
+ * starters would otherwise make them wait for each other.
+ */
+static void fill(struct region_layout *layout, unsigned index, const uint64_t *reserved_bytes)
+{
+    struct region_slot *slot = &layout->slot[index];
+    uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&slot->generation, generation, memory_order_release);
+    slot->pid = getpid();
+    slot->pid_namespace = pid_namespace();
+    slot->start_ns = clock_real_ns();
+    memset(slot->command, 0, sizeof(slot->command));
+    snprintf(slot->command, sizeof(slot->command), "%s", program_invocation_short_name);
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        store_relaxed(&slot->slice[i].idle, IDLE_TAG(generation));
+        store_relaxed(&slot->slice[i].reserved_bytes, reserved_bytes ? reserved_bytes[i] : 0);
+        for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+            store_relaxed(&slot->slice[i].held_bytes[kind], 0);
+    }
+}
+
+/*
+ * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a former owner that died
+ * has left in the slot, and the totals.
+ */
+static int occupy(struct vgpu_region *region, unsigned index, const uint64_t *reserved_bytes)
+{
+    struct region_layout *layout = region->layout;
+    struct region_slot *slot = &layout->slot[index];
+    bool lock = reserved_bytes || slot_live(slot);
+    struct region_hold hold;
+    int rc = lock ? region_lock(region, slot_id(index), REGION_LOCK_BOUND_NS, &hold) : 0;
+
+    if (rc < 0)
+        return rc;
+    if (slot_live(slot))
+        slot_empty(layout, index);
+    fill(layout, index, reserved_bytes);
+    atomic_store_explicit(&slot->state, SLOT_LIVE, memory_order_release);
+    for (unsigned i = 0; reserved_bytes && i < VGPU_SLICES; i++)
+        region_total_add(layout, i, reserved_bytes[i]);
+    if (lock)
+        region_unlock(region, &hold);
+    return 0;
+}
+
+/* The slot at `index` has an identity now: whoever looks for a free one, or for the dead, is to know at once. */
+static void mark_claimed(struct region_layout *layout, unsigned index)
+{
+    uint32_t high = atomic_load_explicit(&layout->slots_high, memory_order_relaxed);
+    uint32_t expected = SLOT_FREE;
+
+    while (high < index + 1 && !atomic_compare_exchange_weak(&layout->slots_high, &high, index + 1))
+        ;
+    atomic_compare_exchange_strong(&layout->slot[index].state, &expected, SLOT_CLAIMED);
+}
+
+static void unclaim(struct vgpu_region *region, unsigned index)
+{
+    uint32_t expected = SLOT_CLAIMED;
+
+    atomic_compare_exchange_strong(&region->layout->slot[index].state, &expected, SLOT_FREE);
+    liveness_drop(region->liveness, slot_id(index));
+}
+
+/* The identity of a slot that looks free. -EUSERS: none does. */
+static int claim_free(struct vgpu_region *region, unsigned *ret_index)
+{
+    for (unsigned i = 0; i < VGPU_PROCS_MAX; i++) {
+        int rc;
+
+        if (atomic_load_explicit(&region->layout->slot[i].state, memory_order_acquire) != SLOT_FREE)
+            continue;
+        rc = region_claim(region, slot_id(i));
+        if (rc == 0) {
+            mark_claimed(region->layout, i);
+            *ret_index = i;
+        }
+        if (rc != -EBUSY)
+            return rc;
+    }
+    return -EUSERS;
+}
+
+int slot_claim(struct vgpu_region *region, const uint64_t *reserved_bytes, unsigned *ret_index,
+               uint32_t *ret_generation)
+{
+    struct region_hold hold;
+    unsigned index;
+    int rc = claim_free(region, &index);
+
+    if (rc == -EUSERS && region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold) == 0) {
+        region_reap(region);
+        region_unlock(region, &hold);
+        rc = claim_free(region, &index);
+    }
+    if (rc < 0)
+        return rc;
+    rc = occupy(region, index, reserved_bytes);
+    if (rc < 0) {
+        unclaim(region, index);
+        return rc;
+    }
+    atomic_fetch_or(&region->claimed[index / 64], 1ULL << index % 64);
+    *ret_index = index;
+    *ret_generation = atomic_load_explicit(&region->layout->slot[index].generation, memory_order_relaxed);
+    return 0;
+}
+
+void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation)
+{
+    struct region_slot *slot = &region->layout->slot[index];
+    struct region_hold hold;
+
+    atomic_fetch_and(&region->claimed[index / 64], ~(1ULL << index % 64));
+    if (!liveness_holds(region->liveness, slot_id(index)))
+        return;
+    if (region_lock(region, slot_id(index), REGION_LOCK_BOUND_NS, &hold) == 0) {
+        if (slot_live(slot) && atomic_load_explicit(&slot->generation, memory_order_relaxed) == generation)
+            slot_empty(region->layout, index);
+        region_unlock(region, &hold);
+    }
+    liveness_drop(region->liveness, slot_id(index));
+}
+
+void slots_release_all(struct vgpu_region *region)
+{
+    for (unsigned i = 0; i < VGPU_PROCS_MAX; i++) {
+        if (atomic_load(&region->claimed[i / 64]) >> i % 64 & 1)
+            slot_release(region, i, atomic_load(&region->layout->slot[i].generation));
+    }
+}
+
+/* Takes up to want_bytes from one slot; see struct region_steal for why in this order. */
+static uint64_t steal_from(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes)
+{
+    struct region_slot *victim = &layout->slot[index];
+    struct slot_slice *from = &victim->slice[slice];
+    struct region_steal *steal = &layout->steal;
+    uint64_t idle = load_relaxed(&from->idle);
+    uint64_t reserved = load_relaxed(&from->reserved_bytes);
+
+    for (;;) {
+        uint64_t bytes = idle & IDLE_BYTES_MASK;
+        uint64_t steals = idle >> IDLE_STEAL_SHIFT & IDLE_STEAL_MASK;
+        uint64_t after;
+
+        /* More idle than reserved is damage: do not make bytes out of it. */
+        if (bytes > reserved)
+            bytes = reserved;
+        if (bytes > want_bytes)
+            bytes = want_bytes;
+        if (bytes == 0)
+            return 0;
+        steal->slot = index;
+        steal->slice = slice;
+        steal->generation = atomic_load_explicit(&victim->generation, memory_order_relaxed);
+        steal->steals_before = steals;
+        steal->reserved_after_bytes = reserved - bytes;
+        atomic_store_explicit(&steal->active, 1, memory_order_release);
+        after = (idle & ~((uint64_t)IDLE_STEAL_MASK << IDLE_STEAL_SHIFT)) | ((steals + 1) & IDLE_STEAL_MASK)
+                                                                                << IDLE_STEAL_SHIFT;
+        after -= bytes;
+        if (!atomic_compare_exchange_strong_explicit(&from->idle, &idle, after, memory_order_acq_rel,
+                                                     memory_order_relaxed)) {
+            atomic_store_explicit(&steal->active, 0, memory_order_release);
+            atomic_signal_fence(memory_order_seq_cst);
+            continue;
+        }
+        store_relaxed(&from->reserved_bytes, reserved - bytes);
+        region_total_sub(layout, slice, bytes);
+        atomic_store_explicit(&steal->active, 0, memory_order_release);
+        /* The next theft's words must not be written before this one is over. */
+        atomic_signal_fence(memory_order_seq_cst);
+        return bytes;
+    }
+}
+
+uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want_bytes, unsigned except)
+{
+    unsigned high = region_slots_high(layout);
+    uint64_t stolen = 0;
+
+    for (unsigned i = 0; i < high && stolen < want_bytes; i++) {
+        if (i != except && slot_live(&layout->slot[i]))
+            stolen += steal_from(layout, i, slice, want_bytes - stolen);
+    }
+    return stolen;
+}
+
+uint64_t slots_used(const struct region_layout *layout, unsigned slice)
+{
+    unsigned high = region_slots_high(layout);
+    uint64_t used = 0;
+
+    for (unsigned i = 0; i < high; i++) {
+        if (slot_live(&layout->slot[i]))
+            used = add_saturated(used, slot_used(&layout->slot[i].slice[slice]));
+    }
+    return used;
+}

@@ -1,0 +1,105 @@
+#include "base/cleanup.h"
+#include "region/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_proc_usage *ret_proc)
+{
+    const struct region_slot *slot = &region->layout->slot[index];
+    pid_t pid = 0;
+
+    memset(ret_proc, 0, sizeof(*ret_proc));
+    liveness_check(region->liveness, slot_id(index), &pid);
+    ret_proc->pid = pid;
+    ret_proc->own_pid = slot->pid;
+    ret_proc->start_ns = slot->start_ns;
+    memcpy(ret_proc->command, slot->command, sizeof(ret_proc->command) - 1);
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+            ret_proc->held_bytes[i][kind] = slot_held(&slot->slice[i], kind);
+    }
+}
+
+static void copy_slices(const struct region_layout *layout, struct vgpu_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        const struct region_slice *from = &layout->slice[i];
+        struct vgpu_slice_usage *to = &snapshot->slice[i];
+        bool unresolved = from->limit.quota_percent && !from->physical_bytes;
+
+        memcpy(to->uuid, snapshot->limits.slice[i].uuid, sizeof(to->uuid));
+        to->quota_bytes = unresolved ? 0 : load_relaxed(&from->quota_bytes);
+        to->physical_bytes = from->physical_bytes;
+        to->used_bytes = slots_used(layout, i);
+        to->refusals = load_relaxed(&from->refusals);
+    }
+}
+
+static void copy_refusals(const struct region_layout *layout, struct vgpu_snapshot *snapshot)
+{
+    uint64_t count = load_relaxed(&layout->refusal_count);
+    uint64_t first = count > VGPU_REFUSALS ? count - VGPU_REFUSALS : 0;
+
+    for (uint64_t n = first; n < count; n++) {
+        struct vgpu_refusal *to = &snapshot->refusals[snapshot->refusal_count++];
+
+        *to = layout->refusals[n % VGPU_REFUSALS];
+        to->api[sizeof(to->api) - 1] = '\0';
+    }
+}
+
+int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapshot)
+{
+    KEEP_ERRNO;
+    struct region_layout *layout = region->layout;
+    struct vgpu_snapshot snapshot;
+    struct vgpu_proc_usage *procs;
+    struct region_hold hold;
+    unsigned high;
+    int rc;
+
+    memset(&snapshot, 0, sizeof(snapshot));
+    /* Room for all before the lock is taken: nothing is allocated under it. Pages that stay untouched cost nothing. */
+    procs = calloc(VGPU_PROCS_MAX, sizeof(*procs));
+    if (!procs)
+        return -ENOMEM;
+    rc = region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold);
+    if (rc < 0) {
+        free(procs);
+        return rc;
+    }
+    region_reap(region);
+    high = region_slots_high(layout);
+    region_load_limits(layout, &snapshot.limits);
+    snapshot.created_ns = layout->created_ns;
+    for (unsigned i = 0; i < high; i++) {
+        if (slot_live(&layout->slot[i]))
+            copy_proc(region, i, &procs[snapshot.proc_count++]);
+    }
+    copy_slices(layout, &snapshot);
+    copy_refusals(layout, &snapshot);
+    region_unlock(region, &hold);
+    snapshot.procs = procs;
+    *ret_snapshot = snapshot;
+    return 0;
+}
+
+void snapshot_done(struct vgpu_snapshot *snapshot)
+{
+    free(snapshot->procs);
+    snapshot->procs = NULL;
+    snapshot->proc_count = 0;
+}
+
+bool region_in_use(struct vgpu_region *region)
+{
+    KEEP_ERRNO;
+    unsigned high = region_slots_high(region->layout);
+
+    for (unsigned i = 0; i < high; i++) {
+        if (slot_live(&region->layout->slot[i]) && liveness_check(region->liveness, slot_id(i), NULL) != 0)
+            return true;
+    }
+    return false;
+}

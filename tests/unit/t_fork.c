@@ -1,0 +1,319 @@
+/* fork, exec, and programs that close what they did not open. */
+#include "unit.h"
+
+#include "core/ledger_internal.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+#define QUOTA (100 * MIB)
+
+static struct vgpu_region *region;
+static struct vgpu_ledger *ledger;
+
+static int setup(void **state)
+{
+    (void)state;
+    region = new_region("fork", QUOTA);
+    if (ledger_new(region, &ledger) != 0 || ledger_reserve(ledger, 0, 30 * MIB) != 0)
+        return -1;
+    return ledger_commit(ledger, 0, VGPU_KIND_DATA, 30 * MIB, 30 * MIB);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ledger_free(ledger);
+    region_close(region);
+    return 0;
+}
+
+static int use_in_child(void *arg)
+{
+    (void)arg;
+    CHECK(ledger_held(ledger, 0, VGPU_KINDS) == 0);
+    /* The parent's is not ours to give back. */
+    ledger_release(ledger, 0, VGPU_KIND_DATA, 30 * MIB);
+    CHECK(ledger_reserve(ledger, 0, 70 * MIB + 1) == -ENOMEM);
+    CHECK(ledger_reserve(ledger, 0, 20 * MIB) == 0);
+    CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 20 * MIB, 20 * MIB) == 0);
+    CHECK(slots_used(region->layout, 0) == 50 * MIB);
+    CHECK(seat_slot(ledger, ledger_seat(ledger))->pid == getpid());
+    return 0;
+}
+
+static void child_begins_empty(void **state)
+{
+    (void)state;
+    assert_int_equal(finish(spawn(use_in_child, NULL)), 0);
+    assert_int_equal(ledger_held(ledger, 0, VGPU_KIND_DATA), 30 * MIB);
+    assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 1), -ENOMEM);
+}
+
+static int grandchild(void *arg)
+{
+    CHECK(ledger_reserve(ledger, 0, 10 * MIB) == 0);
+    CHECK(slots_used(region->layout, 0) == 40 * MIB + *(uint64_t *)arg);
+    return 0;
+}
+
+static int child_with_child(void *arg)
+{
+    uint64_t own = 5 * MIB;
+
+    (void)arg;
+    CHECK(ledger_reserve(ledger, 0, own) == 0);
+    CHECK(finish(spawn(grandchild, &own)) == 0);
+    return 0;
+}
+
+static void children_of_children(void **state)
+{
+    (void)state;
+    assert_int_equal(finish(spawn(child_with_child, NULL)), 0);
+}
+
+/* A child that does nothing with the ledger takes no place. */
+static int do_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void idle_children_take_no_place(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(finish(spawn(do_nothing, NULL)), 0);
+    assert_int_equal(region_slots_high(region->layout), 1);
+}
+
+/* Threads are in every function while another one forks: no child may hang on a lock that a thread has left behind. */
+static atomic_bool stop;
+
+static void *work(void *arg)
+{
+    while (!atomic_load(&stop)) {
+        struct vgpu_snapshot snapshot;
+
+        if (ledger_reserve(ledger, 0, MIB) == 0) {
+            ledger_commit(ledger, 0, VGPU_KIND_DATA, MIB, MIB / 2);
+            ledger_release(ledger, 0, VGPU_KIND_DATA, MIB / 2);
+        }
+        if (region_snapshot(region, &snapshot) == 0)
+            snapshot_done(&snapshot);
+    }
+    return arg;
+}
+
+static int quick_child(void *arg)
+{
+    (void)arg;
+    alarm(10);
+    CHECK(ledger_reserve(ledger, 1, MIB) == 0);
+    CHECK(ledger_commit(ledger, 1, VGPU_KIND_DATA, MIB, MIB) == 0);
+    return 0;
+}
+
+static void fork_among_threads(void **state)
+{
+    pthread_t thread[3];
+
+    (void)state;
+    atomic_store(&stop, false);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, work, NULL), 0);
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(finish(spawn(quick_child, NULL)), 0);
+    atomic_store(&stop, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(slots_used(region->layout, 0), 30 * MIB);
+}
+
+static int exec_sleep(void *arg)
+{
+    (void)arg;
+    CHECK(ledger_reserve(ledger, 0, 60 * MIB) == 0);
+    CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 60 * MIB, 60 * MIB) == 0);
+    execlp("sleep", "sleep", "30", NULL);
+    return 1;
+}
+
+/* Exec ends what a process held, though its pid lives on. */
+static void exec_gives_back(void **state)
+{
+    pid_t pid = spawn(exec_sleep, NULL);
+    uint64_t end_ns = clock_ns() + 5 * NS_PER_S;
+
+    (void)state;
+    while (ledger_reserve(ledger, 0, 70 * MIB) != 0 && clock_ns() < end_ns)
+        nap_ms(1);
+    assert_int_equal(kill(pid, 0), 0);
+    assert_int_equal(slots_used(region->layout, 0), 100 * MIB);
+    kill(pid, SIGKILL);
+    finish(pid);
+}
+
+/* vfork and exec, as posix_spawn does it: the parent keeps everything. */
+static void vfork_takes_nothing(void **state)
+{
+    pid_t pid = vfork();
+
+    (void)state;
+    if (pid == 0) {
+        execlp("true", "true", NULL);
+        _exit(1);
+    }
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(ledger_held(ledger, 0, VGPU_KIND_DATA), 30 * MIB);
+    assert_int_equal(slots_used(region->layout, 0), 30 * MIB);
+}
+
+/* In a child: closes everything that it did not open itself, as daemons do; a neighbour notices; we come back. */
+static int close_everything(void *arg)
+{
+    atomic_int *step = arg;
+    uint64_t start_ns;
+
+    CHECK(ledger_reserve(ledger, 0, 40 * MIB) == 0);
+    CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
+    CHECK(ledger_reserve(ledger, 0, 5 * MIB) == 0); /* in flight */
+    for (int fd = 3; fd < 1100; fd++)
+        close(fd);
+    /* The program uses the number that was ours. */
+    for (int fd = 3; fd < 1020; fd++)
+        (void)!dup2(2, fd);
+    atomic_store(step, 1);
+    while (atomic_load(step) != 2)
+        nap_ms(1);
+    start_ns = clock_ns();
+    CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 5 * MIB, 5 * MIB) == 0);
+    CHECK(ledger_reserve(ledger, 0, 3 * MIB) == 0);
+    CHECK(clock_ns() - start_ns < NS_PER_S);
+    CHECK(ledger_held(ledger, 0, VGPU_KIND_DATA) == 45 * MIB);
+    CHECK(slots_used(region->layout, 0) == 48 * MIB + 30 * MIB);
+    CHECK(fcntl(900, F_GETFD) >= 0); /* theirs was not closed */
+    /* From here on we are known to be alive again. */
+    atomic_store(step, 3);
+    while (atomic_load(step) != 4)
+        nap_ms(1);
+    ledger_release(ledger, 0, VGPU_KIND_DATA, 45 * MIB);
+    ledger_cancel(ledger, 0, 3 * MIB);
+    CHECK(slots_used(region->layout, 0) == 30 * MIB);
+    return 0;
+}
+
+static void await(atomic_int *step, int value, pid_t pid)
+{
+    uint64_t end_ns = clock_ns() + 10 * NS_PER_S;
+
+    while (atomic_load(step) != value && clock_ns() < end_ns)
+        nap_ms(1);
+    if (atomic_load(step) != value) {
+        kill(pid, SIGKILL);
+        fail_msg("step %d was not reached", value);
+    }
+}
+
+static void descriptors_closed(void **state)
+{
+    atomic_int *step = shared_memory(sizeof(*step));
+    uint64_t total, available;
+    pid_t pid = spawn(close_everything, step);
+
+    (void)state;
+    await(step, 1, pid);
+    /* It looks dead: whoever asks removes it. */
+    ledger_view(ledger, 0, GIB, GIB, &total, &available);
+    assert_int_equal(available, 70 * MIB);
+    atomic_store(step, 2);
+    await(step, 3, pid);
+    ledger_view(ledger, 0, GIB, GIB, &total, &available);
+    assert_int_equal(available, 22 * MIB);
+    assert_int_equal(ledger_reserve(ledger, 0, 22 * MIB + 1), -ENOMEM);
+    atomic_store(step, 4);
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
+}
+
+/* The region's file is gone and another one is at its place: what cannot be known is not guessed. */
+static int file_replaced(void *arg)
+{
+    (void)arg;
+    CHECK(ledger_reserve(ledger, 0, MIB) == 0);
+    for (int fd = 3; fd < 1100; fd++)
+        close(fd);
+    unlink(scratch_path("fork"));
+    atomic_fetch_add(&seat_slot(ledger, ledger_seat(ledger))->generation, 1); /* as if a neighbour had removed us */
+    CHECK(ledger_reserve(ledger, 0, MIB) == -ENOMEM);
+    CHECK(ledger_reserve(ledger, 0, MIB) == -ENOMEM);
+    return 0;
+}
+
+static void file_is_gone(void **state)
+{
+    (void)state;
+    assert_int_equal(finish(spawn(file_replaced, NULL)), 0);
+}
+
+/* Two handles of one file in one process: closing one must not drop what the other one's locks say. */
+static int look_at_owner(void *arg)
+{
+    (void)arg;
+    CHECK(region_in_use(region));
+    CHECK(ledger_reserve(ledger, 0, 71 * MIB) == -ENOMEM);
+    return 0;
+}
+
+static void second_handle(void **state)
+{
+    struct vgpu_region *again;
+
+    (void)state;
+    assert_int_equal(region_open(scratch_path("fork"), 0, &again), 0);
+    region_close(again);
+    assert_int_equal(finish(spawn(look_at_owner, NULL)), 0);
+}
+
+static void descriptors_are_ours_only(void **state)
+{
+    int flags = 0, found = 0;
+
+    (void)state;
+    for (int fd = 3; fd < 1100; fd++) {
+        char link[64], path[512];
+        ssize_t length;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        length = readlink(link, path, sizeof(path) - 1);
+        if (length < 0)
+            continue;
+        path[length] = '\0';
+        if (strcmp(path, scratch_path("fork")) != 0)
+            continue;
+        flags = fcntl(fd, F_GETFD);
+        assert_true(fd >= 700);
+        assert_true(flags & FD_CLOEXEC);
+        found++;
+    }
+    assert_int_equal(found, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(child_begins_empty),        TEST(children_of_children), TEST(idle_children_take_no_place),
+        TEST(fork_among_threads),        TEST(exec_gives_back),      TEST(vfork_takes_nothing),
+        TEST(descriptors_closed),        TEST(file_is_gone),         TEST(second_handle),
+        TEST(descriptors_are_ours_only),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

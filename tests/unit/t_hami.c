@@ -1,0 +1,145 @@
+/* What HAMi's monitor would read from a cache file, by the offsets of its own layout. */
+#include "unit.h"
+
+#include "core/instance.h"
+#include "core/ledger_internal.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define HEADER_BYTES 2008952
+#define PROC(i)      (1856 + 1960 * (size_t)(i))
+
+static const unsigned char *header;
+static struct vgpu_ledger *ledger;
+
+static uint32_t u32(size_t offset)
+{
+    uint32_t value;
+
+    memcpy(&value, header + offset, sizeof(value));
+    return value;
+}
+
+static uint64_t u64(size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, header + offset, sizeof(value));
+    return value;
+}
+
+static int setup(void **state)
+{
+    const char *path = scratch_path("monitor.cache");
+    int fd;
+
+    (void)state;
+    unlink(path);
+    setenv("CUDA_DEVICE_MEMORY_SHARED_CACHE", path, 1);
+    setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "1024m", 1);
+    setenv("CUDA_DEVICE_MEMORY_LIMIT_1", "0m", 1);
+    setenv("CUDA_DEVICE_SM_LIMIT", "30", 1);
+    setenv("CUDA_TASK_PRIORITY", "0", 1);
+    if (instance_attach(&ledger) != 1)
+        return -1;
+    /* A process that has the file open a second time would lose its locks on closing it: the map is enough. */
+    fd = open(path, O_RDONLY);
+    header = mmap(NULL, HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    return header == MAP_FAILED ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+    struct vgpu_region *region = ledger_region(ledger);
+
+    (void)state;
+    ledger_free(ledger);
+    assert_int_equal(u32(PROC(0) + 1928), 0);
+    region_close(region);
+    munmap((void *)header, HEADER_BYTES);
+    return 0;
+}
+
+static void constants_and_limits(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(stat(scratch_path("monitor.cache"), &st), 0);
+    assert_true(st.st_size >= HEADER_BYTES + 1);
+    assert_int_equal(u32(0), 19920718);
+    assert_int_equal(u32(4), 1);
+    assert_int_equal(u32(8), 2);
+    assert_int_equal(u64(1600), GIB);
+    assert_int_equal(u64(1608), 0);
+    assert_int_equal(u64(1728), 30);
+    assert_int_equal(u32(2008900), 1);
+    assert_int_equal(u32(2008904), 2);
+    assert_int_equal(u32(2008908), 0);
+    assert_int_equal(u64(56), 0);
+    assert_int_equal(ledger_device(ledger, 0, "GPU-12345678-1234-1234-1234-123456789abc", 16 * GIB), 0);
+    assert_int_equal(ledger_device(ledger, 1, "GPU-22345678-1234-1234-1234-123456789abc", 16 * GIB), 0);
+    assert_int_equal(u64(56), 2);
+    assert_string_equal((const char *)header + 64, "GPU-12345678-1234-1234-1234-123456789abc");
+    for (size_t i = 64 + 40; i < 64 + 96; i++)
+        assert_int_equal(header[i], 0);
+}
+
+static int hold_in_child(void *arg)
+{
+    atomic_int *ready = arg;
+
+    CHECK(ledger_reserve(ledger, 1, 7 * MIB) == 0);
+    CHECK(ledger_commit(ledger, 1, VGPU_KIND_POOL, 7 * MIB, 7 * MIB) == 0);
+    atomic_store(ready, 1);
+    for (;;)
+        nap_ms(1000);
+}
+
+static void what_processes_hold(void **state)
+{
+    atomic_int *ready = shared_memory(sizeof(*ready));
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(u32(2008896), 1);
+    assert_int_equal(u32(PROC(0)), getpid());
+    assert_int_equal(u32(PROC(0) + 1928), 1);
+    ledger_set(ledger, 0, VGPU_KIND_CONTEXT, 500 * MIB);
+    assert_int_equal(ledger_reserve(ledger, 0, 100 * MIB), 0);
+    assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, 100 * MIB, 90 * MIB), 0);
+    ledger_set(ledger, 0, VGPU_KIND_MODULE, 3 * MIB);
+    assert_int_equal(u64(PROC(0) + 8), 500 * MIB);
+    assert_int_equal(u64(PROC(0) + 16), 3 * MIB);
+    assert_int_equal(u64(PROC(0) + 24), 90 * MIB);
+    assert_int_equal(u64(PROC(0) + 40), 593 * MIB);
+    ledger_release(ledger, 0, VGPU_KIND_DATA, 90 * MIB);
+    assert_int_equal(u64(PROC(0) + 40), 503 * MIB);
+    /* A forked child has a slot of its own there, and once it is killed the next refresh removes it. */
+    pid = spawn(hold_in_child, ready);
+    while (!atomic_load(ready))
+        nap_ms(1);
+    assert_int_equal(u32(2008896), 2);
+    assert_int_equal(u32(PROC(1)), pid);
+    assert_int_equal(u32(PROC(1) + 1928), 1);
+    assert_int_equal(u64(PROC(1) + 8 + 64 + 32), 7 * MIB);
+    kill(pid, SIGKILL);
+    finish(pid);
+    nap_ms(120);
+    ledger_set(ledger, 0, VGPU_KIND_MODULE, 4 * MIB);
+    assert_int_equal(u32(PROC(1) + 1928), 0);
+    assert_int_equal(u64(PROC(0) + 16), 4 * MIB);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(constants_and_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_processes_hold, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

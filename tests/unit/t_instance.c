@@ -1,0 +1,257 @@
+/* How a process finds its instance: every combination of the environment, in children. */
+#include "unit.h"
+
+#include "core/instance.h"
+#include "core/ledger_internal.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* What a child is started with: environment as NAME=VALUE, and what it should find. */
+struct start {
+    const char *environment[8];
+    int attached;      /* 1, 0, or -errno */
+    uint64_t quota[3]; /* of slices 0, 1, 15 */
+    const char *said;  /* must be in what stderr was told; NULL: nothing was */
+    void (*then)(struct vgpu_ledger *ledger);
+};
+
+static char said[4096];
+
+static void clear_environment(void)
+{
+    char name[64];
+
+    unsetenv("VGPU_INSTANCE");
+    unsetenv("CUDA_DEVICE_MEMORY_LIMIT");
+    unsetenv("CUDA_DEVICE_SM_LIMIT");
+    unsetenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
+    unsetenv("VGPU_LOG_LEVEL");
+    unsetenv("LIBCUDA_LOG_LEVEL");
+    for (int i = 0; i < 16; i++) {
+        snprintf(name, sizeof(name), "CUDA_DEVICE_MEMORY_LIMIT_%d", i);
+        unsetenv(name);
+    }
+    setenv("VGPU_RUNTIME_DIR", scratch(), 1);
+}
+
+static int attach(void *arg)
+{
+    const struct start *start = arg;
+    struct vgpu_ledger *ledger = NULL;
+    int rc;
+
+    clear_environment();
+    for (int i = 0; start->environment[i]; i++)
+        putenv((char *)start->environment[i]);
+    errno = 77;
+    CHECK(instance_configured() == (start->attached != 0));
+    rc = instance_attach(&ledger);
+    CHECK(errno == 77);
+    if (rc != start->attached) {
+        fprintf(stderr, "instance_attach: %d instead of %d\n", rc, start->attached);
+        return 1;
+    }
+    /* Said once; and a failure does not stick. */
+    if (rc < 0)
+        CHECK(instance_attach(&ledger) == rc);
+    if (rc <= 0)
+        return 0;
+    CHECK(ledger_quota(ledger, 0) == start->quota[0]);
+    CHECK(ledger_quota(ledger, 1) == start->quota[1]);
+    CHECK(ledger_quota(ledger, 15) == start->quota[2]);
+    if (start->then)
+        start->then(ledger);
+    return 0;
+}
+
+static void run(const struct start *start)
+{
+    int pipes[2], err = dup(STDERR_FILENO), status;
+    size_t length = 0;
+    ssize_t got;
+    pid_t pid;
+
+    assert_int_equal(pipe(pipes), 0);
+    dup2(pipes[1], STDERR_FILENO);
+    close(pipes[1]);
+    pid = spawn(attach, (void *)start);
+    dup2(err, STDERR_FILENO);
+    close(err);
+    while ((got = read(pipes[0], said + length, sizeof(said) - 1 - length)) > 0)
+        length += (size_t)got;
+    said[length] = '\0';
+    close(pipes[0]);
+    status = finish(pid);
+    if (status != 0)
+        fail_msg("%s: %s", start->environment[0], said);
+    if (!start->said) {
+        assert_string_equal(said, "");
+    } else {
+        if (!strstr(said, start->said))
+            fail_msg("said '%s', not '%s'", said, start->said);
+        /* One line. */
+        assert_ptr_equal(strchr(said, '\n'), said + length - 1);
+    }
+}
+
+static char cache[600], cache_file[512];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(cache_file, sizeof(cache_file), "%s", scratch_path("unit.cache"));
+    snprintf(cache, sizeof(cache), "CUDA_DEVICE_MEMORY_SHARED_CACHE=%s", cache_file);
+    unlink(cache_file);
+    return 0;
+}
+
+static void nothing_configured(void **state)
+{
+    (void)state;
+    run(&(struct start){.attached = 0});
+    run(&(struct start){.environment = {"CUDA_DEVICE_MEMORY_LIMIT=", "VGPU_INSTANCE="}, .attached = 0});
+    assert_int_equal(access(cache_file, F_OK), -1);
+}
+
+static void limits_from_variables(void **state)
+{
+    (void)state;
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+    /* Nobody is attached any more: the next one's limits count. */
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g", "CUDA_DEVICE_MEMORY_LIMIT_1=1024m",
+                                        "CUDA_DEVICE_MEMORY_LIMIT_15=0m"},
+                        .attached = 1,
+                        .quota = {4 * GIB, GIB, 0}});
+    /* Without limits of one's own those that are there stay. */
+    run(&(struct start){.environment = {cache}, .attached = 1, .quota = {4 * GIB, GIB, 0}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"}, .attached = 1, .quota = {4 * GIB, GIB, 0}});
+}
+
+static void bad_limits(void **state)
+{
+    static const char *const bad[] = {"1.5g", "0x10m", "1Gi", "1GB", "1g5", "abc", "-1", " 1g", "18446744073709551616"};
+    char variable[128], message[160];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        int expected = i == 8 ? -ERANGE : -EINVAL;
+
+        snprintf(variable, sizeof(variable), "CUDA_DEVICE_MEMORY_LIMIT=%s", bad[i]);
+        snprintf(message, sizeof(message), "vgpu: CUDA_DEVICE_MEMORY_LIMIT '%s': not accepted: use bytes", bad[i]);
+        run(&(struct start){.environment = {cache, variable}, .attached = expected, .said = message});
+    }
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT_3=1gb"},
+                        .attached = -EINVAL,
+                        .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT_3 '1gb': not accepted"});
+    assert_int_equal(access(cache_file, F_OK), -1);
+}
+
+static void start_others(struct vgpu_ledger *ledger)
+{
+    (void)ledger;
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=8g"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB},
+                        .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4096m"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+}
+
+static void other_limits_while_in_use(void **state)
+{
+    (void)state;
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB},
+                        .then = start_others});
+}
+
+static void start_with_limits(struct vgpu_ledger *ledger)
+{
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+    assert_int_equal(ledger_quota(ledger, 0), 4 * GIB);
+}
+
+/* A process without limits is there first, and stays: those who come with some get them, and so does it. */
+static void first_without_limits(void **state)
+{
+    (void)state;
+    run(&(struct start){.environment = {cache}, .attached = 1, .then = start_with_limits});
+}
+
+static void cache_places(void **state)
+{
+    (void)state;
+    run(&(struct start){.environment = {"CUDA_DEVICE_MEMORY_SHARED_CACHE=/nonexistent/x.cache"},
+                        .attached = -ENOENT,
+                        .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE: cannot attach to /nonexistent/x.cache: "});
+    assert_int_equal(symlink("/etc/passwd", cache_file), 0);
+    run(&(struct start){.environment = {cache}, .attached = -ELOOP, .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE"});
+}
+
+static void named_instances(void **state)
+{
+    struct vgpu_limits limits = {.name = "named"};
+    struct vgpu_region *region;
+    char by_path[600];
+    bool created;
+
+    (void)state;
+    limits.slice[0].quota_bytes = 3 * GIB;
+    mkdir(scratch_path("instances"), 0700);
+    mkdir(scratch_path("instances/named"), 0700);
+    assert_int_equal(region_create(scratch_path("instances/named/region"), 0, &limits, &region, &created), 0);
+    region_close(region);
+    snprintf(by_path, sizeof(by_path), "VGPU_INSTANCE=%s", scratch_path("instances/named"));
+    run(&(struct start){.environment = {by_path}, .attached = 1, .quota = {3 * GIB, 0, 0}});
+    run(&(struct start){.environment = {"VGPU_INSTANCE=named"}, .attached = 1, .quota = {3 * GIB, 0, 0}});
+    /* The instance's limits are not to be raised by variables. */
+    run(&(struct start){.environment = {"VGPU_INSTANCE=named", "CUDA_DEVICE_MEMORY_LIMIT=64g", cache},
+                        .attached = 1,
+                        .quota = {3 * GIB, 0, 0}});
+    assert_int_equal(access(cache_file, F_OK), -1);
+    run(&(struct start){.environment = {"VGPU_INSTANCE=other"},
+                        .attached = -ENOENT,
+                        .said = "vgpu: VGPU_INSTANCE: cannot attach to other: there is no such instance; CUDA is not"});
+    run(&(struct start){.environment = {"VGPU_INSTANCE=../named"}, .attached = -EINVAL, .said = "vgpu: VGPU_INSTANCE"});
+}
+
+/* What hid the instance is gone: the next try finds it. */
+static void failure_does_not_stick(void **state)
+{
+    struct vgpu_ledger *ledger = NULL;
+    struct vgpu_limits limits = {.name = "late"};
+    struct vgpu_region *region;
+    bool created;
+
+    (void)state;
+    clear_environment();
+    setenv("VGPU_INSTANCE", "late", 1);
+    assert_int_equal(instance_attach(&ledger), -ENOENT);
+    mkdir(scratch_path("instances"), 0700);
+    mkdir(scratch_path("instances/late"), 0700);
+    assert_int_equal(region_create(scratch_path("instances/late/region"), 0, &limits, &region, &created), 0);
+    assert_int_equal(instance_attach(&ledger), 1);
+    assert_string_equal(limits.name, "late");
+    region_close(region);
+    region = ledger_region(ledger);
+    ledger_free(ledger);
+    region_close(region);
+    clear_environment();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(nothing_configured, setup),   cmocka_unit_test_setup(limits_from_variables, setup),
+        cmocka_unit_test_setup(bad_limits, setup),           cmocka_unit_test_setup(other_limits_while_in_use, setup),
+        cmocka_unit_test_setup(first_without_limits, setup), cmocka_unit_test_setup(cache_places, setup),
+        cmocka_unit_test_setup(named_instances, setup),      cmocka_unit_test_setup(failure_does_not_stick, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

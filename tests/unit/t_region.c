@@ -1,0 +1,380 @@
+/* Making and opening regions: races, bad files, bad places, limits. */
+#include "unit.h"
+
+#include "region/internal.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define AT_OFFSET (491 * 4096)
+
+struct race {
+    const char *path;
+    off_t offset;
+    atomic_int go, created, failed;
+};
+
+static int create_when_told(void *arg)
+{
+    struct race *race = arg;
+    struct vgpu_limits limits = {.name = "race"};
+    struct vgpu_region *region;
+    bool created = false;
+
+    limits.slice[0].quota_bytes = 5 * GIB;
+    while (!atomic_load(&race->go))
+        sched_yield();
+    if (region_create(race->path, race->offset, &limits, &region, &created) != 0) {
+        atomic_fetch_add(&race->failed, 1);
+        return 1;
+    }
+    atomic_fetch_add(&race->created, created);
+    region_limits(region, &limits);
+    CHECK(limits.slice[0].quota_bytes == 5 * GIB && strcmp(limits.name, "race") == 0);
+    return 0;
+}
+
+static void run_race(const char *path, off_t offset, int starters)
+{
+    struct race *race = shared_memory(sizeof(*race));
+    pid_t pids[64];
+
+    race->path = path;
+    race->offset = offset;
+    for (int i = 0; i < starters; i++)
+        pids[i] = spawn(create_when_told, race);
+    atomic_store(&race->go, 1);
+    for (int i = 0; i < starters; i++)
+        assert_int_equal(finish(pids[i]), 0);
+    assert_int_equal(race->failed, 0);
+    assert_int_equal(race->created, 1);
+    munmap(race, sizeof(*race));
+}
+
+static void create_race(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        unlink(scratch_path("race"));
+        run_race(scratch_path("race"), 0, 24);
+    }
+}
+
+/* The cache file may be there already, with what HAMi keeps in it, and must keep that. */
+static void create_race_in_cache_file(void **state)
+{
+    const char *path = scratch_path("race.cache");
+    char header[64] = "\x4e\xf7\x2f\x01 HAMi's magic and more", found[64] = "";
+    struct stat st;
+    int fd;
+
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        unlink(path);
+        if (round % 2) {
+            fd = open(path, O_RDWR | O_CREAT, 0666);
+            assert_int_equal(pwrite(fd, header, sizeof(header), 0), sizeof(header));
+            assert_int_equal(ftruncate(fd, 2008953), 0);
+            close(fd);
+        }
+        run_race(path, AT_OFFSET, 24);
+        if (round % 2) {
+            fd = open(path, O_RDONLY);
+            assert_int_equal(pread(fd, found, sizeof(found), 0), sizeof(found));
+            assert_memory_equal(found, header, sizeof(header));
+            close(fd);
+        }
+        assert_int_equal(stat(path, &st), 0);
+        assert_true(st.st_size >= 2008953);
+        if (!(round % 2))
+            assert_int_equal(st.st_mode & 0777, 0666);
+    }
+}
+
+static void modes_ignore_umask(void **state)
+{
+    mode_t old = umask(0077);
+    struct vgpu_limits limits = {.name = "m"};
+    struct vgpu_region *region;
+    struct stat st;
+    bool created;
+
+    (void)state;
+    assert_int_equal(region_create(scratch_path("own"), 0, &limits, &region, &created), 0);
+    region_close(region);
+    assert_int_equal(region_create(scratch_path("shared"), AT_OFFSET, &limits, &region, &created), 0);
+    region_close(region);
+    assert_int_equal(umask(old), 0077);
+    assert_int_equal(stat(scratch_path("own"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(stat(scratch_path("shared"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0666);
+}
+
+static void assert_refused(const char *path, off_t offset, int expected)
+{
+    struct vgpu_limits limits = {.name = "x"};
+    struct vgpu_region *region = (void *)1;
+    bool created = true;
+
+    assert_int_equal(region_open(path, offset, &region), expected);
+    assert_int_equal(region_create(path, offset, &limits, &region, &created), expected);
+    assert_ptr_equal(region, (void *)1);
+    assert_true(created);
+}
+
+static void write_file(const char *path, size_t bytes, int fill)
+{
+    char *data = malloc(bytes);
+    FILE *file = fopen(path, "w");
+
+    memset(data, fill, bytes);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    fclose(file);
+    free(data);
+}
+
+static void bad_files(void **state)
+{
+    const char *path = scratch_path("bad");
+    struct vgpu_region *region;
+    struct stat st;
+
+    (void)state;
+    write_file(path, 0 + 1, 0);
+    assert_refused(path, 0, -EPROTO);
+    write_file(path, sizeof(struct region_layout), 0x5a);
+    assert_refused(path, 0, -EPROTO);
+    write_file(path, sizeof(struct region_layout), 0);
+    assert_refused(path, 0, -EPROTO);
+    /* A file that is nobody's cache: refused, and left as it is. */
+    write_file(path, 1000, 'x');
+    assert_refused(path, AT_OFFSET, -EPROTO);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 1000);
+    /* A cache file whose rest is somebody else's. */
+    write_file(path, AT_OFFSET + sizeof(struct region_layout), 0x5a);
+    assert_refused(path, AT_OFFSET, -EPROTO);
+    unlink(path);
+    region_close(new_region("bad", GIB));
+    assert_int_equal(truncate(path, sizeof(struct region_layout) - 1), 0);
+    assert_refused(path, 0, -EPROTO);
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_refused(path, 0, -EISDIR);
+    rmdir(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused(path, 0, -EPROTO);
+    unlink(path);
+    region_close(new_region("target", GIB));
+    assert_int_equal(symlink(scratch_path("target"), path), 0);
+    assert_refused(path, 0, -ELOOP);
+    unlink(path);
+    assert_refused(scratch_path("nowhere/region"), 0, -ENOENT);
+    assert_int_equal(region_open(scratch_path("absent"), 0, &region), -ENOENT);
+    assert_int_equal(region_open(scratch_path("target"), -64, &region), -EINVAL);
+}
+
+static void other_version(void **state)
+{
+    struct vgpu_region *region = new_region("version", GIB);
+
+    (void)state;
+    region->layout->version++;
+    assert_refused(scratch_path("version"), 0, -EPROTO);
+    region->layout->version--;
+    region->layout->layout_bytes -= 8;
+    assert_refused(scratch_path("version"), 0, -EPROTO);
+    region_close(region);
+}
+
+/* On a file system of its own: read-only, full, and another user's. */
+static int try_places(void *arg)
+{
+    struct vgpu_limits limits = {.name = "p"};
+    const char *place = scratch_path("place"), *file = scratch_path("place/region");
+    struct vgpu_region *region;
+    bool created;
+    char filler[4096] = {1};
+    int fd;
+
+    (void)arg;
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return 77;
+    CHECK(mkdir(place, 0755) == 0);
+    CHECK(mount("vgpu-test", place, "tmpfs", 0, "size=4m") == 0);
+    CHECK(region_create(file, 0, &limits, &region, &created) == 0);
+    region_close(region);
+    CHECK(setegid(64123) == 0 && seteuid(64123) == 0);
+    CHECK(region_open(file, 0, &region) == -EACCES);
+    CHECK(seteuid(0) == 0 && setegid(0) == 0);
+    CHECK(mount("vgpu-test", place, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL) == 0);
+    CHECK(region_open(file, 0, &region) == -EROFS);
+    CHECK(region_create(scratch_path("place/other"), 0, &limits, &region, &created) == -EROFS);
+    CHECK(mount("vgpu-test", place, "tmpfs", MS_REMOUNT, "size=4m") == 0);
+    fd = open(scratch_path("place/filler"), O_WRONLY | O_CREAT, 0600);
+    while (write(fd, filler, sizeof(filler)) > 0)
+        ;
+    close(fd);
+    CHECK(region_create(scratch_path("place/other"), 0, &limits, &region, &created) == -ENOSPC);
+    CHECK(region_create(scratch_path("place/c.cache"), AT_OFFSET, &limits, &region, &created) == -ENOSPC);
+    /* Nothing half-made is left. */
+    CHECK(access(scratch_path("place/other"), F_OK) < 0 && access(scratch_path("place/c.cache"), F_OK) < 0);
+    return 0;
+}
+
+static void bad_places(void **state)
+{
+    int status;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    status = finish(spawn(try_places, NULL));
+    if (status == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+/* Somebody who may open the folder holds its lock for ever: creation goes on without it after a while. */
+static void folder_lock_held(void **state)
+{
+    int fd = open(scratch(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct vgpu_limits limits = {.name = "h"};
+    uint64_t start_ns = clock_ns();
+    struct vgpu_region *region;
+    bool created = false;
+
+    (void)state;
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(region_create(scratch_path("held"), 0, &limits, &region, &created), 0);
+    assert_true(created);
+    assert_true(clock_ns() - start_ns < 3 * NS_PER_S);
+    region_close(region);
+    close(fd);
+}
+
+static void limits_kept_and_adopted(void **state)
+{
+    struct vgpu_region *region = new_region("limits", 4 * GIB), *again;
+    struct vgpu_limits limits = {.name = "other"}, found;
+    struct vgpu_ledger *ledger;
+    bool created = true;
+
+    (void)state;
+    limits.slice[0].quota_bytes = GIB;
+    assert_int_equal(region_create(scratch_path("limits"), 0, &limits, &again, &created), 0);
+    assert_false(created);
+    region_limits(again, &found);
+    assert_int_equal(found.slice[0].quota_bytes, 4 * GIB);
+    assert_string_equal(found.name, "unit");
+    /* In use: the old ones stand; the same ones are no difference. */
+    assert_int_equal(ledger_new(region, &ledger), 0);
+    assert_true(region_in_use(again));
+    assert_int_equal(region_adopt_limits(again, &limits), -EBUSY);
+    assert_int_equal(region_adopt_limits(again, &found), 0);
+    ledger_free(ledger);
+    assert_false(region_in_use(again));
+    assert_int_equal(region_adopt_limits(again, &limits), 0);
+    region_limits(region, &found);
+    assert_int_equal(found.slice[0].quota_bytes, GIB);
+    region_close(again);
+    region_close(region);
+}
+
+/* Who came first without limits has not taken them from those who come with some. */
+static void limits_after_nobody_gave_any(void **state)
+{
+    struct vgpu_region *region = new_region("nolimits", 0);
+    struct vgpu_limits limits = {.name = ""}, found;
+    struct vgpu_ledger *ledger;
+
+    (void)state;
+    limits.slice[0].quota_bytes = GIB;
+    assert_int_equal(ledger_new(region, &ledger), 0);
+    assert_int_equal(ledger_quota(ledger, 0), 0);
+    assert_int_equal(region_adopt_limits(region, &limits), 0);
+    region_limits(region, &found);
+    assert_int_equal(found.slice[0].quota_bytes, GIB);
+    assert_int_equal(ledger_quota(ledger, 0), GIB);
+    ledger_free(ledger);
+    region_close(region);
+}
+
+/* Only slices of devices that exist are compared once it is known which do. */
+static void limits_of_absent_devices(void **state)
+{
+    struct vgpu_region *region = new_region("absent-devices", 4 * GIB);
+    struct vgpu_limits limits;
+    struct vgpu_ledger *ledger;
+
+    (void)state;
+    assert_int_equal(ledger_new(region, &ledger), 0);
+    region_limits(region, &limits);
+    limits.slice[15].quota_bytes = GIB;
+    assert_int_equal(region_adopt_limits(region, &limits), -EBUSY);
+    assert_int_equal(ledger_device(ledger, 0, "GPU-0", 8 * GIB), 0);
+    assert_int_equal(region_adopt_limits(region, &limits), 0);
+    limits.slice[0].quota_bytes = 5 * GIB;
+    assert_int_equal(region_adopt_limits(region, &limits), -EBUSY);
+    ledger_free(ledger);
+    region_close(region);
+}
+
+/* Every field random, header kept: numbers may be wrong, nothing may crash or hang. */
+static void garbage_inside(void **state)
+{
+    struct vgpu_region *region = new_region("garbage", GIB);
+    struct vgpu_ledger *ledger = NULL;
+    struct vgpu_snapshot snapshot;
+    struct vgpu_proc_memory procs[4];
+    unsigned seed = 7;
+
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        unsigned char *bytes = (unsigned char *)region->layout;
+        uint64_t total, available, start_ns;
+
+        for (size_t i = offsetof(struct region_layout, lock); i < sizeof(struct region_layout); i++)
+            bytes[i] = (unsigned char)rand_r(&seed);
+        start_ns = clock_ns();
+        if (ledger_new(region, &ledger) == 0) {
+            ledger_reserve(ledger, 0, MIB);
+            ledger_view(ledger, 0, GIB, GIB, &total, &available);
+            assert_true(total <= GIB && available <= total);
+            ledger_processes(ledger, 0, procs, 4);
+            ledger_free(ledger);
+        }
+        if (region_snapshot(region, &snapshot) == 0) {
+            assert_true(snapshot.proc_count <= VGPU_PROCS_MAX && snapshot.refusal_count <= VGPU_REFUSALS);
+            assert_true(snapshot.limits.device_count <= VGPU_DEVICES_MAX);
+            assert_int_equal(snapshot.limits.name[VGPU_NAME_LEN - 1], '\0');
+            snapshot_done(&snapshot);
+        }
+        assert_true(clock_ns() - start_ns < 2 * NS_PER_S);
+    }
+    region_close(region);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(create_race),
+        cmocka_unit_test(create_race_in_cache_file),
+        cmocka_unit_test(modes_ignore_umask),
+        cmocka_unit_test(bad_files),
+        cmocka_unit_test(other_version),
+        cmocka_unit_test(bad_places),
+        cmocka_unit_test(folder_lock_held),
+        cmocka_unit_test(limits_kept_and_adopted),
+        cmocka_unit_test(limits_after_nobody_gave_any),
+        cmocka_unit_test(limits_of_absent_devices),
+        cmocka_unit_test(garbage_inside),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

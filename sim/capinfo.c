@@ -1,0 +1,161 @@
+/* What a stream says of its capture, and edits of its dependencies. */
+#include "stream.h"
+
+static int is_capturing(struct sim_stream *handle, int *ret_status)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!ret_status)
+        return ERR_INVALID_VALUE;
+    if (!stream_captures(stream)) {
+        *ret_status = CAPTURE_NONE;
+        return capture_legacy_ask(stream);
+    }
+    sim_lock();
+    *ret_status = stream->capture ? stream->capture->status : CAPTURE_NONE;
+    sim_unlock();
+    return OK;
+}
+
+API(cuStreamIsCapturing, struct sim_stream *stream, int *ret_status)
+{
+    ENTER(cuStreamIsCapturing);
+    return is_capturing(stream, ret_status);
+}
+
+API(cuStreamIsCapturing_ptsz, struct sim_stream *stream, int *ret_status)
+{
+    ENTER(cuStreamIsCapturing_ptsz);
+    return is_capturing(PTSZ(stream), ret_status);
+}
+
+static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *ret_id, struct sim_graph **ret_graph,
+                        struct sim_node *const **ret_tips, size_t *ret_count)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!ret_status)
+        return ERR_INVALID_VALUE;
+    code = capture_legacy_ask(stream);
+    if (code)
+        return code;
+    sim_lock();
+    struct sim_capture *capture = stream->capture;
+    *ret_status = capture ? capture->status : CAPTURE_NONE;
+    if (capture && capture->status == CAPTURE_ACTIVE) {
+        if (ret_id)
+            *ret_id = capture->id;
+        if (ret_graph)
+            *ret_graph = capture->graph;
+        if (ret_tips)
+            *ret_tips = stream->tips.list;
+        if (ret_count)
+            *ret_count = (size_t)stream->tips.count;
+    }
+    sim_unlock();
+    return OK;
+}
+
+API(cuStreamGetCaptureInfo, struct sim_stream *stream, int *ret_status, uint64_t *ret_id)
+{
+    ENTER(cuStreamGetCaptureInfo);
+    return capture_info(stream, ret_status, ret_id, NULL, NULL, NULL);
+}
+
+API(cuStreamGetCaptureInfo_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id)
+{
+    ENTER(cuStreamGetCaptureInfo_ptsz);
+    return capture_info(PTSZ(stream), ret_status, ret_id, NULL, NULL, NULL);
+}
+
+API(cuStreamGetCaptureInfo_v2, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
+    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, size_t *ret_count)
+{
+    ENTER(cuStreamGetCaptureInfo_v2);
+    return capture_info(stream, ret_status, ret_id, ret_graph, ret_tips, ret_count);
+}
+
+API(cuStreamGetCaptureInfo_v2_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
+    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, size_t *ret_count)
+{
+    ENTER(cuStreamGetCaptureInfo_v2_ptsz);
+    return capture_info(PTSZ(stream), ret_status, ret_id, ret_graph, ret_tips, ret_count);
+}
+
+API(cuStreamGetCaptureInfo_v3, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
+    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, const struct abi_edge_data **ret_edges,
+    size_t *ret_count)
+{
+    ENTER(cuStreamGetCaptureInfo_v3);
+    if (ret_edges)
+        *ret_edges = NULL;
+    return capture_info(stream, ret_status, ret_id, ret_graph, ret_tips, ret_count);
+}
+
+API(cuStreamGetCaptureInfo_v3_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
+    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, const struct abi_edge_data **ret_edges,
+    size_t *ret_count)
+{
+    ENTER(cuStreamGetCaptureInfo_v3_ptsz);
+    if (ret_edges)
+        *ret_edges = NULL;
+    return capture_info(PTSZ(stream), ret_status, ret_id, ret_graph, ret_tips, ret_count);
+}
+
+enum { UPDATE_ADD, UPDATE_SET };
+
+static int update_tips(struct sim_stream *handle, struct sim_node *const *needs, size_t count, unsigned how)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if ((count && !needs) || how > UPDATE_SET)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    code = capture_check(stream);
+    if (!code && how == UPDATE_SET)
+        stream->tips.count = 0;
+    for (size_t at = 0; at < count && !code; at++) {
+        if (!nodes_have(&stream->tips, needs[at]) && !nodes_add(&stream->tips, needs[at]))
+            code = ERR_OUT_OF_MEMORY;
+    }
+    sim_unlock();
+    return code;
+}
+
+API(cuStreamUpdateCaptureDependencies, struct sim_stream *stream, struct sim_node **needs, size_t count, unsigned how)
+{
+    ENTER(cuStreamUpdateCaptureDependencies);
+    return update_tips(stream, needs, count, how);
+}
+
+API(cuStreamUpdateCaptureDependencies_ptsz, struct sim_stream *stream, struct sim_node **needs, size_t count,
+    unsigned how)
+{
+    ENTER(cuStreamUpdateCaptureDependencies_ptsz);
+    return update_tips(PTSZ(stream), needs, count, how);
+}
+
+API(cuStreamUpdateCaptureDependencies_v2, struct sim_stream *stream, struct sim_node **needs,
+    const struct abi_edge_data *edges, size_t count, unsigned how)
+{
+    ENTER(cuStreamUpdateCaptureDependencies_v2);
+    (void)edges;
+    return update_tips(stream, needs, count, how);
+}
+
+API(cuStreamUpdateCaptureDependencies_v2_ptsz, struct sim_stream *stream, struct sim_node **needs,
+    const struct abi_edge_data *edges, size_t count, unsigned how)
+{
+    ENTER(cuStreamUpdateCaptureDependencies_v2_ptsz);
+    (void)edges;
+    return update_tips(PTSZ(stream), needs, count, how);
+}

@@ -1,0 +1,346 @@
+/*
+ * Stream capture: beginning, ending, joining through events, and what spoils it. A capture belongs to its first stream;
+ * streams that wait for a captured event join it.
+ */
+#include "stream.h"
+
+#include <stdlib.h>
+
+enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
+
+int capture_count;
+static struct sim_capture *captures;
+
+void capture_invalidate(struct sim_capture *capture)
+{
+    capture->status = CAPTURE_INVALIDATED;
+}
+
+/* Captures that forbid the calling thread unsafe calls. */
+static bool concerns(const struct sim_capture *capture)
+{
+    if (sim_thread.capture_mode == MODE_RELAXED || capture->mode == MODE_RELAXED)
+        return false;
+    if (capture->thread == &sim_thread)
+        return true;
+    return sim_thread.capture_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL;
+}
+
+int capture_refuse(void)
+{
+    int code = OK;
+
+    if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED))
+        return OK;
+    sim_lock();
+    for (struct sim_capture *capture = captures; capture; capture = capture->next) {
+        if (concerns(capture)) {
+            capture_invalidate(capture);
+            code = ERR_CAPTURE_UNSUPPORTED;
+        }
+    }
+    sim_unlock();
+    return code;
+}
+
+static int legacy_check(struct sim_stream *stream, bool spoil)
+{
+    int code = OK;
+
+    if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED) || !stream->legacy)
+        return OK;
+    sim_lock();
+    for (struct sim_stream *other = stream->context->streams; other; other = other->next) {
+        if (other->capture && !(other->flags & 1)) {
+            if (spoil)
+                capture_invalidate(other->capture);
+            code = ERR_CAPTURE_IMPLICIT;
+        }
+    }
+    sim_unlock();
+    return code;
+}
+
+int capture_legacy_check(struct sim_stream *stream)
+{
+    return legacy_check(stream, true);
+}
+
+int capture_legacy_ask(struct sim_stream *stream)
+{
+    return legacy_check(stream, false);
+}
+
+int capture_check(struct sim_stream *stream)
+{
+    if (!stream->capture)
+        return ERR_ILLEGAL_STATE;
+    return stream->capture->status == CAPTURE_ACTIVE ? OK : ERR_CAPTURE_INVALIDATED;
+}
+
+int capture_add(struct sim_stream *stream, struct sim_node *node)
+{
+    int code = node_depend(node, stream->tips.list, (size_t)stream->tips.count);
+
+    if (code)
+        return code;
+    stream->tips.count = 0;
+    return nodes_add(&stream->tips, node) ? OK : ERR_OUT_OF_MEMORY;
+}
+
+int capture_record(struct sim_stream *stream, struct sim_event *event)
+{
+    sim_lock();
+    int code = capture_check(stream);
+    if (!code) {
+        event->capture_id = stream->capture->id;
+        nodes_clear(&event->nodes);
+        for (int at = 0; at < stream->tips.count && !code; at++)
+            code = nodes_add(&event->nodes, stream->tips.list[at]) ? OK : ERR_OUT_OF_MEMORY;
+    }
+    sim_unlock();
+    return code;
+}
+
+static struct sim_capture *capture_of_id(uint64_t id)
+{
+    struct sim_capture *capture = captures;
+
+    while (capture && capture->id != id)
+        capture = capture->next;
+    return capture;
+}
+
+int capture_asked(struct sim_event *event)
+{
+    sim_lock();
+    struct sim_capture *capture = capture_of_id(event->capture_id);
+    if (capture)
+        capture_invalidate(capture);
+    sim_unlock();
+    return ERR_CAPTURED_EVENT;
+}
+
+static int join(struct sim_stream *stream, struct sim_event *event)
+{
+    struct sim_capture *capture = event->capture_id ? capture_of_id(event->capture_id) : NULL;
+
+    if (event->capture_id && !capture)
+        return ERR_CAPTURED_EVENT;
+    if (!capture) {
+        /* waiting for work outside of the capture */
+        capture_invalidate(stream->capture);
+        return ERR_CAPTURE_ISOLATION;
+    }
+    if (stream->capture && stream->capture != capture) {
+        capture_invalidate(stream->capture);
+        capture_invalidate(capture);
+        return ERR_CAPTURE_MERGE;
+    }
+    if (stream->legacy)
+        return ERR_CAPTURE_IMPLICIT;
+    if (capture->status != CAPTURE_ACTIVE)
+        return ERR_CAPTURE_INVALIDATED;
+    if (!stream->capture) {
+        stream->capture = capture;
+        stream->tips.count = 0;
+    }
+    for (int at = 0; at < event->nodes.count; at++) {
+        if (!nodes_have(&stream->tips, event->nodes.list[at]) && !nodes_add(&stream->tips, event->nodes.list[at]))
+            return ERR_OUT_OF_MEMORY;
+    }
+    return OK;
+}
+
+int capture_wait(struct sim_stream *stream, struct sim_event *event)
+{
+    sim_lock();
+    bool never = event->state == EVENT_NEVER && !event->capture_id;
+    int code = never ? OK : join(stream, event);
+    sim_unlock();
+    return code;
+}
+
+static int begin_locked(struct sim_stream *stream, int mode, struct sim_graph *graph)
+{
+    if (stream->capture)
+        return ERR_ILLEGAL_STATE;
+    struct sim_capture *capture = calloc(1, sizeof(*capture));
+    struct sim_graph *target = graph ? graph : graph_new();
+    if (!capture || !target) {
+        free(capture);
+        return ERR_OUT_OF_MEMORY;
+    }
+    *capture = (struct sim_capture){sim_number(), mode, CAPTURE_ACTIVE, target, !graph, stream, &sim_thread, captures};
+    captures = capture;
+    stream->capture = capture;
+    stream->tips.count = 0;
+    __atomic_add_fetch(&capture_count, 1, __ATOMIC_RELAXED);
+    return OK;
+}
+
+static int begin(struct sim_stream *handle, int mode, struct sim_graph *graph, struct sim_node *const *needs,
+                 size_t count)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
+        return ERR_INVALID_VALUE;
+    if (stream->legacy)
+        return ERR_CAPTURE_UNSUPPORTED;
+    sim_lock();
+    code = begin_locked(stream, mode, graph);
+    for (size_t at = 0; at < count && !code; at++)
+        code = nodes_add(&stream->tips, needs[at]) ? OK : ERR_OUT_OF_MEMORY;
+    sim_unlock();
+    return code;
+}
+
+API(cuStreamBeginCapture, struct sim_stream *stream)
+{
+    ENTER(cuStreamBeginCapture);
+    return begin(stream, MODE_GLOBAL, NULL, NULL, 0);
+}
+
+API(cuStreamBeginCapture_ptsz, struct sim_stream *stream)
+{
+    ENTER(cuStreamBeginCapture_ptsz);
+    return begin(PTSZ(stream), MODE_GLOBAL, NULL, NULL, 0);
+}
+
+API(cuStreamBeginCapture_v2, struct sim_stream *stream, int mode)
+{
+    ENTER(cuStreamBeginCapture_v2);
+    return begin(stream, mode, NULL, NULL, 0);
+}
+
+API(cuStreamBeginCapture_v2_ptsz, struct sim_stream *stream, int mode)
+{
+    ENTER(cuStreamBeginCapture_v2_ptsz);
+    return begin(PTSZ(stream), mode, NULL, NULL, 0);
+}
+
+API(cuStreamBeginCaptureToGraph, struct sim_stream *stream, struct sim_graph *graph, struct sim_node *const *needs,
+    const struct abi_edge_data *edges, size_t count, int mode)
+{
+    ENTER(cuStreamBeginCaptureToGraph);
+    (void)edges;
+    if (!IS(graph, MAGIC_GRAPH) || (count && !needs))
+        return ERR_INVALID_VALUE;
+    return begin(stream, mode, graph, needs, count);
+}
+
+API(cuStreamBeginCaptureToGraph_ptsz, struct sim_stream *stream, struct sim_graph *graph, struct sim_node *const *needs,
+    const struct abi_edge_data *edges, size_t count, int mode)
+{
+    ENTER(cuStreamBeginCaptureToGraph_ptsz);
+    (void)edges;
+    if (!IS(graph, MAGIC_GRAPH) || (count && !needs))
+        return ERR_INVALID_VALUE;
+    return begin(PTSZ(stream), mode, graph, needs, count);
+}
+
+/* Marks everything that a node comes after. */
+static void mark_before(struct sim_node *node)
+{
+    if (node->mark)
+        return;
+    node->mark = 1;
+    for (int at = 0; at < node->needs.count; at++)
+        mark_before(node->needs.list[at]);
+}
+
+/* Ends every stream's part; true when all of them had been joined back into the origin. */
+static bool leave_all(struct sim_capture *capture)
+{
+    struct sim_stream *origin = capture->origin;
+    bool joined = true;
+
+    for (int at = 0; at < capture->graph->nodes.count; at++)
+        capture->graph->nodes.list[at]->mark = 0;
+    for (int at = 0; at < origin->tips.count; at++)
+        mark_before(origin->tips.list[at]);
+    for (struct sim_context *context = sim.contexts; context; context = context->next) {
+        for (struct sim_stream *stream = context->streams; stream; stream = stream->next) {
+            if (stream->capture != capture)
+                continue;
+            for (int at = 0; at < stream->tips.count; at++)
+                joined &= stream->tips.list[at]->mark;
+            stream->capture = NULL;
+            stream->tips.count = 0;
+        }
+    }
+    return joined;
+}
+
+static int end_locked(struct sim_stream *stream, struct sim_graph **ret_graph)
+{
+    struct sim_capture *capture = stream->capture;
+
+    if (!capture)
+        return ERR_ILLEGAL_STATE;
+    if (capture->origin != stream) {
+        capture_invalidate(capture);
+        return ERR_CAPTURE_UNMATCHED;
+    }
+    if (capture->thread != &sim_thread && capture->mode != MODE_RELAXED)
+        return ERR_CAPTURE_WRONG_THREAD;
+    bool joined = leave_all(capture), valid = capture->status == CAPTURE_ACTIVE;
+    for (struct sim_capture **link = &captures; *link; link = &(*link)->next) {
+        if (*link == capture) {
+            *link = capture->next;
+            break;
+        }
+    }
+    __atomic_sub_fetch(&capture_count, 1, __ATOMIC_RELAXED);
+    if (valid && joined)
+        *ret_graph = capture->graph;
+    else {
+        *ret_graph = NULL;
+        if (capture->own_graph)
+            graph_free(capture->graph);
+    }
+    free(capture);
+    return !valid ? ERR_CAPTURE_INVALIDATED : joined ? OK : ERR_CAPTURE_UNJOINED;
+}
+
+static int end(struct sim_stream *handle, struct sim_graph **ret_graph)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!ret_graph)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    code = end_locked(stream, ret_graph);
+    sim_unlock();
+    return code;
+}
+
+API(cuStreamEndCapture, struct sim_stream *stream, struct sim_graph **ret_graph)
+{
+    ENTER(cuStreamEndCapture);
+    return end(stream, ret_graph);
+}
+
+API(cuStreamEndCapture_ptsz, struct sim_stream *stream, struct sim_graph **ret_graph)
+{
+    ENTER(cuStreamEndCapture_ptsz);
+    return end(PTSZ(stream), ret_graph);
+}
+
+API(cuThreadExchangeStreamCaptureMode, int *mode)
+{
+    ENTER(cuThreadExchangeStreamCaptureMode);
+    if (!mode || *mode < MODE_GLOBAL || *mode > MODE_RELAXED)
+        return ERR_INVALID_VALUE;
+    int old = sim_thread.capture_mode;
+    sim_thread.capture_mode = *mode;
+    *mode = old;
+    return OK;
+}

@@ -1,0 +1,116 @@
+/* cuCheckpointProcess*: another process's memory leaves the device and comes back; meanwhile its calls stand still. */
+#include "sim.h"
+
+#include <string.h>
+
+static struct sim_process *process_of_pid(int pid)
+{
+    for (uint32_t slot = 0; slot < sim.state->process_count; slot++) {
+        if (sim.state->process[slot].life == SIM_LIVE && sim.state->process[slot].pid == pid)
+            return &sim.state->process[slot];
+    }
+    return NULL;
+}
+
+static int leave_locked(struct sim_process *process)
+{
+    int slot = (int)(process - sim.state->process);
+
+    for (int device = 0; device < SIM_MAX_DEVICES; device++) {
+        for (int kind = 0; kind < SIM_HOST; kind++) {
+            process->put_away[device][kind] = process->held[device][kind];
+            state_release_locked(sim.state, slot, device, kind, process->held[device][kind]);
+        }
+    }
+    return OK;
+}
+
+/* All of it or nothing. */
+static int return_locked(struct sim_process *process)
+{
+    int slot = (int)(process - sim.state->process);
+
+    for (int device = 0; device < SIM_MAX_DEVICES; device++) {
+        for (int kind = 0; kind < SIM_HOST; kind++) {
+            if (state_charge_locked(sim.state, slot, device, kind, process->put_away[device][kind]))
+                continue;
+            for (int back = 0; back < SIM_MAX_DEVICES; back++) {
+                for (int other = 0; other < SIM_HOST; other++)
+                    state_release_locked(sim.state, slot, back, other, process->held[back][other]);
+            }
+            return ERR_OUT_OF_MEMORY;
+        }
+    }
+    memset(process->put_away, 0, sizeof(process->put_away));
+    return OK;
+}
+
+static int change(int pid, uint32_t from, uint32_t to)
+{
+    int code = OK;
+
+    sim_lock_state();
+    struct sim_process *process = process_of_pid(pid);
+    if (!process)
+        code = ERR_INVALID_VALUE;
+    else if (process->checkpoint != from)
+        code = ERR_ILLEGAL_STATE;
+    else if (to == CHECKPOINT_CHECKPOINTED)
+        code = leave_locked(process);
+    else if (from == CHECKPOINT_CHECKPOINTED)
+        code = return_locked(process);
+    if (!code)
+        process->checkpoint = to;
+    state_unlock(sim.state);
+    return code;
+}
+
+API(cuCheckpointProcessLock, int pid, const void *arguments)
+{
+    ENTER(cuCheckpointProcessLock);
+    (void)arguments;
+    return change(pid, CHECKPOINT_RUNNING, CHECKPOINT_LOCKED);
+}
+
+API(cuCheckpointProcessCheckpoint, int pid, const void *arguments)
+{
+    ENTER(cuCheckpointProcessCheckpoint);
+    (void)arguments;
+    return change(pid, CHECKPOINT_LOCKED, CHECKPOINT_CHECKPOINTED);
+}
+
+API(cuCheckpointProcessRestore, int pid, const void *arguments)
+{
+    ENTER(cuCheckpointProcessRestore);
+    (void)arguments;
+    return change(pid, CHECKPOINT_CHECKPOINTED, CHECKPOINT_LOCKED);
+}
+
+API(cuCheckpointProcessUnlock, int pid, const void *arguments)
+{
+    ENTER(cuCheckpointProcessUnlock);
+    (void)arguments;
+    return change(pid, CHECKPOINT_LOCKED, CHECKPOINT_RUNNING);
+}
+
+API(cuCheckpointProcessGetState, int pid, int *ret_state)
+{
+    ENTER(cuCheckpointProcessGetState);
+    if (!ret_state)
+        return ERR_INVALID_VALUE;
+    sim_lock_state();
+    struct sim_process *process = process_of_pid(pid);
+    if (process)
+        *ret_state = (int)process->checkpoint;
+    state_unlock(sim.state);
+    return process ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuCheckpointProcessGetRestoreThreadId, int pid, int *ret_thread)
+{
+    ENTER(cuCheckpointProcessGetRestoreThreadId);
+    if (!ret_thread)
+        return ERR_INVALID_VALUE;
+    *ret_thread = pid;
+    return OK;
+}

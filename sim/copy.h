@@ -1,0 +1,22 @@
+/* Copies as boxes of bytes between two addresses. */
+#ifndef SIM_COPY_H
+#define SIM_COPY_H
+
+#include "stream.h"
+
+struct sim_box {
+    uintptr_t src, dst;
+    size_t src_pitch, src_slice, dst_pitch, dst_slice;
+    size_t width, height, depth; /* bytes, rows, slices */
+};
+
+bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box);
+int copy_run_box(const struct sim_box *box);
+/* In the stream's order; wait: only once the work before is done. */
+int copy_submit(const struct sim_box *box, struct sim_stream *stream, bool wait);
+int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *stream, bool wait);
+
+/* array.c: where an array's bytes are and how they lie; 0 when it has none. */
+devptr array_memory(const void *array, size_t *ret_pitch, size_t *ret_height);
+
+#endif

@@ -1,0 +1,297 @@
+/* What every call passes through, cuInit, and charging memory to this process. */
+#include "sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct sim_page not_ready;
+static uint64_t early_calls[SIM_CALLS];
+static uint32_t never_frozen;
+
+struct sim sim = {
+    .page = &not_ready,
+    .calls = early_calls,
+    .frozen = &never_frozen,
+    .mutex = PTHREAD_MUTEX_INITIALIZER,
+    .slot = -1,
+};
+
+__thread struct sim_thread sim_thread;
+
+static const char *const call_names[SIM_CALLS] = {
+#define HOOK(symbol, group, role, body) #symbol,
+#define PASS(symbol, group)             #symbol,
+#include "driver.def"
+#undef HOOK
+#undef PASS
+};
+
+const char *sim_call_name(enum sim_call call)
+{
+    return call_names[call];
+}
+
+void sim_delay(uint64_t duration_ns)
+{
+    uint64_t end = sim_now_ns() + duration_ns;
+
+    if (duration_ns > 100000) {
+        struct timespec until = {.tv_sec = (time_t)(end / 1000000000ULL), .tv_nsec = (long)(end % 1000000000ULL)};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+            ;
+    }
+    while (sim_now_ns() < end)
+        ;
+}
+
+void sim_lock(void)
+{
+    pthread_mutex_lock(&sim.mutex);
+}
+
+void sim_unlock(void)
+{
+    pthread_mutex_unlock(&sim.mutex);
+}
+
+uint64_t sim_number(void)
+{
+    return __atomic_add_fetch(&sim.next_number, 1, __ATOMIC_RELAXED);
+}
+
+void *sim_object(size_t bytes, unsigned magic)
+{
+    unsigned *object = calloc(1, bytes);
+
+    if (object)
+        *object = magic;
+    return object;
+}
+
+static void read_environment(void)
+{
+    const char *text = getenv("SIMGPU_DRIVER_VERSION");
+
+    sim.version = text && *text ? atoi(text) : 13000;
+    sim.noop = getenv("SIMGPU_NOOP") && *getenv("SIMGPU_NOOP") == '1';
+    sim.context_bytes = sim_parse_bytes(getenv("SIMGPU_CONTEXT"), 512ULL << 20);
+    sim.module_bytes = sim_parse_bytes(getenv("SIMGPU_MODULE"), 2ULL << 20);
+    fault_read_environment();
+    sim.latency_ns = fault_latency_of_all();
+    sim.slow = fault_any();
+}
+
+static void read_environment_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, read_environment);
+}
+
+int sim_enter_slow(enum sim_call call, bool early)
+{
+    read_environment_once();
+    if (sim.slow) {
+        int code = fault_next(call_names[call]);
+        if (code >= 0)
+            return code;
+        uint64_t latency_ns = fault_latency(call_names[call]);
+        if (latency_ns)
+            sim_delay(latency_ns);
+    }
+    if (!sim.page->ready && (!early || sim.was_ready))
+        return sim.was_ready && early && call != CALL_cuInit ? OK : ERR_NOT_INITIALIZED;
+    /* a checkpointed process stands still until it is restored and unlocked */
+    while (!early && *(volatile uint32_t *)sim.frozen && strncmp(call_names[call], "cuCheckpoint", 12))
+        sim_delay(200000);
+    __atomic_fetch_add(&sim.calls[call], 1, __ATOMIC_RELAXED);
+    return OK;
+}
+
+/* Registers again under another slot, with all that this process holds: its slot was taken for a dead one's. */
+static void register_again(void)
+{
+    int slot;
+
+    if (state_register(sim.state, &slot))
+        return;
+    state_lock(sim.state);
+    struct sim_process *process = &sim.state->process[slot];
+    memcpy(process->held, sim.held, sizeof(sim.held));
+    for (int device = 0; device < SIM_MAX_DEVICES; device++) {
+        uint64_t total = 0;
+        for (int kind = 0; kind < SIM_HOST; kind++)
+            total += process->held[device][kind];
+        process->total[device] = process->peak[device] = total;
+        sim.state->device[device].used += total;
+        if (process->group)
+            sim.state->group[process->group - 1].total[device] += total;
+    }
+    process->contexts_created = sim.self->contexts_created;
+    for (struct sim_context *context = sim.contexts; context; context = context->next)
+        process->contexts_live++;
+    sim.generation = process->generation;
+    state_unlock(sim.state);
+    sim.slot = slot;
+    sim.self = process;
+    sim.calls = process->calls;
+    sim.frozen = &process->checkpoint;
+}
+
+void sim_lock_state(void)
+{
+    state_lock(sim.state);
+    while (__builtin_expect(sim.self->generation != sim.generation || sim.self->life != SIM_LIVE, 0)) {
+        state_unlock(sim.state);
+        register_again();
+        state_lock(sim.state);
+    }
+}
+
+int sim_charge(int device, enum sim_kind kind, uint64_t bytes)
+{
+    if (!bytes)
+        return OK;
+    sim_lock_state();
+    bool fits = state_charge_locked(sim.state, sim.slot, device, kind, bytes);
+    if (fits)
+        sim.held[device][kind] += bytes;
+    state_unlock(sim.state);
+    return fits ? OK : ERR_OUT_OF_MEMORY;
+}
+
+void sim_release(int device, enum sim_kind kind, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    sim_lock_state();
+    state_release_locked(sim.state, sim.slot, device, kind, bytes);
+    sim.held[device][kind] -= bytes;
+    state_unlock(sim.state);
+}
+
+bool sim_ordinal_valid(int ordinal)
+{
+    return ordinal >= 0 && ordinal < sim.device_count;
+}
+
+static bool hex_digit_of(const char *text, int position, unsigned char byte)
+{
+    static const char digits[] = "0123456789abcdef";
+    char wanted = digits[position ? byte & 15 : byte >> 4];
+
+    return (*text | 0x20) == wanted;
+}
+
+/* True when the text, of the given length, is "GPU-" and a beginning of the UUID. */
+static bool uuid_begins(const unsigned char *uuid, const char *text, size_t length)
+{
+    int nibble = 0;
+
+    if (length < 5 || strncmp(text, "GPU-", 4))
+        return false;
+    for (size_t at = 4; at < length; at++) {
+        if (text[at] == '-')
+            continue;
+        if (nibble >= 32 || !hex_digit_of(text + at, nibble & 1, uuid[nibble / 2]))
+            return false;
+        nibble++;
+    }
+    return nibble > 0;
+}
+
+/* The physical index that an item of CUDA_VISIBLE_DEVICES names; -1: none, or more than one. */
+static int visible_item(const char *text, size_t length)
+{
+    int found = -1;
+
+    if (length && text[0] >= '0' && text[0] <= '9') {
+        long index = strtol(text, NULL, 10);
+        return index < (long)sim.state->device_count ? (int)index : -1;
+    }
+    for (uint32_t index = 0; index < sim.state->device_count; index++) {
+        if (!uuid_begins(sim.state->device[index].uuid, text, length))
+            continue;
+        if (found >= 0)
+            return -1;
+        found = (int)index;
+    }
+    return found;
+}
+
+/* Order is kept; the list ends at the first item that names nothing; a device named twice makes it empty. */
+static void read_visible_devices(void)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    uint32_t seen = 0;
+
+    sim.device_count = 0;
+    if (!text) {
+        for (uint32_t index = 0; index < sim.state->device_count; index++)
+            sim.map[sim.device_count++] = (int)index;
+        return;
+    }
+    while (*text) {
+        text += strspn(text, " \t");
+        size_t length = strcspn(text, ",");
+        size_t trimmed = length;
+        while (trimmed && (text[trimmed - 1] == ' ' || text[trimmed - 1] == '\t'))
+            trimmed--;
+        int index = visible_item(text, trimmed);
+        if (index < 0)
+            return;
+        if (seen & 1u << index) {
+            sim.device_count = 0;
+            return;
+        }
+        seen |= 1u << index;
+        sim.map[sim.device_count++] = index;
+        text += length;
+        text += *text == ',';
+    }
+}
+
+static int initialise(void)
+{
+    if (state_open(&sim.state))
+        return ERR_OPERATING_SYSTEM;
+    read_visible_devices();
+    if (!sim.device_count)
+        return ERR_NO_DEVICE;
+    if (state_register(sim.state, &sim.slot))
+        return ERR_OPERATING_SYSTEM;
+    struct sim_page *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return ERR_OPERATING_SYSTEM;
+    madvise(page, 4096, MADV_WIPEONFORK);
+    sim.self = &sim.state->process[sim.slot];
+    sim.generation = sim.self->generation;
+    for (int call = 0; call < SIM_CALLS; call++)
+        sim.self->calls[call] = early_calls[call];
+    sim.frozen = &sim.self->checkpoint;
+    sim.calls = sim.self->calls;
+    sim.was_ready = true;
+    sim.page = page;
+    __atomic_store_n(&page->ready, 1, __ATOMIC_RELEASE);
+    return OK;
+}
+
+API(cuInit, unsigned flags)
+{
+    int code = OK;
+
+    ENTER_EARLY(cuInit);
+    if (flags)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    if (!sim.page->ready) {
+        sim_delay(sim.latency_ns);
+        code = initialise();
+    }
+    sim_unlock();
+    return code;
+}

@@ -1,0 +1,247 @@
+/* Events. */
+#include "stream.h"
+
+#include <stdlib.h>
+
+enum { FLAG_DISABLE_TIMING = 2 };
+
+API(cuEventCreate, struct sim_event **ret_event, unsigned flags)
+{
+    struct sim_context *context;
+
+    ENTER(cuEventCreate);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!ret_event || flags > 7 || (flags & 4 && !(flags & FLAG_DISABLE_TIMING)))
+        return ERR_INVALID_VALUE;
+    struct sim_event *event = sim_object(sizeof(*event), MAGIC_EVENT);
+    if (!event)
+        return ERR_OUT_OF_MEMORY;
+    event->context = context;
+    event->flags = flags;
+    *ret_event = event;
+    return OK;
+}
+
+static int destroy(struct sim_event *event)
+{
+    if (!IS(event, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    sim_lock();
+    event->magic = 0;
+    nodes_clear(&event->nodes);
+    bool free_now = !event->pending && !event->held_records;
+    sim_unlock();
+    /* quarantined until the work that names it is done, which for most events is at once */
+    if (free_now && !event->ipc.id)
+        handle_retire(event);
+    return OK;
+}
+
+API(cuEventDestroy, struct sim_event *event)
+{
+    ENTER(cuEventDestroy);
+    return destroy(event);
+}
+
+API(cuEventDestroy_v2, struct sim_event *event)
+{
+    ENTER(cuEventDestroy_v2);
+    return destroy(event);
+}
+
+static int record(struct sim_event *event, struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+
+    if (!IS(event, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (stream_captures(stream))
+        return capture_record(stream, event);
+    code = capture_legacy_check(stream);
+    if (code)
+        return code;
+    if (stream->context->device != event->context->device)
+        return ERR_INVALID_HANDLE;
+    sim_lock();
+    event->capture_id = 0;
+    if (sim.noop) {
+        event->state = EVENT_SUBMITTED;
+        event->number = 0;
+        event->time_ns = sim_now_ns();
+    } else {
+        code = work_submit(stream, (struct sim_op){.kind = OP_RECORD, .event = event});
+    }
+    sim_unlock();
+    return code;
+}
+
+API(cuEventRecord, struct sim_event *event, struct sim_stream *stream)
+{
+    ENTER(cuEventRecord);
+    return record(event, stream);
+}
+
+API(cuEventRecord_ptsz, struct sim_event *event, struct sim_stream *stream)
+{
+    ENTER(cuEventRecord_ptsz);
+    return record(event, PTSZ(stream));
+}
+
+API(cuEventRecordWithFlags, struct sim_event *event, struct sim_stream *stream, unsigned flags)
+{
+    ENTER(cuEventRecordWithFlags);
+    return flags > 1 ? ERR_INVALID_VALUE : record(event, stream);
+}
+
+API(cuEventRecordWithFlags_ptsz, struct sim_event *event, struct sim_stream *stream, unsigned flags)
+{
+    ENTER(cuEventRecordWithFlags_ptsz);
+    return flags > 1 ? ERR_INVALID_VALUE : record(event, PTSZ(stream));
+}
+
+static bool event_done(struct sim_event *event)
+{
+    return event->state == EVENT_NEVER || (!event->held_records && work_event_time(event));
+}
+
+API(cuEventQuery, struct sim_event *event)
+{
+    ENTER(cuEventQuery);
+    if (!IS(event, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    if (event->capture_id)
+        return capture_asked(event);
+    int code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    bool done = event_done(event);
+    sim_unlock();
+    return done ? OK : ERR_NOT_READY;
+}
+
+API(cuEventSynchronize, struct sim_event *event)
+{
+    ENTER(cuEventSynchronize);
+    if (!IS(event, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    if (event->capture_id)
+        return capture_asked(event);
+    int code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    while (event->held_records)
+        work_wait_change();
+    int state = event->state, device = event->device;
+    uint64_t number = event->time_ns ? 0 : event->number;
+    sim_unlock();
+    if (state == EVENT_SUBMITTED)
+        work_wait_number(device, number);
+    sim_lock();
+    pool_trim_device(event->context->device);
+    sim_unlock();
+    return OK;
+}
+
+static int elapsed(float *ret_ms, struct sim_event *start, struct sim_event *end)
+{
+    if (!IS(start, MAGIC_EVENT) || !IS(end, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    if (!ret_ms)
+        return ERR_INVALID_VALUE;
+    if ((start->flags | end->flags) & FLAG_DISABLE_TIMING)
+        return ERR_INVALID_HANDLE;
+    if (start->state == EVENT_NEVER || end->state == EVENT_NEVER || start->capture_id || end->capture_id)
+        return ERR_INVALID_HANDLE;
+    sim_lock();
+    bool done = event_done(start) && event_done(end);
+    sim_unlock();
+    if (!done)
+        return ERR_NOT_READY;
+    *ret_ms = (float)((double)(int64_t)(end->time_ns - start->time_ns) / 1e6);
+    return OK;
+}
+
+API(cuEventElapsedTime, float *ret_ms, struct sim_event *start, struct sim_event *end)
+{
+    ENTER(cuEventElapsedTime);
+    return elapsed(ret_ms, start, end);
+}
+
+API(cuEventElapsedTime_v2, float *ret_ms, struct sim_event *start, struct sim_event *end)
+{
+    ENTER(cuEventElapsedTime_v2);
+    return elapsed(ret_ms, start, end);
+}
+
+static int wait_event(struct sim_stream *handle, struct sim_event *event, unsigned flags)
+{
+    struct sim_stream *stream;
+
+    if (!IS(event, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    if (flags > 1)
+        return ERR_INVALID_VALUE;
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (stream_captures(stream) || event->capture_id)
+        return capture_wait(stream, event);
+    code = capture_legacy_check(stream);
+    if (code || sim.noop)
+        return code;
+    sim_lock();
+    code = work_submit(stream, (struct sim_op){.kind = OP_WAIT, .event = event});
+    sim_unlock();
+    return code;
+}
+
+API(cuStreamWaitEvent, struct sim_stream *stream, struct sim_event *event, unsigned flags)
+{
+    ENTER(cuStreamWaitEvent);
+    return wait_event(stream, event, flags);
+}
+
+API(cuStreamWaitEvent_ptsz, struct sim_stream *stream, struct sim_event *event, unsigned flags)
+{
+    ENTER(cuStreamWaitEvent_ptsz);
+    return wait_event(PTSZ(stream), event, flags);
+}
+
+static int all_streams(struct sim_context *context, struct sim_event *event, enum sim_op_kind kind)
+{
+    int code = OK;
+
+    if (!IS(event, MAGIC_EVENT))
+        return ERR_INVALID_HANDLE;
+    sim_lock();
+    uint64_t last = 0;
+    for (struct sim_stream *stream = context->streams; stream && !code; stream = stream->next) {
+        if (kind == OP_WAIT)
+            code = work_submit(stream, (struct sim_op){.kind = kind, .event = event});
+        else if (stream->last > last)
+            last = stream->last;
+    }
+    if (kind == OP_RECORD)
+        event_record_submitted(event, context->device, last);
+    sim_unlock();
+    return code;
+}
+
+API(cuCtxRecordEvent, struct sim_context *context, struct sim_event *event)
+{
+    ENTER(cuCtxRecordEvent);
+    return IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD) : ERR_INVALID_CONTEXT;
+}
+
+API(cuCtxWaitEvent, struct sim_context *context, struct sim_event *event)
+{
+    ENTER(cuCtxWaitEvent);
+    return IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_WAIT) : ERR_INVALID_CONTEXT;
+}

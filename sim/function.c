@@ -1,0 +1,246 @@
+/* What functions say of themselves, and occupancy. */
+#include "stream.h"
+
+enum {
+    FUNC_MAX_THREADS = 0,
+    FUNC_REGISTERS = 4,
+    FUNC_PTX = 5,
+    FUNC_BINARY = 6,
+    FUNC_DYNAMIC_SHARED = 8,
+    FUNC_ATTRIBUTES = 16,
+};
+
+static int get_attribute(int *ret_value, int attribute, struct sim_function *function)
+{
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (!ret_value || attribute < 0 || attribute >= FUNC_ATTRIBUTES)
+        return ERR_INVALID_VALUE;
+    switch (attribute) {
+    case FUNC_MAX_THREADS:
+        *ret_value = 1024;
+        break;
+    case FUNC_REGISTERS:
+        *ret_value = 32;
+        break;
+    case FUNC_PTX:
+    case FUNC_BINARY:
+        *ret_value = 90;
+        break;
+    case FUNC_DYNAMIC_SHARED:
+        *ret_value = function->attributes[attribute] ? function->attributes[attribute] : 49152;
+        break;
+    default:
+        *ret_value = function->attributes[attribute];
+    }
+    return OK;
+}
+
+static int set_attribute(struct sim_function *function, int attribute, int value)
+{
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (attribute < FUNC_DYNAMIC_SHARED || attribute >= FUNC_ATTRIBUTES ||
+        (attribute == FUNC_DYNAMIC_SHARED && (value < 0 || value > 232448)))
+        return ERR_INVALID_VALUE;
+    function->attributes[attribute] = value;
+    return OK;
+}
+
+API(cuFuncGetAttribute, int *ret_value, int attribute, struct sim_function *function)
+{
+    ENTER(cuFuncGetAttribute);
+    return get_attribute(ret_value, attribute, function);
+}
+
+API(cuFuncSetAttribute, struct sim_function *function, int attribute, int value)
+{
+    ENTER(cuFuncSetAttribute);
+    return set_attribute(function, attribute, value);
+}
+
+API(cuKernelGetAttribute, int *ret_value, int attribute, struct sim_function *kernel, int ordinal)
+{
+    ENTER(cuKernelGetAttribute);
+    return sim_ordinal_valid(ordinal) ? get_attribute(ret_value, attribute, kernel) : ERR_INVALID_DEVICE;
+}
+
+API(cuKernelSetAttribute, int attribute, int value, struct sim_function *kernel, int ordinal)
+{
+    ENTER(cuKernelSetAttribute);
+    return sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value) : ERR_INVALID_DEVICE;
+}
+
+API(cuFuncSetCacheConfig, struct sim_function *function, int config)
+{
+    ENTER(cuFuncSetCacheConfig);
+    (void)config;
+    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+}
+
+API(cuFuncSetSharedMemConfig, struct sim_function *function, int config)
+{
+    ENTER(cuFuncSetSharedMemConfig);
+    (void)config;
+    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+}
+
+API(cuKernelSetCacheConfig, struct sim_function *kernel, int config, int ordinal)
+{
+    ENTER(cuKernelSetCacheConfig);
+    (void)config;
+    (void)ordinal;
+    return IS(kernel, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+}
+
+static int get_name(const char **ret_name, struct sim_function *function)
+{
+    if (!ret_name || !IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_VALUE;
+    *ret_name = function->name;
+    return OK;
+}
+
+API(cuFuncGetName, const char **ret_name, struct sim_function *function)
+{
+    ENTER(cuFuncGetName);
+    return get_name(ret_name, function);
+}
+
+API(cuKernelGetName, const char **ret_name, struct sim_function *kernel)
+{
+    ENTER(cuKernelGetName);
+    return get_name(ret_name, kernel);
+}
+
+/* Only the busy kernel has parameters: one of eight bytes. */
+static int param_info(struct sim_function *function, size_t index, size_t *ret_offset, size_t *ret_bytes)
+{
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (!ret_offset || index >= (function->busy ? 1 : 0))
+        return ERR_INVALID_VALUE;
+    *ret_offset = 0;
+    if (ret_bytes)
+        *ret_bytes = sizeof(uint64_t);
+    return OK;
+}
+
+API(cuFuncGetParamInfo, struct sim_function *function, size_t index, size_t *ret_offset, size_t *ret_bytes)
+{
+    ENTER(cuFuncGetParamInfo);
+    return param_info(function, index, ret_offset, ret_bytes);
+}
+
+API(cuKernelGetParamInfo, struct sim_function *kernel, size_t index, size_t *ret_offset, size_t *ret_bytes)
+{
+    ENTER(cuKernelGetParamInfo);
+    return param_info(kernel, index, ret_offset, ret_bytes);
+}
+
+API(cuFuncIsLoaded, int *ret_state, struct sim_function *function)
+{
+    ENTER(cuFuncIsLoaded);
+    if (!ret_state || !IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_VALUE;
+    *ret_state = 1;
+    return OK;
+}
+
+API(cuFuncLoad, struct sim_function *function)
+{
+    ENTER(cuFuncLoad);
+    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+}
+
+static int blocks_per_sm(int *ret_blocks, struct sim_function *function, int threads)
+{
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (!ret_blocks || threads < 1)
+        return ERR_INVALID_VALUE;
+    int blocks = threads > 1024 ? 0 : 2048 / ((threads + 31) / 32 * 32);
+    *ret_blocks = blocks > 32 ? 32 : blocks;
+    return OK;
+}
+
+API(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *ret_blocks, struct sim_function *function, int threads,
+    size_t shared_bytes)
+{
+    ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
+    (void)shared_bytes;
+    return blocks_per_sm(ret_blocks, function, threads);
+}
+
+API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *ret_blocks, struct sim_function *function, int threads,
+    size_t shared_bytes, unsigned flags)
+{
+    ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
+    (void)shared_bytes;
+    (void)flags;
+    return blocks_per_sm(ret_blocks, function, threads);
+}
+
+static int potential(int *ret_grid, int *ret_block, struct sim_function *function, int limit)
+{
+    struct sim_context *context;
+
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (!ret_grid || !ret_block)
+        return ERR_INVALID_VALUE;
+    *ret_block = limit > 0 && limit < 1024 ? limit : 1024;
+    *ret_grid = (int)sim.state->device[context->device].sms * (2048 / *ret_block);
+    return OK;
+}
+
+API(cuOccupancyMaxPotentialBlockSize, int *ret_grid, int *ret_block, struct sim_function *function,
+    void *shared_of_block, size_t shared_bytes, int limit)
+{
+    ENTER(cuOccupancyMaxPotentialBlockSize);
+    (void)shared_of_block;
+    (void)shared_bytes;
+    return potential(ret_grid, ret_block, function, limit);
+}
+
+API(cuOccupancyMaxPotentialBlockSizeWithFlags, int *ret_grid, int *ret_block, struct sim_function *function,
+    void *shared_of_block, size_t shared_bytes, int limit, unsigned flags)
+{
+    ENTER(cuOccupancyMaxPotentialBlockSizeWithFlags);
+    (void)shared_of_block;
+    (void)shared_bytes;
+    (void)flags;
+    return potential(ret_grid, ret_block, function, limit);
+}
+
+API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_function *function, int blocks, int threads)
+{
+    ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (!ret_bytes || blocks < 1 || threads < 1)
+        return ERR_INVALID_VALUE;
+    *ret_bytes = 233472 / (size_t)blocks - 1024;
+    return OK;
+}
+
+API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *function, const void *config)
+{
+    ENTER(cuOccupancyMaxPotentialClusterSize);
+    if (!ret_size || !config)
+        return ERR_INVALID_VALUE;
+    *ret_size = 8;
+    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+}
+
+API(cuOccupancyMaxActiveClusters, int *ret_clusters, struct sim_function *function, const void *config)
+{
+    ENTER(cuOccupancyMaxActiveClusters);
+    if (!ret_clusters || !config)
+        return ERR_INVALID_VALUE;
+    *ret_clusters = 16;
+    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+}

@@ -1,0 +1,357 @@
+/* Executable graphs: instantiated, launched, updated. */
+#include "stream.h"
+
+#include <stdlib.h>
+
+enum { FLAG_AUTO_FREE = 1, FLAG_UPLOAD = 2 };
+
+static struct sim_exec gone; /* owns allocations of executable graphs that were destroyed */
+
+static int instantiate(struct sim_exec **ret_exec, struct sim_graph *graph, unsigned long long flags)
+{
+    if (!ret_exec || !IS(graph, MAGIC_GRAPH) || flags & ~15ULL)
+        return ERR_INVALID_VALUE;
+    struct sim_exec *exec = sim_object(sizeof(*exec), MAGIC_EXEC);
+    if (!exec)
+        return ERR_OUT_OF_MEMORY;
+    sim_lock();
+    /* a graph with memory nodes can be instantiated once at a time */
+    bool again = graph_memory_instantiated(graph);
+    exec->graph = again ? NULL : graph_copy(graph);
+    if (exec->graph)
+        graph_memory_join(exec, graph);
+    sim_unlock();
+    if (!exec->graph) {
+        free(exec);
+        return again ? ERR_NOT_SUPPORTED : ERR_INVALID_VALUE; /* a cycle */
+    }
+    exec->flags = flags;
+    *ret_exec = exec;
+    return OK;
+}
+
+API(cuGraphInstantiate, struct sim_exec **ret_exec, struct sim_graph *graph, struct sim_node **ret_node, char *log,
+    size_t log_bytes)
+{
+    ENTER_KERNEL(cuGraphInstantiate);
+    (void)ret_node;
+    if (log && log_bytes)
+        *log = 0;
+    return instantiate(ret_exec, graph, 0);
+}
+
+API(cuGraphInstantiate_v2, struct sim_exec **ret_exec, struct sim_graph *graph, struct sim_node **ret_node, char *log,
+    size_t log_bytes)
+{
+    ENTER_KERNEL(cuGraphInstantiate_v2);
+    (void)ret_node;
+    if (log && log_bytes)
+        *log = 0;
+    return instantiate(ret_exec, graph, 0);
+}
+
+API(cuGraphInstantiateWithFlags, struct sim_exec **ret_exec, struct sim_graph *graph, unsigned long long flags)
+{
+    ENTER_KERNEL(cuGraphInstantiateWithFlags);
+    return instantiate(ret_exec, graph, flags);
+}
+
+static int with_params(struct sim_exec **ret_exec, struct sim_graph *graph, struct abi_instantiate_params *parameters)
+{
+    if (!parameters)
+        return ERR_INVALID_VALUE;
+    int code = instantiate(ret_exec, graph, parameters->flags);
+    parameters->result = code ? 1 : 0;
+    parameters->error_node = NULL;
+    return code;
+}
+
+API(cuGraphInstantiateWithParams, struct sim_exec **ret_exec, struct sim_graph *graph,
+    struct abi_instantiate_params *parameters)
+{
+    ENTER_KERNEL(cuGraphInstantiateWithParams);
+    return with_params(ret_exec, graph, parameters);
+}
+
+API(cuGraphInstantiateWithParams_ptsz, struct sim_exec **ret_exec, struct sim_graph *graph,
+    struct abi_instantiate_params *parameters)
+{
+    ENTER_KERNEL(cuGraphInstantiateWithParams_ptsz);
+    return with_params(ret_exec, graph, parameters);
+}
+
+static void run_copy(void *user)
+{
+    sim_lock();
+    copy_run(user);
+    sim_unlock();
+    free(user);
+}
+
+static void run_set(void *user)
+{
+    sim_lock();
+    copy_run_memset(user);
+    sim_unlock();
+    free(user);
+}
+
+/* Copies and memsets happen in order with the stream's work: at once, or behind what holds the stream. */
+static int run_data(struct sim_stream *stream, const struct sim_node *node)
+{
+    bool set = node->type == NODE_MEMSET;
+    size_t bytes = set ? sizeof(node->u.set) : sizeof(node->u.copy.copy);
+
+    if (!stream->first)
+        return set ? copy_run_memset(&node->u.set) : copy_run(&node->u.copy.copy);
+    void *copy = malloc(bytes);
+    if (!copy)
+        return ERR_OUT_OF_MEMORY;
+    __builtin_memcpy(copy, set ? (const void *)&node->u.set : (const void *)&node->u.copy.copy, bytes);
+    int code = work_call(stream, set ? run_set : run_copy, copy);
+    if (code)
+        free(copy);
+    return code;
+}
+
+static int run_alloc(struct sim_exec *exec, const struct sim_node *node)
+{
+    struct sim_range *range = range_find(node->u.alloc.address);
+
+    if (!range)
+        return ERR_INVALID_VALUE;
+    if (!range->owner)
+        graph_memory_live(range, exec);
+    return OK;
+}
+
+static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_stream *stream);
+
+static int run_node(struct sim_exec *exec, struct sim_node *node, struct sim_stream *stream)
+{
+    switch (node->type) {
+    case NODE_KERNEL:
+        return work_submit(stream, (struct sim_op){.kind = OP_KERNEL, .duration_ns = node->duration_ns});
+    case NODE_MEMCPY:
+    case NODE_MEMSET:
+        return run_data(stream, node);
+    case NODE_HOST:
+        return work_call(stream, node->u.host.function, node->u.host.user);
+    case NODE_CHILD:
+        return run_graph(exec, node->u.child, stream);
+    case NODE_EVENT_WAIT:
+        return work_submit(stream, (struct sim_op){.kind = OP_WAIT, .event = node->u.event});
+    case NODE_EVENT_RECORD:
+        return work_submit(stream, (struct sim_op){.kind = OP_RECORD, .event = node->u.event});
+    case NODE_MEM_ALLOC:
+        return run_alloc(exec, node);
+    case NODE_MEM_FREE:
+        return pool_free(node->u.release, true);
+    default:
+        return OK;
+    }
+}
+
+static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_stream *stream)
+{
+    int code = OK;
+
+    for (int at = 0; at < graph->nodes.count && !code; at++) {
+        if (graph->nodes.list[at]->enabled)
+            code = run_node(exec, graph->nodes.list[at], stream);
+    }
+    return code;
+}
+
+/* Frees what the graph allocated and nobody freed, or leaves it to another owner, to be freed by address later. */
+static void free_allocations(struct sim_exec *exec, const struct sim_graph *graph, struct sim_exec *heir)
+{
+    for (int at = 0; at < graph->nodes.count && exec->live_allocations; at++) {
+        const struct sim_node *node = graph->nodes.list[at];
+        struct sim_range *range = node->type == NODE_MEM_ALLOC ? range_find(node->u.alloc.address) : NULL;
+        if (node->type == NODE_CHILD)
+            free_allocations(exec, node->u.child, heir);
+        if (!range || range->owner != exec)
+            continue;
+        if (heir) {
+            range->owner = heir;
+            heir->live_allocations++;
+            exec->live_allocations--;
+        } else {
+            graph_memory_free(range);
+        }
+    }
+}
+
+static int launch_locked(struct sim_exec *exec, struct sim_stream *stream)
+{
+    if (exec->live_allocations && !(exec->flags & FLAG_AUTO_FREE))
+        return ERR_INVALID_VALUE;
+    free_allocations(exec, exec->graph, NULL);
+    int code = graph_memory_take(exec, stream);
+    if (code)
+        return code;
+    code = run_graph(exec, exec->graph, stream);
+    exec->stream = stream;
+    exec->number = stream->last;
+    return code;
+}
+
+static int capture_child(struct sim_stream *stream, struct sim_exec *exec)
+{
+    sim_lock();
+    int code = capture_check(stream);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_CHILD);
+    if (node) {
+        node->u.child = graph_copy(exec->graph);
+        code = node->u.child ? capture_add(stream, node) : ERR_OUT_OF_MEMORY;
+    }
+    sim_unlock();
+    return code;
+}
+
+static int launch(struct sim_exec *exec, struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+
+    if (!IS(exec, MAGIC_EXEC))
+        return ERR_INVALID_VALUE;
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (stream_captures(stream))
+        return capture_child(stream, exec);
+    code = capture_legacy_check(stream);
+    if (code || (sim.noop && !exec->memory_bytes))
+        return code;
+    sim_lock();
+    code = launch_locked(exec, stream);
+    sim_unlock();
+    return code;
+}
+
+API(cuGraphLaunch, struct sim_exec *exec, struct sim_stream *stream)
+{
+    ENTER(cuGraphLaunch);
+    return launch(exec, stream);
+}
+
+API(cuGraphLaunch_ptsz, struct sim_exec *exec, struct sim_stream *stream)
+{
+    ENTER(cuGraphLaunch_ptsz);
+    return launch(exec, PTSZ(stream));
+}
+
+/* An upload takes the memory that a launch would. */
+static int upload(struct sim_exec *exec, struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+
+    if (!IS(exec, MAGIC_EXEC))
+        return ERR_INVALID_VALUE;
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    sim_lock();
+    code = graph_memory_take(exec, stream);
+    sim_unlock();
+    return code;
+}
+
+API(cuGraphUpload, struct sim_exec *exec, struct sim_stream *stream)
+{
+    ENTER(cuGraphUpload);
+    return upload(exec, stream);
+}
+
+API(cuGraphUpload_ptsz, struct sim_exec *exec, struct sim_stream *stream)
+{
+    ENTER(cuGraphUpload_ptsz);
+    return upload(exec, PTSZ(stream));
+}
+
+API(cuGraphExecDestroy, struct sim_exec *exec)
+{
+    ENTER(cuGraphExecDestroy);
+    if (!IS(exec, MAGIC_EXEC))
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    graph_memory_leave(exec);
+    free_allocations(exec, exec->graph, &gone);
+    graph_free(exec->graph);
+    handle_retire(exec);
+    sim_unlock();
+    return OK;
+}
+
+API(cuGraphExecGetFlags, struct sim_exec *exec, uint64_t *ret_flags)
+{
+    ENTER(cuGraphExecGetFlags);
+    if (!IS(exec, MAGIC_EXEC) || !ret_flags)
+        return ERR_INVALID_VALUE;
+    *ret_flags = exec->flags;
+    return OK;
+}
+
+/* True when the graphs have the same nodes in the same places. */
+static bool same_shape(const struct sim_graph *one, const struct sim_graph *two)
+{
+    if (one->nodes.count != two->nodes.count)
+        return false;
+    for (int at = 0; at < one->nodes.count; at++) {
+        const struct sim_node *a = one->nodes.list[at], *b = two->nodes.list[at];
+        if (a->type != b->type || a->needs.count != b->needs.count)
+            return false;
+        if (a->type == NODE_CHILD && !same_shape(a->u.child, b->u.child))
+            return false;
+    }
+    return true;
+}
+
+/* The new graph's copy takes the old one's place; node handles of the original stay those of the first graph. */
+static int update_locked(struct sim_exec *exec, struct sim_graph *graph)
+{
+    struct sim_graph *copy = graph_copy(graph);
+
+    if (!copy)
+        return ERR_OUT_OF_MEMORY;
+    if (!same_shape(exec->graph, copy)) {
+        graph_free(copy);
+        return ERR_GRAPH_EXEC_UPDATE_FAILURE;
+    }
+    for (int at = 0; at < copy->nodes.count; at++)
+        copy->nodes.list[at]->source = exec->graph->nodes.list[at]->source;
+    graph_free(exec->graph);
+    exec->graph = copy;
+    return OK;
+}
+
+static int update(struct sim_exec *exec, struct sim_graph *graph)
+{
+    if (!IS(exec, MAGIC_EXEC) || !IS(graph, MAGIC_GRAPH))
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = update_locked(exec, graph);
+    sim_unlock();
+    return code;
+}
+
+API(cuGraphExecUpdate, struct sim_exec *exec, struct sim_graph *graph, struct sim_node **ret_node, int *ret_result)
+{
+    ENTER(cuGraphExecUpdate);
+    int code = update(exec, graph);
+    if (ret_node)
+        *ret_node = NULL;
+    if (ret_result)
+        *ret_result = code ? 2 : 0; /* topology changed */
+    return code;
+}
+
+API(cuGraphExecUpdate_v2, struct sim_exec *exec, struct sim_graph *graph, struct abi_update_info *ret_info)
+{
+    ENTER(cuGraphExecUpdate_v2);
+    int code = update(exec, graph);
+    if (ret_info)
+        *ret_info = (struct abi_update_info){code ? 2 : 0, NULL, NULL};
+    return code;
+}

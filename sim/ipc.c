@@ -1,0 +1,330 @@
+/* Memory that crosses processes: descriptors of physical memory and of pools, and IPC handles. */
+#include "pool.h"
+#include "vmm.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define IPC_MAGIC 0x73696d6770756970ULL
+
+struct ipc_bytes { /* CUipcMemHandle goes by value */
+    char bytes[64];
+};
+
+int export_fd(const struct sim_export *content, int *ret_fd)
+{
+    int fd = memfd_create("simgpu-memory", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return ERR_OPERATING_SYSTEM;
+    if (write(fd, content, sizeof(*content)) != (ssize_t)sizeof(*content)) {
+        close(fd);
+        return ERR_OPERATING_SYSTEM;
+    }
+    *ret_fd = fd;
+    return OK;
+}
+
+int export_read(int fd, struct sim_export *ret_content)
+{
+    if (pread(fd, ret_content, sizeof(*ret_content), 0) != (ssize_t)sizeof(*ret_content) ||
+        ret_content->magic != EXPORT_MAGIC)
+        return ERR_INVALID_VALUE;
+    return OK;
+}
+
+static int make_object(int device, uint64_t bytes, int pool, uint64_t *ret_id, uint64_t *ret_nonce)
+{
+    sim_lock_state();
+    struct sim_object *object = state_object_new_locked(sim.state, sim.slot, device, bytes);
+    if (object) {
+        object->pool = pool;
+        *ret_id = object->id;
+        *ret_nonce = object->nonce;
+    }
+    state_unlock(sim.state);
+    return object ? OK : ERR_OUT_OF_MEMORY;
+}
+
+/* Holds the object for this process. owner is true when the process made it itself. */
+static int hold_object(uint64_t id, uint64_t nonce, bool *ret_owner, struct sim_object *ret_copy)
+{
+    sim_lock_state();
+    struct sim_object *object = state_object_find_locked(sim.state, id, nonce);
+    if (object) {
+        *ret_owner = object->owner == sim.slot;
+        if (!*ret_owner)
+            state_object_hold_locked(object, sim.slot);
+        *ret_copy = *object;
+    }
+    state_unlock(sim.state);
+    return object ? OK : ERR_INVALID_VALUE;
+}
+
+static int export_physical(struct sim_physical *physical, int *ret_fd)
+{
+    int code = OK;
+
+    if (!physical->object_id)
+        code = make_object(physical->device, physical->kind == SIM_HOST ? 0 : physical->bytes, 0, &physical->object_id,
+                           &physical->object_nonce);
+    if (code)
+        return code;
+    struct sim_export content = {EXPORT_MAGIC,    physical->object_id, physical->object_nonce,
+                                 physical->bytes, physical->device,    0,
+                                 physical->prop};
+    return export_fd(&content, ret_fd);
+}
+
+API(cuMemExportToShareableHandle, void *ret_shareable, uint64_t handle, int type, unsigned long long flags)
+{
+    ENTER_KERNEL(cuMemExportToShareableHandle);
+    if (!ret_shareable || flags)
+        return ERR_INVALID_VALUE;
+    if (type != HANDLE_POSIX_FD)
+        return ERR_NOT_SUPPORTED;
+    sim_lock();
+    struct sim_physical *physical = physical_find(handle);
+    int code = ERR_INVALID_VALUE;
+    if (physical && physical->prop.handle_types & HANDLE_POSIX_FD)
+        code = export_physical(physical, ret_shareable);
+    sim_unlock();
+    return code;
+}
+
+static int import_physical(const struct sim_export *content, uint64_t *ret_handle)
+{
+    struct sim_physical *original = physical_of_object(content->id);
+    struct sim_object object;
+    bool owner;
+
+    if (!original) {
+        int code = hold_object(content->id, content->nonce, &owner, &object);
+        if (code)
+            return code;
+    }
+    struct sim_physical *physical = physical_new(content->bytes, &content->prop);
+    if (!physical)
+        return ERR_OUT_OF_MEMORY;
+    physical->imported = true;
+    physical->original = original;
+    if (original)
+        original->aliases++;
+    physical->device = content->device;
+    physical->object_id = content->id;
+    physical->object_nonce = content->nonce;
+    *ret_handle = physical->handle;
+    return OK;
+}
+
+API(cuMemImportFromShareableHandle, uint64_t *ret_handle, void *shareable, int type)
+{
+    struct sim_export content;
+
+    ENTER_KERNEL(cuMemImportFromShareableHandle);
+    if (!ret_handle)
+        return ERR_INVALID_VALUE;
+    if (type != HANDLE_POSIX_FD)
+        return ERR_NOT_SUPPORTED;
+    int code = export_read((int)(intptr_t)shareable, &content);
+    if (code || content.pool)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    code = import_physical(&content, ret_handle);
+    sim_unlock();
+    return code;
+}
+
+static int ipc_handle(devptr address, struct abi_ipc_handle *handle)
+{
+    struct sim_range *range;
+    devptr base;
+    uint64_t bytes;
+
+    if (!memory_find(address, &base, &bytes, &range) || range->kind != SIM_DATA ||
+        (range->what != RANGE_DATA && range->what != RANGE_BLOCK))
+        return ERR_INVALID_VALUE;
+    if (!range->object_id) {
+        int code = make_object(range->device, range->charged, 0, &range->object_id, &range->object_nonce);
+        if (code)
+            return code;
+    }
+    memset(handle, 0, sizeof(*handle));
+    handle->magic = IPC_MAGIC;
+    handle->id = range->object_id;
+    handle->nonce = range->object_nonce;
+    handle->offset = base - range->base;
+    handle->bytes = bytes;
+    handle->pid = sim.self->pid;
+    return OK;
+}
+
+API(cuIpcGetMemHandle, struct abi_ipc_handle *ret_handle, devptr address)
+{
+    ENTER_KERNEL(cuIpcGetMemHandle);
+    if (!ret_handle)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = ipc_handle(address, ret_handle);
+    sim_unlock();
+    return code;
+}
+
+static struct sim_range *imported(struct sim_context *context, uint64_t id)
+{
+    for (struct sim_range *range = context->ranges; range; range = range->next) {
+        if (range->what == RANGE_IMPORT && range->object_id == id)
+            return range;
+    }
+    return NULL;
+}
+
+static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *handle, devptr *ret_address)
+{
+    struct sim_range *range = imported(context, handle->id);
+    struct sim_object object;
+    bool owner;
+
+    if (range) {
+        range->references++;
+        *ret_address = range->base + handle->offset;
+        return OK;
+    }
+    int code = hold_object(handle->id, handle->nonce, &owner, &object);
+    if (code)
+        return code;
+    if (owner)
+        return ERR_INVALID_CONTEXT;
+    range = range_new(object.bytes, RANGE_IMPORT);
+    if (!range)
+        return ERR_OUT_OF_MEMORY;
+    range->device = object.device;
+    range->kind = SIM_DATA;
+    range->object_id = handle->id;
+    range->object_nonce = handle->nonce;
+    range_link(range, context);
+    *ret_address = range->base + handle->offset;
+    return OK;
+}
+
+static int open_call(devptr *ret_address, const struct ipc_bytes *bytes, unsigned flags)
+{
+    struct abi_ipc_handle handle;
+    struct sim_context *context;
+
+    int code = context_need(&context);
+    if (code)
+        return code;
+    memcpy(&handle, bytes, sizeof(handle));
+    if (!ret_address || handle.magic != IPC_MAGIC || flags > 1)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    code = open_ipc(context, &handle, ret_address);
+    sim_unlock();
+    return code;
+}
+
+API(cuIpcOpenMemHandle, devptr *ret_address, struct ipc_bytes handle, unsigned flags)
+{
+    ENTER_KERNEL(cuIpcOpenMemHandle);
+    return open_call(ret_address, &handle, flags);
+}
+
+API(cuIpcOpenMemHandle_v2, devptr *ret_address, struct ipc_bytes handle, unsigned flags)
+{
+    ENTER_KERNEL(cuIpcOpenMemHandle_v2);
+    return open_call(ret_address, &handle, flags);
+}
+
+API(cuIpcCloseMemHandle, devptr address)
+{
+    ENTER_KERNEL(cuIpcCloseMemHandle);
+    sim_lock();
+    struct sim_range *range = range_find(address);
+    bool valid = range && range->what == RANGE_IMPORT && range->object_id;
+    if (valid && --range->references == 0)
+        range_free(range);
+    sim_unlock();
+    return valid ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool, int type, unsigned long long flags)
+{
+    ENTER_KERNEL(cuMemPoolExportToShareableHandle);
+    if (!ret_shareable || !IS(pool, MAGIC_POOL) || flags || type != HANDLE_POSIX_FD ||
+        !(pool->handle_types & HANDLE_POSIX_FD))
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = OK;
+    if (!pool->object_id)
+        code = make_object(pool->device, 0, 1, &pool->object_id, &pool->object_nonce);
+    struct sim_export content = {
+        .magic = EXPORT_MAGIC, .id = pool->object_id, .nonce = pool->object_nonce, .device = pool->device, .pool = 1};
+    if (!code)
+        code = export_fd(&content, ret_shareable);
+    sim_unlock();
+    return code;
+}
+
+API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *shareable, int type, unsigned long long flags)
+{
+    struct sim_export content;
+
+    ENTER_KERNEL(cuMemPoolImportFromShareableHandle);
+    if (!ret_pool || flags || type != HANDLE_POSIX_FD || export_read((int)(intptr_t)shareable, &content) ||
+        !content.pool)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    struct sim_pool *pool = pool_new(content.device, SIM_POOL);
+    if (pool) {
+        pool->imported = true;
+        pool->object_id = content.id;
+        pool->object_nonce = content.nonce;
+        *ret_pool = pool;
+    }
+    sim_unlock();
+    return pool ? OK : ERR_OUT_OF_MEMORY;
+}
+
+API(cuMemPoolExportPointer, struct abi_pool_pointer *ret_pointer, devptr address)
+{
+    struct sim_range *range;
+    devptr base;
+    uint64_t bytes;
+
+    ENTER(cuMemPoolExportPointer);
+    if (!ret_pointer)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    bool found = memory_find(address, &base, &bytes, &range) && range->what == RANGE_POOL;
+    struct sim_pool *pool = found ? range->owner : NULL;
+    if (found) {
+        memset(ret_pointer, 0, sizeof(*ret_pointer));
+        *ret_pointer = (struct abi_pool_pointer){.id = pool->object_id, .nonce = pool->object_nonce, .bytes = bytes};
+    }
+    sim_unlock();
+    return found && pool->object_id ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool, const struct abi_pool_pointer *pointer)
+{
+    struct sim_context *context;
+
+    ENTER(cuMemPoolImportPointer);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!ret_address || !pointer || !IS(pool, MAGIC_POOL) || !pool->imported || pointer->id != pool->object_id)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    struct sim_range *range = range_new(pointer->bytes, RANGE_IMPORT);
+    if (range) {
+        range->device = pool->device;
+        range->kind = SIM_POOL;
+        range_link(range, context);
+        *ret_address = range->base;
+    }
+    sim_unlock();
+    return range ? OK : ERR_OUT_OF_MEMORY;
+}

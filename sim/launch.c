@@ -1,0 +1,220 @@
+/* Kernel launches and host functions. */
+#include "stream.h"
+
+#include <stdlib.h>
+
+static int check_shape(const unsigned *grid, const unsigned *block)
+{
+    if (!grid[0] || !grid[1] || !grid[2] || !block[0] || !block[1] || !block[2])
+        return ERR_INVALID_VALUE;
+    if (grid[0] > 2147483647 || grid[1] > 65535 || grid[2] > 65535)
+        return ERR_INVALID_VALUE;
+    return (uint64_t)block[0] * block[1] * block[2] > 1024 ? ERR_INVALID_VALUE : OK;
+}
+
+static int capture_kernel(struct sim_stream *stream, const struct abi_kernel_node *parameters)
+{
+    sim_lock();
+    int code = capture_check(stream);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_KERNEL);
+    if (node) {
+        node_set_kernel(node, parameters);
+        code = capture_add(stream, node);
+    }
+    sim_unlock();
+    return code;
+}
+
+static int launch(struct sim_function *function, const unsigned *grid, const unsigned *block, unsigned shared_bytes,
+                  struct sim_stream *handle, void **params, void **extra)
+{
+    struct sim_stream *stream;
+
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    int code = stream_resolve(handle, &stream);
+    if (!code)
+        code = check_shape(grid, block);
+    if (code)
+        return code;
+    if (stream_captures(stream)) {
+        struct abi_kernel_node parameters = {
+            function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, params, extra, NULL,
+            NULL};
+        return capture_kernel(stream, &parameters);
+    }
+    code = capture_legacy_check(stream);
+    if (code || sim.noop)
+        return code;
+    sim_lock();
+    code = work_submit(stream,
+                       (struct sim_op){.kind = OP_KERNEL, .duration_ns = function_duration(function, params, extra)});
+    sim_unlock();
+    return code;
+}
+
+/* With SIMGPU_NOOP a launch that needs no look at the stream ends here. */
+static inline bool nothing_to_do(struct sim_function *function)
+{
+    return __builtin_expect(sim.noop, 0) && IS(function, MAGIC_FUNCTION) && sim_thread.depth &&
+           !__atomic_load_n(&capture_count, __ATOMIC_RELAXED);
+}
+
+API(cuLaunchKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+    unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream, void **params, void **extra)
+{
+    ENTER(cuLaunchKernel);
+    if (nothing_to_do(function))
+        return OK;
+    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
+                  stream, params, extra);
+}
+
+API(cuLaunchKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream,
+    void **params, void **extra)
+{
+    ENTER(cuLaunchKernel_ptsz);
+    if (nothing_to_do(function))
+        return OK;
+    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
+                  PTSZ(stream), params, extra);
+}
+
+API(cuLaunchCooperativeKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream,
+    void **params)
+{
+    ENTER(cuLaunchCooperativeKernel);
+    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
+                  stream, params, NULL);
+}
+
+API(cuLaunchCooperativeKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream,
+    void **params)
+{
+    ENTER(cuLaunchCooperativeKernel_ptsz);
+    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
+                  PTSZ(stream), params, NULL);
+}
+
+API(cuLaunchKernelEx, const struct abi_launch_config *config, struct sim_function *function, void **params,
+    void **extra)
+{
+    ENTER(cuLaunchKernelEx);
+    if (!config)
+        return ERR_INVALID_VALUE;
+    if (nothing_to_do(function))
+        return OK;
+    return launch(function, config->grid, config->block, config->shared_bytes, config->stream, params, extra);
+}
+
+API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_function *function, void **params,
+    void **extra)
+{
+    ENTER(cuLaunchKernelEx_ptsz);
+    if (!config)
+        return ERR_INVALID_VALUE;
+    if (nothing_to_do(function))
+        return OK;
+    return launch(function, config->grid, config->block, config->shared_bytes,
+                  PTSZ((struct sim_stream *)config->stream), params, extra);
+}
+
+static int capture_host(struct sim_stream *stream, void (*function)(void *), void *user)
+{
+    sim_lock();
+    int code = capture_check(stream);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_HOST);
+    if (node) {
+        node->u.host = (struct abi_host_node){function, user};
+        code = capture_add(stream, node);
+    }
+    sim_unlock();
+    return code;
+}
+
+static int host_function(struct sim_stream *handle, void (*function)(void *), void *user)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!function)
+        return ERR_INVALID_VALUE;
+    if (stream_captures(stream))
+        return capture_host(stream, function, user);
+    code = capture_legacy_check(stream);
+    if (code)
+        return code;
+    sim_lock();
+    code = work_call(stream, function, user);
+    sim_unlock();
+    return code;
+}
+
+API(cuLaunchHostFunc, struct sim_stream *stream, void (*function)(void *), void *user)
+{
+    ENTER(cuLaunchHostFunc);
+    return host_function(stream, function, user);
+}
+
+API(cuLaunchHostFunc_ptsz, struct sim_stream *stream, void (*function)(void *), void *user)
+{
+    ENTER(cuLaunchHostFunc_ptsz);
+    return host_function(PTSZ(stream), function, user);
+}
+
+struct callback {
+    void (*function)(struct sim_stream *stream, int status, void *user);
+    struct sim_stream *stream;
+    void *user;
+};
+
+static void run_callback(void *argument)
+{
+    struct callback *callback = argument;
+
+    callback->function(callback->stream, OK, callback->user);
+    free(callback);
+}
+
+static int add_callback(struct sim_stream *handle, struct sim_stream *shown,
+                        void (*function)(struct sim_stream *, int, void *), void *user, unsigned flags)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!function || flags)
+        return ERR_INVALID_VALUE;
+    if (stream_captures(stream))
+        return ERR_CAPTURE_UNSUPPORTED;
+    struct callback *callback = malloc(sizeof(*callback));
+    if (!callback)
+        return ERR_OUT_OF_MEMORY;
+    *callback = (struct callback){function, shown, user};
+    sim_lock();
+    code = work_call(stream, run_callback, callback);
+    sim_unlock();
+    if (code)
+        free(callback);
+    return code;
+}
+
+API(cuStreamAddCallback, struct sim_stream *stream, void (*function)(struct sim_stream *, int, void *), void *user,
+    unsigned flags)
+{
+    ENTER(cuStreamAddCallback);
+    return add_callback(stream, stream, function, user, flags);
+}
+
+API(cuStreamAddCallback_ptsz, struct sim_stream *stream, void (*function)(struct sim_stream *, int, void *), void *user,
+    unsigned flags)
+{
+    ENTER(cuStreamAddCallback_ptsz);
+    return add_callback(PTSZ(stream), stream, function, user, flags);
+}

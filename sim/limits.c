@@ -1,0 +1,200 @@
+/* Settings of a context: limits (some of which take memory), cache configuration, peers. */
+#include "sim.h"
+
+#define THREADS_PER_SM 2048ULL
+
+/* Memory that a limit takes; the simulator takes it at the call. */
+static uint64_t limit_bytes(struct sim_context *context, int limit, size_t value)
+{
+    switch (limit) {
+    case LIMIT_STACK:
+        return sim.state->device[context->device].sms * THREADS_PER_SM * value;
+    case LIMIT_PRINTF:
+    case LIMIT_HEAP:
+        return value;
+    default:
+        return 0;
+    }
+}
+
+static int set_limit(struct sim_context *context, int limit, size_t value)
+{
+    uint64_t old = limit_bytes(context, limit, context->limits[limit]), new = limit_bytes(context, limit, value);
+
+    if (new > old) {
+        if (sim_charge(context->device, SIM_CONTEXT, new - old))
+            return ERR_OUT_OF_MEMORY;
+        context->charged += new - old;
+    } else {
+        /* what the defaults take is part of the context's own cost */
+        uint64_t extra = context->charged - sim.context_bytes, less = old - new < extra ? old - new : extra;
+        sim_release(context->device, SIM_CONTEXT, less);
+        context->charged -= less;
+    }
+    context->limits[limit] = value;
+    return OK;
+}
+
+API(cuCtxSetLimit, int limit, size_t value)
+{
+    struct sim_context *context;
+
+    ENTER_KERNEL(cuCtxSetLimit);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (limit < 0 || limit >= LIMITS)
+        return ERR_INVALID_VALUE;
+    code = capture_refuse();
+    if (code)
+        return code;
+    if (limit == LIMIT_STACK) {
+        if (value > 512 * 1024)
+            return ERR_INVALID_VALUE;
+        value = (value + 15) / 16 * 16;
+    }
+    if (limit == LIMIT_SYNC_DEPTH || limit > LIMIT_PERSISTING_L2)
+        return ERR_UNSUPPORTED_LIMIT;
+    sim_lock();
+    code = set_limit(context, limit, value);
+    sim_unlock();
+    return code;
+}
+
+API(cuCtxGetLimit, size_t *ret_value, int limit)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxGetLimit);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!ret_value || limit < 0 || limit >= LIMITS)
+        return ERR_INVALID_VALUE;
+    if (limit == LIMIT_SYNC_DEPTH)
+        return ERR_UNSUPPORTED_LIMIT;
+    *ret_value = context->limits[limit];
+    return OK;
+}
+
+static int get_setting(int *ret_value, size_t offset)
+{
+    struct sim_context *context;
+
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!ret_value)
+        return ERR_INVALID_VALUE;
+    *ret_value = *(int *)((char *)context + offset);
+    return OK;
+}
+
+static int set_setting(int value, size_t offset)
+{
+    struct sim_context *context;
+
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (value < 0 || value > 3)
+        return ERR_INVALID_VALUE;
+    *(int *)((char *)context + offset) = value;
+    return OK;
+}
+
+API(cuCtxGetCacheConfig, int *ret_config)
+{
+    ENTER(cuCtxGetCacheConfig);
+    return get_setting(ret_config, offsetof(struct sim_context, cache_config));
+}
+
+API(cuCtxSetCacheConfig, int config)
+{
+    ENTER(cuCtxSetCacheConfig);
+    return set_setting(config, offsetof(struct sim_context, cache_config));
+}
+
+API(cuCtxGetSharedMemConfig, int *ret_config)
+{
+    ENTER(cuCtxGetSharedMemConfig);
+    return get_setting(ret_config, offsetof(struct sim_context, shared_config));
+}
+
+API(cuCtxSetSharedMemConfig, int config)
+{
+    ENTER(cuCtxSetSharedMemConfig);
+    return set_setting(config, offsetof(struct sim_context, shared_config));
+}
+
+API(cuCtxResetPersistingL2Cache, void)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxResetPersistingL2Cache);
+    return context_need(&context);
+}
+
+API(cuCtxGetStreamPriorityRange, int *ret_least, int *ret_greatest)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxGetStreamPriorityRange);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (ret_least)
+        *ret_least = 0;
+    if (ret_greatest)
+        *ret_greatest = -5;
+    return OK;
+}
+
+API(cuCtxGetExecAffinity, struct abi_affinity *ret_affinity, int type)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxGetExecAffinity);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!ret_affinity || type != 0)
+        return ERR_INVALID_VALUE;
+    ret_affinity->type = 0;
+    ret_affinity->sms = sim.state->device[context->device].sms;
+    return OK;
+}
+
+API(cuCtxEnablePeerAccess, struct sim_context *peer, unsigned flags)
+{
+    struct sim_context *context;
+
+    ENTER_KERNEL(cuCtxEnablePeerAccess);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (flags)
+        return ERR_INVALID_VALUE;
+    if (!IS(peer, MAGIC_CONTEXT) || peer->dead || peer->ordinal == context->ordinal)
+        return ERR_INVALID_CONTEXT;
+    if (context->peers & 1u << peer->ordinal)
+        return ERR_PEER_ACCESS_ALREADY_ENABLED;
+    context->peers |= 1u << peer->ordinal;
+    return OK;
+}
+
+API(cuCtxDisablePeerAccess, struct sim_context *peer)
+{
+    struct sim_context *context;
+
+    ENTER_KERNEL(cuCtxDisablePeerAccess);
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!IS(peer, MAGIC_CONTEXT) || peer->dead)
+        return ERR_INVALID_CONTEXT;
+    if (!(context->peers & 1u << peer->ordinal))
+        return ERR_PEER_ACCESS_NOT_ENABLED;
+    context->peers &= ~(1u << peer->ordinal);
+    return OK;
+}

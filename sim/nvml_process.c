@@ -1,0 +1,190 @@
+/* NVML's views of processes and of utilisation. */
+#include "nvml_abi.h"
+#include "sim.h"
+
+#define NVML(symbol, ...)                                                                                              \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                                                \
+    SIM_EXPORT int symbol(__VA_ARGS__)
+
+#define WINDOW_NS (10 * SIM_SAMPLE_NS)
+
+struct entry {
+    unsigned pid;
+    uint64_t bytes;
+    unsigned busy_percent;
+};
+
+/* What NVML attributes to a process. */
+static uint64_t shown_bytes(const struct sim_process *process, int index)
+{
+    uint64_t bytes = 0;
+
+    for (int kind = 0; kind < SIM_HOST; kind++) {
+        if (kind != SIM_MANAGED && kind != SIM_EXTERNAL)
+            bytes += process->held[index][kind];
+    }
+    return bytes;
+}
+
+/* The processes with memory on the device. */
+static unsigned list_processes(struct sim_state *state, int index, struct entry *entries)
+{
+    unsigned count = 0;
+    uint64_t now_ns = sim_now_ns();
+
+    state_lock(state);
+    state_reap_locked(state);
+    sched_advance_locked(state, index, now_ns);
+    for (uint32_t slot = 0; slot < state->process_count; slot++) {
+        struct sim_process *process = &state->process[slot];
+        uint64_t bytes = shown_bytes(process, index);
+        if (process->life != SIM_LIVE || !bytes)
+            continue;
+        uint64_t busy = sched_busy(process->samples[index], process->sample_at[index], now_ns, WINDOW_NS);
+        entries[count++] = (struct entry){(unsigned)process->pid, bytes, (unsigned)(busy * 100 / WINDOW_NS)};
+    }
+    state_unlock(state);
+    return count;
+}
+
+/* The count and size protocol: *count says how many fit, and is always set to how many there are. */
+static int begin_list(const char *symbol, const char *handle, unsigned *count, const void *infos, struct entry *entries)
+{
+    struct sim_state *state;
+
+    int index = nvml_device(symbol, handle, &state);
+    if (index < 0)
+        return -index;
+    if (!count || (*count && !infos))
+        return NVML_INVALID_ARGUMENT;
+    unsigned room = *count;
+    *count = list_processes(state, index, entries);
+    return *count > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
+}
+
+static int list_v1(const char *symbol, const char *handle, unsigned *count, struct nvml_process_v1 *infos)
+{
+    struct entry entries[SIM_MAX_PROCESSES];
+
+    int code = begin_list(symbol, handle, count, infos, entries);
+    for (unsigned at = 0; !code && at < *count; at++)
+        infos[at] = (struct nvml_process_v1){entries[at].pid, entries[at].bytes};
+    return code;
+}
+
+static int list(const char *symbol, const char *handle, unsigned *count, struct nvml_process *infos)
+{
+    struct entry entries[SIM_MAX_PROCESSES];
+
+    int code = begin_list(symbol, handle, count, infos, entries);
+    for (unsigned at = 0; !code && at < *count; at++)
+        infos[at] = (struct nvml_process){entries[at].pid, entries[at].bytes, ~0u, ~0u};
+    return code;
+}
+
+/* Nothing here draws, and there is no MPS server. */
+static int list_none(const char *symbol, const char *handle, unsigned *count)
+{
+    struct sim_state *state;
+
+    int index = nvml_device(symbol, handle, &state);
+    if (index < 0)
+        return -index;
+    if (!count)
+        return NVML_INVALID_ARGUMENT;
+    *count = 0;
+    return NVML_OK;
+}
+
+NVML(nvmlDeviceGetComputeRunningProcesses, const char *handle, unsigned *count, struct nvml_process_v1 *infos)
+{
+    return list_v1("nvmlDeviceGetComputeRunningProcesses", handle, count, infos);
+}
+
+NVML(nvmlDeviceGetComputeRunningProcesses_v2, const char *handle, unsigned *count, struct nvml_process *infos)
+{
+    return list("nvmlDeviceGetComputeRunningProcesses_v2", handle, count, infos);
+}
+
+NVML(nvmlDeviceGetComputeRunningProcesses_v3, const char *handle, unsigned *count, struct nvml_process *infos)
+{
+    return list("nvmlDeviceGetComputeRunningProcesses_v3", handle, count, infos);
+}
+
+#define NONE(symbol, type)                                                                                             \
+    NVML(symbol, const char *handle, unsigned *count, struct type *infos)                                              \
+    {                                                                                                                  \
+        (void)infos;                                                                                                   \
+        return list_none(#symbol, handle, count);                                                                      \
+    }
+NONE(nvmlDeviceGetGraphicsRunningProcesses, nvml_process_v1)
+NONE(nvmlDeviceGetGraphicsRunningProcesses_v2, nvml_process)
+NONE(nvmlDeviceGetGraphicsRunningProcesses_v3, nvml_process)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses, nvml_process_v1)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvml_process)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvml_process)
+
+NVML(nvmlDeviceGetRunningProcessDetailList, const char *handle, struct nvml_process_list *list_out)
+{
+    struct entry entries[SIM_MAX_PROCESSES];
+
+    if (!list_out)
+        return NVML_INVALID_ARGUMENT;
+    if (list_out->version != NVML_VERSION(struct nvml_process_list, 1))
+        return NVML_VERSION_MISMATCH;
+    if (list_out->mode != 0)
+        return list_none("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count);
+    int code =
+        begin_list("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count, list_out->processes, entries);
+    for (unsigned at = 0; !code && at < list_out->count; at++)
+        list_out->processes[at] = (struct nvml_process_detail){entries[at].pid, entries[at].bytes, ~0u, ~0u, 0};
+    return code;
+}
+
+NVML(nvmlDeviceGetUtilizationRates, const char *handle, struct nvml_utilization *ret_rates)
+{
+    struct sim_state *state;
+
+    int index = nvml_device("nvmlDeviceGetUtilizationRates", handle, &state);
+    if (index < 0)
+        return -index;
+    if (!ret_rates)
+        return NVML_INVALID_ARGUMENT;
+    uint64_t now_ns = sim_now_ns();
+    state_lock(state);
+    state_reap_locked(state);
+    sched_advance_locked(state, index, now_ns);
+    struct sim_device *device = &state->device[index];
+    ret_rates->gpu = (unsigned)(sched_busy(device->samples, device->sample_at, now_ns, WINDOW_NS) * 100 / WINDOW_NS);
+    ret_rates->memory = ret_rates->gpu / 2;
+    state_unlock(state);
+    return NVML_OK;
+}
+
+/* One sample a process that worked in the last window. */
+NVML(nvmlDeviceGetProcessUtilization, const char *handle, struct nvml_process_sample *samples, unsigned *count,
+     unsigned long long since_us)
+{
+    struct entry entries[SIM_MAX_PROCESSES];
+    struct sim_state *state;
+
+    (void)since_us;
+    int index = nvml_device("nvmlDeviceGetProcessUtilization", handle, &state);
+    if (index < 0)
+        return -index;
+    if (!count)
+        return NVML_INVALID_ARGUMENT;
+    unsigned all = list_processes(state, index, entries), room = samples ? *count : 0, busy = 0;
+    for (unsigned at = 0; at < all; at++) {
+        if (!entries[at].busy_percent)
+            continue;
+        if (busy < room)
+            samples[busy] = (struct nvml_process_sample){
+                entries[at].pid, sim_now_ns() / 1000, entries[at].busy_percent, entries[at].busy_percent / 2, 0, 0};
+        busy++;
+    }
+    *count = busy;
+    if (!busy)
+        return NVML_NOT_FOUND;
+    return busy > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
+}

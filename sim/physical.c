@@ -1,0 +1,176 @@
+/* cuMemCreate and the life of its handles: memory stays until the handle is released and nothing maps it. */
+#include "vmm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 1024
+
+static struct sim_physical *buckets[BUCKETS];
+static uint64_t next_handle = 0x600000;
+
+struct sim_physical *physical_find(uint64_t handle)
+{
+    struct sim_physical *physical = buckets[handle % BUCKETS];
+
+    while (physical && physical->handle != handle)
+        physical = physical->next;
+    return physical;
+}
+
+struct sim_physical *physical_of_object(uint64_t id)
+{
+    for (int bucket = 0; bucket < BUCKETS; bucket++) {
+        for (struct sim_physical *physical = buckets[bucket]; physical; physical = physical->next) {
+            if (physical->object_id == id && !physical->original)
+                return physical;
+        }
+    }
+    return NULL;
+}
+
+struct sim_physical *physical_new(uint64_t bytes, const struct abi_allocation_prop *prop)
+{
+    struct sim_physical *physical = calloc(1, sizeof(*physical));
+
+    if (!physical)
+        return NULL;
+    physical->handle = next_handle++;
+    physical->bytes = bytes;
+    physical->prop = *prop;
+    physical->references = 1;
+    bool device = prop->location.type == LOCATION_DEVICE;
+    physical->device = sim.map[device ? prop->location.id : 0];
+    physical->kind = device ? SIM_VMM : SIM_HOST;
+    physical->next = buckets[physical->handle % BUCKETS];
+    buckets[physical->handle % BUCKETS] = physical;
+    return physical;
+}
+
+static void leave_object(struct sim_physical *physical)
+{
+    if (!physical->object_id)
+        return;
+    sim_lock_state();
+    struct sim_object *object = state_object_find_locked(sim.state, physical->object_id, physical->object_nonce);
+    if (object && physical->imported)
+        state_object_drop_locked(sim.state, object, sim.slot);
+    else if (object)
+        state_object_disown_locked(sim.state, object);
+    state_unlock(sim.state);
+}
+
+void physical_put(struct sim_physical *physical)
+{
+    if (physical->references || physical->mappings || physical->aliases)
+        return;
+    struct sim_physical *original = physical->original;
+    if (!physical->imported)
+        sim_release(physical->device, physical->kind, physical->bytes);
+    if (!original)
+        leave_object(physical);
+    for (struct sim_physical **link = &buckets[physical->handle % BUCKETS]; *link; link = &(*link)->next) {
+        if (*link == physical) {
+            *link = physical->next;
+            break;
+        }
+    }
+    free(physical);
+    if (original) {
+        original->aliases--;
+        physical_put(original);
+    }
+}
+
+static int check_prop(const struct abi_allocation_prop *prop)
+{
+    if (!prop || prop->type != 1)
+        return ERR_INVALID_VALUE;
+    if (prop->location.type == LOCATION_DEVICE)
+        return sim_ordinal_valid(prop->location.id) ? OK : ERR_INVALID_DEVICE;
+    if (prop->location.type < LOCATION_HOST || prop->location.type > LOCATION_HOST_NUMA_CURRENT)
+        return ERR_INVALID_VALUE;
+    return OK;
+}
+
+API(cuMemCreate, uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop, unsigned long long flags)
+{
+    ENTER_KERNEL(cuMemCreate);
+    int code = check_prop(prop);
+    if (code)
+        return code;
+    if (!ret_handle || !bytes || bytes % SIM_BLOCK || flags)
+        return ERR_INVALID_VALUE;
+    if (prop->handle_types & ~(HANDLE_POSIX_FD | HANDLE_FABRIC))
+        return ERR_NOT_SUPPORTED;
+    sim_lock();
+    struct sim_physical *physical = physical_new(bytes, prop);
+    if (!physical) {
+        code = ERR_OUT_OF_MEMORY;
+    } else {
+        code = sim_charge(physical->device, physical->kind, bytes);
+        if (code) {
+            physical->references = 0;
+            physical->imported = true; /* nothing to give back */
+            physical_put(physical);
+        } else {
+            *ret_handle = physical->handle;
+        }
+    }
+    sim_unlock();
+    return code;
+}
+
+API(cuMemRelease, uint64_t handle)
+{
+    ENTER_KERNEL(cuMemRelease);
+    sim_lock();
+    struct sim_physical *physical = physical_find(handle);
+    bool valid = physical && physical->references;
+    if (valid) {
+        physical->references--;
+        physical_put(physical);
+    }
+    sim_unlock();
+    return valid ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuMemRetainAllocationHandle, uint64_t *ret_handle, void *address)
+{
+    ENTER(cuMemRetainAllocationHandle);
+    if (!ret_handle)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    struct sim_physical *physical = mapping_physical((devptr)(uintptr_t)address);
+    if (physical) {
+        physical->references++;
+        *ret_handle = physical->handle;
+    }
+    sim_unlock();
+    return physical ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuMemGetAllocationPropertiesFromHandle, struct abi_allocation_prop *ret_prop, uint64_t handle)
+{
+    ENTER(cuMemGetAllocationPropertiesFromHandle);
+    if (!ret_prop)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    struct sim_physical *physical = physical_find(handle);
+    if (physical)
+        *ret_prop = physical->prop;
+    sim_unlock();
+    return physical ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuMemGetAllocationGranularity, size_t *ret_bytes, const struct abi_allocation_prop *prop, int option)
+{
+    ENTER(cuMemGetAllocationGranularity);
+    int code = check_prop(prop);
+    if (code)
+        return code;
+    if (!ret_bytes || option < 0 || option > 1)
+        return ERR_INVALID_VALUE;
+    *ret_bytes = SIM_BLOCK;
+    return OK;
+}

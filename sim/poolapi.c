@@ -1,0 +1,342 @@
+/* The calls for pools and for memory allocated in stream order. */
+#include "pool.h"
+#include "stream.h"
+
+#include <string.h>
+
+enum {
+    POOL_REUSE_EVENTS = 1,
+    POOL_REUSE_OPPORTUNISTIC,
+    POOL_REUSE_INTERNAL,
+    POOL_THRESHOLD,
+    POOL_RESERVED,
+    POOL_RESERVED_HIGH,
+    POOL_USED,
+    POOL_USED_HIGH,
+};
+
+static struct sim_pool *chosen[SIM_MAX_DEVICES];
+
+struct sim_pool *pool_of_device(int device)
+{
+    struct sim_pool *pool = chosen[device];
+
+    return IS(pool, MAGIC_POOL) ? pool : pool_default(device);
+}
+
+/* During a capture an allocation becomes a node of the graph, and a free one too. */
+static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
+{
+    struct abi_mem_alloc_node parameters = {.bytes = bytes};
+
+    sim_lock();
+    int code = capture_check(stream);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_MEM_ALLOC);
+    if (node) {
+        parameters.props.alloc_type = 1;
+        parameters.props.location = (struct abi_location){LOCATION_DEVICE, pool->ordinal};
+        code = graph_memory_node(node, &parameters);
+        if (!code)
+            code = capture_add(stream, node);
+    } else if (!code) {
+        code = ERR_OUT_OF_MEMORY;
+    }
+    sim_unlock();
+    if (!code)
+        *ret_address = parameters.address;
+    return code;
+}
+
+static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool, struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+    devptr address;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!ret_address)
+        return ERR_INVALID_VALUE;
+    if (!bytes) {
+        *ret_address = 0;
+        return OK;
+    }
+    if (!pool) {
+        sim_lock();
+        pool = pool_of_device(stream->context->device);
+        sim_unlock();
+    }
+    if (!IS(pool, MAGIC_POOL))
+        return pool ? ERR_INVALID_VALUE : ERR_OUT_OF_MEMORY;
+    if (stream_captures(stream))
+        return capture_alloc(stream, pool, bytes, ret_address);
+    code = capture_legacy_check(stream);
+    if (!code)
+        code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    code = pool_alloc(pool, bytes, &address);
+    sim_unlock();
+    if (!code)
+        *ret_address = address;
+    return code;
+}
+
+API(cuMemAllocAsync, devptr *ret_address, size_t bytes, struct sim_stream *stream)
+{
+    ENTER_KERNEL(cuMemAllocAsync);
+    return alloc_call(ret_address, bytes, NULL, stream);
+}
+
+API(cuMemAllocAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_stream *stream)
+{
+    ENTER_KERNEL(cuMemAllocAsync_ptsz);
+    return alloc_call(ret_address, bytes, NULL, PTSZ(stream));
+}
+
+API(cuMemAllocFromPoolAsync, devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
+{
+    ENTER_KERNEL(cuMemAllocFromPoolAsync);
+    return pool ? alloc_call(ret_address, bytes, pool, stream) : ERR_INVALID_VALUE;
+}
+
+API(cuMemAllocFromPoolAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
+{
+    ENTER_KERNEL(cuMemAllocFromPoolAsync_ptsz);
+    return pool ? alloc_call(ret_address, bytes, pool, PTSZ(stream)) : ERR_INVALID_VALUE;
+}
+
+static int capture_free(struct sim_stream *stream, devptr address)
+{
+    sim_lock();
+    int code = capture_check(stream);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_MEM_FREE);
+    if (node) {
+        node->u.release = address;
+        code = capture_add(stream, node);
+    }
+    sim_unlock();
+    return code;
+}
+
+static int free_call(devptr address, struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (!address)
+        return OK;
+    if (stream_captures(stream))
+        return capture_free(stream, address);
+    code = capture_legacy_check(stream);
+    if (!code)
+        code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    code = pool_free(address, true);
+    sim_unlock();
+    return code;
+}
+
+API(cuMemFreeAsync, devptr address, struct sim_stream *stream)
+{
+    ENTER_KERNEL(cuMemFreeAsync);
+    return free_call(address, stream);
+}
+
+API(cuMemFreeAsync_ptsz, devptr address, struct sim_stream *stream)
+{
+    ENTER_KERNEL(cuMemFreeAsync_ptsz);
+    return free_call(address, PTSZ(stream));
+}
+
+API(cuMemPoolCreate, struct sim_pool **ret_pool, const struct abi_pool_props *props)
+{
+    ENTER_KERNEL(cuMemPoolCreate);
+    if (!ret_pool || !props || props->alloc_type != 1)
+        return ERR_INVALID_VALUE;
+    bool device = props->location.type == LOCATION_DEVICE;
+    if (device && !sim_ordinal_valid(props->location.id))
+        return ERR_INVALID_DEVICE;
+    if (!device && (props->location.type < LOCATION_HOST || props->location.type > LOCATION_HOST_NUMA_CURRENT))
+        return ERR_INVALID_VALUE;
+    int code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    struct sim_pool *pool = pool_new(sim.map[device ? props->location.id : 0], device ? SIM_POOL : SIM_HOST);
+    if (pool) {
+        pool->location = props->location.type;
+        pool->handle_types = props->handle_types;
+        pool->max_bytes = props->max_size ? (props->max_size + SIM_GROW - 1) / SIM_GROW * SIM_GROW : 0;
+    }
+    sim_unlock();
+    if (!pool)
+        return ERR_OUT_OF_MEMORY;
+    *ret_pool = pool;
+    return OK;
+}
+
+API(cuMemPoolDestroy, struct sim_pool *pool)
+{
+    ENTER_KERNEL(cuMemPoolDestroy);
+    if (!IS(pool, MAGIC_POOL) || pool->standard)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    pool_destroy(pool);
+    sim_unlock();
+    return OK;
+}
+
+API(cuMemPoolTrimTo, struct sim_pool *pool, size_t keep_bytes)
+{
+    ENTER_KERNEL(cuMemPoolTrimTo);
+    if (!IS(pool, MAGIC_POOL))
+        return ERR_INVALID_VALUE;
+    int code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    pool_trim(pool, keep_bytes);
+    sim_unlock();
+    return OK;
+}
+
+static uint64_t *wide_attribute(struct sim_pool *pool, int attribute)
+{
+    switch (attribute) {
+    case POOL_THRESHOLD:
+        return &pool->threshold;
+    case POOL_RESERVED:
+        return &pool->reserved;
+    case POOL_RESERVED_HIGH:
+        return &pool->reserved_high;
+    case POOL_USED:
+        return &pool->used;
+    case POOL_USED_HIGH:
+        return &pool->used_high;
+    default:
+        return NULL;
+    }
+}
+
+API(cuMemPoolGetAttribute, struct sim_pool *pool, int attribute, void *ret_value)
+{
+    ENTER(cuMemPoolGetAttribute);
+    if (!IS(pool, MAGIC_POOL) || !ret_value || attribute < POOL_REUSE_EVENTS || attribute > POOL_USED_HIGH)
+        return ERR_INVALID_VALUE;
+    int code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    uint64_t *wide = wide_attribute(pool, attribute);
+    if (wide)
+        *(uint64_t *)ret_value = *wide;
+    else
+        *(int *)ret_value = pool->reuse[attribute - POOL_REUSE_EVENTS];
+    sim_unlock();
+    return OK;
+}
+
+API(cuMemPoolSetAttribute, struct sim_pool *pool, int attribute, void *value)
+{
+    ENTER(cuMemPoolSetAttribute);
+    if (!IS(pool, MAGIC_POOL) || !value || attribute < POOL_REUSE_EVENTS || attribute > POOL_USED_HIGH)
+        return ERR_INVALID_VALUE;
+    if (attribute == POOL_RESERVED || attribute == POOL_USED)
+        return ERR_INVALID_VALUE;
+    int code = capture_refuse();
+    if (code)
+        return code;
+    sim_lock();
+    if (attribute == POOL_THRESHOLD)
+        pool->threshold = *(uint64_t *)value;
+    else if (attribute == POOL_RESERVED_HIGH || attribute == POOL_USED_HIGH)
+        *wide_attribute(pool, attribute) = *wide_attribute(pool, attribute - 1);
+    else
+        pool->reuse[attribute - POOL_REUSE_EVENTS] = *(int *)value;
+    sim_unlock();
+    return OK;
+}
+
+API(cuMemPoolSetAccess, struct sim_pool *pool, const struct abi_access_desc *access, size_t count)
+{
+    ENTER(cuMemPoolSetAccess);
+    if (!IS(pool, MAGIC_POOL) || (count && !access))
+        return ERR_INVALID_VALUE;
+    return OK;
+}
+
+API(cuMemPoolGetAccess, int *ret_flags, struct sim_pool *pool, struct abi_location *location)
+{
+    ENTER(cuMemPoolGetAccess);
+    if (!ret_flags || !IS(pool, MAGIC_POOL) || !location)
+        return ERR_INVALID_VALUE;
+    *ret_flags = location->type == LOCATION_DEVICE && location->id == pool->ordinal ? 3 : 0;
+    return OK;
+}
+
+static int device_pool(struct sim_pool **ret_pool, int ordinal, bool standard)
+{
+    if (!ret_pool)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    sim_lock();
+    struct sim_pool *pool = standard ? pool_default(sim.map[ordinal]) : pool_of_device(sim.map[ordinal]);
+    sim_unlock();
+    if (!pool)
+        return ERR_OUT_OF_MEMORY;
+    *ret_pool = pool;
+    return OK;
+}
+
+API(cuDeviceGetDefaultMemPool, struct sim_pool **ret_pool, int ordinal)
+{
+    ENTER(cuDeviceGetDefaultMemPool);
+    return device_pool(ret_pool, ordinal, true);
+}
+
+API(cuDeviceGetMemPool, struct sim_pool **ret_pool, int ordinal)
+{
+    ENTER(cuDeviceGetMemPool);
+    return device_pool(ret_pool, ordinal, false);
+}
+
+API(cuDeviceSetMemPool, int ordinal, struct sim_pool *pool)
+{
+    ENTER(cuDeviceSetMemPool);
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    if (!IS(pool, MAGIC_POOL) || pool->ordinal != ordinal || pool->kind != SIM_POOL)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    chosen[sim.map[ordinal]] = pool;
+    sim_unlock();
+    return OK;
+}
+
+static int location_pool(struct sim_pool **ret_pool, struct abi_location *location, int type, bool standard)
+{
+    if (!location || type != 1)
+        return ERR_INVALID_VALUE;
+    if (location->type != LOCATION_DEVICE)
+        return ERR_NOT_SUPPORTED;
+    return device_pool(ret_pool, location->id, standard);
+}
+
+API(cuMemGetDefaultMemPool, struct sim_pool **ret_pool, struct abi_location *location, int type)
+{
+    ENTER(cuMemGetDefaultMemPool);
+    return location_pool(ret_pool, location, type, true);
+}
+
+API(cuMemGetMemPool, struct sim_pool **ret_pool, struct abi_location *location, int type)
+{
+    ENTER(cuMemGetMemPool);
+    return location_pool(ret_pool, location, type, false);
+}

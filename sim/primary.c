@@ -1,0 +1,328 @@
+/* Primary contexts, one a device, and green contexts, which are parts of one. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GREEN_BYTES (6ULL << 20)
+
+enum { RESOURCE_SM = 1 };
+
+static int retain_locked(int ordinal, struct sim_context **ret_context)
+{
+    struct sim_context *context = sim.primary[ordinal];
+
+    if (!context) {
+        int code = context_new(ordinal, sim.primary_flags[ordinal], 3020, true, &context);
+        if (code)
+            return code;
+        context->references = 0;
+        sim.primary[ordinal] = context;
+    }
+    context->references++;
+    *ret_context = context;
+    return OK;
+}
+
+int context_of_ordinal(int ordinal, struct sim_context **ret_context)
+{
+    *ret_context = sim.primary[ordinal];
+    return *ret_context ? OK : ERR_INVALID_CONTEXT;
+}
+
+API(cuDevicePrimaryCtxRetain, struct sim_context **ret_context, int ordinal)
+{
+    struct sim_context *context;
+
+    ENTER_KERNEL(cuDevicePrimaryCtxRetain);
+    if (!ret_context)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    sim_lock();
+    int code = retain_locked(ordinal, &context);
+    sim_unlock();
+    if (!code)
+        *ret_context = context;
+    return code;
+}
+
+static int release(int ordinal, bool reset)
+{
+    int code = OK;
+
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    sim_lock();
+    struct sim_context *context = sim.primary[ordinal];
+    if (!context)
+        code = reset ? OK : ERR_INVALID_CONTEXT;
+    else if (reset || --context->references == 0) {
+        sim.primary[ordinal] = NULL;
+        context_destroy(context);
+        if (reset)
+            pool_reset_device(sim.map[ordinal]);
+    }
+    sim_unlock();
+    return code;
+}
+
+API(cuDevicePrimaryCtxRelease, int ordinal)
+{
+    ENTER_KERNEL(cuDevicePrimaryCtxRelease);
+    return release(ordinal, false);
+}
+
+API(cuDevicePrimaryCtxRelease_v2, int ordinal)
+{
+    ENTER_KERNEL(cuDevicePrimaryCtxRelease_v2);
+    return release(ordinal, false);
+}
+
+API(cuDevicePrimaryCtxReset, int ordinal)
+{
+    ENTER_KERNEL(cuDevicePrimaryCtxReset);
+    return release(ordinal, true);
+}
+
+API(cuDevicePrimaryCtxReset_v2, int ordinal)
+{
+    ENTER_KERNEL(cuDevicePrimaryCtxReset_v2);
+    return release(ordinal, true);
+}
+
+API(cuDevicePrimaryCtxGetState, int ordinal, unsigned *ret_flags, int *ret_active)
+{
+    ENTER(cuDevicePrimaryCtxGetState);
+    if (!ret_flags && !ret_active)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    struct sim_context *context = sim.primary[ordinal];
+    if (ret_flags)
+        *ret_flags = context ? context->flags : sim.primary_flags[ordinal];
+    if (ret_active)
+        *ret_active = context != NULL;
+    return OK;
+}
+
+static int set_flags(int ordinal, unsigned flags)
+{
+    if ((flags & 7) > 4)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    sim.primary_flags[ordinal] = flags;
+    if (sim.primary[ordinal])
+        sim.primary[ordinal]->flags = flags;
+    return OK;
+}
+
+API(cuDevicePrimaryCtxSetFlags, int ordinal, unsigned flags)
+{
+    ENTER(cuDevicePrimaryCtxSetFlags);
+    return set_flags(ordinal, flags);
+}
+
+API(cuDevicePrimaryCtxSetFlags_v2, int ordinal, unsigned flags)
+{
+    ENTER(cuDevicePrimaryCtxSetFlags_v2);
+    return set_flags(ordinal, flags);
+}
+
+static void sm_resource(struct abi_dev_resource *resource, unsigned sms)
+{
+    memset(resource, 0, sizeof(*resource));
+    resource->type = RESOURCE_SM;
+    resource->u.sms = sms;
+}
+
+API(cuDeviceGetDevResource, int ordinal, struct abi_dev_resource *ret_resource, int type)
+{
+    ENTER(cuDeviceGetDevResource);
+    if (!ret_resource)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    if (type != RESOURCE_SM)
+        return ERR_INVALID_VALUE;
+    sm_resource(ret_resource, sim.state->device[sim.map[ordinal]].sms);
+    return OK;
+}
+
+API(cuCtxGetDevResource, struct sim_context *context, struct abi_dev_resource *ret_resource, int type)
+{
+    ENTER(cuCtxGetDevResource);
+    if (!ret_resource || type != RESOURCE_SM)
+        return ERR_INVALID_VALUE;
+    if (!IS(context, MAGIC_CONTEXT))
+        return ERR_INVALID_CONTEXT;
+    if (context->green)
+        *ret_resource = context->green->resource;
+    else
+        sm_resource(ret_resource, sim.state->device[context->device].sms);
+    return OK;
+}
+
+/* Groups of at least min_count multiprocessors, in steps of 8. */
+API(cuDevSmResourceSplitByCount, struct abi_dev_resource *ret_groups, unsigned *count,
+    const struct abi_dev_resource *input, struct abi_dev_resource *ret_remaining, unsigned flags, unsigned min_count)
+{
+    ENTER(cuDevSmResourceSplitByCount);
+    (void)flags;
+    if (!count || !input || input->type != RESOURCE_SM)
+        return ERR_INVALID_VALUE;
+    unsigned each = min_count < 8 ? 8 : (min_count + 7) / 8 * 8, fit = input->u.sms / each;
+    if (!ret_groups) {
+        *count = fit;
+        return OK;
+    }
+    if (!fit)
+        return ERR_INVALID_VALUE;
+    unsigned groups = *count < fit ? *count : fit;
+    for (unsigned at = 0; at < groups; at++)
+        sm_resource(&ret_groups[at], each);
+    if (ret_remaining)
+        sm_resource(ret_remaining, input->u.sms - groups * each);
+    *count = groups;
+    return OK;
+}
+
+API(cuDevResourceGenerateDesc, void **ret_desc, struct abi_dev_resource *resources, unsigned count)
+{
+    ENTER(cuDevResourceGenerateDesc);
+    if (!ret_desc || !resources || count != 1 || resources->type != RESOURCE_SM)
+        return ERR_INVALID_VALUE;
+    struct abi_dev_resource *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return ERR_OUT_OF_MEMORY;
+    *copy = *resources;
+    *ret_desc = copy;
+    return OK;
+}
+
+static int green_new(int ordinal, const struct abi_dev_resource *resource, struct sim_green **ret_green)
+{
+    struct sim_context *primary;
+
+    int code = retain_locked(ordinal, &primary);
+    if (code)
+        return code;
+    struct sim_green *green = sim_object(sizeof(*green), MAGIC_GREEN);
+    if (!green || sim_charge(sim.map[ordinal], SIM_CONTEXT, GREEN_BYTES)) {
+        free(green);
+        if (--primary->references == 0) {
+            sim.primary[ordinal] = NULL;
+            context_destroy(primary);
+        }
+        return ERR_OUT_OF_MEMORY;
+    }
+    green->ordinal = ordinal;
+    green->charged = GREEN_BYTES;
+    green->resource = *resource;
+    green->id = sim_number();
+    *ret_green = green;
+    return OK;
+}
+
+API(cuGreenCtxCreate, struct sim_green **ret_green, const struct abi_dev_resource *desc, int ordinal, unsigned flags)
+{
+    struct sim_green *green;
+
+    ENTER_KERNEL(cuGreenCtxCreate);
+    if (!ret_green || !desc || flags != 1)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    sim_lock();
+    int code = green_new(ordinal, desc, &green);
+    sim_unlock();
+    if (!code)
+        *ret_green = green;
+    return code;
+}
+
+API(cuGreenCtxDestroy, struct sim_green *green)
+{
+    ENTER_KERNEL(cuGreenCtxDestroy);
+    if (!IS(green, MAGIC_GREEN))
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    green->magic = 0;
+    struct sim_context *context = green->context, *primary = sim.primary[green->ordinal];
+    if (context) {
+        context_destroy(context);
+        if (sim_current() == context)
+            sim_thread.depth--;
+    }
+    sim_release(sim.map[green->ordinal], SIM_CONTEXT, green->charged);
+    if (primary && --primary->references == 0) {
+        sim.primary[green->ordinal] = NULL;
+        context_destroy(primary);
+    }
+    sim_unlock();
+    return OK;
+}
+
+/* The context's view of a green context costs nothing beyond it. */
+static int view_of(struct sim_green *green, struct sim_context **ret_context)
+{
+    uint64_t bytes = sim.context_bytes;
+    int code = OK;
+
+    if (!green->context) {
+        sim.context_bytes = 0;
+        code = context_new(green->ordinal, 0, 3020, false, &green->context);
+        sim.context_bytes = bytes;
+        if (!code)
+            green->context->green = green;
+    }
+    *ret_context = green->context;
+    return code;
+}
+
+API(cuCtxFromGreenCtx, struct sim_context **ret_context, struct sim_green *green)
+{
+    ENTER(cuCtxFromGreenCtx);
+    if (!ret_context || !IS(green, MAGIC_GREEN))
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = view_of(green, ret_context);
+    sim_unlock();
+    return code;
+}
+
+API(cuGreenCtxGetDevResource, struct sim_green *green, struct abi_dev_resource *ret_resource, int type)
+{
+    ENTER(cuGreenCtxGetDevResource);
+    if (!IS(green, MAGIC_GREEN) || !ret_resource || type != RESOURCE_SM)
+        return ERR_INVALID_VALUE;
+    *ret_resource = green->resource;
+    return OK;
+}
+
+API(cuGreenCtxGetId, struct sim_green *green, unsigned long long *ret_id)
+{
+    ENTER(cuGreenCtxGetId);
+    if (!IS(green, MAGIC_GREEN) || !ret_id)
+        return ERR_INVALID_VALUE;
+    *ret_id = green->id;
+    return OK;
+}
+
+API(cuGreenCtxStreamCreate, struct sim_stream **ret_stream, struct sim_green *green, unsigned flags, int priority)
+{
+    struct sim_context *context;
+
+    ENTER(cuGreenCtxStreamCreate);
+    if (!ret_stream || !IS(green, MAGIC_GREEN) || flags != 1)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = view_of(green, &context);
+    struct sim_stream *stream = code ? NULL : stream_new(context, flags, priority);
+    sim_unlock();
+    if (!stream)
+        return code ? code : ERR_OUT_OF_MEMORY;
+    *ret_stream = stream;
+    return OK;
+}

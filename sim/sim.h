@@ -1,0 +1,300 @@
+/*
+ * Inside one process: the simulated driver's objects. Everything here is guarded by sim.mutex, except what a comment
+ * names otherwise; lock order is sim.mutex, then the shared state's.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "sim_abi.h"
+#include "state.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+/* Defines an exported driver function. */
+#define API(symbol, ...)                                                                                               \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                                                \
+    SIM_EXPORT int symbol(__VA_ARGS__)
+
+/* First statement of every driver function: counts the call, injects faults, refuses before cuInit. */
+#define ENTER(symbol)                                                                                                  \
+    do {                                                                                                               \
+        int enter_ = sim_enter(CALL_##symbol);                                                                         \
+        if (enter_)                                                                                                    \
+            return enter_;                                                                                             \
+    } while (0)
+
+/* The same for calls that may come before cuInit. */
+#define ENTER_EARLY(symbol)                                                                                            \
+    do {                                                                                                               \
+        int enter_ = sim_enter_early(CALL_##symbol);                                                                   \
+        if (enter_)                                                                                                    \
+            return enter_;                                                                                             \
+    } while (0)
+
+/* The same for calls that a real driver takes to the kernel: they cost SIMGPU_LATENCY. */
+#define ENTER_KERNEL(symbol)                                                                                           \
+    do {                                                                                                               \
+        ENTER(symbol);                                                                                                 \
+        if (__builtin_expect(sim.latency_ns != 0, 0))                                                                  \
+            sim_delay(sim.latency_ns);                                                                                 \
+    } while (0)
+
+#define SIM_DEVICE_NAME   "simgpu (simulated)"
+#define SIM_BLOCK         (2ULL << 20)  /* unit of device memory */
+#define SIM_SMALL         (1ULL << 20)  /* largest allocation that shares a block */
+#define SIM_BACKED        (64ULL << 20) /* larger pieces of memory keep no contents */
+#define SIM_GROW          (32ULL << 20)
+#define SIM_STACK         64
+#define STREAM_LEGACY     ((struct sim_stream *)1)
+#define STREAM_PER_THREAD ((struct sim_stream *)2)
+/* What a _ptsz or _ptds twin makes of its stream argument. */
+#define PTSZ(stream) ((stream) ? (stream) : STREAM_PER_THREAD)
+
+enum sim_magic {
+    MAGIC_CONTEXT = 0x43747831,
+    MAGIC_STREAM = 0x53747231,
+    MAGIC_EVENT = 0x45767431,
+    MAGIC_MODULE = 0x4d6f6431,
+    MAGIC_LIBRARY = 0x4c696231,
+    MAGIC_FUNCTION = 0x46756e31,
+    MAGIC_ARRAY = 0x41727231,
+    MAGIC_MIPMAP = 0x4d697031,
+    MAGIC_POOL = 0x506f6f31,
+    MAGIC_GRAPH = 0x47726131,
+    MAGIC_NODE = 0x4e6f6431,
+    MAGIC_EXEC = 0x45786531,
+    MAGIC_EXTERNAL = 0x45787431,
+    MAGIC_GREEN = 0x47726e31,
+    MAGIC_USER = 0x55736531,
+};
+
+/* True for a live object of the kind. Handles of destroyed objects stay readable: handles.c never gives them back. */
+#define IS(object, kind) ((object) && (object)->magic == (kind))
+
+struct sim_stream;
+struct sim_graph;
+
+enum { BLOCK_UNIT_MIN = 512, BLOCK_UNITS = SIM_BLOCK / BLOCK_UNIT_MIN };
+
+/* A 2 MiB block shared by small allocations. */
+struct sim_block {
+    struct sim_block *next, *previous;
+    struct sim_block **list;
+    struct sim_range *range;
+    unsigned unit_bytes;
+    unsigned free_units;
+    uint64_t used[BLOCK_UNITS / 64];
+    uint16_t units[BLOCK_UNITS];
+    uint32_t bytes[BLOCK_UNITS];
+};
+
+enum sim_range_kind {
+    RANGE_DATA, /* one allocation */
+    RANGE_BLOCK,
+    RANGE_POOL,     /* a piece of a pool */
+    RANGE_RESERVED, /* cuMemAddressReserve */
+    RANGE_IMPORT,   /* IPC or external memory */
+    RANGE_GRAPH,    /* address of a graph's memory node */
+};
+
+/* A run of simulated device addresses, whole 2 MiB blocks. */
+struct sim_range {
+    devptr base;
+    uint64_t bytes; /* addresses taken */
+    uint64_t asked; /* what the program asked for */
+    enum sim_range_kind what;
+    enum sim_kind kind;
+    int device;   /* physical index */
+    bool touched; /* readable and writable from the host side */
+    uint64_t charged;
+    struct sim_context *context;
+    struct sim_range *next, *previous; /* of the context */
+    struct sim_block *block;
+    void *owner;        /* pool, reservation, external memory ... */
+    uint64_t object_id; /* shared object, 0: none */
+    uint64_t object_nonce;
+    uint64_t number; /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+    int references;
+};
+
+struct sim_context {
+    unsigned magic;
+    int device;  /* physical index */
+    int ordinal; /* CUdevice */
+    bool primary;
+    bool dead;
+    unsigned flags;
+    unsigned api_version;
+    int references;
+    uint64_t id;
+    uint64_t charged; /* what the context itself costs */
+    size_t limits[LIMITS];
+    int cache_config, shared_config;
+    uint32_t peers; /* bit per ordinal */
+    struct sim_green *green;
+    struct sim_stream *legacy;
+    struct sim_stream *streams;
+    struct sim_module *modules;
+    struct sim_array *arrays;
+    struct sim_range *ranges;
+    struct sim_block *blocks[SIM_KINDS];
+    struct sim_context *next;
+};
+
+struct sim_green {
+    unsigned magic;
+    int ordinal;
+    uint64_t id;
+    uint64_t charged;
+    struct abi_dev_resource resource;
+    struct sim_context *context; /* made at the first cuCtxFromGreenCtx */
+};
+
+struct sim_thread {
+    struct sim_context *stack[SIM_STACK];
+    int depth;
+    int capture_mode;                            /* 0 global, 1 thread local, 2 relaxed */
+    int captures;                                /* begun by this thread and not ended, relaxed ones aside */
+    struct sim_stream *streams[SIM_MAX_DEVICES]; /* per-thread default streams, newest contexts */
+};
+
+/* A page that the kernel clears in a fork's child: nothing of CUDA works there. */
+struct sim_page {
+    uint32_t ready;
+};
+
+struct sim {
+    struct sim_page *page;
+    uint64_t *calls;
+    uint32_t *frozen; /* checkpoint state */
+    bool slow;        /* faults or latencies of single symbols */
+    bool noop;
+    bool was_ready;
+    uint64_t latency_ns;
+    uint64_t context_bytes;
+    uint64_t module_bytes;
+    int version; /* what cuDriverGetVersion says */
+    int device_count;
+    int map[SIM_MAX_DEVICES]; /* ordinal to physical index */
+    int slot;
+    uint32_t generation;
+    struct sim_state *state;
+    struct sim_process *self;
+    uint64_t held[SIM_MAX_DEVICES][SIM_KINDS];
+    pthread_mutex_t mutex;
+    struct sim_context *contexts;
+    struct sim_context *primary[SIM_MAX_DEVICES]; /* by ordinal */
+    unsigned primary_flags[SIM_MAX_DEVICES];
+    uint64_t next_number;
+};
+
+extern struct sim sim;
+extern __thread struct sim_thread sim_thread;
+
+/* core.c */
+int sim_enter_slow(enum sim_call call, bool early);
+void sim_delay(uint64_t duration_ns);
+void sim_lock(void);
+void sim_unlock(void);
+/* Adds memory to what this process holds: 0 or ERR_OUT_OF_MEMORY. */
+int sim_charge(int device, enum sim_kind kind, uint64_t bytes);
+void sim_release(int device, enum sim_kind kind, uint64_t bytes);
+/* Takes the shared lock after making sure that this process is still registered. */
+void sim_lock_state(void);
+uint64_t sim_number(void);
+const char *sim_call_name(enum sim_call call);
+/* Allocates an object and sets its magic, which must be the first member. */
+void *sim_object(size_t bytes, unsigned magic);
+bool sim_ordinal_valid(int ordinal);
+
+static inline int sim_enter(enum sim_call call)
+{
+    if (__builtin_expect(sim.page->ready && !sim.slow && !*sim.frozen, 1)) {
+        if (__builtin_expect(sim.noop, 0))
+            sim.calls[call]++; /* cheap, and inexact with several threads */
+        else
+            __atomic_fetch_add(&sim.calls[call], 1, __ATOMIC_RELAXED);
+        return OK;
+    }
+    return sim_enter_slow(call, false);
+}
+
+static inline int sim_enter_early(enum sim_call call)
+{
+    return sim_enter_slow(call, true);
+}
+
+/* fault.c: the result to inject for this call of the symbol, -1: none. Counts. */
+void fault_read_environment(void);
+bool fault_any(void);
+int fault_next(const char *symbol);
+/* Delay of one symbol, from SIMGPU_LATENCY's "symbol=20ms" items. */
+uint64_t fault_latency(const char *symbol);
+uint64_t fault_latency_of_all(void);
+
+/* context.c */
+static inline struct sim_context *sim_current(void)
+{
+    return sim_thread.depth ? sim_thread.stack[sim_thread.depth - 1] : NULL;
+}
+/* The calling thread's context: 0, ERR_INVALID_CONTEXT or ERR_CONTEXT_IS_DESTROYED. */
+int context_need(struct sim_context **ret_context);
+int context_new(int ordinal, unsigned flags, unsigned version, bool primary, struct sim_context **ret_context);
+void context_destroy(struct sim_context *context);
+int context_of_ordinal(int ordinal, struct sim_context **ret_context);
+
+/* address.c: simulated device addresses, backed by memory once a copy touches them. */
+struct sim_range *range_new(uint64_t bytes, enum sim_range_kind what);
+struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment, enum sim_range_kind what);
+struct sim_range *range_find(devptr address);
+void range_free(struct sim_range *range);
+/* Makes the range's memory accessible; false when it is too big to be kept (see SIM_BACKED). */
+bool range_touch(struct sim_range *range);
+void range_link(struct sim_range *range, struct sim_context *context);
+/* Charges a range and remembers how much. */
+int range_charge(struct sim_range *range, int device, enum sim_kind kind, uint64_t bytes);
+
+/* memory.c */
+/* Makes memory readable and writable for a copy; false when it is not kept. */
+bool memory_touch(struct sim_range *range, devptr address, uint64_t bytes);
+int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes, devptr *ret_address);
+int memory_free(devptr address);
+/* The allocation that holds an address: its start and size as asked. */
+bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes, struct sim_range **ret_range);
+void memory_destroy_all(struct sim_context *context);
+
+/* stream.c */
+struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int priority);
+void stream_destroy_all(struct sim_context *context);
+
+/* module.c, array.c, host.c: what goes with a context */
+void module_destroy_all(struct sim_context *context);
+void array_destroy_all(struct sim_context *context);
+void host_destroy_all(struct sim_context *context);
+
+/* handle.c: keeps a destroyed object's memory for a while, so that a stale handle is seen as one. */
+void handle_retire(void *object);
+
+/* pool.c */
+void pool_reset_device(int device);
+int pool_free(devptr address, bool in_order);
+bool pool_touch(struct sim_range *range, devptr address, uint64_t bytes);
+bool pool_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
+/* Gives unused memory of the device's pools back, as a synchronisation does. */
+void pool_trim_device(int device);
+
+/* vmm.c */
+bool mapping_touch(struct sim_range *range, devptr address, uint64_t bytes);
+bool mapping_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
+
+/* host.c */
+bool host_find(devptr address, devptr *ret_base, uint64_t *ret_bytes);
+
+/* capture.c: refuses a call that is unsafe while a capture that concerns this thread is active. */
+int capture_refuse(void);
+
+#endif

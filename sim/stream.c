@@ -1,0 +1,336 @@
+/* Streams. */
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int priority)
+{
+    struct sim_stream *stream = sim_object(sizeof(*stream), MAGIC_STREAM);
+
+    if (!stream)
+        return NULL;
+    stream->context = context;
+    stream->flags = flags;
+    stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    stream->legacy = context->legacy == NULL;
+    stream->id = sim_number();
+    stream->next = context->streams;
+    context->streams = stream;
+    return stream;
+}
+
+void stream_destroy_all(struct sim_context *context)
+{
+    for (struct sim_stream *stream = context->streams; stream; stream = stream->next) {
+        if (stream->capture)
+            capture_invalidate(stream->capture);
+        while (stream->first)
+            work_wait_change();
+        stream->gone = true;
+        stream->magic = 0;
+    }
+}
+
+static struct sim_stream *per_thread_stream(struct sim_context *context)
+{
+    struct sim_stream **slot = &sim_thread.streams[context->device];
+
+    if (*slot && !(*slot)->gone && (*slot)->context == context)
+        return *slot;
+    sim_lock();
+    *slot = stream_new(context, 0, 0);
+    sim_unlock();
+    return *slot;
+}
+
+int stream_resolve(struct sim_stream *handle, struct sim_stream **ret_stream)
+{
+    struct sim_context *context;
+
+    if ((uintptr_t)handle <= 2) {
+        int code = context_need(&context);
+        if (code)
+            return code;
+        *ret_stream = handle == STREAM_PER_THREAD ? per_thread_stream(context) : context->legacy;
+        return *ret_stream ? OK : ERR_OUT_OF_MEMORY;
+    }
+    if (handle->magic != MAGIC_STREAM)
+        return handle->gone ? ERR_CONTEXT_IS_DESTROYED : ERR_INVALID_HANDLE;
+    *ret_stream = handle;
+    return OK;
+}
+
+static int create(struct sim_stream **ret_stream, unsigned flags, int priority)
+{
+    struct sim_context *context;
+
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!ret_stream || flags > 1)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    struct sim_stream *stream = stream_new(context, flags, priority);
+    sim_unlock();
+    if (!stream)
+        return ERR_OUT_OF_MEMORY;
+    *ret_stream = stream;
+    return OK;
+}
+
+API(cuStreamCreate, struct sim_stream **ret_stream, unsigned flags)
+{
+    ENTER(cuStreamCreate);
+    return create(ret_stream, flags, 0);
+}
+
+API(cuStreamCreateWithPriority, struct sim_stream **ret_stream, unsigned flags, int priority)
+{
+    ENTER(cuStreamCreateWithPriority);
+    return create(ret_stream, flags, priority);
+}
+
+/* Work that is still in it goes on, so the struct stays; only the handle ends. */
+static int destroy(struct sim_stream *stream)
+{
+    if ((uintptr_t)stream <= 2 || stream->magic != MAGIC_STREAM || stream->legacy)
+        return ERR_INVALID_HANDLE;
+    sim_lock();
+    if (stream->capture)
+        capture_invalidate(stream->capture);
+    stream->magic = 0;
+    for (struct sim_stream **link = &stream->context->streams; *link; link = &(*link)->next) {
+        if (*link == stream) {
+            *link = stream->next;
+            break;
+        }
+    }
+    sim_unlock();
+    return OK;
+}
+
+API(cuStreamDestroy, struct sim_stream *stream)
+{
+    ENTER(cuStreamDestroy);
+    return destroy(stream);
+}
+
+API(cuStreamDestroy_v2, struct sim_stream *stream)
+{
+    ENTER(cuStreamDestroy_v2);
+    return destroy(stream);
+}
+
+/* A stream that captures cannot be waited for; asking spoils the capture. */
+static int refuse_capturing(struct sim_stream *stream)
+{
+    if (!stream_captures(stream))
+        return capture_refuse();
+    sim_lock();
+    if (stream->capture)
+        capture_invalidate(stream->capture);
+    sim_unlock();
+    return ERR_CAPTURE_UNSUPPORTED;
+}
+
+static int synchronize(struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (!code)
+        code = capture_legacy_check(stream);
+    if (!code)
+        code = refuse_capturing(stream);
+    if (code || sim.noop)
+        return code;
+    work_wait(stream);
+    sim_lock();
+    pool_trim_device(stream->context->device);
+    sim_unlock();
+    return OK;
+}
+
+API(cuStreamSynchronize, struct sim_stream *stream)
+{
+    ENTER(cuStreamSynchronize);
+    return synchronize(stream);
+}
+
+API(cuStreamSynchronize_ptsz, struct sim_stream *stream)
+{
+    ENTER(cuStreamSynchronize_ptsz);
+    return synchronize(PTSZ(stream));
+}
+
+static int query(struct sim_stream *handle)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (!code)
+        code = capture_legacy_check(stream);
+    if (!code)
+        code = refuse_capturing(stream);
+    if (code || sim.noop)
+        return code;
+    sim_lock();
+    bool done = work_done(stream);
+    sim_unlock();
+    return done ? OK : ERR_NOT_READY;
+}
+
+API(cuStreamQuery, struct sim_stream *stream)
+{
+    ENTER(cuStreamQuery);
+    return query(stream);
+}
+
+API(cuStreamQuery_ptsz, struct sim_stream *stream)
+{
+    ENTER(cuStreamQuery_ptsz);
+    return query(PTSZ(stream));
+}
+
+static int synchronize_context(struct sim_context *context)
+{
+    uint64_t number = 0;
+
+    if (!context) {
+        int code = context_need(&context);
+        if (code)
+            return code;
+    }
+    if (!IS(context, MAGIC_CONTEXT))
+        return ERR_INVALID_CONTEXT;
+    if (context->dead)
+        return ERR_CONTEXT_IS_DESTROYED;
+    if (sim.noop)
+        return OK;
+    sim_lock();
+    for (struct sim_stream *stream = context->streams; stream; stream = stream->next) {
+        if (stream->capture) {
+            capture_invalidate(stream->capture);
+            sim_unlock();
+            return ERR_CAPTURE_UNSUPPORTED;
+        }
+        while (stream->first)
+            work_wait_change();
+        if (stream->last > number)
+            number = stream->last;
+    }
+    sim_unlock();
+    work_wait_number(context->device, number);
+    sim_lock();
+    pool_trim_device(context->device);
+    sim_unlock();
+    return OK;
+}
+
+API(cuCtxSynchronize, void)
+{
+    ENTER(cuCtxSynchronize);
+    return synchronize_context(NULL);
+}
+
+API(cuCtxSynchronize_v2, struct sim_context *context)
+{
+    ENTER(cuCtxSynchronize_v2);
+    return synchronize_context(context);
+}
+
+/* Getters of a stream, each with its per-thread twin. */
+#define GETTER(symbol, type, expression)                                                                               \
+    static int get_##symbol(struct sim_stream *handle, type *ret_value)                                                \
+    {                                                                                                                  \
+        struct sim_stream *stream;                                                                                     \
+        int code = stream_resolve(handle, &stream);                                                                    \
+        if (!code && !ret_value)                                                                                       \
+            code = ERR_INVALID_VALUE;                                                                                  \
+        if (!code)                                                                                                     \
+            *ret_value = expression;                                                                                   \
+        return code;                                                                                                   \
+    }                                                                                                                  \
+    API(symbol, struct sim_stream *stream, type *ret_value)                                                            \
+    {                                                                                                                  \
+        ENTER(symbol);                                                                                                 \
+        return get_##symbol(stream, ret_value);                                                                        \
+    }                                                                                                                  \
+    API(symbol##_ptsz, struct sim_stream *stream, type *ret_value)                                                     \
+    {                                                                                                                  \
+        ENTER(symbol##_ptsz);                                                                                          \
+        return get_##symbol(PTSZ(stream), ret_value);                                                                  \
+    }
+
+GETTER(cuStreamGetFlags, unsigned, stream->flags)
+GETTER(cuStreamGetPriority, int, stream->priority)
+GETTER(cuStreamGetId, unsigned long long, stream->id)
+GETTER(cuStreamGetDevice, int, stream->context->ordinal)
+GETTER(cuStreamGetCtx, struct sim_context *, stream->context)
+
+static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_context, struct sim_green **ret_green)
+{
+    struct sim_stream *stream;
+
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (ret_context)
+        *ret_context = stream->context->green ? NULL : stream->context;
+    if (ret_green)
+        *ret_green = stream->context->green;
+    return OK;
+}
+
+API(cuStreamGetCtx_v2, struct sim_stream *stream, struct sim_context **ret_context, struct sim_green **ret_green)
+{
+    ENTER(cuStreamGetCtx_v2);
+    return get_context_v2(stream, ret_context, ret_green);
+}
+
+API(cuStreamGetCtx_v2_ptsz, struct sim_stream *stream, struct sim_context **ret_context, struct sim_green **ret_green)
+{
+    ENTER(cuStreamGetCtx_v2_ptsz);
+    return get_context_v2(PTSZ(stream), ret_context, ret_green);
+}
+
+API(cuStreamGetGreenCtx, struct sim_stream *handle, struct sim_green **ret_green)
+{
+    struct sim_stream *stream;
+
+    ENTER(cuStreamGetGreenCtx);
+    int code = stream_resolve(handle, &stream);
+    if (!code && !ret_green)
+        code = ERR_INVALID_VALUE;
+    if (!code)
+        *ret_green = stream->context->green;
+    return code;
+}
+
+static int attach(struct sim_stream *handle, devptr address)
+{
+    struct sim_stream *stream;
+    struct sim_range *range = range_find(address);
+
+    int code = stream_resolve(handle, &stream);
+    if (!code && (!range || range->kind != SIM_MANAGED))
+        code = ERR_INVALID_VALUE;
+    return code;
+}
+
+API(cuStreamAttachMemAsync, struct sim_stream *stream, devptr address, size_t bytes, unsigned flags)
+{
+    ENTER(cuStreamAttachMemAsync);
+    (void)bytes;
+    (void)flags;
+    return attach(stream, address);
+}
+
+API(cuStreamAttachMemAsync_ptsz, struct sim_stream *stream, devptr address, size_t bytes, unsigned flags)
+{
+    ENTER(cuStreamAttachMemAsync_ptsz);
+    (void)bytes;
+    (void)flags;
+    return attach(PTSZ(stream), address);
+}

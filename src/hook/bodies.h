@@ -1,0 +1,642 @@
+/*
+ * The bodies of spec/driver.def: for each its parameters (SIG_), the same as arguments (ARGS_), its function type and
+ * its prototype. A body gets the row first, so that twins share it: REAL(row, mem_alloc)(dptr, bytes).
+ *
+ * At the end: driver functions that bodies call and nobody hooks, as DRIVER(cuStreamIsCapturing, stream_is_capturing).
+ */
+#ifndef VGPU_HOOK_BODIES_H
+#define VGPU_HOOK_BODIES_H
+
+#include "hook/cuda_abi.h"
+#include "hook/rows.h"
+
+/* clang-format off */
+
+/* other */
+
+#define SIG_get_proc_address (const char *symbol, void **ret_address, int version, cuuint64_t flags)
+#define ARGS_get_proc_address (symbol, ret_address, version, flags)
+typedef CUresult get_proc_address_fn SIG_get_proc_address;
+CUresult hook_get_proc_address(enum hook_row row, const char *symbol, void **ret_address, int version,
+                               cuuint64_t flags);
+
+#define SIG_get_proc_address_v2                                                                                        \
+    (const char *symbol, void **ret_address, int version, cuuint64_t flags,                                            \
+     CUdriverProcAddressQueryResult *ret_status)
+#define ARGS_get_proc_address_v2 (symbol, ret_address, version, flags, ret_status)
+typedef CUresult get_proc_address_v2_fn SIG_get_proc_address_v2;
+CUresult hook_get_proc_address_v2(enum hook_row row, const char *symbol, void **ret_address, int version,
+                                  cuuint64_t flags, CUdriverProcAddressQueryResult *ret_status);
+
+/* device */
+
+#define SIG_device_get (CUdevice *device, int ordinal)
+#define ARGS_device_get (device, ordinal)
+typedef CUresult device_get_fn SIG_device_get;
+CUresult hook_device_get(enum hook_row row, CUdevice *device, int ordinal);
+
+#define SIG_device_get_attribute (int *value, CUdevice_attribute attribute, CUdevice device)
+#define ARGS_device_get_attribute (value, attribute, device)
+typedef CUresult device_get_attribute_fn SIG_device_get_attribute;
+CUresult hook_device_get_attribute(enum hook_row row, int *value, CUdevice_attribute attribute, CUdevice device);
+
+#define SIG_device_get_by_pci (CUdevice *device, const char *bus_id)
+#define ARGS_device_get_by_pci (device, bus_id)
+typedef CUresult device_get_by_pci_fn SIG_device_get_by_pci;
+CUresult hook_device_get_by_pci(enum hook_row row, CUdevice *device, const char *bus_id);
+
+#define SIG_device_get_count (int *count)
+#define ARGS_device_get_count (count)
+typedef CUresult device_get_count_fn SIG_device_get_count;
+CUresult hook_device_get_count(enum hook_row row, int *count);
+
+#define SIG_primary_ctx_reset (CUdevice device)
+#define ARGS_primary_ctx_reset (device)
+typedef CUresult primary_ctx_reset_fn SIG_primary_ctx_reset;
+CUresult hook_primary_ctx_reset(enum hook_row row, CUdevice device);
+
+#define SIG_device_set_mem_pool (CUdevice device, CUmemoryPool pool)
+#define ARGS_device_set_mem_pool (device, pool)
+typedef CUresult device_set_mem_pool_fn SIG_device_set_mem_pool;
+CUresult hook_device_set_mem_pool(enum hook_row row, CUdevice device, CUmemoryPool pool);
+
+#define SIG_device_total_mem_v1 (unsigned int *bytes, CUdevice device)
+#define ARGS_device_total_mem_v1 (bytes, device)
+typedef CUresult device_total_mem_v1_fn SIG_device_total_mem_v1;
+CUresult hook_device_total_mem_v1(enum hook_row row, unsigned int *bytes, CUdevice device);
+
+#define SIG_device_total_mem (size_t *bytes, CUdevice device)
+#define ARGS_device_total_mem (bytes, device)
+typedef CUresult device_total_mem_fn SIG_device_total_mem;
+CUresult hook_device_total_mem(enum hook_row row, size_t *bytes, CUdevice device);
+
+#define SIG_init (unsigned int flags)
+#define ARGS_init (flags)
+typedef CUresult init_fn SIG_init;
+CUresult hook_init(enum hook_row row, unsigned int flags);
+
+/* context */
+
+#define SIG_ctx_create (CUcontext *ctx, unsigned int flags, CUdevice device)
+#define ARGS_ctx_create (ctx, flags, device)
+typedef CUresult ctx_create_fn SIG_ctx_create;
+CUresult hook_ctx_create(enum hook_row row, CUcontext *ctx, unsigned int flags, CUdevice device);
+
+#define SIG_ctx_create_v3 (CUcontext *ctx, CUexecAffinityParam *params, int count, unsigned int flags, CUdevice device)
+#define ARGS_ctx_create_v3 (ctx, params, count, flags, device)
+typedef CUresult ctx_create_v3_fn SIG_ctx_create_v3;
+CUresult hook_ctx_create_v3(enum hook_row row, CUcontext *ctx, CUexecAffinityParam *params, int count,
+                            unsigned int flags, CUdevice device);
+
+#define SIG_ctx_create_v4 (CUcontext *ctx, CUctxCreateParams *params, unsigned int flags, CUdevice device)
+#define ARGS_ctx_create_v4 (ctx, params, flags, device)
+typedef CUresult ctx_create_v4_fn SIG_ctx_create_v4;
+CUresult hook_ctx_create_v4(enum hook_row row, CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
+                            CUdevice device);
+
+#define SIG_ctx_destroy (CUcontext ctx)
+#define ARGS_ctx_destroy (ctx)
+typedef CUresult ctx_destroy_fn SIG_ctx_destroy;
+CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx);
+
+#define SIG_ctx_get_device (CUdevice *device)
+#define ARGS_ctx_get_device (device)
+typedef CUresult ctx_get_device_fn SIG_ctx_get_device;
+CUresult hook_ctx_get_device(enum hook_row row, CUdevice *device);
+
+#define SIG_ctx_set_limit (CUlimit limit, size_t value)
+#define ARGS_ctx_set_limit (limit, value)
+typedef CUresult ctx_set_limit_fn SIG_ctx_set_limit;
+CUresult hook_ctx_set_limit(enum hook_row row, CUlimit limit, size_t value);
+
+#define SIG_ctx_synchronize (void)
+#define ARGS_ctx_synchronize ()
+typedef CUresult ctx_synchronize_fn SIG_ctx_synchronize;
+CUresult hook_ctx_synchronize(enum hook_row row);
+
+#define SIG_ctx_synchronize_v2 (CUcontext ctx)
+#define ARGS_ctx_synchronize_v2 (ctx)
+typedef CUresult ctx_synchronize_v2_fn SIG_ctx_synchronize_v2;
+CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx);
+
+#define SIG_primary_ctx_release (CUdevice device)
+#define ARGS_primary_ctx_release (device)
+typedef CUresult primary_ctx_release_fn SIG_primary_ctx_release;
+CUresult hook_primary_ctx_release(enum hook_row row, CUdevice device);
+
+#define SIG_primary_ctx_retain (CUcontext *ctx, CUdevice device)
+#define ARGS_primary_ctx_retain (ctx, device)
+typedef CUresult primary_ctx_retain_fn SIG_primary_ctx_retain;
+CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice device);
+
+/* greencontext */
+
+#define SIG_green_ctx_create (CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device, unsigned int flags)
+#define ARGS_green_ctx_create (ctx, desc, device, flags)
+typedef CUresult green_ctx_create_fn SIG_green_ctx_create;
+CUresult hook_green_ctx_create(enum hook_row row, CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
+                               unsigned int flags);
+
+#define SIG_green_ctx_destroy (CUgreenCtx ctx)
+#define ARGS_green_ctx_destroy (ctx)
+typedef CUresult green_ctx_destroy_fn SIG_green_ctx_destroy;
+CUresult hook_green_ctx_destroy(enum hook_row row, CUgreenCtx ctx);
+
+/* stream */
+
+#define SIG_stream_begin_capture_v1 (CUstream stream)
+#define ARGS_stream_begin_capture_v1 (stream)
+typedef CUresult stream_begin_capture_v1_fn SIG_stream_begin_capture_v1;
+CUresult hook_stream_begin_capture_v1(enum hook_row row, CUstream stream);
+
+#define SIG_stream_begin_capture_to_graph                                                                              \
+    (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,          \
+     size_t num_dependencies, CUstreamCaptureMode mode)
+#define ARGS_stream_begin_capture_to_graph (stream, graph, dependencies, dependency_data, num_dependencies, mode)
+typedef CUresult stream_begin_capture_to_graph_fn SIG_stream_begin_capture_to_graph;
+CUresult hook_stream_begin_capture_to_graph(enum hook_row row, CUstream stream, CUgraph graph,
+                                            const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,
+                                            size_t num_dependencies, CUstreamCaptureMode mode);
+
+#define SIG_stream_begin_capture (CUstream stream, CUstreamCaptureMode mode)
+#define ARGS_stream_begin_capture (stream, mode)
+typedef CUresult stream_begin_capture_fn SIG_stream_begin_capture;
+CUresult hook_stream_begin_capture(enum hook_row row, CUstream stream, CUstreamCaptureMode mode);
+
+#define SIG_stream_end_capture (CUstream stream, CUgraph *graph)
+#define ARGS_stream_end_capture (stream, graph)
+typedef CUresult stream_end_capture_fn SIG_stream_end_capture;
+CUresult hook_stream_end_capture(enum hook_row row, CUstream stream, CUgraph *graph);
+
+#define SIG_stream_synchronize (CUstream stream)
+#define ARGS_stream_synchronize (stream)
+typedef CUresult stream_synchronize_fn SIG_stream_synchronize;
+CUresult hook_stream_synchronize(enum hook_row row, CUstream stream);
+
+/* event */
+
+#define SIG_event_synchronize (CUevent event)
+#define ARGS_event_synchronize (event)
+typedef CUresult event_synchronize_fn SIG_event_synchronize;
+CUresult hook_event_synchronize(enum hook_row row, CUevent event);
+
+/* memory */
+
+#define SIG_array3d_create_v1 (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
+#define ARGS_array3d_create_v1 (array, desc)
+typedef CUresult array3d_create_v1_fn SIG_array3d_create_v1;
+CUresult hook_array3d_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc);
+
+#define SIG_array3d_create (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+#define ARGS_array3d_create (array, desc)
+typedef CUresult array3d_create_fn SIG_array3d_create;
+CUresult hook_array3d_create(enum hook_row row, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc);
+
+#define SIG_array_create_v1 (CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
+#define ARGS_array_create_v1 (array, desc)
+typedef CUresult array_create_v1_fn SIG_array_create_v1;
+CUresult hook_array_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc);
+
+#define SIG_array_create (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
+#define ARGS_array_create (array, desc)
+typedef CUresult array_create_fn SIG_array_create;
+CUresult hook_array_create(enum hook_row row, CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc);
+
+#define SIG_array_destroy (CUarray array)
+#define ARGS_array_destroy (array)
+typedef CUresult array_destroy_fn SIG_array_destroy;
+CUresult hook_array_destroy(enum hook_row row, CUarray array);
+
+#define SIG_mem_alloc_v1 (CUdeviceptr_v1 *dptr, unsigned int bytes)
+#define ARGS_mem_alloc_v1 (dptr, bytes)
+typedef CUresult mem_alloc_v1_fn SIG_mem_alloc_v1;
+CUresult hook_mem_alloc_v1(enum hook_row row, CUdeviceptr_v1 *dptr, unsigned int bytes);
+
+#define SIG_mem_alloc_async (CUdeviceptr *dptr, size_t bytes, CUstream stream)
+#define ARGS_mem_alloc_async (dptr, bytes, stream)
+typedef CUresult mem_alloc_async_fn SIG_mem_alloc_async;
+CUresult hook_mem_alloc_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUstream stream);
+
+#define SIG_mem_alloc_host_v1 (void **host, unsigned int bytes)
+#define ARGS_mem_alloc_host_v1 (host, bytes)
+typedef CUresult mem_alloc_host_v1_fn SIG_mem_alloc_host_v1;
+CUresult hook_mem_alloc_host_v1(enum hook_row row, void **host, unsigned int bytes);
+
+#define SIG_mem_alloc_host (void **host, size_t bytes)
+#define ARGS_mem_alloc_host (host, bytes)
+typedef CUresult mem_alloc_host_fn SIG_mem_alloc_host;
+CUresult hook_mem_alloc_host(enum hook_row row, void **host, size_t bytes);
+
+#define SIG_mem_alloc_managed (CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+#define ARGS_mem_alloc_managed (dptr, bytes, flags)
+typedef CUresult mem_alloc_managed_fn SIG_mem_alloc_managed;
+CUresult hook_mem_alloc_managed(enum hook_row row, CUdeviceptr *dptr, size_t bytes, unsigned int flags);
+
+#define SIG_mem_alloc_pitch_v1                                                                                         \
+    (CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigned int width, unsigned int height, unsigned int element_bytes)
+#define ARGS_mem_alloc_pitch_v1 (dptr, pitch, width, height, element_bytes)
+typedef CUresult mem_alloc_pitch_v1_fn SIG_mem_alloc_pitch_v1;
+CUresult hook_mem_alloc_pitch_v1(enum hook_row row, CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigned int width,
+                                 unsigned int height, unsigned int element_bytes);
+
+#define SIG_mem_alloc_pitch (CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int element_bytes)
+#define ARGS_mem_alloc_pitch (dptr, pitch, width, height, element_bytes)
+typedef CUresult mem_alloc_pitch_fn SIG_mem_alloc_pitch;
+CUresult hook_mem_alloc_pitch(enum hook_row row, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+                              unsigned int element_bytes);
+
+#define SIG_mem_alloc (CUdeviceptr *dptr, size_t bytes)
+#define ARGS_mem_alloc (dptr, bytes)
+typedef CUresult mem_alloc_fn SIG_mem_alloc;
+CUresult hook_mem_alloc(enum hook_row row, CUdeviceptr *dptr, size_t bytes);
+
+#define SIG_mem_free_v1 (CUdeviceptr_v1 dptr)
+#define ARGS_mem_free_v1 (dptr)
+typedef CUresult mem_free_v1_fn SIG_mem_free_v1;
+CUresult hook_mem_free_v1(enum hook_row row, CUdeviceptr_v1 dptr);
+
+#define SIG_mem_free_async (CUdeviceptr dptr, CUstream stream)
+#define ARGS_mem_free_async (dptr, stream)
+typedef CUresult mem_free_async_fn SIG_mem_free_async;
+CUresult hook_mem_free_async(enum hook_row row, CUdeviceptr dptr, CUstream stream);
+
+#define SIG_mem_free_host (void *host)
+#define ARGS_mem_free_host (host)
+typedef CUresult mem_free_host_fn SIG_mem_free_host;
+CUresult hook_mem_free_host(enum hook_row row, void *host);
+
+#define SIG_mem_free (CUdeviceptr dptr)
+#define ARGS_mem_free (dptr)
+typedef CUresult mem_free_fn SIG_mem_free;
+CUresult hook_mem_free(enum hook_row row, CUdeviceptr dptr);
+
+#define SIG_mem_get_info_v1 (unsigned int *free, unsigned int *total)
+#define ARGS_mem_get_info_v1 (free, total)
+typedef CUresult mem_get_info_v1_fn SIG_mem_get_info_v1;
+CUresult hook_mem_get_info_v1(enum hook_row row, unsigned int *free, unsigned int *total);
+
+#define SIG_mem_get_info (size_t *free, size_t *total)
+#define ARGS_mem_get_info (free, total)
+typedef CUresult mem_get_info_fn SIG_mem_get_info;
+CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total);
+
+#define SIG_mem_host_alloc (void **host, size_t bytes, unsigned int flags)
+#define ARGS_mem_host_alloc (host, bytes, flags)
+typedef CUresult mem_host_alloc_fn SIG_mem_host_alloc;
+CUresult hook_mem_host_alloc(enum hook_row row, void **host, size_t bytes, unsigned int flags);
+
+#define SIG_mem_host_register (void *host, size_t bytes, unsigned int flags)
+#define ARGS_mem_host_register (host, bytes, flags)
+typedef CUresult mem_host_register_fn SIG_mem_host_register;
+CUresult hook_mem_host_register(enum hook_row row, void *host, size_t bytes, unsigned int flags);
+
+#define SIG_mem_host_unregister (void *host)
+#define ARGS_mem_host_unregister (host)
+typedef CUresult mem_host_unregister_fn SIG_mem_host_unregister;
+CUresult hook_mem_host_unregister(enum hook_row row, void *host);
+
+#define SIG_mipmapped_array_create (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels)
+#define ARGS_mipmapped_array_create (array, desc, levels)
+typedef CUresult mipmapped_array_create_fn SIG_mipmapped_array_create;
+CUresult hook_mipmapped_array_create(enum hook_row row, CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+                                     unsigned int levels);
+
+#define SIG_mipmapped_array_destroy (CUmipmappedArray array)
+#define ARGS_mipmapped_array_destroy (array)
+typedef CUresult mipmapped_array_destroy_fn SIG_mipmapped_array_destroy;
+CUresult hook_mipmapped_array_destroy(enum hook_row row, CUmipmappedArray array);
+
+/* pool */
+
+#define SIG_mem_alloc_from_pool_async (CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+#define ARGS_mem_alloc_from_pool_async (dptr, bytes, pool, stream)
+typedef CUresult mem_alloc_from_pool_async_fn SIG_mem_alloc_from_pool_async;
+CUresult hook_mem_alloc_from_pool_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
+                                        CUstream stream);
+
+#define SIG_mem_pool_create (CUmemoryPool *pool, const CUmemPoolProps *props)
+#define ARGS_mem_pool_create (pool, props)
+typedef CUresult mem_pool_create_fn SIG_mem_pool_create;
+CUresult hook_mem_pool_create(enum hook_row row, CUmemoryPool *pool, const CUmemPoolProps *props);
+
+#define SIG_mem_pool_destroy (CUmemoryPool pool)
+#define ARGS_mem_pool_destroy (pool)
+typedef CUresult mem_pool_destroy_fn SIG_mem_pool_destroy;
+CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool);
+
+#define SIG_mem_pool_import                                                                                            \
+    (CUmemoryPool *pool, void *handle, CUmemAllocationHandleType handle_type, unsigned long long flags)
+#define ARGS_mem_pool_import (pool, handle, handle_type, flags)
+typedef CUresult mem_pool_import_fn SIG_mem_pool_import;
+CUresult hook_mem_pool_import(enum hook_row row, CUmemoryPool *pool, void *handle,
+                              CUmemAllocationHandleType handle_type, unsigned long long flags);
+
+#define SIG_mem_pool_set_attribute (CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+#define ARGS_mem_pool_set_attribute (pool, attribute, value)
+typedef CUresult mem_pool_set_attribute_fn SIG_mem_pool_set_attribute;
+CUresult hook_mem_pool_set_attribute(enum hook_row row, CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+
+#define SIG_mem_pool_trim_to (CUmemoryPool pool, size_t keep_bytes)
+#define ARGS_mem_pool_trim_to (pool, keep_bytes)
+typedef CUresult mem_pool_trim_to_fn SIG_mem_pool_trim_to;
+CUresult hook_mem_pool_trim_to(enum hook_row row, CUmemoryPool pool, size_t keep_bytes);
+
+#define SIG_mem_set_mem_pool (CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+#define ARGS_mem_set_mem_pool (location, type, pool)
+typedef CUresult mem_set_mem_pool_fn SIG_mem_set_mem_pool;
+CUresult hook_mem_set_mem_pool(enum hook_row row, CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool);
+
+/* vmm */
+
+#define SIG_mem_create                                                                                                 \
+    (CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
+#define ARGS_mem_create (handle, bytes, prop, flags)
+typedef CUresult mem_create_fn SIG_mem_create;
+CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle, size_t bytes,
+                         const CUmemAllocationProp *prop, unsigned long long flags);
+
+#define SIG_mem_import_handle                                                                                          \
+    (CUmemGenericAllocationHandle *handle, void *os_handle, CUmemAllocationHandleType handle_type)
+#define ARGS_mem_import_handle (handle, os_handle, handle_type)
+typedef CUresult mem_import_handle_fn SIG_mem_import_handle;
+CUresult hook_mem_import_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *os_handle,
+                                CUmemAllocationHandleType handle_type);
+
+#define SIG_mem_map                                                                                                    \
+    (CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+#define ARGS_mem_map (ptr, bytes, offset, handle, flags)
+typedef CUresult mem_map_fn SIG_mem_map;
+CUresult hook_mem_map(enum hook_row row, CUdeviceptr ptr, size_t bytes, size_t offset,
+                      CUmemGenericAllocationHandle handle, unsigned long long flags);
+
+#define SIG_mem_release (CUmemGenericAllocationHandle handle)
+#define ARGS_mem_release (handle)
+typedef CUresult mem_release_fn SIG_mem_release;
+CUresult hook_mem_release(enum hook_row row, CUmemGenericAllocationHandle handle);
+
+#define SIG_mem_retain_handle (CUmemGenericAllocationHandle *handle, void *addr)
+#define ARGS_mem_retain_handle (handle, addr)
+typedef CUresult mem_retain_handle_fn SIG_mem_retain_handle;
+CUresult hook_mem_retain_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *addr);
+
+#define SIG_mem_unmap (CUdeviceptr ptr, size_t bytes)
+#define ARGS_mem_unmap (ptr, bytes)
+typedef CUresult mem_unmap_fn SIG_mem_unmap;
+CUresult hook_mem_unmap(enum hook_row row, CUdeviceptr ptr, size_t bytes);
+
+/* pointer */
+
+#define SIG_pointer_get_attributes (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+#define ARGS_pointer_get_attributes (count, attributes, data, ptr)
+typedef CUresult pointer_get_attributes_fn SIG_pointer_get_attributes;
+CUresult hook_pointer_get_attributes(enum hook_row row, unsigned int count, CUpointer_attribute *attributes,
+                                     void **data, CUdeviceptr ptr);
+
+/* external */
+
+#define SIG_destroy_external_memory (CUexternalMemory memory)
+#define ARGS_destroy_external_memory (memory)
+typedef CUresult destroy_external_memory_fn SIG_destroy_external_memory;
+CUresult hook_destroy_external_memory(enum hook_row row, CUexternalMemory memory);
+
+#define SIG_import_external_memory (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
+#define ARGS_import_external_memory (memory, desc)
+typedef CUresult import_external_memory_fn SIG_import_external_memory;
+CUresult hook_import_external_memory(enum hook_row row, CUexternalMemory *memory,
+                                     const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc);
+
+/* multicast */
+
+#define SIG_multicast_create (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *prop)
+#define ARGS_multicast_create (handle, prop)
+typedef CUresult multicast_create_fn SIG_multicast_create;
+CUresult hook_multicast_create(enum hook_row row, CUmemGenericAllocationHandle *handle,
+                               const CUmulticastObjectProp *prop);
+
+/* module */
+
+#define SIG_library_load_data                                                                                          \
+    (CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_options_values,                       \
+     unsigned int num_jit_options, CUlibraryOption *library_options, void **library_option_values,                     \
+     unsigned int num_library_options)
+#define ARGS_library_load_data                                                                                         \
+    (library, code, jit_options, jit_options_values, num_jit_options, library_options, library_option_values,          \
+     num_library_options)
+typedef CUresult library_load_data_fn SIG_library_load_data;
+CUresult hook_library_load_data(enum hook_row row, CUlibrary *library, const void *code, CUjit_option *jit_options,
+                                void **jit_options_values, unsigned int num_jit_options,
+                                CUlibraryOption *library_options, void **library_option_values,
+                                unsigned int num_library_options);
+
+#define SIG_library_load_from_file                                                                                     \
+    (CUlibrary *library, const char *path, CUjit_option *jit_options, void **jit_options_values,                       \
+     unsigned int num_jit_options, CUlibraryOption *library_options, void **library_option_values,                     \
+     unsigned int num_library_options)
+#define ARGS_library_load_from_file                                                                                    \
+    (library, path, jit_options, jit_options_values, num_jit_options, library_options, library_option_values,          \
+     num_library_options)
+typedef CUresult library_load_from_file_fn SIG_library_load_from_file;
+CUresult hook_library_load_from_file(enum hook_row row, CUlibrary *library, const char *path, CUjit_option *jit_options,
+                                     void **jit_options_values, unsigned int num_jit_options,
+                                     CUlibraryOption *library_options, void **library_option_values,
+                                     unsigned int num_library_options);
+
+#define SIG_library_unload (CUlibrary library)
+#define ARGS_library_unload (library)
+typedef CUresult library_unload_fn SIG_library_unload;
+CUresult hook_library_unload(enum hook_row row, CUlibrary library);
+
+#define SIG_module_load (CUmodule *module, const char *path)
+#define ARGS_module_load (module, path)
+typedef CUresult module_load_fn SIG_module_load;
+CUresult hook_module_load(enum hook_row row, CUmodule *module, const char *path);
+
+#define SIG_module_load_data (CUmodule *module, const void *image)
+#define ARGS_module_load_data (module, image)
+typedef CUresult module_load_data_fn SIG_module_load_data;
+CUresult hook_module_load_data(enum hook_row row, CUmodule *module, const void *image);
+
+#define SIG_module_load_data_ex                                                                                        \
+    (CUmodule *module, const void *image, unsigned int num_options, CUjit_option *options, void **option_values)
+#define ARGS_module_load_data_ex (module, image, num_options, options, option_values)
+typedef CUresult module_load_data_ex_fn SIG_module_load_data_ex;
+CUresult hook_module_load_data_ex(enum hook_row row, CUmodule *module, const void *image, unsigned int num_options,
+                                  CUjit_option *options, void **option_values);
+
+#define SIG_module_unload (CUmodule module)
+#define ARGS_module_unload (module)
+typedef CUresult module_unload_fn SIG_module_unload;
+CUresult hook_module_unload(enum hook_row row, CUmodule module);
+
+/* launch */
+
+#define SIG_launch_cooperative                                                                                         \
+    (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,         \
+     unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params)
+#define ARGS_launch_cooperative                                                                                        \
+    (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params)
+typedef CUresult launch_cooperative_fn SIG_launch_cooperative;
+CUresult hook_launch_cooperative(enum hook_row row, CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                 unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                 unsigned int shared_bytes, CUstream stream, void **params);
+
+#define SIG_launch_kernel                                                                                              \
+    (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,         \
+     unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params,            \
+     void **extra)
+#define ARGS_launch_kernel                                                                                             \
+    (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra)
+typedef CUresult launch_kernel_fn SIG_launch_kernel;
+CUresult hook_launch_kernel(enum hook_row row, CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                            unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                            unsigned int shared_bytes, CUstream stream, void **params, void **extra);
+
+#define SIG_launch_kernel_ex (const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+#define ARGS_launch_kernel_ex (config, function, params, extra)
+typedef CUresult launch_kernel_ex_fn SIG_launch_kernel_ex;
+CUresult hook_launch_kernel_ex(enum hook_row row, const CUlaunchConfig *config, CUfunction function, void **params,
+                               void **extra);
+
+/* graph */
+
+#define SIG_graph_mem_trim (CUdevice device)
+#define ARGS_graph_mem_trim (device)
+typedef CUresult graph_mem_trim_fn SIG_graph_mem_trim;
+CUresult hook_graph_mem_trim(enum hook_row row, CUdevice device);
+
+#define SIG_graph_add_mem_alloc_node                                                                                   \
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t num_dependencies,                       \
+     CUDA_MEM_ALLOC_NODE_PARAMS *params)
+#define ARGS_graph_add_mem_alloc_node (node, graph, dependencies, num_dependencies, params)
+typedef CUresult graph_add_mem_alloc_node_fn SIG_graph_add_mem_alloc_node;
+CUresult hook_graph_add_mem_alloc_node(enum hook_row row, CUgraphNode *node, CUgraph graph,
+                                       const CUgraphNode *dependencies, size_t num_dependencies,
+                                       CUDA_MEM_ALLOC_NODE_PARAMS *params);
+
+#define SIG_graph_add_node                                                                                             \
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t num_dependencies,                       \
+     CUgraphNodeParams *params)
+#define ARGS_graph_add_node (node, graph, dependencies, num_dependencies, params)
+typedef CUresult graph_add_node_fn SIG_graph_add_node;
+CUresult hook_graph_add_node(enum hook_row row, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                             size_t num_dependencies, CUgraphNodeParams *params);
+
+#define SIG_graph_add_node_v2                                                                                          \
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,        \
+     size_t num_dependencies, CUgraphNodeParams *params)
+#define ARGS_graph_add_node_v2 (node, graph, dependencies, dependency_data, num_dependencies, params)
+typedef CUresult graph_add_node_v2_fn SIG_graph_add_node_v2;
+CUresult hook_graph_add_node_v2(enum hook_row row, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                const CUgraphEdgeData *dependency_data, size_t num_dependencies,
+                                CUgraphNodeParams *params);
+
+#define SIG_graph_exec_destroy (CUgraphExec exec)
+#define ARGS_graph_exec_destroy (exec)
+typedef CUresult graph_exec_destroy_fn SIG_graph_exec_destroy;
+CUresult hook_graph_exec_destroy(enum hook_row row, CUgraphExec exec);
+
+#define SIG_graph_instantiate                                                                                          \
+    (CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log_buffer, size_t buffer_size)
+#define ARGS_graph_instantiate (exec, graph, error_node, log_buffer, buffer_size)
+typedef CUresult graph_instantiate_fn SIG_graph_instantiate;
+CUresult hook_graph_instantiate(enum hook_row row, CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
+                                char *log_buffer, size_t buffer_size);
+
+#define SIG_graph_instantiate_with_flags (CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+#define ARGS_graph_instantiate_with_flags (exec, graph, flags)
+typedef CUresult graph_instantiate_with_flags_fn SIG_graph_instantiate_with_flags;
+CUresult hook_graph_instantiate_with_flags(enum hook_row row, CUgraphExec *exec, CUgraph graph,
+                                           unsigned long long flags);
+
+#define SIG_graph_instantiate_with_params (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+#define ARGS_graph_instantiate_with_params (exec, graph, params)
+typedef CUresult graph_instantiate_with_params_fn SIG_graph_instantiate_with_params;
+CUresult hook_graph_instantiate_with_params(enum hook_row row, CUgraphExec *exec, CUgraph graph,
+                                            CUDA_GRAPH_INSTANTIATE_PARAMS *params);
+
+#define SIG_graph_launch (CUgraphExec graph, CUstream stream)
+#define ARGS_graph_launch (graph, stream)
+typedef CUresult graph_launch_fn SIG_graph_launch;
+CUresult hook_graph_launch(enum hook_row row, CUgraphExec graph, CUstream stream);
+
+#define SIG_graph_upload (CUgraphExec graph, CUstream stream)
+#define ARGS_graph_upload (graph, stream)
+typedef CUresult graph_upload_fn SIG_graph_upload;
+CUresult hook_graph_upload(enum hook_row row, CUgraphExec graph, CUstream stream);
+
+/* called by bodies, hooked by nobody */
+
+/* cuDriverGetVersion */
+typedef CUresult driver_get_version_fn(int *version);
+/* cuDeviceGetUuid_v2 */
+typedef CUresult device_get_uuid_fn(CUuuid *uuid, CUdevice device);
+/* cuDeviceGetPCIBusId */
+typedef CUresult device_get_pci_bus_id_fn(char *bus_id, int len, CUdevice device);
+/* cuDeviceGetMemPool */
+typedef CUresult device_get_mem_pool_fn(CUmemoryPool *pool, CUdevice device);
+/* cuDeviceGetDefaultMemPool */
+typedef CUresult device_get_default_mem_pool_fn(CUmemoryPool *pool, CUdevice device);
+/* cuMemGetMemPool */
+typedef CUresult mem_get_mem_pool_fn(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
+/* cuMemGetDefaultMemPool */
+typedef CUresult mem_get_default_mem_pool_fn(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
+/* cuDevicePrimaryCtxGetState */
+typedef CUresult primary_ctx_get_state_fn(CUdevice device, unsigned int *flags, int *active);
+/* cuCtxGetCurrent */
+typedef CUresult ctx_get_current_fn(CUcontext *ctx);
+/* cuCtxSetCurrent */
+typedef CUresult ctx_set_current_fn(CUcontext ctx);
+/* cuCtxPushCurrent_v2 */
+typedef CUresult ctx_push_current_fn(CUcontext ctx);
+/* cuCtxPopCurrent_v2 */
+typedef CUresult ctx_pop_current_fn(CUcontext *ctx);
+/* cuCtxGetDevice_v2 */
+typedef CUresult ctx_get_device_v2_fn(CUdevice *device, CUcontext ctx);
+/* cuCtxGetLimit */
+typedef CUresult ctx_get_limit_fn(size_t *value, CUlimit limit);
+/* cuCtxGetId */
+typedef CUresult ctx_get_id_fn(CUcontext ctx, unsigned long long *ctx_id);
+/* cuCtxFromGreenCtx */
+typedef CUresult ctx_from_green_ctx_fn(CUcontext *ctx, CUgreenCtx green);
+/* cuStreamQuery */
+typedef CUresult stream_query_fn(CUstream stream);
+/* cuStreamIsCapturing */
+typedef CUresult stream_is_capturing_fn(CUstream stream, CUstreamCaptureStatus *status);
+/* cuStreamGetDevice */
+typedef CUresult stream_get_device_fn(CUstream stream, CUdevice *device);
+/* cuStreamGetCtx */
+typedef CUresult stream_get_ctx_fn(CUstream stream, CUcontext *ctx);
+/* cuThreadExchangeStreamCaptureMode */
+typedef CUresult exchange_capture_mode_fn(CUstreamCaptureMode *mode);
+/* cuMemPoolGetAttribute */
+typedef CUresult mem_pool_get_attribute_fn(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+/* cuMemGetAllocationPropertiesFromHandle */
+typedef CUresult mem_get_properties_fn(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
+/* cuPointerGetAttribute */
+typedef CUresult pointer_get_attribute_fn(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
+/* cuArrayGetMemoryRequirements */
+typedef CUresult array_get_requirements_fn(CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUarray array,
+                                           CUdevice device);
+/* cuMipmappedArrayGetMemoryRequirements */
+typedef CUresult mipmapped_array_get_requirements_fn(CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements,
+                                                     CUmipmappedArray array, CUdevice device);
+/* cuArrayGetDescriptor_v2 */
+typedef CUresult array_get_descriptor_fn(CUDA_ARRAY_DESCRIPTOR *desc, CUarray array);
+/* cuArray3DGetDescriptor_v2 */
+typedef CUresult array3d_get_descriptor_fn(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarray array);
+/* cuGraphGetNodes */
+typedef CUresult graph_get_nodes_fn(CUgraph graph, CUgraphNode *nodes, size_t *count);
+/* cuGraphNodeGetType */
+typedef CUresult graph_node_get_type_fn(CUgraphNode node, CUgraphNodeType *type);
+/* cuGraphMemAllocNodeGetParams */
+typedef CUresult graph_mem_alloc_node_get_params_fn(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params);
+/* cuGraphChildGraphNodeGetGraph */
+typedef CUresult graph_child_get_graph_fn(CUgraphNode node, CUgraph *graph);
+/* cuDeviceGetGraphMemAttribute */
+typedef CUresult graph_mem_attribute_fn(CUdevice device, CUgraphMem_attribute attribute, void *value);
+/* cuMemGetAddressRange_v2 */
+typedef CUresult mem_get_address_range_fn(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr);
+
+/* clang-format on */
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * Counts the active stream captures: see capture.h.
+ */
+#include "hook/capture.h"
+
+#include "hook/graph.h"
+#include "hook/pool.h"
+
+atomic_int capture_active;
+
+void capture_relax(struct capture_mode *mode)
+{
+    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    if (!HAVE(cuThreadExchangeStreamCaptureMode))
+        return;
+    if (DRIVER(cuThreadExchangeStreamCaptureMode, exchange_capture_mode)(&relaxed) != CUDA_SUCCESS)
+        return;
+    mode->before = relaxed;
+    mode->changed = true;
+}
+
+void capture_restore(struct capture_mode *mode)
+{
+    DRIVER(cuThreadExchangeStreamCaptureMode, exchange_capture_mode)(&mode->before);
+}
+
+static CUstreamCaptureStatus status_of(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    enum hook_row row = per_thread ? ROW_cuStreamIsCapturing_ptsz : ROW_cuStreamIsCapturing;
+
+    if (hook_real[row] == NULL || REAL(row, stream_is_capturing)(stream, &status) != CUDA_SUCCESS)
+        return CU_STREAM_CAPTURE_STATUS_NONE;
+    return status;
+}
+
+bool capture_records(CUstream stream, bool per_thread)
+{
+    return capture_running() && status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* From here on, calls of our own are made in relaxed mode; those under way are waited for. */
+static void beginning(void)
+{
+    atomic_fetch_add(&capture_active, 1);
+    pool_quiesce();
+    graph_quiesce();
+}
+
+static void ended(void)
+{
+    int active = atomic_load(&capture_active);
+
+    while (active > 0 && !atomic_compare_exchange_weak(&capture_active, &active, active - 1))
+        ;
+}
+
+static CUresult began(CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        ended();
+    return result;
+}
+
+CUresult hook_stream_begin_capture_v1(enum hook_row row, CUstream stream)
+{
+    beginning();
+    return began(REAL(row, stream_begin_capture_v1)(stream));
+}
+
+CUresult hook_stream_begin_capture(enum hook_row row, CUstream stream, CUstreamCaptureMode mode)
+{
+    beginning();
+    return began(REAL(row, stream_begin_capture)(stream, mode));
+}
+
+CUresult hook_stream_begin_capture_to_graph(enum hook_row row, CUstream stream, CUgraph graph,
+                                            const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,
+                                            size_t num_dependencies, CUstreamCaptureMode mode)
+{
+    beginning();
+    return began(
+        REAL(row, stream_begin_capture_to_graph)(stream, graph, dependencies, dependency_data, num_dependencies, mode));
+}
+
+CUresult hook_stream_end_capture(enum hook_row row, CUstream stream, CUgraph *graph)
+{
+    bool per_thread = row == ROW_cuStreamEndCapture_ptsz;
+    bool before = status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = REAL(row, stream_end_capture)(stream, graph);
+
+    /* A capture that fails to end (wrong thread, wrong stream) goes on; one that was spoilt is over. */
+    if (result == CUDA_SUCCESS || (before && status_of(stream, per_thread) == CU_STREAM_CAPTURE_STATUS_NONE))
+        ended();
+    return result;
+}
+
+void capture_forked(void)
+{
+    atomic_store(&capture_active, 0);
+}

@@ -1,0 +1,50 @@
+/*
+ * Stream capture. While a capture in global mode is active anywhere in the process, the driver refuses "unsafe" calls
+ * (reading a pool's attribute is one) and spoils the capture. So calls of our own are made in relaxed mode then.
+ */
+#ifndef VGPU_HOOK_CAPTURE_H
+#define VGPU_HOOK_CAPTURE_H
+
+#include "hook/hook.h"
+
+/* How many captures are active. Counts too many rather than too few (a capture that ends with its stream stays). */
+extern atomic_int capture_active;
+
+static inline bool capture_running(void)
+{
+    return __builtin_expect(atomic_load(&capture_active) > 0, 0);
+}
+
+/*
+ * Around calls of our own: enter, call, leave. A reader that must not meet the beginning of a capture half-way holds
+ * a growth's lock meanwhile (growth.h): a capture begins only after every such lock was free once.
+ */
+struct capture_mode {
+    bool changed;
+    CUstreamCaptureMode before;
+};
+
+void capture_relax(struct capture_mode *mode);
+void capture_restore(struct capture_mode *mode);
+
+static inline struct capture_mode capture_enter(void)
+{
+    struct capture_mode mode = {.changed = false};
+
+    if (capture_running())
+        capture_relax(&mode);
+    return mode;
+}
+
+static inline void capture_leave(struct capture_mode *mode)
+{
+    if (__builtin_expect(mode->changed, 0))
+        capture_restore(mode);
+}
+
+/* Whether calls on this stream are being recorded. `per_thread`: the caller came by a _ptsz entry point. */
+bool capture_records(CUstream stream, bool per_thread);
+
+void capture_forked(void); /* in the child of a fork */
+
+#endif

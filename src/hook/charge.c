@@ -1,0 +1,262 @@
+/*
+ * Admission and records: see charge.h.
+ */
+#include "hook/charge.h"
+
+#include "base/cleanup.h"
+#include "base/forkwatch.h"
+#include "hook/capture.h"
+#include "hook/graph.h"
+#include "hook/pool.h"
+#include "hook/reconcile.h"
+#include "hook/vmm.h"
+
+#include <stdlib.h>
+
+static _Atomic(struct vgpu_track *) tables[CHARGE_TABLES];
+static _Atomic(struct vgpu_granules *) granules;
+_Atomic uint64_t charge_lowest_pointer = UINT64_MAX, charge_highest_pointer;
+
+static _Atomic uint64_t frees_begun, frees_ended;
+
+void charge_free_begins(void)
+{
+    atomic_fetch_add(&frees_begun, 1);
+}
+
+void charge_free_ends(void)
+{
+    atomic_fetch_add(&frees_ended, 1);
+}
+
+uint64_t charge_free_mark(void)
+{
+    uint64_t ended = atomic_load(&frees_ended); /* first: what ends meanwhile began before */
+    uint64_t begun = atomic_load(&frees_begun);
+
+    return begun == ended ? begun : UINT64_MAX;
+}
+
+static struct vgpu_track *table_of(enum charge_table table)
+{
+    struct vgpu_track *track = atomic_load_explicit(&tables[table], memory_order_acquire);
+    struct vgpu_track *other = NULL;
+
+    if (track != NULL)
+        return track;
+    track = track_new();
+    /* The loser of a race keeps its empty table; it happens once a process at most, and a table has no free. */
+    if (track != NULL && !atomic_compare_exchange_strong(&tables[table], &other, track))
+        track = other;
+    return track;
+}
+
+static struct vgpu_granules *all_granules(void)
+{
+    struct vgpu_granules *made = atomic_load_explicit(&granules, memory_order_acquire);
+    struct vgpu_granules *other = NULL;
+
+    if (made != NULL)
+        return made;
+    made = granules_new(CHARGE_BLOCK_BYTES);
+    if (made != NULL && !atomic_compare_exchange_strong(&granules, &other, made))
+        made = other;
+    return made;
+}
+
+void charge_refresh(unsigned slice)
+{
+    if (slice == VGPU_SLICE_HOST)
+        return;
+    pool_look_again();
+    graph_refresh_all();
+    reconcile_now(slice);
+}
+
+bool charge_make_room(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+{
+    uint64_t quota = ledger_quota(ledger, slice);
+
+    if (slice == VGPU_SLICE_HOST || (quota > 0 && bytes > quota))
+        return false;
+    charge_refresh(slice);
+    if (ledger_reserve(ledger, slice, bytes) == 0)
+        return true;
+    pool_trim_slice(slice);
+    graph_trim_slice(slice);
+    return ledger_reserve(ledger, slice, bytes) == 0;
+}
+
+bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+{
+    if (slice != VGPU_SLICE_HOST)
+        reconcile_maybe(slice);
+    if (ledger_reserve(ledger, slice, bytes) == 0 || charge_make_room(ledger, slice, bytes))
+        return true;
+    ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+    return false;
+}
+
+/* Widens the range that charge_pointer_possible() looks at; it never narrows. */
+static void note_pointer(uint64_t address)
+{
+    uint64_t lowest = atomic_load_explicit(&charge_lowest_pointer, memory_order_relaxed);
+    uint64_t highest = atomic_load_explicit(&charge_highest_pointer, memory_order_relaxed);
+
+    while (address < lowest && !atomic_compare_exchange_weak(&charge_lowest_pointer, &lowest, address))
+        ;
+    while (address > highest && !atomic_compare_exchange_weak(&charge_highest_pointer, &highest, address))
+        ;
+}
+
+static uint64_t current_context(void)
+{
+    CUcontext context = NULL;
+
+    if (!HAVE(cuCtxGetCurrent) || DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS)
+        return 0;
+    return (uint64_t)(uintptr_t)context;
+}
+
+static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
+                      const struct vgpu_track_entry *entry)
+{
+    uint64_t bytes = entry->bytes;
+
+    if (table == CHARGE_POINTERS)
+        bytes = granule_drop(all_granules(), entry->slice, key, entry->bytes);
+    if (bytes > 0 && ledger != NULL)
+        ledger_release(ledger, entry->slice, entry->kind, bytes);
+}
+
+bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned slice,
+                   enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes)
+{
+    struct vgpu_track_entry entry = {.bytes = bytes, .extra = current_context(), .slice = slice, .kind = kind};
+    struct vgpu_track_entry stale;
+    struct vgpu_track *track = table_of(table);
+    struct vgpu_granules *blocks = table == CHARGE_POINTERS ? all_granules() : NULL;
+    uint64_t charged = bytes;
+    bool was_stale;
+
+    if (track == NULL || (table == CHARGE_POINTERS && blocks == NULL))
+        goto refuse;
+    /* The driver gave an address that we still have: it was freed in a way that nobody saw. */
+    was_stale = track_take(track, key, &stale);
+    if (blocks != NULL && granule_add(blocks, slice, key, bytes, &charged) < 0)
+        goto undo_stale;
+    if (ledger_commit(ledger, slice, kind, reserved_bytes, charged) < 0)
+        goto undo_granules;
+    if (table == CHARGE_POINTERS)
+        note_pointer(key);
+    if (track_put(track, key, &entry) < 0) {
+        if (was_stale)
+            give_back(ledger, table, key, &stale);
+        give_back(ledger, table, key, &entry);
+        ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+        return false;
+    }
+    if (was_stale)
+        give_back(ledger, table, key, &stale);
+    return true;
+
+undo_granules:
+    if (blocks != NULL)
+        granule_drop(blocks, slice, key, bytes);
+undo_stale:
+    if (was_stale)
+        give_back(ledger, table, key, &stale);
+refuse:
+    ledger_cancel(ledger, slice, reserved_bytes);
+    ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+    return false;
+}
+
+bool charge_take(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry)
+{
+    struct vgpu_track *track = atomic_load_explicit(&tables[table], memory_order_acquire);
+
+    if (track == NULL)
+        return false;
+    charge_free_begins();
+    if (track_take(track, key, ret_entry))
+        return true;
+    charge_free_ends();
+    return false;
+}
+
+void charge_put_back(enum charge_table table, uint64_t key, const struct vgpu_track_entry *entry)
+{
+    struct vgpu_track *track = table_of(table);
+
+    if (track != NULL)
+        track_put(track, key, entry);
+    charge_free_ends();
+}
+
+void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
+                      const struct vgpu_track_entry *entry)
+{
+    give_back(ledger, table, key, entry);
+    charge_free_ends();
+}
+
+struct sweep {
+    uint64_t context;
+    enum charge_table table;
+};
+
+static bool sweep_context(uint64_t key, struct vgpu_track_entry *entry, void *arg)
+{
+    const struct sweep *sweep = arg;
+
+    if (entry->extra != sweep->context)
+        return false;
+    give_back(hook_ledger(), sweep->table, key, entry);
+    return true;
+}
+
+void charge_context_gone(CUcontext context)
+{
+    struct sweep sweep = {.context = (uint64_t)(uintptr_t)context};
+
+    if (context == NULL)
+        return;
+    for (int i = 0; i < CHARGE_TABLES; i++) {
+        struct vgpu_track *track = atomic_load_explicit(&tables[i], memory_order_acquire);
+
+        sweep.table = i;
+        if (track != NULL)
+            track_sweep(track, 0, UINT64_MAX, sweep_context, &sweep);
+    }
+    /* Of its device's pools and graphs the driver keeps what it likes. */
+    pool_refresh_all();
+    graph_refresh_all();
+}
+
+static void forked(void *arg)
+{
+    (void)arg;
+    atomic_store(&frees_begun, 0);
+    atomic_store(&frees_ended, 0);
+    capture_forked();
+    pool_forked();
+    graph_forked();
+    vmm_forked();
+}
+
+void charge_watch_forks(void)
+{
+    static struct fork_watch watch = {.child = forked};
+    static atomic_bool added;
+
+    if (!atomic_load_explicit(&added, memory_order_relaxed) && !atomic_exchange(&added, true))
+        fork_watch_add(&watch);
+}
+
+void *charge_zalloc(size_t bytes)
+{
+    KEEP_ERRNO;
+
+    return calloc(1, bytes);
+}

@@ -1,0 +1,333 @@
+/*
+ * Contexts that a program creates itself, green contexts, device limits, and the places where a program waits.
+ */
+#include "hook/context.h"
+
+#include "hook/charge.h"
+#include "hook/context_cost.h"
+#include "hook/context_record.h"
+#include "hook/device.h"
+#include "hook/module.h"
+#include "hook/pool.h"
+#include "hook/primary.h"
+#include "hook/reconcile.h"
+
+#define GREEN_BYTES (6ULL << 20) /* a green context beside the primary one */
+
+void context_forked(void)
+{
+    context_cost_forked();
+    context_record_forked();
+    primary_forked();
+}
+
+static uint64_t key_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
+
+/* One call for the four ways to create a context. */
+struct creation {
+    enum hook_row row;
+    unsigned int flags;
+    CUdevice device;
+    CUexecAffinityParam *affinity;
+    int affinity_count;
+    CUctxCreateParams *params;
+    CUresult (*call)(const struct creation *creation, CUcontext *ctx);
+};
+
+static CUresult call_v2(const struct creation *creation, CUcontext *ctx)
+{
+    return REAL(creation->row, ctx_create)(ctx, creation->flags, creation->device);
+}
+
+static CUresult call_v3(const struct creation *creation, CUcontext *ctx)
+{
+    return REAL(creation->row, ctx_create_v3)(ctx, creation->affinity, creation->affinity_count, creation->flags,
+                                              creation->device);
+}
+
+static CUresult call_v4(const struct creation *creation, CUcontext *ctx)
+{
+    return REAL(creation->row, ctx_create_v4)(ctx, creation->params, creation->flags, creation->device);
+}
+
+static CUresult driver_destroy(CUcontext ctx)
+{
+    if (HAVE(cuCtxDestroy_v2))
+        return DRIVER(cuCtxDestroy_v2, ctx_destroy)(ctx);
+    return DRIVER(cuCtxDestroy, ctx_destroy)(ctx);
+}
+
+static CUresult create(struct creation *creation, CUcontext *ctx)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct context_admission admission;
+    CUcontext created;
+    unsigned slice;
+    CUresult result;
+    uint64_t bytes;
+
+    if (device_foreign(creation->device))
+        creation->device = DEVICE_NONE;
+    if (!ledger || !ctx || device_slice(creation->device, &slice) < 0)
+        return creation->call(creation, ctx);
+    if (!context_admit(creation->row, ledger, slice, &admission))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = creation->call(creation, &created);
+    if (result != CUDA_SUCCESS) {
+        context_admission_cancel(creation->row, &admission);
+        return result;
+    }
+    if (!context_admission_settle(&admission, &bytes)) {
+        driver_destroy(created);
+        context_admission_cancel(creation->row, &admission);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    context_record_put(key_of(created), slice, bytes);
+    *ctx = created;
+    return result;
+}
+
+CUresult hook_ctx_create(enum hook_row row, CUcontext *ctx, unsigned int flags, CUdevice device)
+{
+    return create(&(struct creation){.row = row, .flags = flags, .device = device, .call = call_v2}, ctx);
+}
+
+CUresult hook_ctx_create_v3(enum hook_row row, CUcontext *ctx, CUexecAffinityParam *params, int count,
+                            unsigned int flags, CUdevice device)
+{
+    return create(
+        &(struct creation){
+            .row = row, .flags = flags, .device = device, .affinity = params, .affinity_count = count, .call = call_v3},
+        ctx);
+}
+
+CUresult hook_ctx_create_v4(enum hook_row row, CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
+                            CUdevice device)
+{
+    return create(&(struct creation){.row = row, .flags = flags, .device = device, .params = params, .call = call_v4},
+                  ctx);
+}
+
+CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct context_record record;
+    bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
+    CUresult result;
+
+    charge_free_begins();
+    result = REAL(row, ctx_destroy)(ctx);
+    if (result == CUDA_SUCCESS && ledger) {
+        charge_context_gone(ctx);
+        module_context_gone(ctx);
+    }
+    if (known && result == CUDA_SUCCESS)
+        ledger_release(ledger, record.slice, VGPU_KIND_CONTEXT, context_record_bytes(&record));
+    else if (known)
+        context_record_put_back(&record);
+    charge_free_ends();
+    return result;
+}
+
+/* Where the driver has the primary context already, a green one is a few MiB. */
+static CUresult create_green(enum hook_row row, struct vgpu_ledger *ledger, CUgreenCtx *ctx, CUdevResourceDesc desc,
+                             CUdevice device, unsigned int flags)
+{
+    CUgreenCtx created;
+    CUresult result;
+    unsigned slice;
+
+    if (device_slice(device, &slice) < 0 || !charge_reserve(row, ledger, slice, GREEN_BYTES))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = REAL(row, green_ctx_create)(&created, desc, device, flags);
+    if (result != CUDA_SUCCESS) {
+        ledger_cancel(ledger, slice, GREEN_BYTES);
+        return result;
+    }
+    ledger_commit(ledger, slice, VGPU_KIND_CONTEXT, GREEN_BYTES, GREEN_BYTES);
+    context_record_put(key_of(created), slice, GREEN_BYTES);
+    *ctx = created;
+    return result;
+}
+
+/*
+ * Where it has not, it creates both. The lot is admitted and measured as a context and shared out: the primary one
+ * outlives the green one if somebody retains it.
+ */
+static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger, CUgreenCtx *ctx,
+                                   CUdevResourceDesc desc, CUdevice device, unsigned int flags)
+{
+    struct context_admission admission;
+    uint64_t bytes, own;
+    CUgreenCtx created;
+    CUresult result;
+    unsigned slice;
+
+    if (device_slice(device, &slice) < 0 || !context_admit(row, ledger, slice, &admission))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = REAL(row, green_ctx_create)(&created, desc, device, flags);
+    if (result != CUDA_SUCCESS) {
+        context_admission_cancel(row, &admission);
+        return result;
+    }
+    if (!context_admission_settle(&admission, &bytes)) {
+        DRIVER(cuGreenCtxDestroy, green_ctx_destroy)(created);
+        context_admission_cancel(row, &admission);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    own = bytes;
+    if (bytes > GREEN_BYTES && primary_adopt(device, slice, bytes - GREEN_BYTES))
+        own = GREEN_BYTES;
+    context_record_put(key_of(created), slice, own);
+    *ctx = created;
+    return result;
+}
+
+CUresult hook_green_ctx_create(enum hook_row row, CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
+                               unsigned int flags)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    unsigned slice;
+
+    if (device_foreign(device))
+        device = DEVICE_NONE;
+    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_slice(device, &slice) < 0)
+        return REAL(row, green_ctx_create)(ctx, desc, device, flags);
+    if (primary_active(device))
+        return create_green(row, ledger, ctx, desc, device, flags);
+    return create_green_first(row, ledger, ctx, desc, device, flags);
+}
+
+static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct context_record record;
+    bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
+    CUresult result = REAL(row, green_ctx_destroy)(ctx);
+    CUdevice device;
+
+    if (!known)
+        return result;
+    if (result != CUDA_SUCCESS) {
+        context_record_put_back(&record);
+        return result;
+    }
+    ledger_release(ledger, record.slice, VGPU_KIND_CONTEXT, context_record_bytes(&record));
+    if (device_of_slice(record.slice, &device) == 0)
+        primary_settle(device);
+    return result;
+}
+
+CUresult hook_green_ctx_destroy(enum hook_row row, CUgreenCtx ctx)
+{
+    CUresult result;
+
+    charge_free_begins();
+    result = destroy_green(row, ctx);
+    charge_free_ends();
+    return result;
+}
+
+static bool limit_costs(CUlimit limit, CUdevice device, enum context_limit *ret_limit, uint64_t *ret_unit_bytes)
+{
+    *ret_unit_bytes = 1;
+    switch (limit) {
+    case CU_LIMIT_STACK_SIZE:
+        *ret_limit = CONTEXT_STACK;
+        *ret_unit_bytes = device_resident_threads(device);
+        return true;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+        *ret_limit = CONTEXT_FIFO;
+        return true;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+        *ret_limit = CONTEXT_HEAP;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static CUresult set_limit(enum hook_row row, CUlimit limit, size_t value)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    uint64_t unit, target, charged, reserved = 0;
+    size_t old_value, new_value = value;
+    enum context_limit which;
+    CUcontext ctx = NULL;
+    CUdevice device;
+    unsigned slice;
+    CUresult result;
+
+    if (!ledger || device_current(&device, &slice) < 0 || !limit_costs(limit, device, &which, &unit) ||
+        DRIVER(cuCtxGetCurrent, ctx_get_current)(&ctx) != CUDA_SUCCESS ||
+        DRIVER(cuCtxGetLimit, ctx_get_limit)(&old_value, limit) != CUDA_SUCCESS ||
+        !context_record_limit(key_of(ctx), slice, which, old_value, value, unit, &target, &charged))
+        return REAL(row, ctx_set_limit)(limit, value);
+    if (target > charged) {
+        reserved = charge_round(target - charged, CHARGE_BLOCK_BYTES);
+        if (!charge_reserve(row, ledger, slice, reserved))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result = REAL(row, ctx_set_limit)(limit, value);
+    if (result == CUDA_SUCCESS)
+        DRIVER(cuCtxGetLimit, ctx_get_limit)(&new_value, limit);
+    else
+        new_value = old_value;
+    /* The driver may have rounded the value; what it made of it counts. */
+    context_record_limit(key_of(ctx), slice, which, old_value, new_value, unit, &target, &charged);
+    if (result != CUDA_SUCCESS || target <= charged)
+        ledger_cancel(ledger, slice, reserved);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (target < charged) {
+        ledger_release(ledger, slice, VGPU_KIND_CONTEXT, charged - target);
+    } else if (target > charged && ledger_commit(ledger, slice, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
+        REAL(row, ctx_set_limit)(limit, old_value);
+        ledger_cancel(ledger, slice, reserved);
+        ledger_refuse(ledger, slice, target - charged, hook_row_name(row));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    context_record_limit_set(key_of(ctx), which, target);
+    return result;
+}
+
+CUresult hook_ctx_set_limit(enum hook_row row, CUlimit limit, size_t value)
+{
+    CUresult result;
+
+    charge_free_begins(); /* a lower limit frees memory */
+    result = set_limit(row, limit, value);
+    charge_free_ends();
+    return result;
+}
+
+/* Where a program waits, pools give back to the driver what they do not need: the quota gets it back as well. */
+static CUresult waited(CUresult result)
+{
+    if (result == CUDA_SUCCESS && hook_ledger())
+        pool_refresh_all();
+    return result;
+}
+
+CUresult hook_ctx_synchronize(enum hook_row row)
+{
+    return waited(REAL(row, ctx_synchronize)());
+}
+
+CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx)
+{
+    return waited(REAL(row, ctx_synchronize_v2)(ctx));
+}
+
+CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
+{
+    return waited(REAL(row, stream_synchronize)(stream));
+}
+
+CUresult hook_event_synchronize(enum hook_row row, CUevent event)
+{
+    return waited(REAL(row, event_synchronize)(event));
+}

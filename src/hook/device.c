@@ -1,0 +1,336 @@
+/*
+ * The table of devices, and the bodies that hand devices out. The driver numbers devices itself (init.c sees to it
+ * that it shows the instance's), so nothing is translated here; what is not the instance's is refused.
+ */
+#include "hook/device.h"
+
+#include "base/log.h"
+#include "hook/nvml_driver.h"
+#include "hook/slice.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_MAX    64
+#define NO_SLICE     UINT32_MAX
+#define THREADS_EACH 2048 /* of a multiprocessor, where the driver does not say */
+
+struct device {
+    struct slice_device known;    /* by the UUID of the GPU */
+    char own_uuid[VGPU_UUID_LEN]; /* of the MIG device, where it is one; else the same */
+    uint64_t position;            /* on the PCI buses: the order in which NVML numbers */
+    uint64_t resident_threads;
+    uint32_t slice;
+};
+
+struct table {
+    unsigned count;
+    struct device devices[TABLE_MAX];
+};
+
+/* Made without a lock by whoever needs it first, published whole, read-only from then on. */
+static _Atomic(struct table *) the_table;
+
+static int attribute(CUdevice device, CUdevice_attribute which)
+{
+    int value = 0;
+
+    if (DRIVER(cuDeviceGetAttribute, device_get_attribute)(&value, which, device) != CUDA_SUCCESS)
+        return 0;
+    return value;
+}
+
+static bool read_uuids(CUdevice number, struct device *device)
+{
+    CUuuid own, gpu;
+
+    if (HAVE(cuDeviceGetUuid_v2)) {
+        if (DRIVER(cuDeviceGetUuid_v2, device_get_uuid)(&own, number) != CUDA_SUCCESS)
+            return false;
+    } else if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid, device_get_uuid)(&own, number) != CUDA_SUCCESS) {
+        return false;
+    }
+    /* The first version names the GPU also where the device is a MIG instance. */
+    if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid, device_get_uuid)(&gpu, number) != CUDA_SUCCESS)
+        gpu = own;
+    slice_uuid_text("GPU", (unsigned char *)gpu.bytes, device->known.uuid);
+    slice_uuid_text(memcmp(&own, &gpu, sizeof(own)) == 0 ? "GPU" : "MIG", (unsigned char *)own.bytes, device->own_uuid);
+    return true;
+}
+
+static bool read_device(int ordinal, struct device *device)
+{
+    CUdevice number;
+    size_t bytes = 0;
+    uint64_t threads;
+
+    memset(device, 0, sizeof(*device));
+    device->slice = NO_SLICE;
+    if (DRIVER(cuDeviceGet, device_get)(&number, ordinal) != CUDA_SUCCESS || number != ordinal)
+        return false;
+    if (!read_uuids(number, device))
+        return false;
+    if (!HAVE(cuDeviceTotalMem_v2) || DRIVER(cuDeviceTotalMem_v2, device_total_mem)(&bytes, number) != CUDA_SUCCESS)
+        return false;
+    device->known.physical_bytes = bytes;
+    device->position = (uint64_t)(uint32_t)attribute(number, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 32 |
+                       (uint64_t)(attribute(number, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xffff) << 16 |
+                       (uint64_t)(attribute(number, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xffff);
+    threads = (uint64_t)attribute(number, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+    device->resident_threads =
+        (uint64_t)attribute(number, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) * (threads > 0 ? threads : THREADS_EACH);
+    return true;
+}
+
+static void find_slices(struct vgpu_ledger *ledger, struct table *table)
+{
+    for (unsigned i = 0; i < table->count; i++) {
+        struct device *device = &table->devices[i];
+        unsigned slice;
+
+        if (slice_find(ledger, device->own_uuid, &slice) == 0 || slice_find(ledger, device->known.uuid, &slice) == 0)
+            device->slice = slice;
+    }
+}
+
+/* A stable sort by PCI position: devices of simulated or odd drivers may all have the same. */
+static void in_pci_order(const struct table *table, struct slice_device ret_devices[TABLE_MAX])
+{
+    unsigned order[TABLE_MAX];
+
+    for (unsigned i = 0; i < table->count; i++) {
+        unsigned at = i;
+
+        for (; at > 0 && table->devices[order[at - 1]].position > table->devices[i].position; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (unsigned i = 0; i < table->count; i++)
+        ret_devices[i] = table->devices[order[i]].known;
+}
+
+static bool all_bound(const struct table *table)
+{
+    for (unsigned i = 0; i < table->count; i++)
+        if (table->devices[i].slice == NO_SLICE)
+            return false;
+    return true;
+}
+
+/*
+ * Gives slices to devices that have none, where the instance takes what it sees. A program that hides some from itself
+ * must not shift the numbers, so then NVML is asked for all of them.
+ */
+static void bind_slices(struct vgpu_ledger *ledger, struct table *table)
+{
+    struct slice_device devices[TABLE_MAX];
+
+    find_slices(ledger, table);
+    if (!slice_selecting(ledger)) {
+        int all = -ENODEV;
+
+        if (!all_bound(table) && getenv("CUDA_VISIBLE_DEVICES") != NULL && nvml_driver_open() == 0)
+            all = nvml_driver_devices(devices, TABLE_MAX);
+        if (all > 0)
+            slice_bind(ledger, devices, (unsigned)all);
+        in_pci_order(table, devices);
+        slice_bind(ledger, devices, table->count);
+        find_slices(ledger, table);
+    }
+    for (unsigned i = 0; i < table->count; i++) {
+        const struct device *device = &table->devices[i];
+        bool is_mig = strcmp(device->own_uuid, device->known.uuid) != 0;
+        unsigned slice;
+
+        /* A GPU's slice is told the GPU's size, a MIG device's its own. */
+        if (slice_find(ledger, device->own_uuid, &slice) == 0)
+            ledger_device(ledger, slice, device->own_uuid, device->known.physical_bytes);
+        else if (is_mig && device->slice != NO_SLICE)
+            log_debug("device %u is the MIG device %s of a GPU of the instance", i, device->own_uuid);
+    }
+}
+
+static struct table *read_table(struct vgpu_ledger *ledger)
+{
+    struct table *table;
+    int count = 0;
+
+    if (DRIVER(cuDeviceGetCount, device_get_count)(&count) != CUDA_SUCCESS)
+        return NULL;
+    table = calloc(1, sizeof(*table));
+    if (!table)
+        return NULL;
+    while ((int)table->count < count && table->count < TABLE_MAX &&
+           read_device((int)table->count, &table->devices[table->count]))
+        table->count++;
+    bind_slices(ledger, table);
+    return table;
+}
+
+static const struct table *get_table(void)
+{
+    struct table *table = atomic_load_explicit(&the_table, memory_order_acquire), *other = NULL;
+    struct vgpu_ledger *ledger;
+
+    if (__builtin_expect(table != NULL, 1))
+        return table;
+    ledger = hook_ledger();
+    if (!ledger)
+        return NULL;
+    table = read_table(ledger);
+    if (!table || atomic_compare_exchange_strong(&the_table, &other, table))
+        return table;
+    free(table); /* another thread was first */
+    return other;
+}
+
+int device_table_build(void)
+{
+    const struct table *table = get_table();
+
+    if (!table)
+        return -EAGAIN;
+    for (unsigned i = 0; i < table->count; i++)
+        if (table->devices[i].slice != NO_SLICE)
+            return 0;
+    return -ENODEV;
+}
+
+static const struct device *lookup(CUdevice number)
+{
+    const struct table *table = get_table();
+
+    return table && number >= 0 && (unsigned)number < table->count ? &table->devices[number] : NULL;
+}
+
+int device_slice(CUdevice device, unsigned *ret_slice)
+{
+    const struct device *entry = lookup(device);
+
+    if (!entry || entry->slice == NO_SLICE)
+        return -ENODEV;
+    *ret_slice = entry->slice;
+    return 0;
+}
+
+int device_current(CUdevice *ret_device, unsigned *ret_slice)
+{
+    CUdevice device;
+    int rc;
+
+    /* Asked each time: it costs 18 ns, and a context can become current in ways that no hook sees. */
+    if (!HAVE(cuCtxGetDevice) || DRIVER(cuCtxGetDevice, ctx_get_device)(&device) != CUDA_SUCCESS)
+        return -ENODEV;
+    rc = device_slice(device, ret_slice);
+    if (rc == 0)
+        *ret_device = device;
+    return rc;
+}
+
+uint64_t device_physical_bytes(CUdevice device)
+{
+    const struct device *entry = lookup(device);
+
+    return entry ? entry->known.physical_bytes : 0;
+}
+
+uint64_t device_resident_threads(CUdevice device)
+{
+    const struct device *entry = lookup(device);
+
+    return entry ? entry->resident_threads : 0;
+}
+
+bool device_foreign(CUdevice device)
+{
+    const struct table *table = get_table();
+
+    if (!table)
+        return false;
+    return device < 0 || (unsigned)device >= table->count || table->devices[device].slice == NO_SLICE;
+}
+
+int device_of_slice(unsigned slice, CUdevice *ret_device)
+{
+    const struct table *table = get_table();
+
+    for (unsigned i = 0; table && i < table->count; i++) {
+        if (table->devices[i].slice != slice)
+            continue;
+        *ret_device = (CUdevice)i;
+        return 0;
+    }
+    return -ENODEV;
+}
+
+int device_slice_uuid(unsigned slice, char ret_uuid[VGPU_UUID_LEN])
+{
+    const struct device *entry;
+    CUdevice device;
+
+    if (device_of_slice(slice, &device) < 0)
+        return -ENODEV;
+    entry = lookup(device);
+    memcpy(ret_uuid, entry->own_uuid, VGPU_UUID_LEN);
+    return 0;
+}
+
+void device_each(void (*visit)(CUdevice device, unsigned slice, void *arg), void *arg)
+{
+    const struct table *table = get_table();
+
+    for (unsigned i = 0; table && i < table->count; i++)
+        if (table->devices[i].slice != NO_SLICE)
+            visit((CUdevice)i, table->devices[i].slice, arg);
+}
+
+CUresult hook_device_get(enum hook_row row, CUdevice *device, int ordinal)
+{
+    return REAL(row, device_get)(device, device_foreign(ordinal) ? DEVICE_NONE : ordinal);
+}
+
+CUresult hook_device_get_count(enum hook_row row, int *count)
+{
+    CUresult result = REAL(row, device_get_count)(count);
+    int ours = 0;
+
+    if (result != CUDA_SUCCESS || !count)
+        return result;
+    for (int i = 0; i < *count; i++)
+        ours += !device_foreign(i);
+    *count = ours;
+    return result;
+}
+
+CUresult hook_device_get_by_pci(enum hook_row row, CUdevice *device, const char *bus_id)
+{
+    CUdevice found;
+    CUresult result;
+
+    if (!device)
+        return REAL(row, device_get_by_pci)(device, bus_id);
+    result = REAL(row, device_get_by_pci)(&found, bus_id);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (device_foreign(found))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = found;
+    return result;
+}
+
+CUresult hook_device_get_attribute(enum hook_row row, int *value, CUdevice_attribute which, CUdevice device)
+{
+    return REAL(row, device_get_attribute)(value, which, device_foreign(device) ? DEVICE_NONE : device);
+}
+
+CUresult hook_ctx_get_device(enum hook_row row, CUdevice *device)
+{
+    return REAL(row, ctx_get_device)(device);
+}
+
+CUresult hook_pointer_get_attributes(enum hook_row row, unsigned int count, CUpointer_attribute *attributes,
+                                     void **data, CUdeviceptr address)
+{
+    return REAL(row, pointer_get_attributes)(count, attributes, data, address);
+}

@@ -1,0 +1,110 @@
+#include "hook/dlsym.h"
+
+#include "hook/elf.h"
+#include "hook/hook.h"
+#include "hook/state.h"
+#include "hook/symbols.h"
+
+#include <dlfcn.h>
+
+typedef void *dlsym_fn(void *handle, const char *name);
+typedef void *dlvsym_fn(void *handle, const char *name, const char *version);
+
+void *dlsym_libc, *dlvsym_libc;
+
+/*
+ * From glibc 2.34 on they are in libc, before that in libdl, which whoever calls them has loaded. Any thread may come
+ * first, and so may a sanitizer that is not ready itself: nothing is called here that another library may intercept.
+ */
+static void find_libc(void)
+{
+    static const char *const homes[] = {"libc.so.6", "libdl.so.2"};
+
+    for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
+        struct elf_object home;
+        void *symbol, *versioned;
+
+        if (!elf_find_at_start(homes[i], &home))
+            continue;
+        symbol = elf_object_symbol(&home, "dlsym");
+        versioned = elf_object_symbol(&home, "dlvsym");
+        if (!symbol || !versioned)
+            continue;
+        __atomic_store_n(&dlvsym_libc, versioned, __ATOMIC_RELAXED);
+        __atomic_store_n(&dlsym_libc, symbol, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+void *dlsym_real(void *handle, const char *name)
+{
+    if (!__atomic_load_n(&dlsym_libc, __ATOMIC_ACQUIRE))
+        find_libc();
+    return dlsym_libc ? ((dlsym_fn *)dlsym_libc)(handle, name) : NULL;
+}
+
+void *dlsym_stand_in(void *address)
+{
+    int entry = address && hook_wanted() ? symbols_at_address(address) : ENTRY_NONE;
+
+    if (entry == ENTRY_NONE || (!symbols_is_hook(entry) && !hook_trace_wanted()))
+        return address;
+    return symbols_own(entry);
+}
+
+/*
+ * The lookup met what we export, because we come before the driver in the global scope. What the program is to get is
+ * what it would have got without us, or our wrapper of that: never a wrapper of nothing.
+ */
+static void *behind_us(int entry)
+{
+    void *address = NULL;
+
+    if (symbols_resolve(symbols_library_of(entry)))
+        address = symbols_real(entry);
+    if (!address)
+        address = elf_next_symbol((const void *)behind_us, symbols_name(entry));
+    return address ? address : dlsym_real(RTLD_NEXT, symbols_name(entry)); /* for what dlerror() says */
+}
+
+static void *look_up(void *handle, const char *name, const char *version, void *caller)
+{
+    if (handle == RTLD_NEXT)
+        return elf_next_symbol(caller, name);
+    if (version)
+        return ((dlvsym_fn *)dlvsym_libc)(handle, name, version);
+    return ((dlsym_fn *)dlsym_libc)(handle, name);
+}
+
+struct dlsym_route dlsym_route(void *handle, const char *name, const char *version, void *caller)
+{
+    const struct dlsym_route pass_on = {0};
+    int entry = ENTRY_NONE;
+    void *address;
+
+    if (!__atomic_load_n(&dlsym_libc, __ATOMIC_ACQUIRE))
+        find_libc();
+    if (name)
+        entry = symbols_find(name);
+    if (entry == ENTRY_NONE || !dlsym_libc || symbols_in_driver(caller))
+        return pass_on;
+    address = look_up(handle, name, version, caller);
+    if (!address)
+        return pass_on; /* it fails again, and dlerror() names the caller */
+    if (address == symbols_own(entry))
+        address = behind_us(entry);
+    else
+        symbols_resolve(symbols_library_of(entry));
+    return (struct dlsym_route){dlsym_stand_in(address), 1};
+}
+
+void *nvml_symbol(const char *name, bool load)
+{
+    struct elf_object library;
+
+    if (load && !symbols_resolve(LIBRARY_NVML))
+        dlopen(symbols_soname(LIBRARY_NVML), RTLD_LAZY | RTLD_LOCAL);
+    if (!symbols_resolve(LIBRARY_NVML) || !elf_find(symbols_soname(LIBRARY_NVML), &library))
+        return NULL;
+    return elf_object_symbol(&library, name);
+}

@@ -1,0 +1,42 @@
+/*
+ * Symbols of loaded objects, read from their own dynamic tables: for what dlsym cannot be asked, because it is dlsym
+ * that we stand in front of. Thread-safe (the loader's lock is held while its list is walked). No allocation.
+ */
+#ifndef VGPU_HOOK_ELF_H
+#define VGPU_HOOK_ELF_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One object's dynamic tables. Good for as long as the object stays loaded. */
+struct elf_object {
+    uintptr_t base;
+    uintptr_t start, end; /* of its mapping */
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const ElfW(Half) * versions; /* NULL: its symbols have no versions */
+    const uint32_t *gnu_hash;    /* one of the two is there */
+    const uint32_t *hash;
+    const char *soname; /* "" where it has none */
+};
+
+/* The loaded object whose DT_SONAME is `soname`, wherever it was loaded from and by whatever name. */
+bool elf_find(const char *soname, struct elf_object *ret_object);
+
+/*
+ * The same for an object that was there when the program started, without start and end, and without a call of any
+ * function: sanitizers call dlsym before the functions that they intercept work.
+ */
+bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
+
+/* The function `symbol` that an object defines, its default version first; NULL. */
+void *elf_object_symbol(const struct elf_object *object, const char *symbol);
+
+/*
+ * The function `symbol` in the first object that comes after the one that holds `address`, in load order; NULL. It is
+ * what RTLD_NEXT means, but for scopes of objects opened with RTLD_LOCAL: those count here.
+ */
+void *elf_next_symbol(const void *address, const char *symbol);
+
+#endif

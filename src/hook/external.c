@@ -1,0 +1,51 @@
+/*
+ * Memory of another API (Vulkan, OpenGL, NvSci), imported: nobody else of the instance is charged for it.
+ */
+#include "hook/charge.h"
+
+CUresult hook_import_external_memory(enum hook_row row, CUexternalMemory *memory,
+                                     const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    uint64_t bytes = desc != NULL ? desc->size : 0;
+    CUexternalMemory imported = NULL;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    CUdevice device;
+    unsigned slice;
+
+    if (ledger == NULL || memory == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES ||
+        device_current(&device, &slice) < 0) {
+        result = REAL(row, import_external_memory)(memory, desc);
+        trace_memory(row, bytes, result == CUDA_SUCCESS ? (uintptr_t)*memory : 0, result);
+        return result;
+    }
+    if (!charge_reserve(row, ledger, slice, bytes))
+        goto out;
+    result = REAL(row, import_external_memory)(&imported, desc);
+    if (result != CUDA_SUCCESS) {
+        ledger_cancel(ledger, slice, bytes);
+    } else if (charge_commit(row, ledger, CHARGE_EXTERNAL, (uintptr_t)imported, slice, VGPU_KIND_EXTERNAL, bytes,
+                             bytes)) {
+        *memory = imported;
+    } else {
+        DRIVER(cuDestroyExternalMemory, destroy_external_memory)(imported);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+out:
+    trace_memory(row, bytes, (uintptr_t)imported, result);
+    return result;
+}
+
+CUresult hook_destroy_external_memory(enum hook_row row, CUexternalMemory memory)
+{
+    struct vgpu_track_entry entry = {0};
+    bool known = charge_take(CHARGE_EXTERNAL, (uintptr_t)memory, &entry);
+    CUresult result = REAL(row, destroy_external_memory)(memory);
+
+    if (known && result == CUDA_SUCCESS)
+        charge_give_back(hook_ledger(), CHARGE_EXTERNAL, (uintptr_t)memory, &entry);
+    else if (known)
+        charge_put_back(CHARGE_EXTERNAL, (uintptr_t)memory, &entry);
+    trace_memory(row, entry.bytes, (uintptr_t)memory, result);
+    return result;
+}

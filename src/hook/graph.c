@@ -1,0 +1,489 @@
+/*
+ * Graphs with memory nodes: see graph.h. Launching a graph costs one load until the first such graph is instantiated.
+ */
+#include "hook/graph.h"
+
+#include "base/forkwatch.h"
+#include "hook/capture.h"
+#include "hook/charge.h"
+#include "hook/growth.h"
+
+#include <stdlib.h>
+
+#define GRAPH_DEPTH_MAX     32 /* of child graphs in child graphs */
+#define INSTANTIATE_UPLOADS 2  /* CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD */
+#define ALLOCATION_UNIT     (2ULL << 20)
+
+/* What the driver keeps for graphs on one device. */
+struct backing {
+    struct growth growth;
+    CUdevice device;
+    atomic_bool ready;
+    atomic_uint trims;    /* changes whenever the memory may have gone back, or gone to graphs on another stream */
+    CUstream last_stream; /* of the last launch; under the lock of `growth` */
+};
+
+/* An executable graph that has memory nodes. */
+struct graph_memory {
+    unsigned count;
+    struct place {
+        CUdevice device;
+        uint64_t bytes;
+        atomic_uint backed; /* backing->trims + 1 at its last launch */
+    } places[VGPU_DEVICES_MAX];
+};
+
+static struct backing backings[VGPU_DEVICES_MAX];
+static struct vgpu_mutex backings_lock = VGPU_MUTEX_INIT; /* for making one ready */
+static atomic_bool memory_possible;
+static atomic_uint exec_count; /* executables in `execs` */
+static _Atomic(struct vgpu_track *) execs;
+
+void graph_memory_possible(void)
+{
+    atomic_store_explicit(&memory_possible, true, memory_order_relaxed);
+}
+
+static bool read_backing(const struct growth *growth, uint64_t *ret_bytes)
+{
+    const struct backing *backing = (const struct backing *)growth; /* its first member */
+    cuuint64_t value = 0;
+
+    if (!HAVE(cuDeviceGetGraphMemAttribute) ||
+        DRIVER(cuDeviceGetGraphMemAttribute,
+               graph_mem_attribute)(backing->device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &value) != CUDA_SUCCESS)
+        return false;
+    *ret_bytes = value;
+    return true;
+}
+
+/* A graph whose launch begins after the first count is not taken for backed; one before it keeps what it claimed. */
+static void trim_backing(struct growth *growth)
+{
+    struct backing *backing = (struct backing *)growth;
+
+    if (!HAVE(cuDeviceGraphMemTrim))
+        return;
+    atomic_fetch_add(&backing->trims, 1);
+    DRIVER(cuDeviceGraphMemTrim, graph_mem_trim)(backing->device);
+    atomic_fetch_add(&backing->trims, 1);
+}
+
+static const struct growth_driver backing_driver = {.read = read_backing, .trim = trim_backing};
+
+/* NULL where the device is none of the instance's. */
+static struct backing *backing_of(CUdevice device)
+{
+    struct backing *backing;
+    unsigned slice;
+
+    if (device < 0 || device >= VGPU_DEVICES_MAX)
+        return NULL;
+    backing = &backings[device];
+    if (atomic_load_explicit(&backing->ready, memory_order_acquire))
+        return backing;
+    if (device_slice(device, &slice) < 0)
+        return NULL;
+    charge_watch_forks();
+    fork_check();
+    mutex_lock(&backings_lock);
+    if (!atomic_load(&backing->ready)) {
+        growth_init(&backing->growth, slice, VGPU_KIND_GRAPH, &backing_driver);
+        backing->device = device;
+        atomic_store_explicit(&backing->ready, true, memory_order_release);
+    }
+    mutex_unlock(&backings_lock);
+    return backing;
+}
+
+void graph_refresh_device(CUdevice device)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    if (ledger == NULL || device < 0 || device >= VGPU_DEVICES_MAX)
+        return;
+    fork_check();
+    if (atomic_load_explicit(&backings[device].ready, memory_order_acquire))
+        growth_refresh(&backings[device].growth, ledger);
+}
+
+void graph_refresh_all(void)
+{
+    for (CUdevice device = 0; device < VGPU_DEVICES_MAX; device++)
+        graph_refresh_device(device);
+}
+
+void graph_trim_slice(unsigned slice)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) && backings[i].growth.slice == slice)
+            growth_trim(&backings[i].growth, ledger);
+    }
+}
+
+void graph_quiesce(void)
+{
+    for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire))
+            growth_quiesce(&backings[i].growth);
+    }
+}
+
+void graph_forked(void)
+{
+    mutex_init(&backings_lock);
+    for (int i = 0; i < VGPU_DEVICES_MAX; i++)
+        growth_forked(&backings[i].growth);
+    atomic_store(&exec_count, 0);
+}
+
+/* What a graph's memory nodes need, by device */
+
+static void add_place(struct graph_memory *memory, CUdevice device, uint64_t bytes)
+{
+    unsigned i = 0;
+
+    while (i < memory->count && memory->places[i].device != device)
+        i++;
+    if (i == VGPU_DEVICES_MAX)
+        return;
+    if (i == memory->count) {
+        memory->places[i].device = device;
+        memory->count++;
+    }
+    memory->places[i].bytes += charge_round(bytes, ALLOCATION_UNIT);
+}
+
+static void search(CUgraph graph, struct graph_memory *memory, unsigned depth);
+
+static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned depth)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    CUgraph child = NULL;
+
+    if (DRIVER(cuGraphNodeGetType, graph_node_get_type)(node, &type) != CUDA_SUCCESS)
+        return;
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
+        DRIVER(cuGraphChildGraphNodeGetGraph, graph_child_get_graph)(node, &child) == CUDA_SUCCESS)
+        search(child, memory, depth + 1);
+    if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+        DRIVER(cuGraphMemAllocNodeGetParams, graph_mem_alloc_node_get_params)(node, &params) == CUDA_SUCCESS &&
+        params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE && params.bytesize < CHARGE_LIMIT_BYTES)
+        add_place(memory, params.poolProps.location.id, params.bytesize);
+}
+
+static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
+{
+    CUgraphNode *nodes;
+    size_t count = 0;
+
+    if (depth > GRAPH_DEPTH_MAX || DRIVER(cuGraphGetNodes, graph_get_nodes)(graph, NULL, &count) != CUDA_SUCCESS)
+        return;
+    nodes = count > 0 ? charge_zalloc(count * sizeof(*nodes)) : NULL;
+    if (nodes == NULL)
+        return;
+    if (DRIVER(cuGraphGetNodes, graph_get_nodes)(graph, nodes, &count) == CUDA_SUCCESS) {
+        for (size_t i = 0; i < count; i++)
+            search_node(nodes[i], memory, depth);
+    }
+    free(nodes);
+}
+
+/* NULL: the graph has no memory nodes (or there is no quota to hold it to). */
+static struct graph_memory *memory_of_graph(CUgraph graph)
+{
+    struct graph_memory *memory;
+    struct capture_mode mode;
+
+    if (!atomic_load_explicit(&memory_possible, memory_order_relaxed) || hook_ledger() == NULL || graph == NULL ||
+        !HAVE(cuGraphGetNodes) || !HAVE(cuGraphNodeGetType) || !HAVE(cuGraphChildGraphNodeGetGraph) ||
+        !HAVE(cuGraphMemAllocNodeGetParams))
+        return NULL;
+    memory = charge_zalloc(sizeof(*memory));
+    if (memory == NULL)
+        return NULL;
+    mode = capture_enter();
+    search(graph, memory, 0);
+    capture_leave(&mode);
+    if (memory->count == 0) {
+        free(memory);
+        memory = NULL;
+    }
+    return memory;
+}
+
+/* Executables */
+
+static struct vgpu_track *execs_table(void)
+{
+    struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
+    struct vgpu_track *other = NULL;
+
+    if (track != NULL)
+        return track;
+    track = track_new();
+    if (track != NULL && !atomic_compare_exchange_strong(&execs, &other, track))
+        track = other;
+    return track;
+}
+
+static struct graph_memory *take_exec(CUgraphExec exec)
+{
+    struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
+    struct vgpu_track_entry entry;
+
+    if (track == NULL || !track_take(track, (uintptr_t)exec, &entry))
+        return NULL;
+    atomic_fetch_sub(&exec_count, 1);
+    return (struct graph_memory *)(uintptr_t)entry.extra;
+}
+
+static bool put_exec(CUgraphExec exec, struct graph_memory *memory)
+{
+    struct vgpu_track *track = execs_table();
+    struct vgpu_track_entry entry = {.extra = (uintptr_t)memory, .kind = VGPU_KIND_GRAPH};
+
+    if (track == NULL)
+        return false;
+    free(take_exec(exec)); /* one that went away unseen */
+    if (track_put(track, (uintptr_t)exec, &entry) < 0)
+        return false;
+    atomic_fetch_add(&exec_count, 1);
+    return true;
+}
+
+/* After the driver's answer to an instantiation: takes over `memory`. */
+static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct graph_memory *memory, CUresult result)
+{
+    if (result != CUDA_SUCCESS) {
+        free(memory);
+        return result;
+    }
+    if (memory != NULL && !put_exec(exec, memory)) {
+        free(memory);
+        DRIVER(cuGraphExecDestroy, graph_exec_destroy)(exec);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ret_exec = exec;
+    return CUDA_SUCCESS;
+}
+
+/* Launches */
+
+struct launch {
+    struct vgpu_ledger *ledger;
+    struct graph_memory *memory;
+    struct backing *backing[VGPU_DEVICES_MAX];
+    struct growth_ticket ticket[VGPU_DEVICES_MAX];
+    unsigned trims[VGPU_DEVICES_MAX];
+};
+
+static void end_places(struct launch *launch, unsigned count, CUresult result)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (launch->backing[i] == NULL)
+            continue;
+        /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing more gets in. */
+        growth_end(&launch->backing[i]->growth, launch->ledger, &launch->ticket[i]);
+        if (result == CUDA_SUCCESS)
+            atomic_store(&launch->memory->places[i].backed, launch->trims[i] + 1);
+    }
+}
+
+struct next_launch {
+    const struct place *place;
+    CUstream stream;
+    bool own_stream; /* the stream is the thread's own, which its handle does not show */
+};
+
+/*
+ * Graphs that run one after the other share their memory. So a graph has all that it needs if it was launched before
+ * and since then every launch went to the same stream.
+ */
+static bool still_backed(const void *arg)
+{
+    const struct next_launch *next = arg;
+    struct backing *backing = &backings[next->place->device];
+
+    if (next->own_stream || backing->last_stream != next->stream) {
+        backing->last_stream = next->stream;
+        atomic_fetch_add(&backing->trims, 1);
+        return false;
+    }
+    return atomic_load(&next->place->backed) == atomic_load(&backing->trims) + 1;
+}
+
+/* Sets aside what the launch can take. False: over the quota, and nothing is set aside. */
+static bool begin_places(enum hook_row row, struct launch *launch, CUstream stream, bool per_thread)
+{
+    for (unsigned i = 0; i < launch->memory->count; i++) {
+        struct place *place = &launch->memory->places[i];
+        struct backing *backing = backing_of(place->device);
+        struct next_launch next = {
+            .place = place,
+            .stream = stream,
+            .own_stream = (uintptr_t)stream == 2 || (per_thread && stream == NULL),
+        };
+
+        launch->backing[i] = backing;
+        if (backing == NULL)
+            continue;
+        if (!growth_claim(&backing->growth, place->bytes, still_backed, &next, &launch->ticket[i]) &&
+            !growth_begin(&backing->growth, launch->ledger, place->bytes, &launch->ticket[i])) {
+            ledger_refuse(launch->ledger, backing->growth.slice, place->bytes, hook_row_name(row));
+            end_places(launch, i, CUDA_ERROR_OUT_OF_MEMORY);
+            return false;
+        }
+        launch->trims[i] = atomic_load(&backing->trims);
+    }
+    return true;
+}
+
+static __attribute__((noinline)) CUresult launch_with_memory(enum hook_row row, CUgraphExec exec, CUstream stream)
+{
+    struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
+    bool per_thread = row == ROW_cuGraphLaunch_ptsz || row == ROW_cuGraphUpload_ptsz;
+    struct vgpu_track_entry entry;
+    struct launch launch;
+    CUresult result;
+
+    launch.ledger = hook_ledger();
+    /* In a capture the graph becomes a node of another one. */
+    if (launch.ledger == NULL || track == NULL || !track_get(track, (uintptr_t)exec, &entry) ||
+        capture_records(stream, per_thread))
+        return REAL(row, graph_launch)(exec, stream);
+    launch.memory = (struct graph_memory *)(uintptr_t)entry.extra;
+    if (!begin_places(row, &launch, stream, per_thread))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = REAL(row, graph_launch)(exec, stream);
+    end_places(&launch, launch.memory->count, result);
+    return result;
+}
+
+CUresult hook_graph_launch(enum hook_row row, CUgraphExec graph, CUstream stream)
+{
+    if (__builtin_expect(atomic_load_explicit(&exec_count, memory_order_relaxed) == 0, 1))
+        return REAL(row, graph_launch)(graph, stream);
+    return launch_with_memory(row, graph, stream);
+}
+
+CUresult hook_graph_upload(enum hook_row row, CUgraphExec graph, CUstream stream)
+{
+    if (__builtin_expect(atomic_load_explicit(&exec_count, memory_order_relaxed) == 0, 1))
+        return REAL(row, graph_upload)(graph, stream);
+    return launch_with_memory(row, graph, stream); /* the same arguments, and the same memory is taken */
+}
+
+/* The other bodies */
+
+CUresult hook_graph_add_mem_alloc_node(enum hook_row row, CUgraphNode *node, CUgraph graph,
+                                       const CUgraphNode *dependencies, size_t num_dependencies,
+                                       CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    CUresult result;
+
+    graph_memory_possible();
+    result = REAL(row, graph_add_mem_alloc_node)(node, graph, dependencies, num_dependencies, params);
+    trace_memory(row, params != NULL ? params->bytesize : 0, result == CUDA_SUCCESS ? params->dptr : 0, result);
+    return result;
+}
+
+CUresult hook_graph_add_node(enum hook_row row, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                             size_t num_dependencies, CUgraphNodeParams *params)
+{
+    if (params != NULL && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        graph_memory_possible();
+    return REAL(row, graph_add_node)(node, graph, dependencies, num_dependencies, params);
+}
+
+CUresult hook_graph_add_node_v2(enum hook_row row, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                const CUgraphEdgeData *dependency_data, size_t num_dependencies,
+                                CUgraphNodeParams *params)
+{
+    if (params != NULL && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        graph_memory_possible();
+    return REAL(row, graph_add_node_v2)(node, graph, dependencies, dependency_data, num_dependencies, params);
+}
+
+CUresult hook_graph_instantiate(enum hook_row row, CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
+                                char *log_buffer, size_t buffer_size)
+{
+    struct graph_memory *memory = exec != NULL ? memory_of_graph(graph) : NULL;
+    CUgraphExec made = NULL;
+    CUresult result;
+
+    if (memory == NULL)
+        return REAL(row, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size);
+    result = REAL(row, graph_instantiate)(&made, graph, error_node, log_buffer, buffer_size);
+    return instantiated(exec, made, memory, result);
+}
+
+CUresult hook_graph_instantiate_with_flags(enum hook_row row, CUgraphExec *exec, CUgraph graph,
+                                           unsigned long long flags)
+{
+    struct graph_memory *memory = exec != NULL ? memory_of_graph(graph) : NULL;
+    CUgraphExec made = NULL;
+    CUresult result;
+
+    if (memory == NULL)
+        return REAL(row, graph_instantiate_with_flags)(exec, graph, flags);
+    result = REAL(row, graph_instantiate_with_flags)(&made, graph, flags);
+    return instantiated(exec, made, memory, result);
+}
+
+CUresult hook_graph_instantiate_with_params(enum hook_row row, CUgraphExec *exec, CUgraph graph,
+                                            CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+    struct launch launch = {.ledger = hook_ledger()};
+    CUgraphExec made = NULL;
+    bool uploads;
+    CUresult result;
+
+    launch.memory = exec != NULL && params != NULL ? memory_of_graph(graph) : NULL;
+    if (launch.memory == NULL)
+        return REAL(row, graph_instantiate_with_params)(exec, graph, params);
+    uploads = (params->flags & INSTANTIATE_UPLOADS) != 0;
+    if (uploads && !begin_places(row, &launch, params->hUploadStream, row == ROW_cuGraphInstantiateWithParams_ptsz)) {
+        free(launch.memory);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result = REAL(row, graph_instantiate_with_params)(&made, graph, params);
+    if (uploads)
+        end_places(&launch, launch.memory->count, result);
+    return instantiated(exec, made, launch.memory, result);
+}
+
+CUresult hook_graph_exec_destroy(enum hook_row row, CUgraphExec exec)
+{
+    struct graph_memory *memory = NULL;
+    CUresult result;
+
+    if (atomic_load_explicit(&exec_count, memory_order_relaxed) > 0)
+        memory = take_exec(exec);
+    result = REAL(row, graph_exec_destroy)(exec);
+    if (memory == NULL)
+        return result;
+    if (result != CUDA_SUCCESS && put_exec(exec, memory))
+        return result;
+    free(memory);
+    graph_refresh_all();
+    return result;
+}
+
+CUresult hook_graph_mem_trim(enum hook_row row, CUdevice device)
+{
+    bool ours = device >= 0 && device < VGPU_DEVICES_MAX;
+    CUresult result;
+
+    if (ours)
+        atomic_fetch_add(&backings[device].trims, 1);
+    result = REAL(row, graph_mem_trim)(device);
+    if (ours)
+        atomic_fetch_add(&backings[device].trims, 1);
+    graph_refresh_device(device);
+    trace_memory(row, 0, 0, result);
+    return result;
+}

@@ -1,0 +1,23 @@
+/*
+ * Memory behind graphs. Allocation nodes take nothing when they are added or instantiated; the driver backs them when
+ * the graph is launched (or uploaded) and keeps that memory for the next launch until it is trimmed.
+ */
+#ifndef VGPU_HOOK_GRAPH_H
+#define VGPU_HOOK_GRAPH_H
+
+#include "hook/hook.h"
+
+/* From now on instantiated graphs are searched for allocation nodes. Until then nobody pays for that. */
+void graph_memory_possible(void);
+
+/* Looks again at what the driver keeps for graphs. Cheap where it keeps nothing. */
+void graph_refresh_device(CUdevice device);
+void graph_refresh_all(void);
+
+/* Has the driver let go of what it keeps on a slice for graphs that do not run, for when the quota is short. */
+void graph_trim_slice(unsigned slice);
+
+void graph_quiesce(void); /* like pool_quiesce() */
+void graph_forked(void);  /* in the child of a fork */
+
+#endif

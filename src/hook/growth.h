@@ -1,0 +1,77 @@
+/*
+ * Memory whose size the driver decides: a pool, or the memory behind graphs. It grows by more than was asked for, and
+ * shrinks when the driver likes. So the most that a call can add is set aside before it, and what was really added is
+ * read from the driver and charged after it.
+ *
+ * Several threads may be in calls that grow the same thing. What they set aside is one pot: whoever reads the size
+ * first pays for all growth that it sees, and leaves in the pot what the others may still need.
+ */
+#ifndef VGPU_HOOK_GROWTH_H
+#define VGPU_HOOK_GROWTH_H
+
+#include "base/mutex.h"
+#include "hook/hook.h"
+
+#define GROWTH_STEP_BYTES (32ULL << 20) /* the driver adds memory to a pool in such steps */
+
+struct growth;
+
+struct growth_driver {
+    /* Reads the reserved bytes. False: the driver does not say. */
+    bool (*read)(const struct growth *growth, uint64_t *ret_bytes);
+    /* Has the driver let go of what nothing uses, as it does itself when the card is full. Never waits for the card. */
+    void (*trim)(struct growth *growth);
+};
+
+struct growth {
+    struct vgpu_mutex lock; /* held while the size is read and while it is trimmed, never while the driver allocates */
+    const struct growth_driver *driver;
+    _Atomic uint64_t charged_bytes; /* changed under the lock */
+    _Atomic uint64_t pledged_bytes; /* set aside by calls under way */
+    uint64_t spent_bytes;           /* the part of it that is charged or given back already; under the lock */
+    uint64_t claimed_bytes;         /* of what is charged, what calls under way count on; under the lock */
+    bool retained;                  /* something that went away is charged still, for those calls; under the lock */
+    bool detached;                  /* it is gone, or about to be: the driver must not be asked; under the lock */
+    unsigned slice;
+    enum vgpu_kind kind;
+};
+
+/* What a call under way has: room in the quota for growth, or the certainty that it needs none. */
+struct growth_ticket {
+    uint64_t taken_bytes;
+    uint64_t claimed_bytes;
+};
+
+void growth_init(struct growth *growth, unsigned slice, enum vgpu_kind kind, const struct growth_driver *driver);
+
+/* Before a call that wants `bytes`. False: over the quota; the caller records the refusal. */
+bool growth_begin(struct growth *growth, struct vgpu_ledger *ledger, uint64_t bytes, struct growth_ticket *ret_ticket);
+
+/*
+ * Before a call for which `bytes` are there already, as `still(arg)` says under the lock. They stay charged until
+ * growth_end(), also if the driver lets go of them meanwhile. False: they are not.
+ */
+bool growth_claim(struct growth *growth, uint64_t bytes, bool (*still)(const void *arg), const void *arg,
+                  struct growth_ticket *ret_ticket);
+
+/* After the call, whatever came of it. False: it grew beyond what was set aside and the quota has no room for that. */
+bool growth_end(struct growth *growth, struct vgpu_ledger *ledger, const struct growth_ticket *ticket);
+
+/* Looks at the size again (and trims it before). Cheap where nothing is charged. */
+void growth_refresh(struct growth *growth, struct vgpu_ledger *ledger);
+void growth_trim(struct growth *growth, struct vgpu_ledger *ledger);
+
+/*
+ * Before the thing itself is destroyed: from now on nobody asks the driver about it, and what is charged for it lies
+ * with the caller, who gives it back to the ledger when the driver has destroyed it, or attaches it again when not.
+ */
+uint64_t growth_detach(struct growth *growth);
+void growth_attach(struct growth *growth, uint64_t charged_bytes);
+
+/* Waits until no thread is reading the size. */
+void growth_quiesce(struct growth *growth);
+
+/* In the child of a fork: forgets all and makes the lock anew. */
+void growth_forked(struct growth *growth);
+
+#endif

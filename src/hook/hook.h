@@ -1,0 +1,73 @@
+/*
+ * What the bodies in src/hook stand on: the tables' rows, the driver's own functions, this process's state.
+ *
+ * Everything here may be called from any thread and keeps errno.
+ */
+#ifndef VGPU_HOOK_HOOK_H
+#define VGPU_HOOK_HOOK_H
+
+#include "core/ledger.h"
+#include "hook/bodies.h"
+#include "hook/cuda_abi.h"
+#include "hook/rows.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The symbol of a row, as spec/driver.def has it. */
+const char *hook_row_name(enum hook_row row);
+
+/*
+ * The driver's function behind a row; NULL where this driver has none. Filled before the first body runs, when
+ * libcuda is first seen in the process; constant from then on. (The same for NVML: nvml_real in nvml_bodies.h.)
+ */
+extern void *hook_real[ROW_COUNT];
+
+/*
+ * REAL(row, mem_alloc)(dptr, bytes): the driver's function behind the body's own row, with the type of that body. It
+ * is there: a wrapper whose function the driver lacks answers CUDA_ERROR_NOT_SUPPORTED and never gets to its body.
+ * DRIVER(cuCtxGetDevice, ctx_get_device)(&device): the driver's function by name, for calls of our own; look at
+ * HAVE(cuCtxGetDevice) first where an older driver may lack it.
+ */
+#define REAL(row, body)   ((body##_fn *)hook_real[row])
+#define DRIVER(sym, body) ((body##_fn *)hook_real[ROW_##sym])
+#define HAVE(sym)         (hook_real[ROW_##sym] != NULL)
+
+/*
+ * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process has loaded; with
+ * `load`, loads it where there is none. Never returns a wrapper of ours.
+ */
+void *nvml_symbol(const char *name, bool load);
+
+/* CUresult lives only in src/hook; this is the one place that maps an error of ours to it. */
+CUresult hook_result(int negative_errno);
+
+/*
+ * The ledger and the region of this process: NULL where memory is neither limited nor counted (no instance, only
+ * tracing) and where the instance could not be attached. Once there they stay.
+ */
+struct vgpu_ledger *hook_ledger(void);
+struct vgpu_region *hook_region(void);
+
+/* Why the instance that the environment names could not be attached, as -errno; 0: it was, or none is named. */
+int hook_failure(void);
+
+/* Tries again where attaching has failed: whoever made the instance may have been late. 0, or why it failed. */
+int hook_attach_again(void);
+
+/* Devices (device.c). An ordinal is the driver's own; a slice is the instance's. Both -ENODEV where unknown. */
+int device_slice(CUdevice device, unsigned *ret_slice);
+int device_current(CUdevice *ret_device, unsigned *ret_slice); /* of the calling thread's context */
+uint64_t device_physical_bytes(CUdevice device);
+
+/* Tracing (trace.c). Costs one predictable branch when off. */
+extern atomic_bool trace_enabled;
+void trace_memory_slow(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result);
+static inline void trace_memory(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result)
+{
+    if (__builtin_expect(atomic_load_explicit(&trace_enabled, memory_order_relaxed), 0))
+        trace_memory_slow(row, bytes, address, result);
+}
+
+#endif

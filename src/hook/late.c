@@ -1,0 +1,55 @@
+/*
+ * Functions that the C library kept in libdl and libpthread until glibc 2.34, found when they are called.
+ *
+ * Linking against those two libraries would load them into every process that loads us, for nothing: on today's
+ * systems they are empty, and on older ones whoever uses the driver has loaded them already (it needs both itself). So
+ * the definitions here, which no one outside sees, stand in for them; where a program has no such function, no driver
+ * is there either, and the call fails as it does for want of resources.
+ *
+ * Left out of sanitizer builds, whose runtimes must see these calls.
+ */
+#include "base/cleanup.h"
+#include "hook/elf.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+/* Any thread may come first; all find the same. */
+static void *find(void **found, const char *name)
+{
+    static const char *const homes[] = {"libc.so.6", "libpthread.so.0", "libdl.so.2"};
+    void *function = __atomic_load_n(found, __ATOMIC_RELAXED);
+
+    KEEP_ERRNO;
+    for (size_t i = 0; !function && i < sizeof(homes) / sizeof(homes[0]); i++) {
+        struct elf_object home;
+
+        if (elf_find(homes[i], &home))
+            function = elf_object_symbol(&home, name);
+    }
+    __atomic_store_n(found, function, __ATOMIC_RELAXED);
+    return function;
+}
+
+#define LATE(type, name, params, args, without)                                                                        \
+    type name params                                                                                                   \
+    {                                                                                                                  \
+        static void *found;                                                                                            \
+        type(*function) params = find(&found, #name);                                                                  \
+                                                                                                                       \
+        return function ? function args : (without);                                                                   \
+    }
+
+LATE(void *, dlopen, (const char *path, int flags), (path, flags), NULL)
+LATE(int, pthread_create,
+     (pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*start)(void *),
+      void *restrict arg),
+     (thread, attributes, start, arg), EAGAIN)
+LATE(int, pthread_detach, (pthread_t thread), (thread), EINVAL)
+LATE(int, pthread_timedjoin_np, (pthread_t thread, void **ret_value, const struct timespec *deadline),
+     (thread, ret_value, deadline), EINVAL)
+LATE(int, pthread_attr_setstacksize, (pthread_attr_t * attributes, size_t bytes), (attributes, bytes), EINVAL)
+LATE(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *restrict old), (how, set, old), EAGAIN)

@@ -1,0 +1,109 @@
+/*
+ * The types of NVML that the library needs, as NVIDIA's nvml.h has them (driver 535 to 580). Names and fields are
+ * NVIDIA's; nothing else of that header is used.
+ */
+#ifndef VGPU_HOOK_NVML_ABI_H
+#define VGPU_HOOK_NVML_ABI_H
+
+#include <stdint.h>
+
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+typedef enum nvmlReturn_enum {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_UNINITIALIZED = 1,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NO_PERMISSION = 4,
+    NVML_ERROR_NOT_FOUND = 6,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7,
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_LIBRARY_NOT_FOUND = 12,
+    NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+    NVML_ERROR_UNKNOWN = 999
+} nvmlReturn_t;
+
+#define NVML_VALUE_NOT_AVAILABLE          (~0ULL)
+#define NVML_DEVICE_UUID_V2_BUFFER_SIZE   96
+#define NVML_INSTANCE_ID_NONE             UINT32_MAX /* a process that runs in no MIG instance */
+#define NVML_STRUCT_VERSION(type, number) ((unsigned)(sizeof(type) | ((unsigned)(number) << 24)))
+
+typedef struct {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+} nvmlMemory_t;
+
+typedef struct {
+    unsigned version;
+    unsigned long long total;
+    unsigned long long reserved; /* taken by the system; not part of used */
+    unsigned long long free;
+    unsigned long long used;
+} nvmlMemory_v2_t;
+
+typedef struct {
+    unsigned pid;
+    unsigned long long usedGpuMemory;
+} nvmlProcessInfo_v1_t;
+
+typedef struct {
+    unsigned pid;
+    unsigned long long usedGpuMemory;
+    unsigned gpuInstanceId;
+    unsigned computeInstanceId;
+} nvmlProcessInfo_v2_t; /* of the _v2 and the _v3 functions */
+
+typedef struct {
+    unsigned pid;
+    unsigned long long usedGpuMemory;
+    unsigned gpuInstanceId;
+    unsigned computeInstanceId;
+    unsigned long long usedGpuCcProtectedMemory;
+} nvmlProcessDetail_v1_t;
+
+typedef struct {
+    unsigned version;
+    unsigned mode; /* 0 compute, 1 graphics, 2 MPS */
+    unsigned numProcArrayEntries;
+    nvmlProcessDetail_v1_t *procArray;
+} nvmlProcessDetailList_v1_t;
+
+typedef struct {
+    unsigned pid;
+    unsigned long long timeStamp;
+    unsigned smUtil;
+    unsigned memUtil;
+    unsigned encUtil;
+    unsigned decUtil;
+} nvmlProcessUtilizationSample_t;
+
+typedef struct {
+    unsigned long long timeStamp;
+    unsigned pid;
+    unsigned smUtil;
+    unsigned memUtil;
+    unsigned encUtil;
+    unsigned decUtil;
+    unsigned jpgUtil;
+    unsigned ofaUtil;
+} nvmlProcessUtilizationInfo_v1_t;
+
+typedef struct {
+    unsigned version;
+    unsigned processSamplesCount;
+    unsigned long long lastSeenTimeStamp;
+    nvmlProcessUtilizationInfo_v1_t *procUtilArray;
+} nvmlProcessesUtilizationInfo_v1_t;
+
+typedef struct {
+    unsigned version;
+    unsigned type;
+    union {
+        char str[41];
+        unsigned char bytes[16];
+    } value;
+} nvmlUUID_v1_t;
+
+#endif

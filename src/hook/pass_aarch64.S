@@ -1,0 +1,131 @@
+/* Counting trampolines for aarch64; see pass.h. x9 to x17 carry nothing at the entry of a function. */
+
+#define CALLS 0
+#define BYTES 8
+
+        .section .note.GNU-stack, "", %progbits
+        .text
+
+        .macro  TRAMPOLINE name
+        .type   pass_\name, %function
+        .p2align 3
+pass_\name:
+        hint    #34                     /* bti c */
+        mov     w16, #row
+        b       pass_count
+        .size   pass_\name, . - pass_\name
+#ifdef EXPORT_PASS
+        .globl  \name
+        .type   \name, %function
+        .set    \name, pass_\name
+#endif
+        .endm
+
+/* Adds \value to the 64-bit word at \at. */
+        .macro  ADD_ATOMIC at, value
+9:      ldxr    x13, [\at]
+        add     x13, x13, \value
+        stxr    w14, x13, [\at]
+        cbnz    w14, 9b
+        .endm
+
+        .globl  pass_base
+        .hidden pass_base
+        .type   pass_count, %function
+        .p2align 4
+pass_base:
+pass_count:
+        .cfi_startproc
+        adrp    x9, trace_rows
+        ldr     x9, [x9, :lo12:trace_rows]
+        add     x9, x9, x16, lsl #4
+        mov     x12, #1
+        ADD_ATOMIC x9, x12
+        adrp    x10, pass_sized
+        add     x10, x10, :lo12:pass_sized
+        ldrb    w10, [x10, x16]
+        cbnz    w10, pass_size
+pass_forward:
+        adrp    x17, hook_real
+        add     x17, x17, :lo12:hook_real
+        ldr     x17, [x17, x16, lsl #3]
+        cbz     x17, pass_unknown
+        mov     x16, x17
+        br      x16
+        .cfi_endproc
+        .size   pass_count, . - pass_count
+
+/* x9: the row's counts; w10: what pass_sized says */
+        .type   pass_size, %function
+pass_size:
+        .cfi_startproc
+        lsr     w11, w10, #3
+        and     w10, w10, #7
+        cmp     w10, #2
+        csel    x12, x1, x2, eq
+        cmp     w10, #4
+        csel    x12, x3, x12, eq
+        cmp     w10, #5
+        csel    x12, x4, x12, eq
+        cmp     w10, #6
+        csel    x12, x5, x12, eq
+        lsl     x12, x12, x11
+        add     x9, x9, #BYTES
+        ADD_ATOMIC x9, x12
+        b       pass_forward
+        .cfi_endproc
+        .size   pass_size, . - pass_size
+
+/* Asks pass_resolve() where to jump, with every argument register kept. */
+        .type   pass_unknown, %function
+pass_unknown:
+        .cfi_startproc
+        stp     x29, x30, [sp, #-224]!
+        .cfi_def_cfa_offset 224
+        .cfi_offset x29, -224
+        .cfi_offset x30, -216
+        mov     x29, sp
+        stp     x0, x1, [sp, #16]
+        stp     x2, x3, [sp, #32]
+        stp     x4, x5, [sp, #48]
+        stp     x6, x7, [sp, #64]
+        str     x8, [sp, #80]
+        stp     q0, q1, [sp, #96]
+        stp     q2, q3, [sp, #128]
+        stp     q4, q5, [sp, #160]
+        stp     q6, q7, [sp, #192]
+        mov     w0, w16
+        bl      pass_resolve
+        mov     x16, x0
+        ldp     x0, x1, [sp, #16]
+        ldp     x2, x3, [sp, #32]
+        ldp     x4, x5, [sp, #48]
+        ldp     x6, x7, [sp, #64]
+        ldr     x8, [sp, #80]
+        ldp     q0, q1, [sp, #96]
+        ldp     q2, q3, [sp, #128]
+        ldp     q4, q5, [sp, #160]
+        ldp     q6, q7, [sp, #192]
+        ldp     x29, x30, [sp], #224
+        .cfi_restore x29
+        .cfi_restore x30
+        .cfi_def_cfa_offset 0
+        br      x16
+        .cfi_endproc
+        .size   pass_unknown, . - pass_unknown
+
+        .set    row, 0
+#define HOOK(sym, group, role, body) .set row, row + 1;
+#define PASS(sym, group) TRAMPOLINE sym; .set row, row + 1;
+#include "driver.def"
+#undef HOOK
+#undef PASS
+
+        .section .rodata
+        .globl  pass_offset
+        .hidden pass_offset
+        .p2align 2
+pass_offset:
+#define HOOK(sym, group, role, body) .long 0;
+#define PASS(sym, group) .long pass_##sym - pass_base;
+#include "driver.def"

@@ -1,0 +1,142 @@
+/* Counting trampolines for x86-64; see pass.h. r10, r11 and rax carry nothing at the entry of a function. */
+
+#define CALLS 0
+#define BYTES 8
+
+        .section .note.GNU-stack, "", @progbits
+        .text
+
+        .macro  TRAMPOLINE name
+        .type   pass_\name, @function
+        .p2align 3
+pass_\name:
+        endbr64
+        movl    $row, %eax
+        jmp     pass_count
+        .size   pass_\name, . - pass_\name
+#ifdef EXPORT_PASS
+        .globl  \name
+        .type   \name, @function
+        .set    \name, pass_\name
+#endif
+        .endm
+
+        .globl  pass_base
+        .hidden pass_base
+        .type   pass_count, @function
+        .p2align 4
+pass_base:
+pass_count:
+        .cfi_startproc
+        movq    trace_rows(%rip), %r11
+        movl    %eax, %r10d
+        shlq    $4, %r10
+        addq    %r10, %r11
+        lock incq CALLS(%r11)
+        leaq    pass_sized(%rip), %r10
+        movzbl  (%r10,%rax), %r10d
+        testl   %r10d, %r10d
+        jnz     pass_size
+pass_forward:
+        leaq    hook_real(%rip), %r11
+        movq    (%r11,%rax,8), %r11
+        testq   %r11, %r11
+        jz      pass_unknown
+        jmp     *%r11
+        .cfi_endproc
+        .size   pass_count, . - pass_count
+
+/* r11: the row's counts; r10: what pass_sized says */
+        .type   pass_size, @function
+pass_size:
+        .cfi_startproc
+        pushq   %rcx
+        .cfi_adjust_cfa_offset 8
+        pushq   %rax
+        .cfi_adjust_cfa_offset 8
+        movl    %r10d, %ecx
+        shrl    $3, %ecx
+        andl    $7, %r10d
+        movq    %rdx, %rax
+        cmpl    $2, %r10d
+        cmoveq  %rsi, %rax
+        cmpl    $4, %r10d
+        cmoveq  8(%rsp), %rax
+        cmpl    $5, %r10d
+        cmoveq  %r8, %rax
+        cmpl    $6, %r10d
+        cmoveq  %r9, %rax
+        shlq    %cl, %rax
+        lock addq %rax, BYTES(%r11)
+        popq    %rax
+        .cfi_adjust_cfa_offset -8
+        popq    %rcx
+        .cfi_adjust_cfa_offset -8
+        jmp     pass_forward
+        .cfi_endproc
+        .size   pass_size, . - pass_size
+
+/* Asks pass_resolve() where to jump, with every argument register kept. */
+        .type   pass_unknown, @function
+pass_unknown:
+        .cfi_startproc
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_offset rbp, -16
+        movq    %rsp, %rbp
+        .cfi_def_cfa_register rbp
+        andq    $-16, %rsp
+        subq    $176, %rsp
+        movq    %rdi, 0(%rsp)
+        movq    %rsi, 8(%rsp)
+        movq    %rdx, 16(%rsp)
+        movq    %rcx, 24(%rsp)
+        movq    %r8, 32(%rsp)
+        movq    %r9, 40(%rsp)
+        movaps  %xmm0, 48(%rsp)
+        movaps  %xmm1, 64(%rsp)
+        movaps  %xmm2, 80(%rsp)
+        movaps  %xmm3, 96(%rsp)
+        movaps  %xmm4, 112(%rsp)
+        movaps  %xmm5, 128(%rsp)
+        movaps  %xmm6, 144(%rsp)
+        movaps  %xmm7, 160(%rsp)
+        movl    %eax, %edi
+        call    pass_resolve
+        movq    %rax, %r11
+        movq    0(%rsp), %rdi
+        movq    8(%rsp), %rsi
+        movq    16(%rsp), %rdx
+        movq    24(%rsp), %rcx
+        movq    32(%rsp), %r8
+        movq    40(%rsp), %r9
+        movaps  48(%rsp), %xmm0
+        movaps  64(%rsp), %xmm1
+        movaps  80(%rsp), %xmm2
+        movaps  96(%rsp), %xmm3
+        movaps  112(%rsp), %xmm4
+        movaps  128(%rsp), %xmm5
+        movaps  144(%rsp), %xmm6
+        movaps  160(%rsp), %xmm7
+        leave
+        .cfi_def_cfa rsp, 8
+        .cfi_restore rbp
+        jmp     *%r11
+        .cfi_endproc
+        .size   pass_unknown, . - pass_unknown
+
+        .set    row, 0
+#define HOOK(sym, group, role, body) .set row, row + 1;
+#define PASS(sym, group) TRAMPOLINE sym; .set row, row + 1;
+#include "driver.def"
+#undef HOOK
+#undef PASS
+
+        .section .rodata
+        .globl  pass_offset
+        .hidden pass_offset
+        .p2align 2
+pass_offset:
+#define HOOK(sym, group, role, body) .long 0;
+#define PASS(sym, group) .long pass_##sym - pass_base;
+#include "driver.def"

@@ -1,0 +1,577 @@
+/*
+ * cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync and the pools themselves: see pool.h.
+ */
+#include "hook/pool.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/forkwatch.h"
+#include "hook/capture.h"
+#include "hook/charge.h"
+#include "hook/graph.h"
+#include "hook/growth.h"
+#include "hook/reconcile.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define POOL_BUCKETS   64
+#define FREES_BOUND_NS (1 * NS_PER_S) /* how long a refusal is put off while a stream works towards its frees */
+#define FREES_STEP_NS  (100 * 1000)
+
+/* Never freed: a handle that comes back finds its pool again. */
+struct pool {
+    struct growth growth;
+    CUmemoryPool handle;
+    CUdevice device;
+    atomic_bool counted; /* lies on a device of ours, and nobody else is charged for it */
+    struct pool *next_in_bucket;
+    struct pool *next;
+};
+
+static _Atomic(struct pool *) buckets[POOL_BUCKETS];
+static _Atomic(struct pool *) pools;                   /* all of them */
+static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding to the lists */
+
+/* The current pool of each device, as the driver said last; forgotten when anybody changes it. */
+static _Atomic(struct pool *) current_pool[VGPU_DEVICES_MAX];
+static atomic_uint current_generation;
+
+/* Plain memory freed in stream order: charged until the next synchronisation, by which the driver has freed it. */
+struct deferred {
+    struct vgpu_track_entry entry;
+    uint64_t address;
+    struct deferred *next;
+};
+static _Atomic(struct deferred *) deferred_frees;
+
+/* Growth: what a pool has */
+
+static bool read_pool(const struct growth *growth, uint64_t *ret_bytes)
+{
+    const struct pool *pool = (const struct pool *)growth; /* its first member */
+    cuuint64_t value = 0;
+
+    if (DRIVER(cuMemPoolGetAttribute, mem_pool_get_attribute)(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+                                                              &value) != CUDA_SUCCESS)
+        return false;
+    *ret_bytes = value;
+    return true;
+}
+
+static void trim_pool(struct growth *growth)
+{
+    if (HAVE(cuMemPoolTrimTo))
+        DRIVER(cuMemPoolTrimTo, mem_pool_trim_to)(((struct pool *)growth)->handle, 0);
+}
+
+static const struct growth_driver pool_driver = {.read = read_pool, .trim = trim_pool};
+
+static void settle_deferred(void)
+{
+    struct deferred *list, *next;
+
+    if (atomic_load_explicit(&deferred_frees, memory_order_relaxed) == NULL)
+        return;
+    list = atomic_exchange(&deferred_frees, NULL);
+    for (; list != NULL; list = next) {
+        next = list->next;
+        charge_give_back(hook_ledger(), CHARGE_POINTERS, list->address, &list->entry);
+        free(list);
+    }
+}
+
+static void refresh(CUdevice device, bool all, bool waited)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    if (ledger == NULL)
+        return;
+    fork_check();
+    if (waited)
+        settle_deferred();
+    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
+        if ((all || pool->device == device) && atomic_load_explicit(&pool->counted, memory_order_relaxed))
+            growth_refresh(&pool->growth, ledger);
+    }
+}
+
+void pool_refresh_device(CUdevice device)
+{
+    refresh(device, false, true);
+}
+
+void pool_refresh_all(void)
+{
+    refresh(0, true, true);
+}
+
+void pool_look_again(void)
+{
+    refresh(0, true, false);
+}
+
+void pool_trim_slice(unsigned slice)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
+        if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->growth.slice == slice)
+            growth_trim(&pool->growth, ledger);
+    }
+}
+
+void pool_quiesce(void)
+{
+    fork_check();
+    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next)
+        growth_quiesce(&pool->growth);
+}
+
+/* The table of pools */
+
+static unsigned bucket_of(CUmemoryPool handle)
+{
+    uint64_t key = (uint64_t)(uintptr_t)handle;
+
+    return (unsigned)((key * 0x9e3779b97f4a7c15ULL) >> 58) % POOL_BUCKETS;
+}
+
+static struct pool *find(CUmemoryPool handle)
+{
+    struct pool *pool = atomic_load_explicit(&buckets[bucket_of(handle)], memory_order_acquire);
+
+    while (pool != NULL && pool->handle != handle)
+        pool = pool->next_in_bucket;
+    return pool;
+}
+
+/* Makes `handle` known, or known anew. `device` negative: it is not counted. NULL: no memory. */
+static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
+{
+    unsigned bucket = bucket_of(handle);
+    unsigned slice = 0;
+    bool counted = device >= 0 && device_slice(device, &slice) == 0;
+    struct pool *pool;
+
+    charge_watch_forks();
+    fork_check();
+    mutex_lock(&pools_lock);
+    pool = find(handle);
+    if (pool == NULL) {
+        pool = charge_zalloc(sizeof(*pool));
+        if (pool == NULL)
+            goto out;
+        growth_init(&pool->growth, slice, kind, &pool_driver);
+        pool->handle = handle;
+        pool->device = device;
+        atomic_init(&pool->counted, counted);
+        pool->next_in_bucket = atomic_load_explicit(&buckets[bucket], memory_order_relaxed);
+        pool->next = atomic_load_explicit(&pools, memory_order_relaxed);
+        atomic_store_explicit(&buckets[bucket], pool, memory_order_release);
+        atomic_store_explicit(&pools, pool, memory_order_release);
+    } else if (anew) {
+        pool->growth.slice = slice;
+        pool->growth.kind = kind;
+        pool->device = device;
+        growth_attach(&pool->growth, 0);
+        atomic_store(&pool->counted, counted);
+    }
+out:
+    mutex_unlock(&pools_lock);
+    return pool;
+}
+
+static int device_total(void)
+{
+    static atomic_int total;
+    int count = atomic_load_explicit(&total, memory_order_relaxed);
+
+    if (count > 0)
+        return count;
+    if (DRIVER(cuDeviceGetCount, device_get_count)(&count) != CUDA_SUCCESS || count <= 0)
+        return 0;
+    atomic_store_explicit(&total, count, memory_order_relaxed);
+    return count;
+}
+
+/* A pool that was not made by cuMemPoolCreate: a default pool, of a device or of the host. Not found: -1. */
+static CUdevice device_of_default(CUmemoryPool handle, enum vgpu_kind *ret_kind)
+{
+    struct capture_mode mode = capture_enter();
+    CUdevice found = -1;
+
+    for (CUdevice device = 0; device < device_total() && found < 0; device++) {
+        CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+        CUmemoryPool pool = NULL;
+
+        if (DRIVER(cuDeviceGetDefaultMemPool, device_get_default_mem_pool)(&pool, device) == CUDA_SUCCESS &&
+            pool == handle) {
+            *ret_kind = VGPU_KIND_POOL;
+            found = device;
+        } else if (HAVE(cuMemGetDefaultMemPool) &&
+                   DRIVER(cuMemGetDefaultMemPool,
+                          mem_get_default_mem_pool)(&pool, &location, CU_MEM_ALLOCATION_TYPE_MANAGED) == CUDA_SUCCESS &&
+                   pool == handle) {
+            *ret_kind = VGPU_KIND_MANAGED;
+            found = device;
+        }
+    }
+    capture_leave(&mode);
+    return found;
+}
+
+static struct pool *known_pool(CUmemoryPool handle)
+{
+    enum vgpu_kind kind = VGPU_KIND_POOL;
+    struct pool *pool = find(handle);
+    CUdevice device;
+
+    if (pool != NULL || handle == NULL || !HAVE(cuMemPoolGetAttribute) || !HAVE(cuDeviceGetDefaultMemPool))
+        return pool;
+    device = device_of_default(handle, &kind);
+    return add(handle, device, kind, false);
+}
+
+/* The device whose current pool an allocation on this stream comes from; negative: the driver will refuse it. */
+static CUdevice device_of_stream(CUstream stream, bool per_thread)
+{
+    enum hook_row row = per_thread ? ROW_cuStreamGetDevice_ptsz : ROW_cuStreamGetDevice;
+    struct capture_mode mode;
+    CUdevice device = -1;
+    CUresult result;
+
+    if (__builtin_expect(device_total() == 1, 1))
+        return 0;
+    mode = capture_enter();
+    /* 0, 1 and 2 are the streams of the current context. */
+    if ((uintptr_t)stream <= 2 || hook_real[row] == NULL)
+        result = DRIVER(cuCtxGetDevice, ctx_get_device)(&device);
+    else
+        result = REAL(row, stream_get_device)(stream, &device);
+    capture_leave(&mode);
+    return result == CUDA_SUCCESS ? device : -1;
+}
+
+static struct pool *pool_of_device(CUdevice device)
+{
+    struct capture_mode mode;
+    CUmemoryPool handle = NULL;
+    struct pool *pool;
+    unsigned generation;
+    CUresult result;
+
+    if (device < 0 || device >= VGPU_DEVICES_MAX)
+        return NULL;
+    pool = atomic_load_explicit(&current_pool[device], memory_order_acquire);
+    if (pool != NULL)
+        return pool;
+    if (!HAVE(cuDeviceGetMemPool))
+        return NULL;
+    generation = atomic_load(&current_generation);
+    mode = capture_enter();
+    result = DRIVER(cuDeviceGetMemPool, device_get_mem_pool)(&handle, device);
+    capture_leave(&mode);
+    if (result != CUDA_SUCCESS)
+        return NULL;
+    pool = known_pool(handle);
+    mutex_lock(&pools_lock);
+    if (generation == atomic_load(&current_generation))
+        atomic_store_explicit(&current_pool[device], pool, memory_order_release);
+    mutex_unlock(&pools_lock);
+    return pool;
+}
+
+static void forget_current(void)
+{
+    mutex_lock(&pools_lock);
+    atomic_fetch_add(&current_generation, 1);
+    for (int i = 0; i < VGPU_DEVICES_MAX; i++)
+        atomic_store(&current_pool[i], NULL);
+    mutex_unlock(&pools_lock);
+}
+
+/* Allocation */
+
+struct allocation {
+    struct vgpu_ledger *ledger;
+    struct pool *pool; /* NULL: nothing is charged */
+    struct growth_ticket ticket;
+};
+
+/* Whether a request is worth a charge at all, before its pool is looked for. */
+static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream stream, bool per_thread)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    if (ledger == NULL || dptr == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES)
+        return NULL;
+    if (capture_running() && capture_records(stream, per_thread)) {
+        graph_memory_possible(); /* it becomes a node; no memory moves now */
+        return NULL;
+    }
+    return ledger;
+}
+
+/*
+ * Instead of refusing: what was freed on this stream goes back when the stream gets there, so give it some time to, as
+ * the driver does when the card is full. Asks, and does not block: the stream may wait for this very thread. The
+ * synchronisation at the end finds nothing to wait for; the driver needs it to let go of the memory.
+ */
+static bool wait_for_frees(CUstream stream, bool per_thread)
+{
+    enum hook_row query = per_thread ? ROW_cuStreamQuery_ptsz : ROW_cuStreamQuery;
+    enum hook_row synchronize = per_thread ? ROW_cuStreamSynchronize_ptsz : ROW_cuStreamSynchronize;
+    const struct timespec step = {.tv_nsec = FREES_STEP_NS};
+    uint64_t deadline = clock_ns() + FREES_BOUND_NS;
+    struct capture_mode mode;
+    CUresult result;
+
+    if (hook_real[query] == NULL || hook_real[synchronize] == NULL || capture_running())
+        return false;
+    while ((result = REAL(query, stream_query)(stream)) == CUDA_ERROR_NOT_READY && clock_ns() < deadline)
+        nanosleep(&step, NULL);
+    if (result != CUDA_SUCCESS)
+        return false;
+    mode = capture_enter();
+    result = REAL(synchronize, stream_synchronize)(stream);
+    capture_leave(&mode);
+    return result == CUDA_SUCCESS;
+}
+
+/* Sets aside what the pool can grow by. False: over the quota; that is recorded. */
+static bool begin(enum hook_row row, struct allocation *allocation, size_t bytes, CUstream stream, bool per_thread)
+{
+    KEEP_ERRNO;
+    struct pool *pool = allocation->pool;
+    uint64_t quota_bytes;
+
+    if (pool != NULL && !atomic_load_explicit(&pool->counted, memory_order_relaxed))
+        allocation->pool = pool = NULL;
+    if (pool == NULL)
+        return true;
+    if (growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
+        return true;
+    quota_bytes = ledger_quota(allocation->ledger, pool->growth.slice);
+    if ((quota_bytes == 0 || bytes <= quota_bytes) && wait_for_frees(stream, per_thread) &&
+        growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
+        return true;
+    ledger_refuse(allocation->ledger, pool->growth.slice, bytes, hook_row_name(row));
+    return false;
+}
+
+/* After the driver's answer: charges the growth. Where there is no room for it, the allocation is undone. */
+static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdeviceptr address, size_t bytes,
+                         CUstream stream, CUresult result)
+{
+    struct pool *pool = allocation->pool;
+    bool per_thread;
+
+    if (pool == NULL)
+        return result;
+    if (growth_end(&pool->growth, allocation->ledger, &allocation->ticket) || result != CUDA_SUCCESS)
+        return result;
+    per_thread = row == ROW_cuMemAllocAsync_ptsz || row == ROW_cuMemAllocFromPoolAsync_ptsz;
+    REAL(per_thread ? ROW_cuMemFreeAsync_ptsz : ROW_cuMemFreeAsync, mem_free_async)(address, stream);
+    growth_trim(&pool->growth, allocation->ledger);
+    ledger_refuse(allocation->ledger, pool->growth.slice, bytes, hook_row_name(row));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult hook_mem_alloc_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+    bool per_thread = row == ROW_cuMemAllocAsync_ptsz;
+    struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
+    CUdeviceptr address = 0;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (allocation.ledger != NULL)
+        allocation.pool = pool_of_device(device_of_stream(stream, per_thread));
+    if (begin(row, &allocation, bytes, stream, per_thread)) {
+        result = REAL(row, mem_alloc_async)(dptr == NULL ? NULL : &address, bytes, stream);
+        result = conclude(row, &allocation, address, bytes, stream, result);
+        if (result == CUDA_SUCCESS && dptr != NULL)
+            *dptr = address;
+    }
+    trace_memory(row, bytes, address, result);
+    return result;
+}
+
+CUresult hook_mem_alloc_from_pool_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
+                                        CUstream stream)
+{
+    bool per_thread = row == ROW_cuMemAllocFromPoolAsync_ptsz;
+    struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
+    CUdeviceptr address = 0;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (allocation.ledger != NULL)
+        allocation.pool = known_pool(pool);
+    if (begin(row, &allocation, bytes, stream, per_thread)) {
+        result = REAL(row, mem_alloc_from_pool_async)(dptr == NULL ? NULL : &address, bytes, pool, stream);
+        result = conclude(row, &allocation, address, bytes, stream, result);
+        if (result == CUDA_SUCCESS && dptr != NULL)
+            *dptr = address;
+    }
+    trace_memory(row, bytes, address, result);
+    return result;
+}
+
+/* Memory of cuMemAlloc, freed in stream order. */
+static CUresult free_plain(enum hook_row row, CUdeviceptr dptr, CUstream stream, const struct vgpu_track_entry *entry)
+{
+    CUresult result = REAL(row, mem_free_async)(dptr, stream);
+    struct deferred *deferred;
+
+    if (result != CUDA_SUCCESS) {
+        charge_put_back(CHARGE_POINTERS, dptr, entry);
+        return result;
+    }
+    deferred = charge_zalloc(sizeof(*deferred));
+    if (deferred == NULL) {
+        charge_give_back(hook_ledger(), CHARGE_POINTERS, dptr, entry);
+        return result;
+    }
+    deferred->entry = *entry;
+    deferred->address = dptr;
+    deferred->next = atomic_load(&deferred_frees);
+    while (!atomic_compare_exchange_weak(&deferred_frees, &deferred->next, deferred))
+        ;
+    return result;
+}
+
+CUresult hook_mem_free_async(enum hook_row row, CUdeviceptr dptr, CUstream stream)
+{
+    struct vgpu_track_entry entry;
+    CUresult result;
+
+    /* Memory of a pool stays reserved: nothing to give back here. */
+    if (charge_pointer_possible(dptr) && charge_take(CHARGE_POINTERS, dptr, &entry))
+        result = free_plain(row, dptr, stream, &entry);
+    else
+        result = REAL(row, mem_free_async)(dptr, stream);
+    trace_memory(row, 0, dptr, result);
+    return result;
+}
+
+/* Pools */
+
+CUresult hook_mem_pool_create(enum hook_row row, CUmemoryPool *pool, const CUmemPoolProps *props)
+{
+    CUresult result = REAL(row, mem_pool_create)(pool, props);
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    if (result == CUDA_SUCCESS && ledger != NULL) {
+        bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+        bool managed = props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+        CUdevice device = on_device ? props->location.id : -1;
+
+        /* A pool of managed memory may name no place: it is charged where its first user is. */
+        if (managed && props->location.type == CU_MEM_LOCATION_TYPE_INVALID) {
+            unsigned slice;
+
+            if (device_current(&device, &slice) < 0)
+                device = -1;
+        }
+        if (add(*pool, device, managed ? VGPU_KIND_MANAGED : VGPU_KIND_POOL, true) == NULL) {
+            DRIVER(cuMemPoolDestroy, mem_pool_destroy)(*pool);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    trace_memory(row, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
+    return result;
+}
+
+CUresult hook_mem_pool_import(enum hook_row row, CUmemoryPool *pool, void *handle,
+                              CUmemAllocationHandleType handle_type, unsigned long long flags)
+{
+    CUresult result = REAL(row, mem_pool_import)(pool, handle, handle_type, flags);
+
+    if (result == CUDA_SUCCESS && hook_ledger() != NULL)
+        add(*pool, -1, VGPU_KIND_POOL, true); /* the exporter is charged */
+    trace_memory(row, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
+    return result;
+}
+
+CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct pool *known = ledger != NULL ? find(pool) : NULL;
+    bool counted = known != NULL && atomic_exchange(&known->counted, false);
+    unsigned slice = counted ? known->growth.slice : 0;
+    enum vgpu_kind kind = counted ? known->growth.kind : VGPU_KIND_POOL;
+    uint64_t charged = counted ? growth_detach(&known->growth) : 0;
+    CUresult result;
+
+    forget_current(); /* it may have been one; then the device goes back to its default pool */
+    charge_free_begins();
+    result = REAL(row, mem_pool_destroy)(pool);
+    forget_current();
+    if (counted && result != CUDA_SUCCESS) {
+        growth_attach(&known->growth, charged);
+        atomic_store(&known->counted, true);
+    } else if (charged > 0) {
+        ledger_release(ledger, slice, kind, charged);
+    }
+    charge_free_ends();
+    if (result == CUDA_SUCCESS && charged > 0) {
+        /* What was not freed before stays allocated without a pool that could be asked; NVML still sees it. */
+        reconcile_now(slice);
+    }
+    trace_memory(row, 0, (uintptr_t)pool, result);
+    return result;
+}
+
+static void look_at(CUmemoryPool handle)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct pool *pool = ledger != NULL ? find(handle) : NULL;
+
+    if (pool != NULL && atomic_load(&pool->counted))
+        growth_refresh(&pool->growth, ledger);
+}
+
+CUresult hook_mem_pool_trim_to(enum hook_row row, CUmemoryPool pool, size_t keep_bytes)
+{
+    CUresult result = REAL(row, mem_pool_trim_to)(pool, keep_bytes);
+
+    look_at(pool);
+    trace_memory(row, keep_bytes, (uintptr_t)pool, result);
+    return result;
+}
+
+CUresult hook_mem_pool_set_attribute(enum hook_row row, CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    CUresult result = REAL(row, mem_pool_set_attribute)(pool, attribute, value);
+
+    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        look_at(pool);
+    return result;
+}
+
+CUresult hook_device_set_mem_pool(enum hook_row row, CUdevice device, CUmemoryPool pool)
+{
+    CUresult result = REAL(row, device_set_mem_pool)(device, pool);
+
+    forget_current();
+    return result;
+}
+
+CUresult hook_mem_set_mem_pool(enum hook_row row, CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    CUresult result = REAL(row, mem_set_mem_pool)(location, type, pool);
+
+    forget_current();
+    return result;
+}
+
+void pool_forked(void)
+{
+    mutex_init(&pools_lock);
+    for (struct pool *pool = atomic_load(&pools); pool != NULL; pool = pool->next) {
+        growth_forked(&pool->growth);
+        atomic_store(&pool->counted, false);
+    }
+    atomic_store(&deferred_frees, NULL);
+    forget_current();
+}

@@ -1,0 +1,220 @@
+#include "hook/primary.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "hook/charge.h"
+#include "hook/context_record.h"
+#include "hook/device.h"
+#include "hook/module.h"
+
+#define FOLLOW_BOUND_NS (10 * NS_PER_S) /* for the thread that creates and measures the context */
+
+/*
+ * A device's word: what is going on, and how often that has changed (so that a decision made about an older state is
+ * not carried out). CREATING and CLOSING belong to one thread; the others wait for the word to change.
+ */
+enum { NONE, CREATING, CHARGED, CLOSING, STATES };
+
+static struct primary {
+    _Atomic uint32_t word; /* STATES x changes + state; a futex */
+    uint64_t context;      /* the CUcontext, as the key of its record; written by whoever is CREATING */
+} primaries[PRIMARY_DEVICES];
+
+void primary_forked(void)
+{
+    for (unsigned i = 0; i < PRIMARY_DEVICES; i++)
+        atomic_store(&primaries[i].word, NONE);
+}
+
+static bool move_on(struct primary *primary, uint32_t word, unsigned state)
+{
+    uint32_t next = word - word % STATES + STATES + state;
+
+    if (!atomic_compare_exchange_strong(&primary->word, &word, next))
+        return false;
+    futex_wake(&primary->word, INT32_MAX, 0);
+    return true;
+}
+
+/* The word once no thread has the context in its hands, or after a long while whatever it is. */
+static uint32_t wait_settled(struct primary *primary)
+{
+    uint64_t until = clock_ns() + FOLLOW_BOUND_NS, now;
+    uint32_t word = atomic_load(&primary->word);
+
+    while ((word % STATES == CREATING || word % STATES == CLOSING) && (now = clock_ns()) < until) {
+        futex_wait(&primary->word, word, until - now, 0);
+        word = atomic_load(&primary->word);
+    }
+    return word;
+}
+
+bool primary_active(CUdevice device)
+{
+    unsigned int flags;
+    int active = 0;
+
+    if (!HAVE(cuDevicePrimaryCtxGetState) ||
+        DRIVER(cuDevicePrimaryCtxGetState, primary_ctx_get_state)(device, &flags, &active) != CUDA_SUCCESS)
+        return false;
+    return active != 0;
+}
+
+/* What was charged for a context that is no more. The caller has the word at CLOSING or CREATING. */
+static void give_back(struct primary *primary)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct context_record record;
+
+    charge_context_gone((CUcontext)(uintptr_t)primary->context);
+    module_context_gone((CUcontext)(uintptr_t)primary->context);
+    if (context_record_take(primary->context, &record))
+        ledger_release(ledger, record.slice, VGPU_KIND_CONTEXT, context_record_bytes(&record));
+}
+
+void primary_settle(CUdevice device)
+{
+    struct primary *primary;
+    uint32_t word;
+
+    if (!hook_ledger() || device < 0 || device >= PRIMARY_DEVICES)
+        return;
+    primary = &primaries[device];
+    word = atomic_load(&primary->word);
+    /* The state of the word comes first: if the context is gone afterwards and the word has not changed, it is ours. */
+    if (word % STATES != CHARGED || primary_active(device) || !move_on(primary, word, CLOSING))
+        return;
+    give_back(primary);
+    move_on(primary, atomic_load(&primary->word), NONE);
+}
+
+static CUresult driver_release(CUdevice device)
+{
+    if (HAVE(cuDevicePrimaryCtxRelease_v2))
+        return DRIVER(cuDevicePrimaryCtxRelease_v2, primary_ctx_release)(device);
+    return DRIVER(cuDevicePrimaryCtxRelease, primary_ctx_release)(device);
+}
+
+bool primary_adopt(CUdevice device, unsigned slice, uint64_t bytes)
+{
+    struct primary *primary = &primaries[device];
+    uint32_t word = atomic_load(&primary->word);
+    CUcontext context = NULL;
+    CUresult result;
+
+    if (word % STATES != NONE || !primary_active(device) || !move_on(primary, word, CREATING))
+        return false;
+    /* Its handle is only to be had by retaining it; the reference goes back at once. */
+    result = DRIVER(cuDevicePrimaryCtxRetain, primary_ctx_retain)(&context, device);
+    if (result == CUDA_SUCCESS) {
+        driver_release(device);
+        primary->context = (uint64_t)(uintptr_t)context;
+        context_record_put(primary->context, slice, bytes);
+    }
+    move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
+    return result == CUDA_SUCCESS;
+}
+
+/* For the thread that has moved the word to CREATING. */
+static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext *ctx, CUdevice device, unsigned slice)
+{
+    struct primary *primary = &primaries[device];
+    struct context_admission admission;
+    unsigned outcome = NONE;
+    CUcontext context;
+    CUresult result;
+    uint64_t bytes;
+
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!context_admit(row, ledger, slice, &admission))
+        goto out;
+    result = REAL(row, primary_ctx_retain)(&context, device);
+    if (result != CUDA_SUCCESS) {
+        context_admission_cancel(row, &admission);
+    } else if (context_admission_settle(&admission, &bytes)) {
+        primary->context = (uint64_t)(uintptr_t)context;
+        context_record_put(primary->context, slice, bytes);
+        *ctx = context;
+        outcome = CHARGED;
+    } else {
+        driver_release(device);
+        context_admission_cancel(row, &admission);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+out:
+    move_on(primary, atomic_load(&primary->word), outcome);
+    return result;
+}
+
+/* For a thread that found another one creating the context: takes part in what comes of it. */
+static CUresult follow(enum hook_row row, CUcontext *ctx, CUdevice device)
+{
+    CUcontext context;
+    CUresult result = REAL(row, primary_ctx_retain)(&context, device);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (wait_settled(&primaries[device]) % STATES == NONE) {
+        driver_release(device);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ctx = context;
+    return result;
+}
+
+CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice device)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    unsigned slice;
+
+    if (device_foreign(device))
+        device = DEVICE_NONE;
+    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_slice(device, &slice) < 0)
+        return REAL(row, primary_ctx_retain)(ctx, device);
+    for (;;) {
+        struct primary *primary = &primaries[device];
+        uint32_t word = atomic_load(&primary->word);
+
+        switch (word % STATES) {
+        case CREATING:
+            return follow(row, ctx, device);
+        case CLOSING:
+            wait_settled(primary);
+            continue;
+        case CHARGED:
+            if (primary_active(device))
+                return REAL(row, primary_ctx_retain)(ctx, device);
+            primary_settle(device); /* it went where we did not see it */
+            continue;
+        default:
+            if (primary_active(device)) /* it came where we did not see it: untracked */
+                return REAL(row, primary_ctx_retain)(ctx, device);
+            if (move_on(primary, word, CREATING))
+                return create(row, ledger, ctx, device, slice);
+        }
+    }
+}
+
+CUresult hook_primary_ctx_release(enum hook_row row, CUdevice device)
+{
+    CUresult result;
+
+    charge_free_begins();
+    result = REAL(row, primary_ctx_release)(device);
+    if (result == CUDA_SUCCESS)
+        primary_settle(device);
+    charge_free_ends();
+    return result;
+}
+
+CUresult hook_primary_ctx_reset(enum hook_row row, CUdevice device)
+{
+    CUresult result;
+
+    charge_free_begins();
+    result = REAL(row, primary_ctx_reset)(device);
+    if (result == CUDA_SUCCESS)
+        primary_settle(device);
+    charge_free_ends();
+    return result;
+}

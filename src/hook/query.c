@@ -1,0 +1,90 @@
+/*
+ * What a program is told of a device's memory. The driver is always asked first, with the caller's own pointers, so
+ * that errors and NULL outputs are the driver's; then what it wrote is replaced by what the instance has.
+ */
+#include "hook/device.h"
+#include "hook/reconcile.h"
+
+/* The oldest entry points have 32 bits for a size: as much as they can say. */
+static unsigned int narrow(uint64_t bytes)
+{
+    return bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)bytes;
+}
+
+/* False: nothing is to be changed. */
+static bool view_of(CUdevice device, unsigned slice, uint64_t physical_free, uint64_t *ret_free, uint64_t *ret_total)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    if (!ledger || ledger_quota(ledger, slice) == 0)
+        return false;
+    ledger_view(ledger, slice, device_physical_bytes(device), physical_free, ret_total, ret_free);
+    return true;
+}
+
+CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
+{
+    CUresult result = REAL(row, mem_get_info)(free, total);
+    uint64_t view_free, view_total;
+    CUdevice device;
+    unsigned slice;
+
+    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &slice) < 0)
+        return result;
+    reconcile_maybe(slice);
+    if (!view_of(device, slice, free ? *free : 0, &view_free, &view_total))
+        return result;
+    if (free)
+        *free = (size_t)view_free;
+    if (total)
+        *total = (size_t)view_total;
+    return result;
+}
+
+CUresult hook_mem_get_info_v1(enum hook_row row, unsigned int *free, unsigned int *total)
+{
+    CUresult result = REAL(row, mem_get_info_v1)(free, total);
+    uint64_t view_free, view_total;
+    size_t physical_free = 0;
+    CUdevice device;
+    unsigned slice;
+
+    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &slice) < 0)
+        return result;
+    reconcile_maybe(slice);
+    if (!HAVE(cuMemGetInfo_v2) || DRIVER(cuMemGetInfo_v2, mem_get_info)(&physical_free, NULL) != CUDA_SUCCESS)
+        return result;
+    if (!view_of(device, slice, physical_free, &view_free, &view_total))
+        return result;
+    if (free)
+        *free = narrow(view_free);
+    if (total)
+        *total = narrow(view_total);
+    return result;
+}
+
+CUresult hook_device_total_mem(enum hook_row row, size_t *bytes, CUdevice device)
+{
+    CUresult result = REAL(row, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
+    uint64_t view_free, view_total;
+    unsigned slice;
+
+    if (result != CUDA_SUCCESS || !hook_ledger() || device_slice(device, &slice) < 0)
+        return result;
+    if (view_of(device, slice, 0, &view_free, &view_total))
+        *bytes = (size_t)view_total;
+    return result;
+}
+
+CUresult hook_device_total_mem_v1(enum hook_row row, unsigned int *bytes, CUdevice device)
+{
+    CUresult result = REAL(row, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
+    uint64_t view_free, view_total;
+    unsigned slice;
+
+    if (result != CUDA_SUCCESS || !hook_ledger() || device_slice(device, &slice) < 0)
+        return result;
+    if (view_of(device, slice, 0, &view_free, &view_total))
+        *bytes = narrow(view_total);
+    return result;
+}

@@ -1,0 +1,334 @@
+#include "hook/reconcile.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/forkwatch.h"
+#include "base/mutex.h"
+#include "hook/charge.h"
+#include "hook/device.h"
+#include "hook/graph.h"
+#include "hook/nvml_driver.h"
+#include "hook/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AWAIT_BOUND_NS NS_PER_S
+#define THREAD_STACK   (1U << 20) /* of address space; NVML keeps some buffers on it */
+#define PROCESSES_MAX  1024       /* of which ours must be found */
+
+/* The inode of the first PID namespace of a machine, a constant of the kernel. */
+#define FIRST_PID_NAMESPACE "pid:[4026531836]"
+
+enum opening { OPEN_NOT, OPEN_BEGUN, OPEN_DONE, OPEN_FAILED };
+
+static struct device_watch {
+    _Atomic uint32_t opening; /* enum opening; a futex */
+    atomic_bool joinable;     /* `thread` is there for whoever takes this */
+    pthread_t thread;
+    _Atomic(nvmlDevice_t) device; /* valid once opening is OPEN_DONE */
+    _Atomic uint64_t last_ns;     /* when the last reconciliation began */
+    struct vgpu_mutex adjusting;  /* two that adjust at once would both take the same off */
+    char uuid[VGPU_UUID_LEN];     /* written by whoever set OPEN_BEGUN */
+} watches[VGPU_DEVICES_MAX];
+
+/* In a child the parent's threads are gone: what was being opened is to be opened again. */
+static void in_child(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        uint32_t begun = OPEN_BEGUN;
+
+        atomic_compare_exchange_strong(&watches[i].opening, &begun, OPEN_NOT);
+        atomic_store(&watches[i].joinable, false);
+        mutex_init(&watches[i].adjusting);
+    }
+}
+
+static struct fork_watch fork_watch = {.child = in_child};
+static atomic_flag fork_watched = ATOMIC_FLAG_INIT;
+
+static void open_device(struct device_watch *watch)
+{
+    struct nvml_process one;
+    enum opening outcome = OPEN_FAILED;
+    nvmlDevice_t device;
+
+    if (nvml_driver_open() == 0 && nvml_driver_handle(watch->uuid, &device) == 0) {
+        atomic_store(&watch->device, device);
+        nvml_driver_processes(device, &one, 1); /* the first question is slower than the rest */
+        outcome = OPEN_DONE;
+    }
+    atomic_store(&watch->opening, outcome);
+    futex_wake(&watch->opening, INT32_MAX, 0);
+}
+
+static void *open_in_thread(void *arg)
+{
+    open_device(arg);
+    return NULL;
+}
+
+/* The thread takes no signal of the program's, and is gone before the call that started it returns to the program. */
+static bool start_thread(struct device_watch *watch)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    bool started;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setstacksize(&attributes, THREAD_STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    started = pthread_create(&watch->thread, &attributes, open_in_thread, watch) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (started)
+        atomic_store(&watch->joinable, true);
+    return started;
+}
+
+void reconcile_prepare(unsigned slice)
+{
+    KEEP_ERRNO;
+    struct device_watch *watch;
+    uint32_t state;
+
+    if (slice >= VGPU_DEVICES_MAX)
+        return;
+    fork_check();
+    watch = &watches[slice];
+    state = atomic_load(&watch->opening);
+    if (state == OPEN_BEGUN || state == OPEN_DONE ||
+        !atomic_compare_exchange_strong(&watch->opening, &state, OPEN_BEGUN))
+        return;
+    if (!atomic_flag_test_and_set(&fork_watched))
+        fork_watch_add(&fork_watch);
+    /*
+     * The library is loaded here and not in the thread: where the program creates its context inside of a dlopen(),
+     * the thread would wait for the dynamic linker's lock, and we for the thread.
+     */
+    if (device_slice_uuid(slice, watch->uuid) < 0 || nvml_driver_load() < 0) {
+        atomic_store(&watch->opening, OPEN_FAILED);
+        futex_wake(&watch->opening, INT32_MAX, 0);
+        return;
+    }
+    if (!start_thread(watch))
+        open_device(watch);
+}
+
+static void join(struct device_watch *watch)
+{
+    uint64_t until = clock_real_ns() + AWAIT_BOUND_NS;
+    struct timespec deadline = {.tv_sec = (time_t)(until / NS_PER_S), .tv_nsec = (long)(until % NS_PER_S)};
+
+    if (pthread_timedjoin_np(watch->thread, NULL, &deadline) != 0)
+        pthread_detach(watch->thread); /* the driver hangs; the thread ends with it */
+}
+
+void reconcile_await(unsigned slice)
+{
+    KEEP_ERRNO;
+    uint64_t until = clock_ns() + AWAIT_BOUND_NS, now;
+
+    if (slice >= VGPU_DEVICES_MAX)
+        return;
+    if (atomic_exchange(&watches[slice].joinable, false)) {
+        join(&watches[slice]);
+        return;
+    }
+    while (atomic_load(&watches[slice].opening) == OPEN_BEGUN && (now = clock_ns()) < until)
+        futex_wait(&watches[slice].opening, OPEN_BEGUN, until - now, 0);
+}
+
+static bool in_first_namespace(void)
+{
+    char name[64];
+    ssize_t length = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
+
+    if (length <= 0)
+        return false;
+    name[length] = '\0';
+    return strcmp(name, FIRST_PID_NAMESPACE) == 0;
+}
+
+/*
+ * Whether the driver numbers processes as this process's namespace does. It does in the first one. In another it may
+ * give the numbers of the first; then our own number there, which we do not know, is in the list as well, and it is
+ * in all likelihood no process here. So every number must be one of ours.
+ */
+static bool numbers_are_ours(const struct nvml_process *processes, unsigned count)
+{
+    if (in_first_namespace())
+        return true;
+    for (unsigned i = 0; i < count; i++)
+        if (processes[i].pid == 0 || (kill((pid_t)processes[i].pid, 0) < 0 && errno == ESRCH))
+            return false;
+    return true;
+}
+
+int reconcile_figure(unsigned slice, uint64_t *ret_bytes)
+{
+    KEEP_ERRNO;
+    CLEANUP_FREE struct nvml_process *processes = NULL;
+    unsigned own = (unsigned)getpid(), found = 0;
+    unsigned long long bytes = 0;
+    int count;
+
+    if (slice >= VGPU_DEVICES_MAX || atomic_load(&watches[slice].opening) != OPEN_DONE)
+        return -ENODATA;
+    processes = malloc(PROCESSES_MAX * sizeof(*processes));
+    if (!processes)
+        return -ENODATA;
+    count = nvml_driver_processes(atomic_load(&watches[slice].device), processes, PROCESSES_MAX);
+    if (count <= 0)
+        return -ENODATA;
+    if (count > PROCESSES_MAX)
+        count = PROCESSES_MAX;
+    for (int i = 0; i < count; i++) {
+        if (processes[i].pid != own)
+            continue;
+        bytes = processes[i].bytes;
+        found++;
+    }
+    /* Twice the same number: another namespace has one like ours. */
+    if (found != 1 || bytes == NVML_VALUE_NOT_AVAILABLE || !numbers_are_ours(processes, (unsigned)count))
+        return -ENODATA;
+    *ret_bytes = bytes;
+    return 0;
+}
+
+/*
+ * The figure and what the ledger accounts at the same moment, or near enough: an allocation is in the ledger before
+ * the driver makes it and until after the driver has freed it, so the larger of a look before and a look after covers
+ * what was under way.
+ */
+static int compare(struct vgpu_ledger *ledger, unsigned slice, uint64_t *ret_figure, uint64_t *ret_accounted)
+{
+    uint64_t before = ledger_accounted_in_nvml(ledger, slice), after, figure;
+    int rc = reconcile_figure(slice, &figure);
+
+    if (rc < 0)
+        return rc;
+    after = ledger_accounted_in_nvml(ledger, slice);
+    *ret_figure = figure;
+    *ret_accounted = before > after ? before : after;
+    return 0;
+}
+
+/* What the ledger holds of kinds that NVML counts, without what is only set aside. */
+static uint64_t held_in_nvml(struct vgpu_ledger *ledger, unsigned slice)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+        if (kind != VGPU_KIND_UNTRACKED && vgpu_kind_in_nvml(kind))
+            bytes += ledger_held(ledger, slice, kind);
+    return bytes;
+}
+
+/* What the driver frees on its own counts as freed when it is seen. */
+static void look_again(void)
+{
+    pool_look_again();
+    graph_refresh_all();
+}
+
+/*
+ * Between the two lies what other threads have under way: `least` takes it for theirs although the driver may not have
+ * made it, `most` for ours although it may have. Where there is nothing of the kind they are equal. Else the
+ * reservation stands, as far as it can be true (what is being freed makes `most` too small): rather too much is
+ * charged than too little.
+ */
+int reconcile_growth(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserved_bytes, uint64_t *ret_bytes)
+{
+    uint64_t mark, held, held_after, untracked, figure, accounted, rest, least, most;
+    int rc;
+
+    look_again();
+    mark = charge_free_mark();
+    held = held_in_nvml(ledger, slice);
+    rc = compare(ledger, slice, &figure, &accounted);
+    if (rc < 0)
+        return rc;
+    held_after = held_in_nvml(ledger, slice);
+    untracked = ledger_held(ledger, slice, VGPU_KIND_UNTRACKED);
+    rest = (accounted > reserved_bytes ? accounted - reserved_bytes : 0) + untracked;
+    least = figure > rest ? figure - rest : 0;
+    rest = (held < held_after ? held : held_after) + untracked;
+    most = figure > rest ? figure - rest : 0;
+    look_again();
+    if (mark == UINT64_MAX || charge_free_mark() != mark)
+        most = UINT64_MAX;
+    if (least < reserved_bytes)
+        least = most < reserved_bytes ? most : reserved_bytes;
+    *ret_bytes = least;
+    return 0;
+}
+
+/*
+ * UNTRACKED rises to what is beyond all that is held or set aside, and falls to what is beyond what is held: between
+ * the two lies what is under way in other threads. Memory that is being freed may be missing from the figure already
+ * and in the ledger still, so it falls only when nothing was freed meanwhile.
+ */
+static int adjust(struct vgpu_ledger *ledger, unsigned slice)
+{
+    uint64_t before = ledger_held(ledger, slice, VGPU_KIND_UNTRACKED);
+    uint64_t mark, held, now, figure, accounted, surely, at_most;
+    int rc;
+
+    look_again();
+    mark = charge_free_mark();
+    held = held_in_nvml(ledger, slice);
+    rc = compare(ledger, slice, &figure, &accounted);
+    if (rc < 0)
+        return rc;
+    surely = figure > accounted ? figure - accounted : 0;
+    at_most = figure > held ? figure - held : 0;
+    now = ledger_held(ledger, slice, VGPU_KIND_UNTRACKED);
+    if (surely > now) {
+        ledger_settle(ledger, slice, VGPU_KIND_UNTRACKED, 0, (int64_t)(surely - now));
+    } else if (before > at_most && mark != UINT64_MAX) {
+        look_again();
+        if (charge_free_mark() == mark)
+            ledger_settle(ledger, slice, VGPU_KIND_UNTRACKED, 0, -(int64_t)(before - at_most));
+    }
+    return 0;
+}
+
+int reconcile_now(unsigned slice)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    int rc;
+
+    if (!ledger || slice >= VGPU_DEVICES_MAX)
+        return -ENODATA;
+    /* Before its first context a process has no entry: one with its number, in another namespace, is somebody else's.
+     */
+    if (ledger_held(ledger, slice, VGPU_KIND_CONTEXT) == 0 && !in_first_namespace())
+        return -ENODATA;
+    /* Another thread's adjustment may have begun before what our caller wants to see: so wait, then look ourselves. */
+    mutex_lock(&watches[slice].adjusting);
+    atomic_store_explicit(&watches[slice].last_ns, clock_ns(), memory_order_relaxed);
+    rc = adjust(ledger, slice);
+    mutex_unlock(&watches[slice].adjusting);
+    return rc;
+}
+
+void reconcile_maybe(unsigned slice)
+{
+    uint64_t last, now;
+
+    if (slice >= VGPU_DEVICES_MAX || atomic_load_explicit(&watches[slice].opening, memory_order_relaxed) != OPEN_DONE)
+        return;
+    last = atomic_load_explicit(&watches[slice].last_ns, memory_order_relaxed);
+    now = clock_ns();
+    if (now - last < RECONCILE_INTERVAL_NS ||
+        !atomic_compare_exchange_strong_explicit(&watches[slice].last_ns, &last, now, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    reconcile_now(slice);
+}

@@ -1,0 +1,38 @@
+/*
+ * Which slice of the instance a device is. Devices are told by UUID ("GPU-..." or "MIG-..."), as the region has them.
+ */
+#ifndef VGPU_HOOK_SLICE_H
+#define VGPU_HOOK_SLICE_H
+
+#include "core/ledger.h"
+
+#include <stdbool.h>
+
+/* A device as CUDA or NVML describes it. */
+struct slice_device {
+    char uuid[VGPU_UUID_LEN];
+    uint64_t physical_bytes;
+};
+
+/* Whether the instance names its devices. If not, it has the first 16 that the driver shows. */
+bool slice_selecting(struct vgpu_ledger *ledger);
+
+/* -ENODEV: the device is not the instance's, or not known to it yet. */
+int slice_find(struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_slice);
+
+/*
+ * Tells the region a device's size where its quota cannot do without (a percentage). NVML's size differs a little from
+ * CUDA's, so what CUDA has said stands.
+ */
+void slice_size(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes);
+
+/*
+ * Tells the region which devices there are, in the order in which slices are numbered (by PCI bus, as NVML does).
+ * Where the instance does not select, devices that no slice has yet get one: the k-th the k-th slice, where it is free.
+ */
+void slice_bind(struct vgpu_ledger *ledger, const struct slice_device *devices, unsigned count);
+
+/* The text of a UUID's 16 bytes; prefix is "GPU" or "MIG". */
+void slice_uuid_text(const char *prefix, const unsigned char bytes[16], char ret_uuid[VGPU_UUID_LEN]);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Whether this library does anything in this process, and how a wrapper finds out: one load.
+ *
+ * Nothing is decided when the library is loaded. The environment is read when a symbol of the tables is first looked
+ * up or called; the instance is attached when a wrapper is first called. A process that does neither pays nothing.
+ */
+#ifndef VGPU_HOOK_STATE_H
+#define VGPU_HOOK_STATE_H
+
+#include "hook/cuda_abi.h"
+#include "hook/nvml_abi.h"
+#include "hook/symbols.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Of each driver library. Only ON lets a wrapper call its body without asking hook_enter(). */
+enum hook_mode {
+    HOOK_UNDECIDED, /* the environment has not been read */
+    HOOK_OFF,       /* it names nothing: forward everything, for good */
+    HOOK_WANTED, /* it names an instance or a trace file; not attached yet, or the driver library is not loaded yet */
+    HOOK_ON,
+    HOOK_TRACED /* on, and calls are counted */
+};
+
+extern atomic_int hook_mode[LIBRARY_COUNT];
+
+/* Whether the environment wants something of us. Reads it once; attaches nothing. */
+bool hook_wanted(void);
+bool hook_trace_wanted(void);
+
+/* What a wrapper that did not find HOOK_ON has to do. */
+enum hook_way {
+    HOOK_BODY,   /* call the body; the driver has the function */
+    HOOK_DRIVER, /* call the driver's function */
+    HOOK_MISSING /* there is none: hook_missing() has the answer */
+};
+enum hook_way hook_enter(int entry);
+
+CUresult hook_missing(enum hook_row row);
+nvmlReturn_t nvml_missing(void);
+
+#endif

@@ -1,0 +1,142 @@
+#include "hook/trace.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "hook/hook.h"
+#include "hook/pass.h"
+#include "hook/state.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LINE_BYTES 320
+
+atomic_bool trace_enabled;
+
+static struct vgpu_trace_row own_rows[ENTRY_COUNT];
+struct vgpu_trace_row *trace_rows = own_rows;
+static int trace_fd = -1;
+
+const unsigned char pass_sized[ROW_COUNT] = {
+#define SIZED(sym, argument, unit) [ROW_##sym] = (argument) | ((unit) == 4 ? 2 : (unit) == 2 ? 1 : 0) << 3,
+#include "sized.def"
+#undef SIZED
+};
+
+/* O_APPEND: a line is whole, whichever process writes it. */
+static void write_line(const char *line, int length)
+{
+    if (trace_fd >= 0 && length > 0 && length < LINE_BYTES)
+        while (write(trace_fd, line, (size_t)length) < 0 && errno == EINTR)
+            continue;
+}
+
+void trace_memory_slow(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result)
+{
+    KEEP_ERRNO;
+    uint64_t now_us = clock_real_ns() / 1000;
+    char line[LINE_BYTES];
+
+    if (result == CUDA_SUCCESS)
+        atomic_fetch_add_explicit(&trace_rows[row].bytes, bytes, memory_order_relaxed);
+    if (trace_fd < 0)
+        return;
+    write_line(line, snprintf(line, sizeof(line),
+                              "{\"time\":%" PRIu64 ".%06u,\"pid\":%d,\"tid\":%ld,\"symbol\":\"%s\",\"bytes\":%" PRIu64
+                              ",\"address\":\"0x%" PRIx64 "\",\"result\":%d}\n",
+                              now_us / 1000000, (unsigned)(now_us % 1000000), (int)getpid(), (long)syscall(SYS_gettid),
+                              hook_row_name(row), bytes, address, (int)result));
+}
+
+/* What this process counted for itself; one line a symbol. */
+static void write_own_rows(void)
+{
+    char line[LINE_BYTES];
+
+    for (int entry = 0; entry < ENTRY_COUNT; entry++) {
+        uint64_t calls = atomic_load_explicit(&own_rows[entry].calls, memory_order_relaxed);
+
+        if (calls == 0)
+            continue;
+        write_line(line, snprintf(line, sizeof(line),
+                                  "{\"pid\":%d,\"symbol\":\"%s\",\"calls\":%" PRIu64 ",\"total_bytes\":%" PRIu64 "}\n",
+                                  (int)getpid(), symbols_name(entry), calls,
+                                  atomic_load_explicit(&own_rows[entry].bytes, memory_order_relaxed)));
+    }
+}
+
+static void at_exit(void)
+{
+    KEEP_ERRNO;
+
+    if (trace_rows == own_rows)
+        write_own_rows();
+}
+
+/* A child's counts begin with the fork; the parent reports what came before. */
+static void in_child(void)
+{
+    for (int entry = 0; entry < ENTRY_COUNT; entry++) {
+        atomic_store_explicit(&own_rows[entry].calls, 0, memory_order_relaxed);
+        atomic_store_explicit(&own_rows[entry].bytes, 0, memory_order_relaxed);
+    }
+}
+
+/* The instance's counts, or NULL. The file is another's: nothing but its size and head is believed. */
+static struct vgpu_trace_row *map_counts(const char *instance_dir)
+{
+    const size_t size = trace_counts_size(ENTRY_COUNT);
+    char path[PATH_MAX];
+    struct vgpu_trace_counts *counts;
+    int fd CLEANUP_CLOSE = -1;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/" TRACE_COUNTS_NAME, instance_dir) >= sizeof(path))
+        return NULL;
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || lseek(fd, 0, SEEK_END) < (off_t)size)
+        return NULL;
+    counts = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (counts == MAP_FAILED)
+        return NULL;
+    if (counts->magic != TRACE_COUNTS_MAGIC || counts->row_count != ENTRY_COUNT) {
+        munmap(counts, size);
+        return NULL;
+    }
+    return counts->row;
+}
+
+/* What was counted before the switch moves along. */
+static void switch_rows(struct vgpu_trace_row *rows)
+{
+    __atomic_store_n(&trace_rows, rows, __ATOMIC_RELEASE);
+    for (int entry = 0; entry < ENTRY_COUNT; entry++) {
+        atomic_fetch_add_explicit(&rows[entry].calls, atomic_exchange(&own_rows[entry].calls, 0), memory_order_relaxed);
+        atomic_fetch_add_explicit(&rows[entry].bytes, atomic_exchange(&own_rows[entry].bytes, 0), memory_order_relaxed);
+    }
+}
+
+void trace_start(const char *instance_dir)
+{
+    const char *path = secure_getenv("VGPU_TRACE");
+    struct vgpu_trace_row *rows = instance_dir ? map_counts(instance_dir) : NULL;
+
+    if (!path || !*path)
+        return;
+    trace_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (trace_fd < 0)
+        log_warning("the trace file %s cannot be opened: %s", path, strerror(errno));
+    if (rows)
+        switch_rows(rows);
+    pthread_atfork(NULL, NULL, in_child);
+    atexit(at_exit);
+    atomic_store(&trace_enabled, true);
+}

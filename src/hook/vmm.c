@@ -1,0 +1,391 @@
+/*
+ * Virtual memory management: physical memory by handle, mapped wherever the program likes. It stays allocated, and
+ * charged to the device in its properties, until the last reference to the handle and the last mapping are gone.
+ *
+ * Handles without charge (host memory, imports, multicast objects) have records too: their mappings are then told
+ * apart from others, and a handle's value may come back as something else.
+ */
+#include "hook/vmm.h"
+
+#include "base/forkwatch.h"
+#include "base/mutex.h"
+#include "hook/charge.h"
+
+#include <stdlib.h>
+
+struct physical {
+    uint64_t handle;
+    uint64_t charged_bytes;
+    uint32_t slice;
+    uint32_t references; /* to the handle */
+    uint32_t mappings;
+};
+
+struct mapping {
+    uint64_t address;
+    uint64_t bytes;
+    struct physical *physical;
+    struct mapping *next; /* in a list of mappings that are being taken down */
+};
+
+/* The counts of every record, and what the tables point to. Never held across a call into the driver. */
+static struct vgpu_mutex vmm_lock = VGPU_MUTEX_INIT;
+static _Atomic(struct vgpu_track *) handles;  /* handle -> struct physical, as long as it is alive */
+static _Atomic(struct vgpu_track *) mappings; /* address -> struct mapping */
+
+static void lock(void)
+{
+    fork_check();
+    mutex_lock(&vmm_lock);
+}
+
+static struct vgpu_track *table_of(_Atomic(struct vgpu_track *) *table)
+{
+    struct vgpu_track *track = atomic_load_explicit(table, memory_order_acquire);
+    struct vgpu_track *other = NULL;
+
+    if (track != NULL)
+        return track;
+    charge_watch_forks();
+    track = track_new();
+    if (track != NULL && !atomic_compare_exchange_strong(table, &other, track))
+        track = other;
+    return track;
+}
+
+/* Under the lock from here. */
+
+static struct physical *find(uint64_t handle)
+{
+    struct vgpu_track *track = atomic_load_explicit(&handles, memory_order_acquire);
+    struct vgpu_track_entry entry;
+
+    if (track == NULL || !track_get(track, handle, &entry))
+        return NULL;
+    return (struct physical *)(uintptr_t)entry.extra;
+}
+
+static bool put(struct physical *physical)
+{
+    struct vgpu_track *track = table_of(&handles);
+    struct vgpu_track_entry entry = {.bytes = physical->charged_bytes,
+                                     .extra = (uintptr_t)physical,
+                                     .slice = physical->slice,
+                                     .kind = VGPU_KIND_DATA};
+
+    return track != NULL && track_put(track, physical->handle, &entry) == 0;
+}
+
+/* Takes a record out when nothing holds it any more. Returns whether that is so: then it is the caller's. */
+static bool take_if_dead(struct physical *physical)
+{
+    struct vgpu_track_entry entry;
+
+    if (physical->references > 0 || physical->mappings > 0)
+        return false;
+    /* Another record has the handle's value where that came back before this one died. */
+    if (find(physical->handle) == physical)
+        track_take(table_of(&handles), physical->handle, &entry);
+    return true;
+}
+
+/* Without the lock again. */
+
+static void bury(struct vgpu_ledger *ledger, struct physical *physical)
+{
+    if (physical->charged_bytes > 0 && ledger != NULL)
+        ledger_release(ledger, physical->slice, VGPU_KIND_DATA, physical->charged_bytes);
+    free(physical);
+}
+
+/* Makes a new handle known, with one reference. False: no memory. */
+static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, uint64_t charged_bytes)
+{
+    struct physical *physical = charge_zalloc(sizeof(*physical));
+    struct physical *before;
+    bool known;
+
+    if (physical == NULL)
+        return false;
+    physical->handle = handle;
+    physical->charged_bytes = charged_bytes;
+    physical->slice = slice;
+    physical->references = 1;
+    lock();
+    before = find(handle);
+    known = put(physical);
+    /* The driver gave the value out again, so nobody refers to the old one; only mappings can keep it. */
+    if (known && before != NULL)
+        before->references = 0;
+    if (!known || (before != NULL && before->mappings > 0))
+        before = NULL;
+    mutex_unlock(&vmm_lock);
+    if (before != NULL)
+        bury(ledger, before);
+    if (!known)
+        free(physical);
+    return known;
+}
+
+/* A handle that the driver may have given out before, with one more reference to it now. */
+static void referenced(struct vgpu_ledger *ledger, uint64_t handle)
+{
+    struct physical *physical;
+
+    lock();
+    physical = find(handle);
+    if (physical != NULL)
+        physical->references++;
+    mutex_unlock(&vmm_lock);
+    if (physical == NULL)
+        born(ledger, handle, 0, 0);
+}
+
+CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle, size_t bytes,
+                         const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    uint64_t reserved = bytes <= CHARGE_LIMIT_BYTES ? charge_round(bytes, CHARGE_BLOCK_BYTES) : 0;
+    CUmemGenericAllocationHandle made = 0;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    unsigned slice = 0;
+
+    if (ledger == NULL || handle == NULL || prop == NULL) {
+        result = REAL(row, mem_create)(handle, bytes, prop, flags);
+        trace_memory(row, bytes, result == CUDA_SUCCESS ? *handle : 0, result);
+        return result;
+    }
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device_slice(prop->location.id, &slice) < 0)
+        reserved = 0;
+    if (reserved > 0 && !charge_reserve(row, ledger, slice, reserved))
+        goto out;
+    result = REAL(row, mem_create)(&made, bytes, prop, flags);
+    if (result == CUDA_SUCCESS) {
+        if (reserved > 0)
+            ledger_commit(ledger, slice, VGPU_KIND_DATA, reserved, reserved);
+        if (!born(ledger, made, slice, reserved)) {
+            DRIVER(cuMemRelease, mem_release)(made);
+            if (reserved > 0)
+                ledger_release(ledger, slice, VGPU_KIND_DATA, reserved);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            *handle = made;
+        }
+    } else if (reserved > 0) {
+        ledger_cancel(ledger, slice, reserved);
+    }
+out:
+    trace_memory(row, bytes, made, result);
+    return result;
+}
+
+CUresult hook_mem_release(enum hook_row row, CUmemGenericAllocationHandle handle)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct physical *physical;
+    uint64_t bytes = 0;
+    bool dropped = false, dead = false;
+    CUresult result;
+
+    lock();
+    physical = find(handle);
+    if (physical != NULL) {
+        bytes = physical->charged_bytes;
+        /* The driver forgives one release too many while the memory is mapped. */
+        dropped = physical->references > 0;
+        if (dropped)
+            physical->references--;
+        dead = dropped && take_if_dead(physical);
+    }
+    mutex_unlock(&vmm_lock);
+
+    if (dead)
+        charge_free_begins();
+    result = REAL(row, mem_release)(handle);
+    if (dead && result == CUDA_SUCCESS) {
+        bury(ledger, physical);
+    } else if (dropped && result != CUDA_SUCCESS) {
+        lock();
+        physical->references++;
+        if (dead)
+            put(physical);
+        mutex_unlock(&vmm_lock);
+    }
+    if (dead)
+        charge_free_ends();
+    trace_memory(row, bytes, handle, result);
+    return result;
+}
+
+CUresult hook_mem_retain_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *addr)
+{
+    CUresult result = REAL(row, mem_retain_handle)(handle, addr);
+
+    if (result == CUDA_SUCCESS && hook_ledger() != NULL)
+        referenced(hook_ledger(), *handle);
+    trace_memory(row, 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    return result;
+}
+
+CUresult hook_mem_import_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *os_handle,
+                                CUmemAllocationHandleType handle_type)
+{
+    CUresult result = REAL(row, mem_import_handle)(handle, os_handle, handle_type);
+
+    /* The exporter is charged. */
+    if (result == CUDA_SUCCESS && hook_ledger() != NULL)
+        referenced(hook_ledger(), *handle);
+    trace_memory(row, 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    return result;
+}
+
+CUresult hook_multicast_create(enum hook_row row, CUmemGenericAllocationHandle *handle,
+                               const CUmulticastObjectProp *prop)
+{
+    CUresult result = REAL(row, multicast_create)(handle, prop);
+
+    /* It takes no memory; what is bound to it was charged when it was made. */
+    if (result == CUDA_SUCCESS && hook_ledger() != NULL)
+        born(hook_ledger(), *handle, 0, 0);
+    trace_memory(row, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    return result;
+}
+
+/* Mappings */
+
+static struct mapping *take_mapping(uint64_t address)
+{
+    struct vgpu_track *track = atomic_load_explicit(&mappings, memory_order_acquire);
+    struct vgpu_track_entry entry;
+
+    if (track == NULL || !track_take(track, address, &entry))
+        return NULL;
+    return (struct mapping *)(uintptr_t)entry.extra;
+}
+
+static bool put_mapping(struct mapping *mapping)
+{
+    struct vgpu_track *track = table_of(&mappings);
+    struct vgpu_track_entry entry = {.bytes = mapping->bytes, .extra = (uintptr_t)mapping, .kind = VGPU_KIND_DATA};
+
+    return track != NULL && track_put(track, mapping->address, &entry) == 0;
+}
+
+/* The driver took a mapping down: its memory dies with the last one. */
+static void unmapped(struct vgpu_ledger *ledger, struct mapping *mapping)
+{
+    struct physical *physical = mapping->physical;
+    bool dead;
+
+    lock();
+    physical->mappings--;
+    dead = take_if_dead(physical);
+    mutex_unlock(&vmm_lock);
+    if (dead)
+        bury(ledger, physical);
+    free(mapping);
+}
+
+CUresult hook_mem_map(enum hook_row row, CUdeviceptr ptr, size_t bytes, size_t offset,
+                      CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct mapping *mapping = ledger != NULL ? charge_zalloc(sizeof(*mapping)) : NULL;
+    struct mapping *stale;
+    CUresult result;
+
+    if (ledger != NULL && mapping == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (mapping != NULL) {
+        lock();
+        mapping->physical = find(handle);
+        /* Counted before the driver has it: a release by another thread must not be the last. */
+        if (mapping->physical != NULL)
+            mapping->physical->mappings++;
+        mutex_unlock(&vmm_lock);
+        mapping->address = ptr;
+        mapping->bytes = bytes;
+        if (mapping->physical == NULL) {
+            free(mapping);
+            mapping = NULL;
+        }
+    }
+    result = REAL(row, mem_map)(ptr, bytes, offset, handle, flags);
+    if (mapping != NULL && result != CUDA_SUCCESS) {
+        unmapped(ledger, mapping);
+    } else if (mapping != NULL) {
+        stale = take_mapping(ptr); /* one that was taken down unseen */
+        if (stale != NULL)
+            unmapped(ledger, stale);
+        put_mapping(mapping);
+    }
+    trace_memory(row, bytes, ptr, result);
+    return result;
+}
+
+struct collection {
+    struct mapping *list;
+    uint64_t end;
+};
+
+static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
+{
+    struct collection *collection = arg;
+    struct mapping *mapping = (struct mapping *)(uintptr_t)entry->extra;
+
+    (void)key;
+    if (mapping->address + mapping->bytes > collection->end)
+        return false;
+    mapping->next = collection->list;
+    collection->list = mapping;
+    return true;
+}
+
+/* Takes the mappings that lie in a range out of the table: they follow each other, unless one was never seen. */
+static struct mapping *take_range(uint64_t address, uint64_t bytes)
+{
+    struct vgpu_track *track = atomic_load_explicit(&mappings, memory_order_acquire);
+    struct collection collection = {.list = NULL, .end = address + bytes};
+    uint64_t next = address;
+
+    if (track == NULL || bytes == 0)
+        return NULL;
+    while (next < collection.end) {
+        struct mapping *mapping = take_mapping(next);
+
+        if (mapping == NULL)
+            break;
+        next += mapping->bytes;
+        mapping->next = collection.list;
+        collection.list = mapping;
+    }
+    if (next < collection.end)
+        track_sweep(track, next, collection.end - 1, collect, &collection);
+    return collection.list;
+}
+
+CUresult hook_mem_unmap(enum hook_row row, CUdeviceptr ptr, size_t bytes)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct mapping *list = ledger != NULL ? take_range(ptr, bytes) : NULL;
+    struct mapping *next;
+    CUresult result;
+
+    charge_free_begins();
+    result = REAL(row, mem_unmap)(ptr, bytes);
+    for (; list != NULL; list = next) {
+        next = list->next;
+        if (result == CUDA_SUCCESS)
+            unmapped(ledger, list);
+        else
+            put_mapping(list);
+    }
+    charge_free_ends();
+    trace_memory(row, bytes, ptr, result);
+    return result;
+}
+
+void vmm_forked(void)
+{
+    mutex_init(&vmm_lock);
+}

@@ -1,0 +1,56 @@
+#!/bin/bash
+# Rules about the sources that no compiler checks.
+# usage: rules.sh SOURCE_DIR
+set -euo pipefail
+cd "$1"
+failed=0
+fail() { echo "FAIL: $*"; failed=1; }
+
+# The symbols that HAMi-core handles keep their group and role.
+table=$(sed -nE 's/^HOOK\(([A-Za-z0-9_]+), ([a-z]+), ([a-z]+), .*/\1\t\2\t\3/p; s/^PASS\(([A-Za-z0-9_]+), ([a-z]+)\).*/\1\t\2\tpass/p' \
+    spec/driver.def | sort)
+missing=$(comm -13 <(echo "$table") <(tail -n +2 tests/abi/api.tsv | sort))
+[ -z "$missing" ] || fail "rows of api.tsv that spec/driver.def lacks or has otherwise:"$'\n'"$missing"
+[ "$(tail -n +2 tests/abi/api.tsv | wc -l)" = 198 ] || fail "api.tsv has lost rows"
+
+# SIZED rows are PASS rows.
+while read -r symbol; do
+    grep -q "^PASS($symbol," spec/driver.def || fail "spec/sized.def: $symbol is no PASS row"
+done < <(sed -nE 's/^SIZED\(([A-Za-z0-9_]+),.*/\1/p' spec/sized.def)
+
+# base <- region <- core <- {hook, cli}; nothing includes the simulator; CUDA and NVML types stay in src/hook.
+allowed() {
+    case $1 in
+        base) echo 'base' ;;
+        region) echo 'base|region' ;;
+        core) echo 'base|region|core' ;;
+        *) echo "base|region|core|$1" ;;
+    esac
+}
+for folder in src/*/; do
+    part=$(basename "$folder")
+    bad=$(grep -rnE '^ *# *include +"[a-z_]+/' "$folder" | grep -vE "include +\"($(allowed "$part"))/" || true)
+    [ -z "$bad" ] || fail "wrong direction:"$'\n'"$bad"
+    if [ "$part" != hook ]; then
+        bad=$(grep -rnwE 'CU(result|device|deviceptr|context|stream)|nvml(Return|Device)_t' "$folder" | grep -v '"' || true)
+        [ -z "$bad" ] || fail "CUDA or NVML types outside src/hook:"$'\n'"$bad"
+    fi
+done
+bad=$(grep -rnE '^ *# *include +[<"].*(cuda|nvml)\.h[>"]' src | grep -v '^src/hook/cuda_abi.h:' || true)
+[ -z "$bad" ] || fail "NVIDIA's headers:"$'\n'"$bad"
+bad=$(grep -rnE '^ *# *include .*sim[/_]' src || true)
+[ -z "$bad" ] || fail "src includes the simulator:"$'\n'"$bad"
+
+# Code in somebody else's process.
+bad=$(grep -rnwE '(exit|_exit|abort|assert|setenv|putenv|umask|signal|sigaction|printf|puts|stdout) *\(' src/base src/region \
+    src/core src/hook | grep -vE '^[^:]+:[0-9]+: *(/?\*|//)' | grep -v '_Static_assert' || true)
+[ -z "$bad" ] || fail "not in a preloaded library:"$'\n'"$bad"
+bad=$(grep -rnE '\bopen(at)?\([^;]*\);' src/base src/region src/core src/hook --include='*.c' | grep -v O_CLOEXEC |
+    grep -E '\bopen(at)?\("?[a-z_"]' | grep -v 'O_PATH' || true)
+[ -z "$bad" ] || fail "open without O_CLOEXEC:"$'\n'"$bad"
+
+while read -r lines file; do
+    [ "$file" = total ] || [ "$lines" -le 600 ] || fail "$file has $lines lines"
+done < <(find src -name '*.[chS]' ! -name bodies.h -exec wc -l {} +)
+[ $failed = 0 ] && echo "the rules are kept"
+exit $failed

@@ -1,0 +1,106 @@
+#include "cli/doctor.h"
+
+#include "cli/commands.h"
+#include "cli/message.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const level_names[] = {"ok", "warn", "fail"};
+
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *name, const char *advice,
+                const char *detail, ...)
+{
+    struct doctor_check *check;
+    va_list arguments;
+
+    if (doctor->count == DOCTOR_CHECKS_MAX)
+        return;
+    check = &doctor->check[doctor->count++];
+    check->level = level;
+    check->name = name;
+    check->advice = level == DOCTOR_OK ? NULL : advice;
+    va_start(arguments, detail);
+    vsnprintf(check->detail, sizeof(check->detail), detail, arguments);
+    va_end(arguments);
+}
+
+static unsigned count_level(const struct doctor *doctor, enum doctor_level level)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < doctor->count; i++)
+        count += doctor->check[i].level == level;
+    return count;
+}
+
+static void print_lines(const struct doctor *doctor)
+{
+    for (unsigned i = 0; i < doctor->count; i++) {
+        const struct doctor_check *check = &doctor->check[i];
+
+        printf("%-4s  %-18s  %s\n", level_names[check->level], check->name, check->detail);
+        if (check->advice)
+            printf("%-4s  %-18s  -> %s\n", "", "", check->advice);
+    }
+    printf("\n%u ok, %u to know about, %u failed\n", count_level(doctor, DOCTOR_OK), count_level(doctor, DOCTOR_WARN),
+           count_level(doctor, DOCTOR_FAIL));
+}
+
+static bool print_json(const struct doctor *doctor)
+{
+    json_t *root = json_object(), *checks = json_array();
+    char *text;
+
+    for (unsigned i = 0; i < doctor->count; i++) {
+        const struct doctor_check *check = &doctor->check[i];
+        json_t *row = json_object(), *detail = json_string(check->detail);
+
+        json_object_set_new(row, "name", json_string(check->name));
+        json_object_set_new(row, "status", json_string(level_names[check->level]));
+        json_object_set_new(row, "detail", detail ? detail : json_string("?")); /* not UTF-8: a path may be anything */
+        json_object_set_new(row, "advice", check->advice ? json_string(check->advice) : json_null());
+        json_array_append_new(checks, row);
+    }
+    json_object_set_new(root, "checks", checks);
+    for (unsigned level = DOCTOR_OK; level <= DOCTOR_FAIL; level++)
+        json_object_set_new(root, level_names[level], json_integer(count_level(doctor, level)));
+    text = json_dumps(root, JSON_INDENT(2));
+    json_decref(root);
+    if (!text)
+        return false;
+    printf("%s\n", text);
+    free(text);
+    return true;
+}
+
+int command_doctor(char **argv)
+{
+    static struct doctor doctor;
+    const char *program = NULL;
+    bool json = false;
+    int status;
+
+    if (!command_options(argv, &json, &program, &status))
+        return status;
+    doctor_driver(&doctor);
+    doctor_nvml(&doctor);
+    doctor_libc(&doctor);
+    doctor_library(&doctor);
+    doctor_runtime_dir(&doctor);
+    doctor_environment(&doctor);
+    doctor_preload_file(&doctor);
+    doctor_namespaces(&doctor);
+    if (program)
+        doctor_program(&doctor, program);
+    if (!json) {
+        print_lines(&doctor);
+    } else if (!print_json(&doctor)) {
+        message_error("doctor: out of memory");
+        return STATUS_FAILED;
+    }
+    status = command_finish_output();
+    return count_level(&doctor, DOCTOR_FAIL) ? STATUS_FAILED : status;
+}

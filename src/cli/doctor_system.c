@@ -1,0 +1,187 @@
+#include "cli/doctor.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/parse.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define REGION_ROOM_BYTES (16U << 20) /* far more than a region takes */
+
+extern char **environ;
+
+void doctor_libc(struct doctor *doctor)
+{
+    const char *version = gnu_get_libc_version();
+    unsigned major = 0, minor = 0;
+
+    if (sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 2 || (major == 2 && minor >= 17)))
+        doctor_add(doctor, DOCTOR_OK, "C library", NULL, "glibc %s (2.17 or newer is needed)", version);
+    else
+        doctor_add(doctor, DOCTOR_FAIL, "C library", "use an image with glibc 2.17 or newer",
+                   "glibc %s is older than 2.17", version);
+}
+
+void doctor_runtime_dir(struct doctor *doctor)
+{
+    static const char advice[] = "set VGPU_RUNTIME_DIR to a directory of your own on a local file system";
+    char dir[PATH_MAX] = "", file[PATH_MAX + 32];
+    struct statvfs fs;
+    int error = runtime_dir_make(dir, sizeof(dir));
+
+    if (!error) {
+        snprintf(file, sizeof(file), "%s/.doctor-%ld", dir, (long)getpid());
+        error = file_write_atomic(file, "", 0, 0600);
+        unlink(file);
+    }
+    if (error) {
+        const char *chosen = getenv("VGPU_RUNTIME_DIR");
+
+        doctor_add(doctor, DOCTOR_FAIL, "runtime directory", advice, "%s cannot be written to: %s",
+                   *dir     ? dir
+                   : chosen ? chosen
+                            : "?",
+                   error == -EINVAL ? "its path is not absolute" : strerror(-error));
+    } else if (statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < REGION_ROOM_BYTES) {
+        doctor_add(doctor, DOCTOR_WARN, "runtime directory", advice, "%s is almost full", dir);
+    } else {
+        doctor_add(doctor, DOCTOR_OK, "runtime directory", NULL, "%s", dir);
+    }
+}
+
+/* Names of libraries in a list that spaces, colons or ends of lines divide. */
+struct preloads {
+    bool any, ours, missing;
+    char first_missing[256];
+};
+
+static struct preloads read_preloads(const char *list)
+{
+    struct preloads found = {.any = false};
+
+    while (*list) {
+        size_t length = strcspn(list, " \t:\r\n");
+        char entry[PATH_MAX];
+
+        if (length && length < sizeof(entry)) {
+            memcpy(entry, list, length);
+            entry[length] = '\0';
+            found.any = true;
+            if (strstr(entry, "libvgpu"))
+                found.ours = true;
+            if (strchr(entry, '/') && access(entry, R_OK) && !found.missing) {
+                found.missing = true;
+                snprintf(found.first_missing, sizeof(found.first_missing), "%.255s", entry);
+            }
+        }
+        list += length;
+        list += *list ? 1 : 0;
+    }
+    return found;
+}
+
+void doctor_preload_file(struct doctor *doctor)
+{
+    char list[8192] = "";
+    size_t length;
+    struct preloads found;
+
+    file_read_small("/etc/ld.so.preload", list, sizeof(list), &length);
+    for (char *c = strchr(list, '#'); c; c = strchr(c, '#'))
+        while (*c && *c != '\n')
+            *c++ = ' ';
+    found = read_preloads(list);
+    if (!found.any)
+        doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL, "not used: only what `vgpu run` starts is bound");
+    else if (found.missing)
+        doctor_add(doctor, DOCTOR_FAIL, "ld.so.preload", "correct the path, or take the line out",
+                   "/etc/ld.so.preload names %s, which cannot be read: the loader goes on without it",
+                   found.first_missing);
+    else if (found.ours)
+        doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL,
+                   "names a libvgpu: every dynamically linked program gets it");
+    else
+        doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL, "names other libraries only");
+}
+
+static bool is_memory_limit(const char *entry)
+{
+    static const char name[] = "CUDA_DEVICE_MEMORY_LIMIT";
+    const char *rest = entry + sizeof(name) - 1;
+    size_t digits;
+
+    if (strncmp(entry, name, sizeof(name) - 1))
+        return false;
+    digits = *rest == '_' ? strspn(rest + 1, "0123456789") : 0;
+    return *rest == '=' || (digits && rest[1 + digits] == '=');
+}
+
+void doctor_environment(struct doctor *doctor)
+{
+    const char *preload = getenv("LD_PRELOAD"), *instance = getenv("VGPU_INSTANCE");
+    struct preloads found = read_preloads(preload ? preload : "");
+    bool limit = false;
+
+    for (char **entry = environ; *entry; entry++) {
+        const char *value = strchr(*entry, '=');
+        struct quota quota;
+
+        if (!is_memory_limit(*entry))
+            continue;
+        limit = true;
+        /* "0", with a unit or without, is how the variable says that there is no limit. */
+        if (parse_quota(value + 1, &quota) && strspn(value + 1, "0") == 0)
+            doctor_add(doctor, DOCTOR_FAIL, "environment", SIZE_FORMS, "%.*s='%.64s' is not accepted as a size",
+                       (int)(value - *entry), *entry, value + 1);
+    }
+    if (found.missing)
+        doctor_add(doctor, DOCTOR_FAIL, "environment", "correct the path, or unset LD_PRELOAD",
+                   "LD_PRELOAD names %s, which cannot be read: the loader goes on without it", found.first_missing);
+    else if (instance && *instance && !found.ours)
+        doctor_add(
+            doctor, DOCTOR_WARN, "environment", "start programs with `vgpu run`, or set LD_PRELOAD to libvgpu.so again",
+            "VGPU_INSTANCE=%.255s is set but LD_PRELOAD names no libvgpu: programs started from here are not bound",
+            instance);
+    else if (instance && *instance)
+        doctor_add(doctor, DOCTOR_OK, "environment", NULL, "this is inside the instance %.255s", instance);
+    else if (limit && !found.ours)
+        doctor_add(doctor, DOCTOR_WARN, "environment", "add LD_PRELOAD=.../libvgpu.so",
+                   "CUDA_DEVICE_MEMORY_LIMIT is set but LD_PRELOAD names no libvgpu");
+    else
+        doctor_add(doctor, DOCTOR_OK, "environment", NULL,
+                   found.ours ? "LD_PRELOAD names a libvgpu" : "this is outside of any instance");
+}
+
+/* A number in a file of /proc/sys; `missing` where there is none. */
+static long read_setting(const char *path, long missing)
+{
+    char text[64];
+    size_t length;
+
+    return file_read_small(path, text, sizeof(text), &length) || !length ? missing : strtol(text, NULL, 10);
+}
+
+void doctor_namespaces(struct doctor *doctor)
+{
+    long most = read_setting("/proc/sys/user/max_user_namespaces", 0);
+    long unprivileged = read_setting("/proc/sys/kernel/unprivileged_userns_clone", 1);
+    long restricted = read_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0);
+
+    if (most > 0 && unprivileged && !restricted)
+        doctor_add(
+            doctor, DOCTOR_WARN, "user namespaces",
+            "for users who must not get around their quota, set user.max_user_namespaces=0 and use /etc/ld.so.preload",
+            "any user may make one, and in it hide even /etc/ld.so.preload: a preloaded quota is an agreement, not a "
+            "wall");
+    else
+        doctor_add(doctor, DOCTOR_OK, "user namespaces", NULL,
+                   "not for ordinary users; even so LD_PRELOAD can be unset by a program");
+}

@@ -1,0 +1,291 @@
+#include "cli/gen.h"
+
+#include "cli/table.h"
+
+#include <string.h>
+
+/* Shell code that lists the names of running instances, and the devices. */
+#define LIST_INSTANCES "vgpu ps --json 2>/dev/null | sed -n 's/^ *\"name\": \"\\(.*\\)\",$/\\1/p'"
+#define LIST_GPUS                                                                                                      \
+    "echo auto; command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --query-gpu=index,uuid --format=csv,noheader "     \
+    "2>/dev/null | tr -d ' ' | tr , '\\n'"
+#define LIST_SIZES  "1G 2G 4G 8G 16G 32G"
+#define LIST_QUOTAS LIST_SIZES " 25% 50%"
+
+static int is_subcommand(const struct cli_command *command)
+{
+    return strcmp(command->name, "vgpu") != 0;
+}
+
+static const struct cli_operand *operand_of(const char *command)
+{
+    for (const struct cli_operand *o = cli_operands; o->command; o++)
+        if (!strcmp(o->command, command))
+            return o;
+    return NULL;
+}
+
+/* A menu has room for the first clause of a help text. */
+static const char *clause_end(const char *text)
+{
+    while (*text && *text != ';' && !(*text == '.' && text[1] == ' '))
+        text++;
+    return text;
+}
+
+/* Text between single quotes of a shell, without backquotes. */
+static void put_quoted(FILE *out, const char *text)
+{
+    for (const char *end = clause_end(text); text < end; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else if (*text != '`')
+            fputc(*text, out);
+}
+
+static void put_options(FILE *out, const char *command)
+{
+    int any = 0;
+
+    for (const struct cli_option *o = cli_options; o->command; o++)
+        if (!strcmp(o->command, command))
+            fprintf(out, "%s--%s", any++ ? " " : "", o->name);
+}
+
+static void put_subcommands(FILE *out)
+{
+    int any = 0;
+
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (is_subcommand(c))
+            fprintf(out, "%s%s", any++ ? " " : "", c->name);
+}
+
+static void put_bash_value(FILE *out, enum cli_complete complete)
+{
+    switch (complete) {
+    case COMPLETE_FILE:
+        fprintf(out, "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))");
+        break;
+    case COMPLETE_INSTANCE:
+        fprintf(out, "COMPREPLY=($(compgen -W \"$(" LIST_INSTANCES ")\" -- \"$cur\"))");
+        break;
+    case COMPLETE_GPU:
+        fprintf(out, "COMPREPLY=($(compgen -W \"$(" LIST_GPUS ")\" -- \"$cur\"))");
+        break;
+    case COMPLETE_SIZE:
+    case COMPLETE_QUOTA:
+        fprintf(out, "COMPREPLY=($(compgen -W \"%s\" -- \"$cur\"))",
+                complete == COMPLETE_SIZE ? LIST_SIZES : LIST_QUOTAS);
+        break;
+    case COMPLETE_COMMAND:
+        fprintf(out, "_vgpu_command \"$i\"");
+        break;
+    case COMPLETE_SUBCOMMAND:
+        fprintf(out, "COMPREPLY=($(compgen -W \"");
+        put_subcommands(out);
+        fprintf(out, "\" -- \"$cur\"))");
+        break;
+    case COMPLETE_NONE:
+        fprintf(out, "COMPREPLY=()");
+        break;
+    }
+}
+
+static void put_bash_command(FILE *out, const struct cli_command *command)
+{
+    const struct cli_operand *operand = operand_of(command->name);
+
+    fprintf(out, "    %s)\n        for ((i = 2; i < COMP_CWORD; i++)); do\n            case ${COMP_WORDS[i]} in\n",
+            command->name);
+    for (const struct cli_option *o = cli_options; o->command; o++)
+        if (!strcmp(o->command, command->name) && o->argument) {
+            fprintf(out, "            --%s)\n                if ((++i == COMP_CWORD)); then\n                    ",
+                    o->name);
+            put_bash_value(out, o->complete);
+            fprintf(out, "\n                    return\n                fi ;;\n");
+        }
+    fprintf(out, "            --) ((i++)); break ;;\n            -*) ;;\n            *) break ;;\n            esac\n   "
+                 "     done\n");
+    fprintf(out, "        if ((i >= COMP_CWORD)) && [[ $cur == -* && ${COMP_WORDS[i - 1]} != -- ]]; then\n");
+    fprintf(out, "            COMPREPLY=($(compgen -W \"");
+    put_options(out, command->name);
+    fprintf(out, "\" -- \"$cur\"))\n");
+    if (operand) {
+        fprintf(out, "        else\n            ");
+        put_bash_value(out, operand->complete);
+        fputc('\n', out);
+    }
+    fprintf(out, "        fi ;;\n");
+}
+
+void gen_bash(FILE *out)
+{
+    fprintf(out, "# Completion of vgpu for bash. Made from spec/cli.def by gen_docs.\n\n");
+    fprintf(out, "_vgpu_command()\n{\n"
+                 "    if declare -F _command_offset >/dev/null; then\n        _command_offset \"$1\"\n"
+                 "    elif (($1 == COMP_CWORD)); then\n        COMPREPLY=($(compgen -c -- \"$cur\"))\n"
+                 "    else\n        compopt -o filenames 2>/dev/null\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n  "
+                 "  fi\n}\n\n");
+    fprintf(out, "_vgpu()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} i\n    COMPREPLY=()\n"
+                 "    if ((COMP_CWORD == 1)); then\n        COMPREPLY=($(compgen -W \"");
+    put_subcommands(out);
+    fputc(' ', out);
+    put_options(out, "vgpu");
+    fprintf(out, "\" -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (is_subcommand(c))
+            put_bash_command(out, c);
+    fprintf(out, "    esac\n}\n\ncomplete -F _vgpu vgpu\n");
+}
+
+/* Inside an _arguments specification: brackets and colons are its own. */
+static void put_zsh_help(FILE *out, const char *text)
+{
+    for (const char *end = clause_end(text); text < end; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else if (strchr("[]:", *text))
+            fprintf(out, "\\%c", *text);
+        else if (*text != '`')
+            fputc(*text, out);
+}
+
+static const char *zsh_action(enum cli_complete complete)
+{
+    switch (complete) {
+    case COMPLETE_FILE:
+        return "_files";
+    case COMPLETE_INSTANCE:
+        return "_vgpu_instances";
+    case COMPLETE_GPU:
+        return "_vgpu_gpus";
+    case COMPLETE_SIZE:
+        return "(" LIST_SIZES ")";
+    case COMPLETE_QUOTA:
+        return "(" LIST_QUOTAS ")";
+    case COMPLETE_COMMAND:
+        return "_command_names -e";
+    case COMPLETE_SUBCOMMAND:
+        return "_vgpu_subcommands";
+    case COMPLETE_NONE:
+        break;
+    }
+    return "";
+}
+
+static void put_zsh_command(FILE *out, const struct cli_command *command)
+{
+    const struct cli_operand *operand = operand_of(command->name);
+    int ends = operand && operand->complete == COMPLETE_COMMAND && !strcmp(command->name, "run");
+
+    fprintf(out, "    %s)\n        _arguments -S", command->name);
+    for (const struct cli_option *o = cli_options; o->command; o++) {
+        if (strcmp(o->command, command->name))
+            continue;
+        fprintf(out, " \\\n            '%s--%s%s[", o->opt == OPT_ENV ? "*" : "", o->name, o->argument ? "=" : "");
+        put_zsh_help(out, o->help);
+        fputc(']', out);
+        if (o->argument)
+            fprintf(out, ":%s:%s", o->argument, zsh_action(o->complete));
+        fputc('\'', out);
+    }
+    if (operand)
+        fprintf(out, " \\\n            '%s:%s:%s'", ends ? "(-)1" : "1", operand->name, zsh_action(operand->complete));
+    if (ends)
+        fprintf(out, " \\\n            '*::arguments:_normal'");
+    fprintf(out, " ;;\n");
+}
+
+void gen_zsh(FILE *out)
+{
+    fprintf(out, "#compdef vgpu\n# Completion of vgpu for zsh. Made from spec/cli.def by gen_docs.\n\n");
+    fprintf(out, "_vgpu_instances() { compadd -- ${(f)\"$(" LIST_INSTANCES ")\"} }\n");
+    fprintf(out, "_vgpu_gpus() { compadd -- ${(f)\"$(" LIST_GPUS ")\"} }\n\n");
+    fprintf(out, "_vgpu_subcommands() {\n    local -a commands=(");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (is_subcommand(c)) {
+            fprintf(out, "\n        '%s:", c->name);
+            put_quoted(out, c->summary);
+            fputc('\'', out);
+        }
+    fprintf(out, ")\n    _describe command commands\n}\n\n");
+    fprintf(out, "_vgpu() {\n    local curcontext=$curcontext state line\n    _arguments -C");
+    for (const struct cli_option *o = cli_options; o->command; o++)
+        if (!strcmp(o->command, "vgpu")) {
+            fprintf(out, " \\\n        '(-)--%s[", o->name);
+            put_zsh_help(out, o->help);
+            fprintf(out, "]'");
+        }
+    fprintf(out, " \\\n        '1:command:_vgpu_subcommands' \\\n        '*::argument:->arguments'\n");
+    fprintf(out, "    [[ $state == arguments ]] || return\n    case $words[1] in\n");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (is_subcommand(c))
+            put_zsh_command(out, c);
+    fprintf(out, "    esac\n}\n\n_vgpu \"$@\"\n");
+}
+
+static void put_fish_code(FILE *out, const char *code)
+{
+    fprintf(out, " -x -a '(");
+    for (; *code; code++)
+        fprintf(out, *code == '\'' ? "\\%c" : "%c", *code);
+    fprintf(out, ")'");
+}
+
+static void put_fish_value(FILE *out, enum cli_complete complete)
+{
+    switch (complete) {
+    case COMPLETE_FILE:
+        fprintf(out, " -r -F");
+        break;
+    case COMPLETE_INSTANCE:
+        put_fish_code(out, LIST_INSTANCES);
+        break;
+    case COMPLETE_GPU:
+        put_fish_code(out, LIST_GPUS);
+        break;
+    case COMPLETE_SIZE:
+    case COMPLETE_QUOTA:
+        fprintf(out, " -x -a '%s'", complete == COMPLETE_SIZE ? LIST_SIZES : LIST_QUOTAS);
+        break;
+    case COMPLETE_COMMAND:
+        fprintf(out, " -x -a '(__fish_complete_subcommand --fcs-skip=2)'");
+        break;
+    case COMPLETE_SUBCOMMAND:
+        fprintf(out, " -x -a '");
+        put_subcommands(out);
+        fprintf(out, "'");
+        break;
+    case COMPLETE_NONE:
+        fprintf(out, " -x");
+        break;
+    }
+}
+
+void gen_fish(FILE *out)
+{
+    fprintf(out, "# Completion of vgpu for fish. Made from spec/cli.def by gen_docs.\n\ncomplete -c vgpu -f\n");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (is_subcommand(c)) {
+            fprintf(out, "complete -c vgpu -n __fish_use_subcommand -a %s -d '", c->name);
+            put_quoted(out, c->summary);
+            fprintf(out, "'\n");
+        }
+    for (const struct cli_option *o = cli_options; o->command; o++) {
+        if (strcmp(o->command, "vgpu"))
+            fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s' -l %s", o->command, o->name);
+        else
+            fprintf(out, "complete -c vgpu -n __fish_use_subcommand -l %s", o->name);
+        if (o->argument)
+            put_fish_value(out, o->complete);
+        fprintf(out, " -d '");
+        put_quoted(out, o->help);
+        fprintf(out, "'\n");
+    }
+    for (const struct cli_operand *o = cli_operands; o->command; o++) {
+        fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s'", o->command);
+        put_fish_value(out, o->complete);
+        fputc('\n', out);
+    }
+}

@@ -1,0 +1,151 @@
+/* gen_docs FOLDER TEMPLATE: writes vgpu.1 ..., libvgpu.7, vgpu.bash, _vgpu, vgpu.fish and cli.md to the folder. */
+#include "cli/gen.h"
+
+#include "cli/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct gen_setting gen_settings[] = {
+#define SETTING(name, env, type, range, initial, help) {env, type, range, initial, help},
+#include "config.def"
+#undef SETTING
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static FILE *open_output(const char *folder, const char *name)
+{
+    char path[4096];
+    FILE *out;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    out = fopen(path, "w");
+    if (!out) {
+        fprintf(stderr, "gen_docs: %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    return out;
+}
+
+static void close_output(FILE *out)
+{
+    if (ferror(out) || fclose(out)) {
+        fprintf(stderr, "gen_docs: cannot write: %s\n", strerror(errno));
+        exit(1);
+    }
+}
+
+/* Backquotes are Markdown already; what else would be markup is escaped outside of them. */
+static void put_markdown(FILE *out, const char *text)
+{
+    int literal = 0;
+
+    for (; *text; text++) {
+        literal ^= *text == '`';
+        if (!literal && strchr("<>*_|", *text))
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+static void put_rows(FILE *out, const char *title, const struct cli_entry *entries, const char *command)
+{
+    int any = 0;
+
+    for (const struct cli_entry *e = entries; e->command; e++) {
+        if (strcmp(e->command, command))
+            continue;
+        if (!any++)
+            fprintf(out, "\n%s:\n\n", title);
+        fprintf(out, "- `%s`: ", e->term);
+        put_markdown(out, e->help);
+        fputc('\n', out);
+    }
+}
+
+static void put_command(FILE *out, const struct cli_command *command)
+{
+    int top = !strcmp(command->name, "vgpu");
+
+    fprintf(out, "\n## vgpu%s%s\n\n", top ? "" : " ", top ? "" : command->name);
+    fprintf(out, "    vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : command->name, *command->arguments ? " " : "",
+            command->arguments);
+    for (const struct cli_text *t = cli_texts; t->command; t++)
+        if (!strcmp(t->command, command->name)) {
+            fputc('\n', out);
+            put_markdown(out, t->text);
+            fputc('\n', out);
+        }
+    fprintf(out, "\n| option | |\n|---|---|\n");
+    for (const struct cli_option *o = cli_options; o->command; o++)
+        if (!strcmp(o->command, command->name)) {
+            fprintf(out, "| `--%s%s%s` | ", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+            put_markdown(out, o->help);
+            fprintf(out, " |\n");
+        }
+    put_rows(out, "Exit status", cli_exits, command->name);
+    put_rows(out, "Examples", cli_examples, command->name);
+}
+
+void gen_markdown(FILE *out)
+{
+    fprintf(out, "# The vgpu command\n\nMade from `spec/cli.def` and `spec/config.def` by the build; change those.\n");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        put_command(out, c);
+    fprintf(out, "\n## Environment\n\n| variable | value | default | |\n|---|---|---|---|\n");
+    for (const struct gen_setting *s = gen_settings; s->env; s++) {
+        fprintf(out, "| `%s` | ", s->env);
+        put_markdown(out, s->type);
+        fprintf(out, ": ");
+        put_markdown(out, s->range);
+        fprintf(out, " | ");
+        put_markdown(out, s->initial);
+        fprintf(out, " | ");
+        put_markdown(out, s->help);
+        fprintf(out, " |\n");
+    }
+    fprintf(out, "\nThe simulator's `SIMGPU_` variables are described in [sim/README.md](../sim/README.md).\n");
+}
+
+static void write_one(const char *folder, const char *name, void (*generate)(FILE *))
+{
+    FILE *out = open_output(folder, name);
+
+    generate(out);
+    close_output(out);
+}
+
+static void write_man(const char *folder, const char *command, const char *name)
+{
+    FILE *out = open_output(folder, name);
+
+    gen_man(out, command);
+    close_output(out);
+}
+
+int main(int argc, char **argv)
+{
+    FILE *out;
+    int error;
+
+    if (argc != 3) {
+        fprintf(stderr, "usage: gen_docs FOLDER TEMPLATE\n");
+        return 2;
+    }
+    write_man(argv[1], "vgpu", "vgpu.1");
+    write_man(argv[1], "run", "vgpu-run.1");
+    write_man(argv[1], "ps", "vgpu-ps.1");
+    write_man(argv[1], "doctor", "vgpu-doctor.1");
+    out = open_output(argv[1], "libvgpu.7");
+    error = gen_man_library(out, argv[2]);
+    if (error) {
+        fprintf(stderr, "gen_docs: %s: %s\n", argv[2], strerror(-error));
+        return 1;
+    }
+    close_output(out);
+    write_one(argv[1], "vgpu.bash", gen_bash);
+    write_one(argv[1], "_vgpu", gen_zsh);
+    write_one(argv[1], "vgpu.fish", gen_fish);
+    write_one(argv[1], "cli.md", gen_markdown);
+    return 0;
+}

@@ -1,0 +1,170 @@
+#include "cli/gen.h"
+
+#include "cli/table.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+/* Text of one paragraph, on a line of its own. Backquotes become bold. */
+static void put_text(FILE *out, const char *text)
+{
+    int literal = 0;
+
+    if (*text == '.' || *text == '\'')
+        fputs("\\&", out);
+    for (; *text; text++) {
+        if (*text == '`')
+            fputs((literal ^= 1) ? "\\fB" : "\\fR", out);
+        else if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else
+            fputc(*text, out);
+    }
+}
+
+static void put_line(FILE *out, const char *text)
+{
+    put_text(out, text);
+    fputc('\n', out);
+}
+
+static void put_upper(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        fputc(toupper((unsigned char)*text), out);
+}
+
+static void put_options(FILE *out, const char *command)
+{
+    fprintf(out, ".SH OPTIONS\n");
+    for (const struct cli_option *o = cli_options; o->command; o++) {
+        if (strcmp(o->command, command))
+            continue;
+        fprintf(out, ".TP\n\\fB\\-\\-");
+        put_text(out, o->name);
+        fprintf(out, "\\fR");
+        if (o->argument) {
+            fprintf(out, " \\fI");
+            put_text(out, o->argument);
+            fprintf(out, "\\fR");
+        }
+        fputc('\n', out);
+        put_line(out, o->help);
+    }
+    for (const struct cli_operand *o = cli_operands; o->command; o++)
+        if (!strcmp(o->command, command)) {
+            fprintf(out, ".TP\n\\fI%s\\fR\n", o->name);
+            put_line(out, o->help);
+        }
+}
+
+static void put_entries(FILE *out, const char *title, const struct cli_entry *entries, const char *command)
+{
+    int any = 0;
+
+    for (const struct cli_entry *e = entries; e->command; e++) {
+        if (strcmp(e->command, command))
+            continue;
+        if (!any++)
+            fprintf(out, ".SH %s\n", title);
+        fprintf(out, ".TP\n\\fB");
+        put_text(out, e->term);
+        fprintf(out, "\\fR\n");
+        put_line(out, e->help);
+    }
+}
+
+static void put_commands(FILE *out)
+{
+    fprintf(out, ".SH COMMANDS\n");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (strcmp(c->name, "vgpu")) {
+            fprintf(out, ".TP\n\\fB%s\\fR ", c->name);
+            put_line(out, c->arguments);
+            put_line(out, c->summary);
+        }
+}
+
+/* The pages of the other commands. */
+static void put_see_also(FILE *out, const char *command)
+{
+    static const char *const pages[] = {"vgpu", "run", "ps", "doctor"};
+
+    fprintf(out, ".SH SEE ALSO\n");
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+        if (strcmp(pages[i], command))
+            fprintf(out, ".BR vgpu%s%s (1),\n", i ? "\\-" : "", i ? pages[i] : "");
+    fprintf(out, ".BR libvgpu (7)\n");
+}
+
+void gen_man(FILE *out, const char *command)
+{
+    const struct cli_command *c = cli_find_command(command);
+    int top = !strcmp(command, "vgpu");
+    const char *dash = top ? "" : "\\-", *name = top ? "" : command;
+
+    fprintf(out, ".\\\" Made from spec/cli.def by gen_docs.\n.TH VGPU%s", top ? "" : "\\-");
+    put_upper(out, name);
+    fprintf(out, " 1 \"\" \"vgpu %s\" \"vgpu manual\"\n", VGPU_VERSION);
+    fprintf(out, ".SH NAME\nvgpu%s%s \\- ", dash, name);
+    put_line(out, c->summary);
+    fprintf(out, ".SH SYNOPSIS\n\\fBvgpu%s%s\\fR ", top ? "" : " ", name);
+    put_line(out, c->arguments);
+    fprintf(out, ".SH DESCRIPTION\n");
+    for (const struct cli_text *t = cli_texts; t->command; t++)
+        if (!strcmp(t->command, command)) {
+            fprintf(out, ".PP\n");
+            put_line(out, t->text);
+        }
+    if (top)
+        put_commands(out);
+    put_options(out, command);
+    put_entries(out, "EXIT STATUS", cli_exits, command);
+    put_entries(out, "EXAMPLES", cli_examples, command);
+    put_see_also(out, command);
+}
+
+static void put_environment(FILE *out)
+{
+    fprintf(out, ".SH ENVIRONMENT\n");
+    for (const struct gen_setting *s = gen_settings; s->env; s++) {
+        fprintf(out, ".TP\n\\fB");
+        put_text(out, s->env);
+        fprintf(out, "\\fR (");
+        put_text(out, s->type);
+        fprintf(out, ")\n");
+        put_line(out, s->help);
+        fprintf(out, "Accepted: ");
+        put_text(out, s->range);
+        fprintf(out, ".\n");
+        if (*s->initial) {
+            fprintf(out, "Default: ");
+            put_text(out, s->initial);
+            fprintf(out, ".\n");
+        }
+    }
+}
+
+int gen_man_library(FILE *out, const char *template_file)
+{
+    FILE *in = fopen(template_file, "r");
+    char line[1024];
+
+    if (!in)
+        return -errno;
+    while (fgets(line, sizeof(line), in)) {
+        char *version = strstr(line, "@VERSION@");
+
+        if (!strcmp(line, "@ENVIRONMENT@\n"))
+            put_environment(out);
+        else if (version)
+            fprintf(out, "%.*s%s%s", (int)(version - line), line, VGPU_VERSION, version + strlen("@VERSION@"));
+        else
+            fputs(line, out);
+    }
+    fclose(in);
+    return 0;
+}

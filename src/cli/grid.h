@@ -1,0 +1,26 @@
+/* A table on a terminal: cells of text in columns that are as wide as their widest cell. */
+#ifndef VGPU_CLI_GRID_H
+#define VGPU_CLI_GRID_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#define GRID_COLUMNS_MAX 24
+
+struct grid;
+
+/* `columns` <= GRID_COLUMNS_MAX. NULL: out of memory. */
+struct grid *grid_new(unsigned columns);
+void grid_free(struct grid *grid);
+
+void grid_align_right(struct grid *grid, unsigned column);
+
+/* Begins a row of empty cells. Out of memory is remembered: grid_print() fails then. */
+void grid_row(struct grid *grid);
+/* Sets a cell of the newest row; the text is copied. */
+void grid_cell(struct grid *grid, unsigned column, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* False: memory has run out before. */
+bool grid_print(const struct grid *grid, FILE *out);
+
+#endif

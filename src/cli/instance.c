@@ -1,0 +1,293 @@
+#include "cli/instance.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "cli/message.h"
+#include "cli/path.h"
+#include "cli/users.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FOLDER_LOCK_BOUND_NS (10 * NS_PER_S)
+#define FOLDER_LOCK_POLL_NS  (5 * NS_PER_MS)
+
+static void cleanup_region(struct vgpu_region **region)
+{
+    if (*region)
+        region_close(*region);
+}
+
+/* Opens and locks the file that serialises changes in the folder of all instances. Returns its descriptor. */
+static int lock_folder(const char *folder)
+{
+    const struct timespec pause = {.tv_nsec = FOLDER_LOCK_POLL_NS};
+    uint64_t end_ns = clock_ns() + FOLDER_LOCK_BOUND_NS;
+    char path[PATH_MAX];
+    int fd;
+
+    if (!path_join(path, sizeof(path), folder, ".lock"))
+        return -ENAMETOOLONG;
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_last();
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int error = err_last();
+
+        if (error == -EINTR || (error == -EWOULDBLOCK && clock_ns() < end_ns)) {
+            nanosleep(&pause, NULL);
+            continue;
+        }
+        close(fd);
+        return error == -EWOULDBLOCK ? -ETIMEDOUT : error;
+    }
+    return fd;
+}
+
+/* Opens the file that users of an instance lock. */
+static int open_users(const char *dir, int flags)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    if (!path_join(path, sizeof(path), dir, "users"))
+        return -ENAMETOOLONG;
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    return fd < 0 ? err_last() : fd;
+}
+
+static bool is_in_use(const char *dir)
+{
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    int users CLEANUP_CLOSE = open_users(dir, 0);
+    char path[PATH_MAX];
+
+    if (users >= 0 && flock(users, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return true;
+    if (path_join(path, sizeof(path), dir, INSTANCE_REGION) && !region_open(path, 0, &region) && region_in_use(region))
+        return true;
+    return users_count(dir) > 0;
+}
+
+/* Removes a folder that holds plain files only. */
+static int remove_dir(const char *dir)
+{
+    DIR *files = opendir(dir);
+    struct dirent *file;
+
+    if (!files)
+        return err_last();
+    while ((file = readdir(files)))
+        if (strcmp(file->d_name, ".") && strcmp(file->d_name, ".."))
+            unlinkat(dirfd(files), file->d_name, 0);
+    closedir(files);
+    return rmdir(dir) < 0 ? err_last() : 0;
+}
+
+/* The caller holds the folder's lock. */
+static bool remove_if_unused(const char *dir)
+{
+    char text[128];
+    int error;
+
+    if (is_in_use(dir))
+        return false;
+    error = remove_dir(dir);
+    if (error && error != -ENOENT)
+        message_warning("cannot remove the unused instance %s: %s", dir, err_text(error, text, sizeof(text)));
+    return error == 0 || error == -ENOENT;
+}
+
+bool instance_remove_unused(const char *folder, const char *name)
+{
+    int lock CLEANUP_CLOSE = lock_folder(folder);
+    char dir[PATH_MAX];
+
+    if (lock < 0 || !path_join(dir, sizeof(dir), folder, name))
+        return false;
+    return remove_if_unused(dir);
+}
+
+static const char *show_quota(const struct vgpu_limit *limit, char *buffer, size_t size)
+{
+    if (limit->quota_percent)
+        snprintf(buffer, size, "%u%%", limit->quota_percent);
+    else if (limit->quota_bytes)
+        format_bytes(limit->quota_bytes, buffer, size);
+    else
+        snprintf(buffer, size, "none");
+    return buffer;
+}
+
+static bool same_quota(const struct vgpu_limit *a, const struct vgpu_limit *b)
+{
+    return a->quota_bytes == b->quota_bytes && a->quota_percent == b->quota_percent;
+}
+
+static const char *show_devices(const struct vgpu_limits *limits, char *buffer, size_t size)
+{
+    size_t at = 0;
+
+    snprintf(buffer, size, "all devices");
+    for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX && at < size; i++)
+        at += (size_t)snprintf(buffer + at, size - at, "%s%s", i ? "," : "", limits->slice[i].uuid);
+    return buffer;
+}
+
+static int differs(const char *name, const char *what, const char *has, const char *given)
+{
+    message_error("run: instance %s is running with %s %s, but %s %s was given; leave %s out to join it, or choose "
+                  "another --name",
+                  name, what, has, what, given, what);
+    return -EEXIST;
+}
+
+/* Whether what was asked for is what the running instance has. */
+static int compare(const struct instance_request *request, const struct vgpu_limits *has)
+{
+    const struct vgpu_limits *asked = &request->limits;
+    unsigned devices = has->device_count ? has->device_count : VGPU_DEVICES_MAX;
+    char a[VGPU_DEVICES_MAX * (VGPU_UUID_LEN + 1)], b[sizeof(a)];
+
+    if (request->has_devices) {
+        bool same = has->device_count == asked->device_count;
+
+        for (unsigned i = 0; same && i < asked->device_count; i++)
+            same = !strcmp(has->slice[i].uuid, asked->slice[i].uuid);
+        if (!same)
+            return differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
+    }
+    for (unsigned i = 0; request->has_quota && i < devices && i < VGPU_DEVICES_MAX; i++)
+        if (!same_quota(&has->slice[i], &asked->slice[i])) {
+            char text_a[48], text_b[48];
+
+            snprintf(a, sizeof(a), "%u:%s", i, show_quota(&has->slice[i], text_a, sizeof(text_a)));
+            snprintf(b, sizeof(b), "%u:%s", i, show_quota(&asked->slice[i], text_b, sizeof(text_b)));
+            return differs(asked->name, "--mem", a, b);
+        }
+    if (request->has_host_quota && !same_quota(&has->slice[VGPU_SLICE_HOST], &asked->slice[VGPU_SLICE_HOST]))
+        return differs(asked->name, "--host-mem", show_quota(&has->slice[VGPU_SLICE_HOST], a, sizeof(a)),
+                       show_quota(&asked->slice[VGPU_SLICE_HOST], b, sizeof(b)));
+    return 0;
+}
+
+static int join(const struct instance_request *request, struct instance *instance)
+{
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    struct vgpu_limits has;
+    char path[PATH_MAX], text[128];
+    int error;
+
+    error =
+        path_join(path, sizeof(path), instance->dir, INSTANCE_REGION) ? region_open(path, 0, &region) : -ENAMETOOLONG;
+    if (error) {
+        message_error(
+            "run: instance %s is in use, but its region %s cannot be opened: %s; choose another --name", instance->name,
+            path, error == -EPROTO ? "it was made by another version of vgpu" : err_text(error, text, sizeof(text)));
+        return error;
+    }
+    region_limits(region, &has);
+    return compare(request, &has);
+}
+
+static int make(const struct instance_request *request, struct instance *instance)
+{
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    char path[PATH_MAX], text[128];
+    int error;
+
+    if (mkdir(instance->dir, 0700) < 0) {
+        error = err_last();
+        message_error("run: cannot make the instance's directory %s: %s", instance->dir,
+                      err_text(error, text, sizeof(text)));
+        return error;
+    }
+    instance->created = true;
+    error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION)
+                ? region_create(path, 0, &request->limits, &region, &(bool){false})
+                : -ENAMETOOLONG;
+    if (error) {
+        message_error("run: cannot make the region %s: %s", path, err_text(error, text, sizeof(text)));
+        remove_dir(instance->dir);
+    }
+    return error;
+}
+
+/* The folder of all instances, made if need be. */
+static int open_folder(char *ret_folder, size_t size)
+{
+    char runtime[PATH_MAX] = "", text[128];
+    int error = runtime_dir_make(runtime, sizeof(runtime));
+
+    if (!error && !path_join(ret_folder, size, runtime, "instances"))
+        error = -ENAMETOOLONG;
+    if (!error)
+        error = file_make_folders(ret_folder, 0700);
+    if (error == -EINVAL)
+        message_error("run: VGPU_RUNTIME_DIR=%s is not an absolute path", getenv("VGPU_RUNTIME_DIR"));
+    else if (error)
+        message_error(
+            "run: the runtime directory %s cannot be used: %s; set VGPU_RUNTIME_DIR to a directory of your own",
+            runtime, err_text(error, text, sizeof(text)));
+    return error;
+}
+
+int instance_enter(const struct instance_request *request, struct instance *ret_instance)
+{
+    struct instance instance = {.users_fd = -1};
+    char folder[PATH_MAX], text[128];
+    int lock CLEANUP_CLOSE = -1;
+    int error = open_folder(folder, sizeof(folder));
+
+    if (error)
+        return error;
+    snprintf(instance.name, sizeof(instance.name), "%s", request->limits.name);
+    if (!path_join(instance.dir, sizeof(instance.dir), folder, instance.name)) {
+        message_error(
+            "run: the path of the instance's directory below %s is too long; set VGPU_RUNTIME_DIR to a shorter one",
+            folder);
+        return -ENAMETOOLONG;
+    }
+    lock = lock_folder(folder);
+    if (lock < 0) {
+        message_error("run: cannot lock %s/.lock: %s", folder,
+                      lock == -ETIMEDOUT ? "another vgpu has held it for 10 s (is it stopped?)"
+                                         : err_text(lock, text, sizeof(text)));
+        return lock;
+    }
+    if (access(instance.dir, F_OK) == 0 && !remove_if_unused(instance.dir))
+        error = join(request, &instance);
+    else
+        error = make(request, &instance);
+    if (error)
+        return error;
+    instance.users_fd = open_users(instance.dir, O_CREAT);
+    if (instance.users_fd < 0 || flock(instance.users_fd, LOCK_SH) < 0) {
+        error = instance.users_fd < 0 ? instance.users_fd : err_last();
+        message_error("run: cannot lock %s/users: %s", instance.dir, err_text(error, text, sizeof(text)));
+        return error;
+    }
+    *ret_instance = instance;
+    return 0;
+}
+
+void instance_leave(struct instance *instance)
+{
+    char folder[PATH_MAX];
+
+    close(instance->users_fd);
+    instance->users_fd = -1;
+    snprintf(folder, sizeof(folder), "%s", instance->dir);
+    *strrchr(folder, '/') = '\0';
+    instance_remove_unused(folder, instance->name);
+}

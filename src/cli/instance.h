@@ -1,0 +1,46 @@
+/*
+ * Instances on disk: <runtime dir>/instances/<name>/ with the region, and who uses them.
+ *
+ * An instance is in use while a `vgpu run` that started it or joined it lives (it holds a shared flock on <dir>/users),
+ * while a process is attached to its region, or while any process of the user has it in its environment (children that
+ * outlived the command). Entering, leaving and removing are serialised by a lock on the folder of all instances, which
+ * is held for milliseconds.
+ */
+#ifndef VGPU_CLI_INSTANCE_H
+#define VGPU_CLI_INSTANCE_H
+
+#include "region/region.h"
+
+#include <limits.h>
+
+#define INSTANCE_REGION "region" /* the file, in an instance's folder */
+
+struct instance {
+    char name[VGPU_NAME_LEN];
+    char dir[PATH_MAX]; /* absolute */
+    int users_fd;       /* holds the shared lock; -1: not entered */
+    bool created;       /* by us, not joined */
+};
+
+/* Which of the limits the user gave; the others match whatever a running instance has. */
+struct instance_request {
+    struct vgpu_limits limits;
+    bool has_devices, has_quota, has_host_quota;
+};
+
+/*
+ * Makes the instance request->limits.name, or joins it if it is in use; one that nobody uses is made anew. On failure a
+ * message has been written and -errno is returned (-EEXIST: it is in use with other limits).
+ */
+int instance_enter(const struct instance_request *request, struct instance *ret_instance);
+
+/* Gives up our use; removes the instance if it was the last. */
+void instance_leave(struct instance *instance);
+
+/*
+ * Removes the instance in `folder`/`name` if nobody uses it. True: it is gone. Takes the lock on `folder` itself.
+ * Messages only where something cannot be removed.
+ */
+bool instance_remove_unused(const char *folder, const char *name);
+
+#endif

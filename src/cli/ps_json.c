@@ -1,0 +1,183 @@
+/*
+ * {"instances": [{"name", "directory", "owner_uid", "created_ns", "running", "selects_devices", "limits": [...],
+ * "devices": [...], "host": {...}, "processes": [...], "refusals": {"count", "last", "recent": [...]}}]}. Sizes are
+ * bytes; a limit that is not there is null.
+ */
+#include "cli/ps.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *number(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *number_or_null(uint64_t value)
+{
+    return value ? number(value) : json_null();
+}
+
+/* Text from a region that another user may have written need not be UTF-8. */
+static json_t *text_of(const char *text, size_t size)
+{
+    size_t length = strnlen(text, size);
+    json_t *value = json_stringn(text, length);
+
+    return value ? value : json_string("?");
+}
+
+static json_t *slice_json(const struct vgpu_snapshot *snapshot, unsigned slice)
+{
+    const struct vgpu_slice_usage *usage = &snapshot->slice[slice];
+    const struct vgpu_limit *limit = &snapshot->limits.slice[slice];
+    const char *uuid = usage->uuid[0] ? usage->uuid : limit->uuid;
+    json_t *result = json_object(), *kinds = json_object();
+
+    if (slice != VGPU_SLICE_HOST) {
+        json_object_set_new(result, "device", number(slice));
+        json_object_set_new(result, "uuid", *uuid ? text_of(uuid, VGPU_UUID_LEN) : json_null());
+        json_object_set_new(result, "physical_bytes", number_or_null(usage->physical_bytes));
+    }
+    json_object_set_new(result, "quota_bytes",
+                        number_or_null(usage->quota_bytes ? usage->quota_bytes : limit->quota_bytes));
+    json_object_set_new(result, "asked_bytes", number_or_null(limit->quota_bytes));
+    json_object_set_new(result, "asked_percent", number_or_null(limit->quota_percent));
+    json_object_set_new(result, "used_bytes", number(usage->used_bytes));
+    for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+        json_object_set_new(kinds, vgpu_kind_name(kind), number(ps_slice_held(snapshot, slice, kind)));
+    json_object_set_new(result, "used_by_kind", kinds);
+    json_object_set_new(result, "refusals", number(usage->refusals));
+    return result;
+}
+
+static json_t *held_json(const struct vgpu_proc_usage *proc, unsigned slice)
+{
+    json_t *result = json_object(), *kinds = json_object();
+
+    json_object_set_new(result, "device", slice == VGPU_SLICE_HOST ? json_string("host") : number(slice));
+    json_object_set_new(result, "used_bytes", number(ps_proc_held(proc, slice)));
+    for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+        json_object_set_new(kinds, vgpu_kind_name(kind), number(proc->held_bytes[slice][kind]));
+    json_object_set_new(result, "used_by_kind", kinds);
+    return result;
+}
+
+static json_t *process_json(const struct vgpu_proc_usage *proc)
+{
+    json_t *result = json_object(), *held = json_array();
+
+    json_object_set_new(result, "pid", proc->pid ? json_integer(proc->pid) : json_null());
+    json_object_set_new(result, "own_pid", json_integer(proc->own_pid));
+    json_object_set_new(result, "command", text_of(proc->command, sizeof(proc->command)));
+    json_object_set_new(result, "start_ns", number(proc->start_ns));
+    for (unsigned slice = 0; slice < VGPU_SLICES; slice++)
+        if (ps_proc_held(proc, slice))
+            json_array_append_new(held, held_json(proc, slice));
+    json_object_set_new(result, "held", held);
+    return result;
+}
+
+static json_t *refusal_json(const struct vgpu_refusal *refusal)
+{
+    json_t *result = json_object();
+
+    json_object_set_new(result, "time_ns", number(refusal->time_ns));
+    json_object_set_new(result, "api", text_of(refusal->api, VGPU_API_LEN));
+    json_object_set_new(result, "device",
+                        refusal->slice == VGPU_SLICE_HOST ? json_string("host") : number(refusal->slice));
+    json_object_set_new(result, "pid", json_integer(refusal->pid));
+    json_object_set_new(result, "size_bytes", number(refusal->size_bytes));
+    json_object_set_new(result, "used_bytes", number(refusal->used_bytes));
+    json_object_set_new(result, "quota_bytes", number(refusal->quota_bytes));
+    return result;
+}
+
+static json_t *refusals_json(const struct vgpu_snapshot *snapshot)
+{
+    json_t *result = json_object(), *recent = json_array();
+
+    json_object_set_new(result, "count", number(ps_refusals(snapshot)));
+    for (uint32_t i = 0; i < snapshot->refusal_count && i < VGPU_REFUSALS; i++)
+        json_array_append_new(recent, refusal_json(&snapshot->refusals[i]));
+    json_object_set_new(result, "last",
+                        json_array_size(recent) ? json_incref(json_array_get(recent, json_array_size(recent) - 1))
+                                                : json_null());
+    json_object_set_new(result, "recent", recent);
+    return result;
+}
+
+/* One quota for whatever devices there are. */
+static bool limits_are_uniform(const struct vgpu_limits *limits)
+{
+    for (unsigned slice = 1; slice < VGPU_DEVICES_MAX; slice++)
+        if (limits->slice[slice].quota_bytes != limits->slice[0].quota_bytes ||
+            limits->slice[slice].quota_percent != limits->slice[0].quota_percent)
+            return false;
+    return limits->device_count == 0;
+}
+
+/* What was asked for, also for devices that nobody has used yet. */
+static json_t *limits_json(const struct vgpu_limits *limits)
+{
+    unsigned count = limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
+    bool uniform = limits_are_uniform(limits);
+    json_t *result = json_array();
+
+    for (unsigned slice = 0; slice < (uniform ? 1 : count) && slice < VGPU_DEVICES_MAX; slice++) {
+        const struct vgpu_limit *limit = &limits->slice[slice];
+        json_t *row;
+
+        if (!limit->quota_bytes && !limit->quota_percent && !limits->device_count)
+            continue;
+        row = json_object();
+        json_object_set_new(row, "device", uniform ? json_string("all") : number(slice));
+        json_object_set_new(row, "bytes", number_or_null(limit->quota_bytes));
+        json_object_set_new(row, "percent", number_or_null(limit->quota_percent));
+        json_array_append_new(result, row);
+    }
+    return result;
+}
+
+static json_t *instance_json(const struct ps_instance *instance)
+{
+    const struct vgpu_snapshot *snapshot = &instance->snapshot;
+    json_t *result = json_object(), *devices = json_array(), *processes = json_array();
+
+    json_object_set_new(result, "name", json_string(instance->name));
+    json_object_set_new(result, "directory", text_of(instance->dir, sizeof(instance->dir)));
+    json_object_set_new(result, "owner_uid", number(instance->owner));
+    json_object_set_new(result, "created_ns", number(snapshot->created_ns));
+    json_object_set_new(result, "running", number(instance->running));
+    json_object_set_new(result, "selects_devices", json_boolean(snapshot->limits.device_count > 0));
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        if (ps_slice_shown(snapshot, slice))
+            json_array_append_new(devices, slice_json(snapshot, slice));
+    json_object_set_new(result, "limits", limits_json(&snapshot->limits));
+    json_object_set_new(result, "devices", devices);
+    json_object_set_new(result, "host", slice_json(snapshot, VGPU_SLICE_HOST));
+    for (uint32_t i = 0; i < snapshot->proc_count; i++)
+        json_array_append_new(processes, process_json(&snapshot->procs[i]));
+    json_object_set_new(result, "processes", processes);
+    json_object_set_new(result, "refusals", refusals_json(snapshot));
+    return result;
+}
+
+bool ps_print_json(const struct ps_list *list)
+{
+    json_t *root = json_object(), *instances = json_array();
+    char *text = NULL;
+
+    for (unsigned i = 0; i < list->count; i++)
+        json_array_append_new(instances, instance_json(list->instances[i]));
+    if (json_object_set_new(root, "instances", instances) == 0)
+        text = json_dumps(root, JSON_INDENT(2));
+    json_decref(root);
+    if (!text)
+        return false;
+    printf("%s\n", text);
+    free(text);
+    return true;
+}

@@ -1,0 +1,89 @@
+#include "cli/run.h"
+
+#include "cli/message.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool run_env_set(const char *text)
+{
+    const char *equals = strchr(text, '=');
+    char *name;
+    bool valid = equals && equals != text;
+
+    for (const char *c = text; valid && c < equals; c++)
+        valid = *c > ' ' && *c != 0x7f;
+    name = valid ? strndup(text, (size_t)(equals - text)) : NULL;
+    if (!name || setenv(name, equals + 1, 1)) {
+        message_error("run: --env \"%s\" is not of the form NAME=VALUE", text);
+        free(name);
+        return false;
+    }
+    free(name);
+    return true;
+}
+
+/* Whether an entry of LD_PRELOAD is a library of ours, of this build or another: two of them must not meet. */
+static bool is_our_library(const char *entry, size_t length, const char *library)
+{
+    const char *base = entry;
+
+    for (const char *c = entry; c < entry + length; c++)
+        if (*c == '/')
+            base = c + 1;
+    length -= (size_t)(base - entry);
+    return (strlen(library) == length + (size_t)(base - entry) && !memcmp(entry, library, strlen(library))) ||
+           (length >= 10 && !memcmp(base, "libvgpu.so", 10)) || (length >= 16 && !memcmp(base, "libvgpu-trace.so", 16));
+}
+
+static bool is_same(const char *entry, size_t length, const char *own)
+{
+    return strlen(own) == length && !memcmp(entry, own, length);
+}
+
+/*
+ * Sets the list `name` to `first` and then what was in it, without the entries that `drop` matches. `separators` divide
+ * the old list, the first of them the new one.
+ */
+static bool put_first(const char *name, const char *first, const char *separators,
+                      bool (*drop)(const char *entry, size_t length, const char *first))
+{
+    const char *old = getenv(name);
+    char *list = malloc(strlen(first) + (old ? strlen(old) : 0) + 2);
+    char *end;
+    bool set;
+
+    if (!list)
+        return false;
+    end = stpcpy(list, first);
+    while (old && *old) {
+        size_t length = strcspn(old, separators);
+
+        if (length && !drop(old, length, first)) {
+            *end++ = separators[0];
+            end = mempcpy(end, old, length);
+        }
+        old += length;
+        old += *old ? 1 : 0;
+    }
+    *end = '\0';
+    set = setenv(name, list, 1) == 0;
+    free(list);
+    return set;
+}
+
+bool run_env(const char *instance_dir, const char *library, const char *trace, const char *sim_dir)
+{
+    bool set =
+        setenv("VGPU_INSTANCE", instance_dir, 1) == 0 && put_first("LD_PRELOAD", library, ": \t", is_our_library);
+
+    if (set && trace)
+        set = setenv("VGPU_TRACE", trace, 1) == 0;
+    if (set && sim_dir)
+        set = put_first("LD_LIBRARY_PATH", sim_dir, ":;", is_same);
+    if (!set)
+        message_error("run: out of memory");
+    return set;
+}

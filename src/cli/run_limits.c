@@ -1,0 +1,111 @@
+#include "cli/run.h"
+
+#include "base/parse.h"
+#include "cli/gpus.h"
+#include "cli/message.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The command's base name and our process id, with what a name may not have replaced. */
+static void default_name(const char *command, char *ret_name, size_t size)
+{
+    const char *base = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
+    char start[VGPU_NAME_LEN - 16];
+    size_t length = 0;
+
+    for (; *base && length < sizeof(start) - 1; base++)
+        if (isalnum((unsigned char)*base) || (length && strchr("._-", *base)))
+            start[length++] = *base;
+    start[length] = '\0';
+    snprintf(ret_name, size, "%s-%ld", length ? start : "vgpu", (long)getpid());
+}
+
+static bool take_name(const struct run_options *options, struct vgpu_limits *limits)
+{
+    if (!options->name) {
+        default_name(options->command[0], limits->name, sizeof(limits->name));
+        return true;
+    }
+    if (!parse_name_valid(options->name)) {
+        message_error(
+            "run: --name \"%s\" is not accepted: a name has 1 to %d letters, digits, '.', '_' or '-' and begins with a "
+            "letter or digit",
+            options->name, VGPU_NAME_LEN - 1);
+        return false;
+    }
+    snprintf(limits->name, sizeof(limits->name), "%s", options->name);
+    return true;
+}
+
+static bool take_devices(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
+{
+    char reason[GPUS_REASON_LEN];
+    struct gpus gpus;
+
+    if (!options->gpu)
+        return true;
+    if (gpus_list(nvml, &gpus, reason)) {
+        message_error("run: --gpu %s: the devices cannot be told apart: %s; `vgpu doctor` says more", options->gpu,
+                      reason);
+        return false;
+    }
+    return gpus_select(&gpus, options->gpu, limits) == 0;
+}
+
+static bool take_quotas(const struct run_options *options, struct vgpu_limits *limits)
+{
+    struct quota_list list;
+    char text[512];
+
+    if (!options->mem)
+        return true;
+    if (parse_quota_list(options->mem, &list)) {
+        message_error("run: --mem %s; one for each device: 0:8G,1:4G",
+                      parse_complaint("size", options->mem, text, sizeof(text)));
+        return false;
+    }
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        struct quota quota = quota_list_device(&list, i);
+
+        if (limits->device_count && (list.given & 1U << i) && i >= limits->device_count) {
+            message_error("run: --mem %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
+                          options->mem, i, options->gpu, limits->device_count, limits->device_count == 1 ? "" : "s");
+            return false;
+        }
+        if (limits->device_count && i >= limits->device_count)
+            break;
+        limits->slice[i].quota_bytes = quota.bytes;
+        limits->slice[i].quota_percent = quota.percent;
+    }
+    return true;
+}
+
+static bool take_host_quota(const struct run_options *options, struct vgpu_limits *limits)
+{
+    if (!options->host_mem)
+        return true;
+    if (!parse_bytes(options->host_mem, &limits->slice[VGPU_SLICE_HOST].quota_bytes))
+        return true;
+    message_error(
+        "run: --host-mem size '%.64s': not accepted: use bytes (1073741824), or a whole number with k, m, g or t (8G, "
+        "8GiB, 8192m)",
+        options->host_mem);
+    return false;
+}
+
+bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request)
+{
+    struct instance_request request = {.has_devices = options->gpu != NULL,
+                                       .has_quota = options->mem != NULL,
+                                       .has_host_quota = options->host_mem != NULL};
+
+    if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
+        !take_devices(options, nvml, &request.limits) || !take_quotas(options, &request.limits))
+        return false;
+    *ret_request = request;
+    return true;
+}

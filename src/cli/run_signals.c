@@ -1,0 +1,241 @@
+/*
+ * Passing signals on to the command.
+ *
+ * The command is in vgpu's own process group, so that the terminal, job control and `kill` of the group work as if vgpu
+ * were not there. What the terminal sends, both get. What somebody sends to vgpu alone, vgpu passes on. What somebody
+ * sends to the whole group must not reach the command twice (for many programs a second SIGINT or SIGTERM means "at
+ * once"), but the kernel does not say how a signal was addressed. A witness does: a process of ours in the same group
+ * that takes every signal and counts it. If it got the signal too, the signal was sent to the group. The kernel serves
+ * the newest members of a group first, so the witness has it before we do; we only have to wait until it is idle again.
+ *
+ * vgpu stops when the command stops by job control, with the same signal, so that the shell sees the job stop.
+ */
+#include "cli/run.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SIGNALS_MAX  64
+#define GRACE_NS     2000000L /* for one who signals the members of a group one by one */
+#define IDLE_POLL_NS 1000000L
+#define IDLE_POLLS   100
+
+static sigset_t original_mask, taken;
+static struct sigaction original_child_action;
+static unsigned long long shared_signals; /* bit n-1: both got signal n */
+static pid_t witness = -1;
+static atomic_uint *witnessed;              /* by signal: how many the witness has taken; in memory that both see */
+static unsigned accounted[SIGNALS_MAX + 1]; /* of those, how many we know about */
+
+void run_signals_block(void)
+{
+    static const int left_alone[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
+    sigfillset(&taken);
+    for (size_t i = 0; i < sizeof(left_alone) / sizeof(left_alone[0]); i++)
+        sigdelset(&taken, left_alone[i]);
+    sigprocmask(SIG_BLOCK, &taken, &original_mask);
+    /* Whoever started us may ignore SIGCHLD; then the kernel would throw the command's status away. */
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &original_child_action);
+}
+
+void run_signals_restore(void)
+{
+    sigaction(SIGCHLD, &original_child_action, NULL);
+    sigprocmask(SIG_SETMASK, &original_mask, NULL);
+}
+
+static void close_everything(void)
+{
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, 0U, ~0U, 0U) == 0)
+        return;
+#endif
+    for (int fd = 0, end = (int)sysconf(_SC_OPEN_MAX); fd < end && fd < 65536; fd++)
+        close(fd);
+}
+
+static void be_witness(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "vgpu-witness");
+    if (getppid() != parent)
+        _exit(0);
+    close_everything();
+    if (chdir("/") < 0)
+        _exit(0);
+    for (;;) {
+        int signal = sigwaitinfo(&taken, NULL);
+
+        if (signal > 0 && signal <= SIGNALS_MAX)
+            atomic_fetch_add(&witnessed[signal], 1);
+    }
+}
+
+static void witness_end(void)
+{
+    if (witness <= 0)
+        return;
+    kill(witness, SIGKILL);
+    while (waitpid(witness, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    witness = -1;
+}
+
+void run_signals_watch(void)
+{
+    const size_t size = (SIGNALS_MAX + 1) * sizeof(*witnessed);
+    pid_t parent = getpid();
+
+    witnessed = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (witnessed == MAP_FAILED)
+        return; /* without it, all that is sent to us is passed on */
+    witness = fork();
+    if (witness == 0)
+        be_witness(parent);
+}
+
+/* Whether the witness waits for a signal and has none of number `signal` to take. */
+static bool witness_is_idle(int signal)
+{
+    char path[48], text[4096];
+    const char *state, *pending;
+    size_t length;
+
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long)witness);
+    if (file_read_small(path, text, sizeof(text), &length))
+        return true;
+    state = strstr(text, "\nState:\t");
+    pending = strstr(text, "\nShdPnd:\t");
+    return state && pending && state[8] != 'R' && !(strtoull(pending + 9, NULL, 16) & 1ULL << (signal - 1));
+}
+
+/* Whether the witness has got `signal` since we were asked last. */
+static bool witness_got(int signal)
+{
+    const struct timespec pause = {.tv_nsec = IDLE_POLL_NS};
+    unsigned count;
+    bool got;
+
+    if (witness <= 0)
+        return false;
+    for (unsigned i = 0; i < IDLE_POLLS && !witness_is_idle(signal); i++)
+        nanosleep(&pause, NULL);
+    count = atomic_load(&witnessed[signal]);
+    got = count != accounted[signal];
+    accounted[signal] = count;
+    return got;
+}
+
+static void pass_on(pid_t child, const siginfo_t *info)
+{
+    if (info->si_code == SI_QUEUE)
+        sigqueue(child, info->si_signo, info->si_value);
+    else
+        kill(child, info->si_signo);
+}
+
+/* A signal that the kernel made for us alone: timers outlive exec, and the command would have got it in our place. */
+static bool is_own_timer(int signal)
+{
+    return signal == SIGALRM || signal == SIGVTALRM || signal == SIGPROF;
+}
+
+static void take_signal(pid_t child, const siginfo_t *info)
+{
+    const struct timespec grace = {.tv_nsec = GRACE_NS};
+    int signal = info->si_signo;
+    bool shared;
+
+    if (info->si_pid == getpid() && info->si_code == SI_USER)
+        return; /* our own SIGPIPE */
+    if (signal == SIGCONT || signal == SIGWINCH) {
+        if (signal == SIGCONT || info->si_code != SI_KERNEL)
+            pass_on(child, info); /* twice does no harm */
+        return;
+    }
+    if (info->si_code != SI_KERNEL)
+        nanosleep(&grace, NULL);
+    shared = witness_got(signal);
+    if (info->si_code == SI_KERNEL)
+        shared = !is_own_timer(signal);
+    if (shared)
+        shared_signals |= 1ULL << (signal - 1);
+    else
+        pass_on(child, info);
+}
+
+/* Stops as the command did; returns when we are continued. */
+static void stop_too(int signal)
+{
+    struct sigaction action;
+    sigset_t set, pending;
+
+    /* Whoever continues the group at once must find us running: stopping now would drop the SIGCONT that is waiting. */
+    if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT))
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, &action);
+    raise(signal);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigaction(signal, &action, NULL);
+}
+
+/* True: the command has ended with *ret_status. As process 1 of a container we bury the orphans too. */
+static bool has_ended(pid_t child, int *ret_status)
+{
+    for (;;) {
+        int status;
+        pid_t found = waitpid(getpid() == 1 ? -1 : child, &status, WNOHANG | WUNTRACED);
+
+        if (found < 0 && errno == EINTR)
+            continue;
+        if (found < 0) {
+            *ret_status = RUN_FAILED << 8; /* somebody else has taken it: cannot be, but must not loop */
+            return true;
+        }
+        if (found == 0)
+            return false;
+        if (found != child)
+            continue;
+        if (!WIFSTOPPED(status)) {
+            *ret_status = status;
+            return true;
+        }
+        if (WSTOPSIG(status) == SIGTSTP || WSTOPSIG(status) == SIGTTIN || WSTOPSIG(status) == SIGTTOU)
+            stop_too(WSTOPSIG(status));
+    }
+}
+
+int run_signals_wait(pid_t child)
+{
+    int status;
+
+    while (!has_ended(child, &status)) {
+        siginfo_t info;
+
+        if (sigwaitinfo(&taken, &info) > 0 && info.si_signo != SIGCHLD)
+            take_signal(child, &info);
+    }
+    witness_end();
+    return status;
+}
+
+bool run_signals_shared(int signal)
+{
+    return shared_signals & 1ULL << (signal - 1);
+}

@@ -1,0 +1,75 @@
+# What the tests of the command share. VGPU_BUILD is the build folder; each test has a runtime directory of its own.
+
+bats_require_minimum_version 1.5.0
+
+setup()
+{
+    VGPU_BUILD=${VGPU_BUILD:?the build folder}
+    vgpu=$VGPU_BUILD/vgpu
+    export VGPU_RUNTIME_DIR=$BATS_TEST_TMPDIR/runtime
+    export SIMGPU_STATE=$BATS_TEST_TMPDIR/simgpu
+    unset VGPU_INSTANCE VGPU_LIBRARY VGPU_TRACE LD_PRELOAD CUDA_VISIBLE_DEVICES "${!CUDA_DEVICE_@}"
+    cd "$BATS_TEST_TMPDIR"
+}
+
+fail()
+{
+    echo "$*" >&2
+    return 1
+}
+
+# A test that fails half-way leaves nothing running.
+teardown()
+{
+    local jobs
+    jobs=$(jobs -p)
+    [ -z "$jobs" ] || kill $jobs 2>/dev/null || true
+    wait
+}
+
+# expect STATUS COMMAND...: the command ends with it. Leaves its stdout in $output and its stderr in $stderr.
+expect()
+{
+    local wanted=$1 flags=(--separate-stderr)
+    shift
+    # bats takes 127 for a mistake in the test unless it is told.
+    [ "$wanted" != 127 ] || flags+=(-127)
+    run "${flags[@]}" "$@"
+    [ "$status" -eq "$wanted" ] || fail "$*: status $status, not $wanted; stdout: $output; stderr: $stderr"
+}
+
+# says PART...: stderr contains each.
+says()
+{
+    local part
+    for part; do
+        [[ $stderr == *"$part"* ]] || fail "stderr has no \"$part\": $stderr"
+    done
+}
+
+# is WANTED: stdout is exactly that.
+is()
+{
+    [ "$output" = "$1" ] || fail "stdout is \"$output\", not \"$1\"; stderr: $stderr"
+}
+
+# wait_for COMMAND...: until it succeeds, 5 s at most.
+wait_for()
+{
+    local i
+    for ((i = 0; i < 250; i++)); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.02
+    done
+    fail "waited in vain for: $*"
+}
+
+no_instances()
+{
+    [ -z "$(ls "$VGPU_RUNTIME_DIR/instances" 2>/dev/null)" ] || fail "left: $(ls "$VGPU_RUNTIME_DIR/instances")"
+}
+
+json() # json FILTER: jq on the output, as text
+{
+    jq -r "$1" <<<"$output"
+}

@@ -1,0 +1,122 @@
+# vgpu ps and doctor.
+load common.bash
+
+@test "ps without instances" {
+    expect 0 "$vgpu" ps
+    says
+    [[ $output == "No instance"* ]]
+    expect 0 "$vgpu" ps --json
+    [ "$(json '.instances | length')" = 0 ]
+    expect 2 "$vgpu" ps extra
+    says '"extra"'
+    expect 2 "$vgpu" ps --jsn
+    says "did you mean --json?"
+}
+
+@test "ps: every instance of the user, limits before any use, percentages" {
+    mkfifo one two three
+    "$vgpu" run --name one --mem 3G sh -c 'read line <one' 3>&- &
+    "$vgpu" run --name two --mem 40% --host-mem 2G sh -c 'read line <two' 3>&- &
+    "$vgpu" run --name three sh -c 'read line <three' 3>&- &
+    for name in one two three; do wait_for test -f "$VGPU_RUNTIME_DIR/instances/$name/users"; done
+    wait_for sh -c "test \$('$vgpu' ps --json | jq '[.instances[].running] | add') = 3"
+    expect 0 "$vgpu" ps
+    [ "$(awk 'NR > 1 { print $1 }' <<<"$output" | sort | tr '\n' ' ')" = "host one three two " ] || fail "$output"
+    [[ $(grep ^two <<<"$output") == *"40%"* ]]
+    [[ $(grep ^one <<<"$output") == *"3.0 GiB"* ]]
+    [[ $(grep ^three <<<"$output") == *"none"* ]]
+    expect 0 "$vgpu" ps --json
+    [ "$(json '.instances | map(.name) | sort | join(" ")')" = "one three two" ]
+    [ "$(json '.instances[] | select(.name == "one") | .limits[0] | [.device, .bytes, .percent] | @csv')" = '"all",3221225472,' ]
+    [ "$(json '.instances[] | select(.name == "two") | .limits[0].percent')" = 40 ]
+    [ "$(json '.instances[] | select(.name == "two") | .host.quota_bytes')" = 2147483648 ]
+    [ "$(json '.instances[] | select(.name == "three") | .limits | length')" = 0 ]
+    [ "$(json '.instances[0].owner_uid')" = "$(id -u)" ]
+    (($(json '.instances[0].created_ns') > 1600000000000000000))
+    for name in one two three; do echo >$name; done
+    wait
+    no_instances
+}
+
+@test "ps: what is broken is named, the rest is shown, status 1" {
+    mkfifo hold
+    "$vgpu" run --name good sh -c 'read line <hold' 3>&- &
+    wait_for test -f "$VGPU_RUNTIME_DIR/instances/good/users"
+    mkdir "$VGPU_RUNTIME_DIR/instances/bad"
+    head -c 100000 /dev/zero >"$VGPU_RUNTIME_DIR/instances/bad/region"
+    exec 9>"$VGPU_RUNTIME_DIR/instances/bad/users"
+    flock -s 9
+    expect 1 "$vgpu" ps
+    says bad "instances/bad/region"
+    [[ $output == *good* ]]
+    exec 9>&-
+    expect 0 "$vgpu" ps
+    [ ! -e "$VGPU_RUNTIME_DIR/instances/bad" ]
+    echo >hold
+    wait
+}
+
+@test "ps to a closed pipe or a full disk" {
+    expect 1 sh -c "'$vgpu' ps >/dev/full"
+    says "No space left"
+}
+
+@test "doctor: names, states and advice; JSON agrees" {
+    run --separate-stderr "$vgpu" doctor --json
+    local checks=$output failed
+    failed=$(json .fail)
+    [ "$status" = $((failed > 0)) ]
+    for name in driver NVML "C library" library preload "runtime directory" environment ld.so.preload "user namespaces"; do
+        [ "$(json "[.checks[] | select(.name == \"$name\")] | length")" -ge 1 ] || fail "no check \"$name\""
+    done
+    [ "$(json '[.checks[] | select((.status != "ok") == (.advice == null))] | length')" = 0 ]
+    [ "$(json '.checks[] | select(.name == "preload") | .status')" = ok ]
+    [ "$(json '.checks | length')" = $(($(json '.ok + .warn + .fail'))) ]
+    run --separate-stderr "$vgpu" doctor
+    [ "$status" = $((failed > 0)) ]
+    [ "$(grep -c '^fail ' <<<"$output")" = "$failed" ]
+}
+
+@test "doctor with the simulated driver finds nothing that fails" {
+    LD_LIBRARY_PATH=$VGPU_BUILD/sim expect 0 "$vgpu" doctor
+    [[ $output == *"cuInit works"* ]]
+}
+
+@test "doctor finds a library that is not there or does not load" {
+    VGPU_LIBRARY=/nowhere/libvgpu.so run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '.checks[] | select(.name == "library") | .status')" = fail ]
+    echo 'no library' >broken.so
+    VGPU_LIBRARY=$PWD/broken.so run --separate-stderr "$vgpu" doctor --json
+    [ "$status" = 1 ]
+    [ "$(json '.checks[] | select(.name == "preload") | .status')" = fail ]
+}
+
+@test "doctor finds a bad runtime directory and a bad environment" {
+    VGPU_RUNTIME_DIR=/proc/no run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '.checks[] | select(.name == "runtime directory") | .status')" = fail ]
+    CUDA_DEVICE_MEMORY_LIMIT_3=1.5g run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 1 ]
+    [[ $output == *"CUDA_DEVICE_MEMORY_LIMIT_3='1.5g'"* ]]
+    CUDA_DEVICE_MEMORY_LIMIT=4g run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 0 ]
+}
+
+@test "doctor examines a program: static, musl, 32-bit, setuid, scripts, none" {
+    state() { run --separate-stderr "$vgpu" doctor --json "$1"; json '.checks[] | select(.name == "program") | .status + " " + .detail'; }
+    [[ $(state sh) == "ok "* ]]
+    [[ $(state "$VGPU_BUILD/tests/cli/static_program") == "fail "*"statically linked"* ]]
+    [[ $(state "$VGPU_BUILD/tests/cli/musl_program") == "fail "*musl* ]]
+    [[ $(state no-such-program) == "fail "*"not found"* ]]
+    printf '#!/bin/sh\n' >script
+    [[ $(state ./script) == "fail "*"cannot be executed"* ]]
+    chmod +x script
+    [[ $(state ./script) == "ok ./script is run by /bin/sh"* ]]
+    printf '#!/usr/bin/env -S A=1 cat -u\n' >script
+    [[ $(state ./script) == "ok ./script is run by "*/cat,* ]]
+    printf '\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0' >elf32
+    chmod +x elf32
+    [[ $(state ./elf32) == "fail "*32-bit* ]]
+    if [ "$(id -u)" = 0 ] && cp "$(command -v true)" setuid && chown nobody setuid && chmod u+s,a+x setuid; then
+        [[ $(state ./setuid) == "fail "*setuid* ]]
+    fi
+}

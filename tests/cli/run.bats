@@ -1,0 +1,258 @@
+# vgpu run: status, environment, limits, names.
+load common.bash
+
+@test "the command's own status comes back" {
+    for status in 0 1 2 77 124 125 126 127 128 255; do
+        expect $status "$vgpu" run -- sh -c "exit $status"
+    done
+    no_instances
+}
+
+@test "128 + N for a command that a signal killed, and a note for a crash" {
+    expect 143 "$vgpu" run sh -c 'kill -TERM $$'
+    expect 130 "$vgpu" run sh -c 'kill -INT $$'
+    expect 137 "$vgpu" run sh -c 'kill -KILL $$'
+    says "was killed by signal 9"
+    expect 139 "$vgpu" run sh -c 'kill -SEGV $$'
+    says "signal 11"
+    no_instances
+}
+
+@test "127 for what is not found, 126 for what cannot be executed, 125 for our own errors" {
+    expect 127 "$vgpu" run no-such-program-here
+    says no-such-program-here PATH
+    expect 127 "$vgpu" run ./nowhere/program
+    echo 'not a program' >plain
+    expect 126 "$vgpu" run ./plain
+    says ./plain
+    expect 126 "$vgpu" run "$BATS_TEST_TMPDIR"
+    printf '#!/no/such/interpreter\n' >script
+    chmod +x script
+    expect 127 "$vgpu" run ./script
+    expect 125 "$vgpu" run
+    says "no command"
+    expect 125 "$vgpu" run --mem
+    says "--mem needs a value"
+    expect 125 "$vgpu" run --frobnicate true
+    expect 125 "$vgpu" run --sim=yes true
+    says "takes no value"
+    no_instances
+}
+
+@test "an unknown option names the nearest one" {
+    expect 125 "$vgpu" run --meme 8G true
+    says "--meme" "did you mean --mem?"
+    expect 125 "$vgpu" run --hots-mem 8G true
+    says "did you mean --host-mem?"
+    expect 125 "$vgpu" run --zzzzzz true
+    [[ $stderr != *"did you mean"* ]]
+}
+
+@test "sizes that are accepted" {
+    local size
+    for size in 8G 8GiB 8g 8192m 1073741824 40% 100% 1% 1 512k 1T 0:8G,1:4G 15:1G 8G,1:4G 0:10%,1:2G; do
+        expect 0 "$vgpu" run --mem "$size" true
+    done
+    expect 0 "$vgpu" run --mem=8G true
+    expect 0 "$vgpu" run --host-mem 8G true
+}
+
+@test "sizes that are refused, with the text and the accepted forms" {
+    local size
+    for size in '' 0 0G -1 +1 1.5G 8GB 8Gi 8X 'G' '8 G' ' 8G' '8G ' 0x10 010 101% 0% 40%% 99999999999999999999 17179869184G \
+        abc 8Gjunk 0:8G,0:4G 16:1G 0:,1:4G 8G, ,8G 8G,4G a:1G -1:1G 0:8G:4; do
+        expect 125 "$vgpu" run --mem "$size" true
+        says "--mem" "'$size'" 8GiB 40%
+    done
+    for size in 0 40% -1 8X ''; do
+        expect 125 "$vgpu" run --host-mem "$size" true
+        says "--host-mem" "'$size'" 8GiB
+    done
+    no_instances
+}
+
+@test "options end at the command: its flags are its own" {
+    expect 0 "$vgpu" run --mem 1G echo --mem 8X --help -- -x
+    is "--mem 8X --help -- -x"
+    expect 0 "$vgpu" run -- echo -- --name
+    is "-- --name"
+    expect 3 "$vgpu" run sh -c 'exit $#' sh --a --b --c
+}
+
+@test "arguments arrive as they are" {
+    expect 0 "$vgpu" run printf '[%s]' '' ' a  b ' $'new\nline' '*' "it's" 'ä'
+    is "[][ a  b ]["$'new\nline'"][*][it's][ä]"
+}
+
+@test "stdin, stdout, stderr and the working directory are the caller's" {
+    mkdir folder
+    cd folder
+    run --separate-stderr "$vgpu" run sh -c 'pwd; cat; echo err >&2' <<<"in"
+    [ "$output" = "$BATS_TEST_TMPDIR/folder"$'\n'"in" ]
+    [ "$stderr" = err ]
+}
+
+@test "no descriptor is left open for the command" {
+    ls /proc/self/fd | wc -l >without
+    expect 0 "$vgpu" run sh -c 'ls /proc/self/fd | wc -l'
+    is "$(cat without)"
+}
+
+@test "environment: the instance, the library first, --env" {
+    expect 0 "$vgpu" run --name one sh -c 'echo $VGPU_INSTANCE; test -f $VGPU_INSTANCE/region && echo region'
+    is "$VGPU_RUNTIME_DIR/instances/one"$'\n'region
+    expect 0 "$vgpu" run --env A=1 --env=B='x y=z' --env C= sh -c 'echo "$A|$B|$C${C+set}"'
+    is "1|x y=z|set"
+    expect 0 "$vgpu" run --env A=1 --env A=2 sh -c 'echo $A'
+    is 2
+    local bad
+    for bad in A =1 '' 'A B=1'; do
+        expect 125 "$vgpu" run --env "$bad" true
+        says "NAME=VALUE"
+    done
+    expect 127 "$vgpu" run --env PATH=/nowhere true
+}
+
+@test "the library is preloaded once, before what was there" {
+    expect 0 "$vgpu" run sh -c 'echo $LD_PRELOAD'
+    is "$VGPU_BUILD/libvgpu.so"
+    expect 0 "$vgpu" run grep -c "$VGPU_BUILD/libvgpu.so" /proc/self/maps
+    for list in "$VGPU_BUILD/libvgpu.so" "libm.so.6:$VGPU_BUILD/libvgpu.so" "$VGPU_BUILD/libvgpu.so libm.so.6" \
+        "libm.so.6  $VGPU_BUILD/libvgpu-trace.so" "::libm.so.6:"; do
+        LD_PRELOAD=$list expect 0 "$vgpu" run sh -c 'echo $LD_PRELOAD'
+        case $list in
+        *libm*) is "$VGPU_BUILD/libvgpu.so:libm.so.6" ;;
+        *) is "$VGPU_BUILD/libvgpu.so" ;;
+        esac
+    done
+    expect 0 "$vgpu" run --name outer "$vgpu" run --name outer sh -c 'echo $LD_PRELOAD'
+    is "$VGPU_BUILD/libvgpu.so"
+}
+
+@test "VGPU_LIBRARY; a path that the loader would cut is refused" {
+    cp "$VGPU_BUILD/libvgpu.so" mine.so
+    VGPU_LIBRARY=$PWD/mine.so expect 0 "$vgpu" run sh -c 'echo $LD_PRELOAD'
+    is "$PWD/mine.so"
+    VGPU_LIBRARY=mine.so expect 0 "$vgpu" run sh -c 'echo $LD_PRELOAD'
+    is "$PWD/mine.so"
+    VGPU_LIBRARY=/nowhere/lib.so expect 125 "$vgpu" run true
+    says VGPU_LIBRARY=/nowhere/lib.so
+    for name in 'a b.so' a:b.so; do
+        cp mine.so "$name"
+        VGPU_LIBRARY=$PWD/$name expect 125 "$vgpu" run true
+        says "$name" "space or a colon"
+    done
+}
+
+@test "a command copied away from its library says so" {
+    mkdir bin
+    cp "$vgpu" bin/vgpu
+    expect 125 bin/vgpu run true
+    says libvgpu.so VGPU_LIBRARY
+}
+
+@test "names: the default, good ones, bad ones" {
+    expect 0 "$vgpu" run sh -c 'basename $VGPU_INSTANCE'
+    [[ $output =~ ^sh-[0-9]+$ ]]
+    local name
+    for name in a A.b_c-9 0 "$(printf 'n%.0s' {1..63})"; do
+        expect 0 "$vgpu" run --name "$name" true
+    done
+    for name in '' . .. .a -a a/b 'a b' ../x ä "$(printf 'n%.0s' {1..64})"; do
+        expect 125 "$vgpu" run --name="$name" true
+        says "--name" "\"$name\""
+    done
+    no_instances
+}
+
+@test "a name in use: joined with the same limits or none, refused with others" {
+    mkfifo hold
+    "$vgpu" run --name lab --mem 4G --host-mem 1G sh -c 'read line <hold' 3>&- &
+    wait_for test -f "$VGPU_RUNTIME_DIR/instances/lab/region"
+    expect 0 "$vgpu" run --name lab true
+    expect 0 "$vgpu" run --name lab --mem 4096m true
+    expect 0 "$vgpu" run --name lab --host-mem 1024M true
+    expect 125 "$vgpu" run --name lab --mem 5G true
+    says lab "4.0 GiB" "5.0 GiB" "--name"
+    expect 125 "$vgpu" run --name lab --mem 50% true
+    says "4.0 GiB" "50%"
+    expect 125 "$vgpu" run --name lab --mem 4G,1:2G true
+    says "1:4.0 GiB" "1:2.0 GiB"
+    expect 125 "$vgpu" run --name lab --host-mem 2G true
+    says "--host-mem" "1.0 GiB" "2.0 GiB"
+    [ -d "$VGPU_RUNTIME_DIR/instances/lab" ]
+    echo >hold
+    wait
+    no_instances
+    expect 0 "$vgpu" run --name lab --mem 5G true
+}
+
+@test "an instance outlives its command while a child is there, then it goes" {
+    mkfifo hold
+    "$vgpu" run --name late sh -c '(read line <hold) & exit 0' 3>&-
+    [ -d "$VGPU_RUNTIME_DIR/instances/late" ] || fail "gone too early"
+    expect 0 "$vgpu" ps --json
+    [ "$(json '.instances[0].name')" = late ]
+    [ "$(json '.instances[0].running')" = 1 ]
+    echo >hold
+    wait_for sh -c "! '$vgpu' ps | grep late"
+    no_instances
+}
+
+@test "an instance whose vgpu was killed is made anew by the next run" {
+    "$vgpu" run --name dead --mem 1G sh -c 'echo $$ >pid; exec sleep 60' 3>&- &
+    local supervisor=$!
+    wait_for test -s pid
+    kill -KILL $supervisor
+    expect 125 "$vgpu" run --name dead --mem 2G true
+    kill -KILL "$(cat pid)"
+    wait_for "$vgpu" run --name dead --mem 2G true
+    no_instances
+}
+
+@test "many runs at once under one name" {
+    local i
+    for ((i = 0; i < 12; i++)); do
+        "$vgpu" run --name crowd --mem 1G sh -c 'test -f $VGPU_INSTANCE/region && echo ok' >>oks 3>&- &
+    done
+    wait
+    [ "$(grep -c ok oks)" = 12 ]
+    no_instances
+}
+
+@test "programs of every kind start: shells within shells, python, env -i, a script without #!" {
+    expect 0 "$vgpu" run --name deep bash -c 'sh -c "bash -c \"basename \\\$VGPU_INSTANCE\""'
+    is deep
+    expect 0 "$vgpu" run python3 -c 'import os, sys; print(os.path.exists(os.environ["VGPU_INSTANCE"]), sys.argv[1:])' --flag -x
+    is "True ['--flag', '-x']"
+    expect 0 "$vgpu" run env -i /bin/sh -c 'echo ${VGPU_INSTANCE-none} ${LD_PRELOAD-none}'
+    is "none none"
+    echo 'echo plain $1' >script
+    chmod +x script
+    expect 0 "$vgpu" run ./script one
+    is "plain one"
+}
+
+@test "a static program runs, with one line that it is not bound" {
+    expect 0 "$vgpu" run --mem 1G "$VGPU_BUILD/tests/cli/static_program" hello
+    is hello
+    says "static_program" "statically linked" "does not bind it"
+    [ "$(wc -l <<<"$stderr")" = 1 ]
+    printf '#!%s\n' "$VGPU_BUILD/tests/cli/static_program" >script
+    chmod +x script
+    expect 0 "$vgpu" run ./script
+    says "static_program" "statically linked"
+    expect 0 "$vgpu" run true
+    [ -z "$stderr" ] || fail "$stderr"
+}
+
+@test "runtime directory: made if need be; a bad one is named" {
+    VGPU_RUNTIME_DIR=$PWD/a/b/c expect 0 "$vgpu" run true
+    VGPU_RUNTIME_DIR=relative expect 125 "$vgpu" run true
+    says "VGPU_RUNTIME_DIR=relative" absolute
+    touch file
+    VGPU_RUNTIME_DIR=$PWD/file expect 125 "$vgpu" run true
+    says "$PWD/file" VGPU_RUNTIME_DIR
+    VGPU_RUNTIME_DIR=/proc/vgpu expect 125 "$vgpu" run true
+    says /proc/vgpu
+}

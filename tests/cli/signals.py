@@ -1,0 +1,177 @@
+"""Signals through `vgpu run`: to vgpu alone, to its process group, and from a terminal. Exits non-zero on a failure."""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+VGPU = os.environ["VGPU"]
+SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
+COUNTER = r"""
+import signal, sys
+def note(number, frame):
+    print(int(number), flush=True)
+for number in (1, 2, 3, 10, 12, 15, 18, 28):
+    signal.signal(number, note)
+print("ready", flush=True)
+while sys.stdin.readline():
+    pass
+"""
+failures = []
+
+
+def check(what, got, wanted):
+    if got != wanted:
+        failures.append(f"{what}: {got!r}, not {wanted!r}")
+
+
+def start(*command, **options):
+    return subprocess.Popen([VGPU, "run", *command], text=True, start_new_session=True, stdout=subprocess.PIPE,
+                            stdin=subprocess.PIPE, **options)
+
+
+def received(send, numbers):
+    process = start(sys.executable, "-c", COUNTER)
+    assert process.stdout.readline() == "ready\n"
+    got = []
+    for number in numbers:
+        send(process.pid, number)
+        got.append(int(process.stdout.readline()))
+    time.sleep(0.1)
+    process.stdin.close()
+    got += [int(line) for line in process.stdout.read().split()]
+    check("status", process.wait(), 0)
+    return got
+
+
+def taken(pid):
+    """Whether no signal waits for the process."""
+    with open(f"/proc/{pid}/status") as status:
+        return any(line.split() == ["ShdPnd:", "0000000000000000"] for line in status)
+
+
+def sleeper(**options):
+    process = start("sh", "-c", "echo up; exec sleep 60", **options)
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+def test_once():
+    check("to vgpu", received(os.kill, SIGNALS), SIGNALS)
+    check("to the group", received(os.killpg, SIGNALS), SIGNALS)
+
+    def both(pid, number):
+        while not taken(pid):
+            time.sleep(0.01)  # a second one that waits beside the first is lost, as ever
+        (os.killpg if both.group else os.kill)(pid, number)
+        both.group = not both.group
+    both.group = True
+    check("by turns", received(both, [15, 15, 15, 15, 2, 2, 2]), [15, 15, 15, 15, 2, 2, 2])
+    check("continue", received(os.kill, [signal.SIGCONT]), [signal.SIGCONT])
+
+
+def test_status():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT):
+        process = sleeper(stderr=subprocess.DEVNULL)
+        process.send_signal(number)
+        check(f"status after {number}", process.wait(), 128 + number)
+    # A signal to the whole group that kills both looks to a shell as if it had killed its own child.
+    process = sleeper()
+    os.killpg(process.pid, signal.SIGINT)
+    check("status after SIGINT to the group", process.wait(), -signal.SIGINT)
+
+
+def test_ignored():
+    """What the caller ignores (nohup), the command ignores too."""
+    process = subprocess.Popen(["nohup", VGPU, "run", "sh", "-c", "kill -HUP $$; echo alive"], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    check("nohup", process.communicate()[0], "alive\n")
+    old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    command = f"{VGPU} run sh -c 'exit 7'; echo $?"
+    out = subprocess.run(["sh", "-c", f"trap '' CHLD; {command}"], stdout=subprocess.PIPE, text=True).stdout
+    signal.signal(signal.SIGCHLD, old)
+    check("SIGCHLD ignored", out, "7\n")
+
+
+def test_pipe():
+    """The reader of a pipe sees its end when the command is gone, whatever vgpu keeps open."""
+    begin = time.time()
+    process = start("sh", "-c", "exec >/dev/null; sleep 0.2")
+    process.stdout.read()
+    check("end of output", process.wait(), 0)
+    check("took long", time.time() - begin > 10, False)
+
+
+class Terminal:
+    def __init__(self):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["PS1"] = ""
+            os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+        self.text = ""
+        self.send("stty -echo; PS1=; set -m; bind 'set enable-bracketed-paste off' 2>/dev/null; echo go$((1))\n")
+        self.expect("go1")
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, pattern, seconds=20):
+        end = time.time() + seconds
+        while not re.search(pattern, self.text):
+            if not select.select([self.fd], [], [], max(0, end - time.time()))[0]:
+                failures.append(f"terminal: no {pattern!r} in {self.text!r}")
+                return
+            try:
+                self.text += os.read(self.fd, 4096).decode(errors="replace")
+            except OSError:
+                break
+        match = re.search(pattern, self.text)
+        self.text = self.text[match.end():] if match else ""
+
+    def close(self):
+        self.send("exit\n")
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+def test_terminal():
+    terminal = Terminal()
+    script = 'trap "echo co\\\\nt" CONT; echo u\\p; while :; do sleep 0.1; done'
+    terminal.send(f"{VGPU} run sh -c '{script}'; echo \"status=$?\"\n")
+    terminal.expect("up")
+    terminal.send("\x1a")
+    terminal.expect("Stopped")
+    terminal.expect("status=148")
+    terminal.send("jobs\n")
+    terminal.expect("Stopped")
+    terminal.send("fg\n")
+    terminal.expect("\\bcont\\b")
+    terminal.send("\x03")
+    time.sleep(0.2)
+    terminal.send("echo \"status=$?\"\n")
+    terminal.expect("status=130")
+    # ^C ends the loop, not only the command in it.
+    terminal.send(f"bash -c 'for i in 1 2 3; do {VGPU} run sh -c \"echo turn$i; exec sleep 30\"; done'\n")
+    terminal.expect("turn1")
+    terminal.send("\x03")
+    time.sleep(0.2)
+    terminal.send("echo end=$?\n")
+    terminal.expect("end=130")
+    if "turn2" in terminal.text:
+        failures.append("^C did not end the loop")
+    # The command may read from the terminal.
+    terminal.send(f"{VGPU} run sh -c 'echo as\\k; read line; echo got-$line'\n")
+    terminal.expect("ask")
+    terminal.send("word\n")
+    terminal.expect("got-word")
+    terminal.close()
+
+
+signal.alarm(110)  # what hangs, ends with its stdin
+for test in (test_once, test_status, test_ignored, test_pipe, test_terminal):
+    test()
+print("\n".join(failures), file=sys.stderr)
+sys.exit(bool(failures))

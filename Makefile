@@ -1,0 +1,40 @@
+# Everything a person types. CMake + Ninja do the work; scripts/ holds what needs more than a line.
+BUILD  ?= build
+PREFIX ?= /usr/local
+CMAKE_FLAGS ?=
+
+.PHONY: all deps build demo test check bench install clean format help
+
+all: build
+
+deps: ## install the Debian packages that the build needs, if any is missing
+	@scripts/deps.sh
+
+build: deps ## build/vgpu, build/libvgpu.so, build/sim/
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD)
+
+demo: build ## the main job, on the GPU where there is a driver, else on the simulator
+	@demo/demo.sh $(BUILD)
+
+test: build ## unit, ABI, simulator and command-line tests
+	@scripts/test.sh $(BUILD)
+
+check: build ## test, and: both compilers with -Werror, sanitizers, aarch64, Debian 11
+	@FULL=1 scripts/test.sh $(BUILD)
+
+bench: build ## what the hooks cost, as differences measured in pairs
+	@bench/run.sh $(BUILD)
+
+install: build ## PREFIX (default /usr/local) and DESTDIR are honoured
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
+
+format: ## clang-format, in place
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf $(BUILD)
+
+help:
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile

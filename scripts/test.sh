@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs the tests of a build folder and ends with "N passed, N failed". With FULL=1 also the checks that need other
+# compilers and other systems; each of those counts as one.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build}
+passed=0
+failed=0
+log=$(mktemp -d)
+trap 'rm -rf "$log"' EXIT
+
+note() { # name, status
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok      $1"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $1"
+    fi
+}
+
+step() { # name, command...
+    local name=$1
+    shift
+    "$@" >"$log/step" 2>&1
+    local status=$?
+    [ $status -eq 0 ] || tail -n 60 "$log/step"
+    note "$name" $status
+}
+
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "${CTEST_ARGS[@]:---no-compress-output}" 2>&1 | tee "$log/ctest"
+counts=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$log/ctest" | tail -n 1)
+read -r ctest_failed ctest_total <<<"${counts:-1 1}"
+passed=$((ctest_total - ctest_failed))
+failed=$ctest_failed
+
+if [ "${FULL:-}" = 1 ]; then
+    FULL=1 scripts/deps.sh || note "packages for the full check" 1
+    step "gcc, -Werror" scripts/build-variant.sh "$log/gcc" gcc -DVGPU_WERROR=ON
+    step "clang, -Werror" scripts/build-variant.sh "$log/clang" clang -DVGPU_WERROR=ON
+    step "unit tests under ASan and UBSan" scripts/sanitize.sh "$log/asan" address,undefined
+    step "unit tests under TSan" scripts/sanitize.sh "$log/tsan" thread
+    step "aarch64 cross build" scripts/aarch64.sh "$log/aarch64"
+    step "libvgpu.so in a Debian 11 root" scripts/debian11.sh "$build"
+    step "shellcheck" scripts/lint.sh
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

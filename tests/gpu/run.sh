@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# run.sh [BUILD]: what only a real card can show. Needs an NVIDIA driver; PyTorch where there is one. Takes about two
+# minutes, prints a line per check and ends with "N passed, N failed". Changes no setting of the card.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+build=${1:-build}
+vgpu=$build/vgpu
+quota_mib=${QUOTA_MIB:-8192}
+passed=0
+failed=0
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+command -v nvidia-smi >/dev/null || { echo "no nvidia-smi here: nothing to test"; exit 1; }
+
+verdict() { # status, line
+    if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    echo "$2"
+}
+
+# One of the torch modes; $2 names the allocator and goes into PYTORCH_CUDA_ALLOC_CONF.
+torch_mode() {
+    local line status
+    line=$(PYTORCH_CUDA_ALLOC_CONF=$2 timeout 180 "$vgpu" run --mem "${quota_mib}M" -- \
+        python3 tests/gpu/torch_modes.py "$1" "$quota_mib" 2>"$out/err")
+    status=$?
+    [ -n "$line" ] || line="FAILED  torch $1: $(tail -n 3 "$out/err" | tr '\n' ' ')"
+    verdict $status "$line${2:+ [$2]}"
+}
+
+# nvidia-smi under a quota differs from the bare one in memory and process fields only. Clocks, power, temperature and
+# the like move by themselves, so a field counts as stable where two bare runs agree.
+smi_fields() {
+    nvidia-smi -q >"$out/bare1"
+    nvidia-smi -q >"$out/bare2"
+    "$vgpu" run --mem "${quota_mib}M" -- nvidia-smi -q >"$out/under" || return 1
+    diff "$out/bare1" "$out/bare2" | grep '^[<>]' | cut -d: -f1 | sort -u >"$out/moving"
+    diff "$out/bare1" "$out/under" | grep '^[<>]' | grep -vFf <(sed 's/^[<>] *//; s/ *$//' "$out/moving" | sort -u) |
+        grep -vE 'Total|Used|Free|Reserved|Process|PID|Timestamp' >"$out/other"
+    [ ! -s "$out/other" ]
+}
+
+smi_query() {
+    local line
+    line=$("$vgpu" run --mem "${quota_mib}M" -- nvidia-smi --query-gpu=memory.total,name --format=csv,noheader,nounits | head -n 1)
+    [ "${line%%,*}" -eq "$quota_mib" ] && [ "${line#*, }" = "$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)" ]
+}
+
+check() { # text, command...
+    local text=$1 status
+    shift
+    "$@"
+    status=$?
+    verdict $status "$([ $status -eq 0 ] && echo 'ok     ' || echo 'FAILED ') $text"
+}
+
+check "nvidia-smi -q differs in memory and processes only" smi_fields
+[ ! -s "$out/other" ] || cat "$out/other"
+check "nvidia-smi --query-gpu shows the quota as the total" smi_query
+
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    torch_mode oom ""
+    torch_mode oom expandable_segments:True
+    torch_mode oom backend:cudaMallocAsync
+    torch_mode graphs ""
+    torch_mode graphs expandable_segments:True
+    torch_mode graphs backend:cudaMallocAsync
+    torch_mode workers ""
+    torch_mode ranks ""
+    torch_mode smi ""
+else
+    echo "skipped torch: not installed, or sees no card"
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# B9: a neighbour without a quota has filled most of the card; what is left is less than the quota.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh"
+SIMGPU_GROUP=neighbour "$TEST_SIMTEST" card_filler 60000 >"$TEST_WORK/filler" &
+filler=$!
+for _ in $(seq 100); do
+    ! grep -q filled "$TEST_WORK/filler" || break
+    sleep 0.05
+done
+status=0
+with_instance "$TEST_SIMTEST" case_B9_driver_out_of_memory || status=$?
+kill "$filler"
+wait "$filler" 2>/dev/null
+exit "$status"

@@ -1,0 +1,33 @@
+# Sourced by the scripts here, which run.sh starts (see there for the variables).
+# shellcheck shell=bash disable=SC2034
+set -uo pipefail
+
+library=$TEST_BUILD/libvgpu.so
+vgpu=$TEST_BUILD/vgpu
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+with_library() { env LD_PRELOAD="$library" "$@"; }
+with_instance() { env LD_PRELOAD="$library" VGPU_INSTANCE="$TEST_INSTANCE" "$@"; }
+simtest() { "$TEST_SIMTEST" "$@"; }
+
+# expect STATUS COMMAND...
+expect() {
+    local want=$1 status=0
+    shift
+    "$@" || status=$?
+    [ "$status" -eq "$want" ] || die "'$*' ended with $status, not $want"
+}
+
+wait_for_file() {
+    for _ in $(seq 200); do
+        [ ! -e "$1" ] || return 0
+        sleep 0.05
+    done
+    die "$1 did not appear"
+}
+
+quota_of() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk -v slice="$1" '$1 == "slice" && $2 == slice { sub("quota=", "", $3); print $3 }'; }

@@ -1,0 +1,81 @@
+/*
+ * A libcuda.so.1 as CUDA 10.0 had it: no pools, no VMM, no graphs' memory, no cuGetProcAddress. What it has, it passes
+ * to the simulator's libcuda, named by OLDCUDA_REAL.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef int (*any_fn)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+                      uintptr_t, uintptr_t);
+
+static any_fn real(const char *name)
+{
+    static void *library;
+    if (!library)
+        library = dlopen(getenv("OLDCUDA_REAL"), RTLD_NOW | RTLD_LOCAL);
+    return library ? (any_fn)dlsym(library, name) : NULL;
+}
+
+#define FORWARD(symbol)                                                                                                \
+    int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, uintptr_t h, \
+               uintptr_t i, uintptr_t j, uintptr_t k);                                                                 \
+    int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, uintptr_t h, \
+               uintptr_t i, uintptr_t j, uintptr_t k)                                                                  \
+    {                                                                                                                  \
+        static any_fn function;                                                                                        \
+        if (!function)                                                                                                 \
+            function = real(#symbol);                                                                                  \
+        return function ? function(a, b, c, d, e, f, g, h, i, j, k) : 801;                                             \
+    }
+
+int cuDriverGetVersion(int *version);
+int cuDriverGetVersion(int *version)
+{
+    *version = 10000;
+    return 0;
+}
+
+FORWARD(cuInit)
+FORWARD(cuGetErrorName)
+FORWARD(cuGetErrorString)
+FORWARD(cuDeviceGet)
+FORWARD(cuDeviceGetCount)
+FORWARD(cuDeviceGetName)
+FORWARD(cuDeviceGetUuid)
+FORWARD(cuDeviceTotalMem_v2)
+FORWARD(cuDeviceGetAttribute)
+FORWARD(cuDeviceGetPCIBusId)
+FORWARD(cuDeviceGetByPCIBusId)
+FORWARD(cuDevicePrimaryCtxRetain)
+FORWARD(cuDevicePrimaryCtxRelease)
+FORWARD(cuDevicePrimaryCtxReset)
+FORWARD(cuDevicePrimaryCtxGetState)
+FORWARD(cuCtxCreate_v2)
+FORWARD(cuCtxDestroy_v2)
+FORWARD(cuCtxSetCurrent)
+FORWARD(cuCtxGetCurrent)
+FORWARD(cuCtxPushCurrent_v2)
+FORWARD(cuCtxPopCurrent_v2)
+FORWARD(cuCtxGetDevice)
+FORWARD(cuCtxSynchronize)
+FORWARD(cuCtxSetLimit)
+FORWARD(cuCtxGetLimit)
+FORWARD(cuModuleLoadData)
+FORWARD(cuModuleUnload)
+FORWARD(cuModuleGetFunction)
+FORWARD(cuMemGetInfo_v2)
+FORWARD(cuMemAlloc_v2)
+FORWARD(cuMemAllocPitch_v2)
+FORWARD(cuMemAllocManaged)
+FORWARD(cuMemFree_v2)
+FORWARD(cuMemHostAlloc)
+FORWARD(cuMemAllocHost_v2)
+FORWARD(cuMemFreeHost)
+FORWARD(cuArrayCreate_v2)
+FORWARD(cuArray3DCreate_v2)
+FORWARD(cuArrayDestroy)
+FORWARD(cuStreamCreate)
+FORWARD(cuStreamDestroy_v2)
+FORWARD(cuStreamSynchronize)
+FORWARD(cuLaunchKernel)

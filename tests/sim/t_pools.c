@@ -1,0 +1,373 @@
+/* Pools and graphs: growth, trim, capture, and what stays behind. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static uint64_t reserved_bytes(CUmemoryPool pool)
+{
+    uint64_t bytes = 0;
+    CU_OK(cu.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes));
+    return bytes;
+}
+
+static void keep_everything(CUmemoryPool pool)
+{
+    uint64_t threshold = UINT64_MAX;
+    CU_OK(cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+}
+
+static CUmemoryPool new_pool(uint64_t max_bytes)
+{
+    CUmemoryPool pool = NULL;
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .maxSize = max_bytes};
+    CU_OK(cu.cuMemPoolCreate(&pool, &props));
+    return pool;
+}
+
+/* B2: thousands of pairs on two streams and from a pool of the program's own; usage comes back to where it was. */
+TEST(case_B2_async_pairs)
+{
+    enum { PAIRS = 10000 };
+    open_device(0);
+    CUstream stream[2] = {new_stream(), new_stream()};
+    CUmemoryPool pool = new_pool(0);
+    uint64_t before = truth_used(0), quarter = (quota_bytes() - before) / 4 / POOL_BLOCK_BYTES * POOL_BLOCK_BYTES;
+    CHECK_U(quarter, >, 0);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        CUdeviceptr address = 0;
+        CU_OK(cu.cuMemAllocAsync(&address, quarter, stream[i % 2]));
+        CU_OK(cu.cuMemFreeAsync(address, stream[i % 2]));
+    }
+    CU_OK(cu.cuStreamSynchronize(stream[0]));
+    CU_OK(cu.cuStreamSynchronize(stream[1]));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        CUdeviceptr address = 0;
+        CU_OK(cu.cuMemAllocFromPoolAsync(&address, quarter, pool, stream[i % 2]));
+        CU_OK(cu.cuMemFreeAsync(address, stream[i % 2]));
+    }
+    CU_OK(cu.cuStreamSynchronize(stream[0]));
+    CU_OK(cu.cuStreamSynchronize(stream[1]));
+    CU_OK(cu.cuMemPoolTrimTo(pool, 0));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before);
+    CU_OK(cu.cuMemPoolDestroy(pool));
+    check_agreement();
+    CU_OK(cu.cuStreamDestroy_v2(stream[0]));
+    CU_OK(cu.cuStreamDestroy_v2(stream[1]));
+    close_device(0);
+    return 0;
+}
+
+/* What a pool keeps is charged until it is trimmed or destroyed, and then it is free for everybody at once. */
+TEST(pool_trim)
+{
+    open_device(0);
+    CUstream stream = new_stream();
+    CUmemoryPool pool = new_pool(0);
+    CUdeviceptr address[4] = {0}, big = CANARY;
+    keep_everything(pool);
+    uint64_t before = truth_used(0);
+    for (unsigned i = 0; i < 4; i++)
+        CU_OK(cu.cuMemAllocFromPoolAsync(&address[i], 64 * MIB, pool, stream));
+    for (unsigned i = 0; i < 4; i++)
+        CU_OK(cu.cuMemFreeAsync(address[i], stream));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CHECK_U(reserved_bytes(pool), ==, 256 * MIB);
+    CHECK_U(truth_used(0), ==, before + 256 * MIB);
+    check_agreement();
+    uint64_t left = quota_bytes() - truth_used(0);
+    /* What the pool keeps but nobody uses may be taken from it for this; never more than the quota is held. */
+    CUresult result = cu.cuMemAlloc_v2(&big, left + BLOCK_BYTES);
+    CHECK_U(truth_used(0), <=, quota_bytes());
+    check_agreement();
+    if (result == CUDA_SUCCESS) {
+        CU_OK(cu.cuMemFree_v2(big));
+        CU_OK(cu.cuMemAllocFromPoolAsync(&address[0], 256 * MIB, pool, stream));
+        CU_OK(cu.cuMemFreeAsync(address[0], stream));
+        CU_OK(cu.cuStreamSynchronize(stream));
+    } else {
+        CU_IS(CUDA_ERROR_OUT_OF_MEMORY, result);
+        CHECK_U(big, ==, CANARY);
+    }
+    CU_OK(cu.cuMemPoolTrimTo(pool, 128 * MIB));
+    CHECK_U(truth_used(0), ==, before + 128 * MIB);
+    check_agreement();
+    CU_OK(cu.cuMemAlloc_v2(&big, left + 64 * MIB));
+    CU_OK(cu.cuMemFree_v2(big));
+    CU_OK(cu.cuMemPoolDestroy(pool));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
+/* The device's default pool, and another pool put in its place. */
+TEST(pool_default_and_set)
+{
+    open_device(0);
+    CUstream stream = new_stream();
+    CUmemoryPool standard = NULL, mine = new_pool(0);
+    CUdeviceptr address = 0;
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuDeviceGetDefaultMemPool(&standard, 0));
+    keep_everything(standard);
+    CU_OK(cu.cuMemAllocAsync(&address, 100 * MIB, stream));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before + 128 * MIB);
+    CU_OK(cu.cuMemFreeAsync(address, stream));
+    CU_OK(cu.cuDeviceSetMemPool(0, mine));
+    CU_OK(cu.cuMemAllocAsync(&address, 10 * MIB, stream));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before + 128 * MIB + 32 * MIB);
+    CU_OK(cu.cuMemFreeAsync(address, stream));
+    CU_OK(cu.cuCtxSynchronize());
+    CU_OK(cu.cuDeviceSetMemPool(0, standard));
+    CU_OK(cu.cuMemPoolTrimTo(standard, 0));
+    CU_OK(cu.cuMemPoolDestroy(mine));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before);
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
+/* A pool's own limit gives the driver's refusal, and nothing stays charged for it. */
+TEST(pool_max_size)
+{
+    open_device(0);
+    CUstream stream = new_stream();
+    CUmemoryPool pool = new_pool(64 * MIB);
+    CUdeviceptr first = 0, second = CANARY;
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuMemAllocFromPoolAsync(&first, 40 * MIB, pool, stream));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAllocFromPoolAsync(&second, 40 * MIB, pool, stream));
+    check_agreement();
+    CHECK_U(region_refusals(0), ==, 0); /* the driver refused it, not we */
+    CU_OK(cu.cuMemFreeAsync(first, stream));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuMemPoolDestroy(pool));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
+/* Memory freed before the pool is used up again must not be charged twice, nor a neighbour be kept from it. */
+TEST(pool_reuse_is_free)
+{
+    open_device(0);
+    CUstream stream = new_stream();
+    CUdeviceptr address = 0, rest = 0;
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuMemAllocAsync(&address, 200 * MIB, stream));
+    uint64_t left = (quota_bytes() - truth_used(0)) / BLOCK_BYTES * BLOCK_BYTES;
+    CU_OK(cu.cuMemAlloc_v2(&rest, left)); /* now the quota is used up */
+    for (unsigned i = 0; i < 100; i++) {
+        CU_OK(cu.cuMemFreeAsync(address, stream));
+        CU_OK(cu.cuMemAllocAsync(&address, 190 * MIB + i * 1000, stream)); /* fits where the last one was */
+    }
+    check_agreement();
+    CU_OK(cu.cuMemFreeAsync(address, stream));
+    CU_OK(cu.cuMemFree_v2(rest));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before);
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
+/* Idle reservations of a process that did many small asynchronous allocations do not starve its neighbour. */
+TEST(pool_idle_taken_by_neighbour)
+{
+    volatile int *step = shared_page(sizeof *step);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CUdeviceptr address = 0;
+        open_device(0);
+        CUstream stream = new_stream();
+        for (unsigned i = 0; i < 200; i++) {
+            CU_OK(cu.cuMemAllocAsync(&address, 20 * MIB, stream));
+            CU_OK(cu.cuMemFreeAsync(address, stream));
+        }
+        CU_OK(cu.cuStreamSynchronize(stream));
+        *step = 1;
+        while (*step < 2)
+            sleep_ms(1);
+        CU_OK(cu.cuMemAllocAsync(&address, 20 * MIB, stream) == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : 1);
+        CU_OK(cu.cuStreamDestroy_v2(stream));
+        close_device(0);
+        exit(0);
+    }
+    while (*step < 1)
+        sleep_ms(1);
+    CUdeviceptr all = 0;
+    open_device(0);
+    uint64_t left = (quota_bytes() - truth_used(0)) / BLOCK_BYTES * BLOCK_BYTES;
+    CU_OK(cu.cuMemAlloc_v2(&all, left));
+    *step = 2;
+    wait_ok(child);
+    CU_OK(cu.cuMemFree_v2(all));
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
+/* H7 and graph memory: during capture nothing is charged, nothing is synchronised, the capture stays valid. */
+TEST(case_H7_capture_unbroken)
+{
+    open_device(0);
+    CUmodule module = NULL;
+    CUfunction kernel = new_kernel("any", &module);
+    CUstream stream = new_stream(), other = new_stream();
+    CUdeviceptr captured = 0, plain = 0;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    CUdeviceptr held = 0;
+    CU_OK(cu.cuMemAllocAsync(&held, 8 * MIB, other));
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    CU_OK(cu.cuMemAllocAsync(&captured, 40 * MIB, stream));
+    CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    CU_OK(cu.cuMemFreeAsync(captured, stream));
+    size_t free_bytes = 0, total_bytes = 0;
+    CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    CUstreamCaptureStatus status = 0;
+    CU_OK(cu.cuStreamIsCapturing(stream, &status));
+    CHECK_U(status, ==, 1);
+    CU_OK(cu.cuStreamEndCapture(stream, &graph));
+    CHECK(graph != NULL);
+    CU_OK(cu.cuStreamSynchronize(other));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CU_OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK_U(truth_used(0), ==, before);
+    for (unsigned i = 0; i < 3; i++) {
+        CU_OK(cu.cuGraphLaunch(exec, stream));
+        CU_OK(cu.cuStreamSynchronize(stream));
+        CHECK_U(truth_used(0), ==, before + 64 * MIB);
+        check_agreement();
+    }
+    /* A launch that does not fit is refused with 2, and works once there is room. */
+    CU_OK(cu.cuDeviceGraphMemTrim(0));
+    CHECK_U(truth_used(0), ==, before);
+    CU_OK(cu.cuMemAlloc_v2(&plain, (quota_bytes() - before) / BLOCK_BYTES * BLOCK_BYTES - 16 * MIB));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuGraphLaunch(exec, stream));
+    check_agreement();
+    CU_OK(cu.cuMemFree_v2(plain));
+    CU_OK(cu.cuGraphLaunch(exec, stream));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuGraphExecDestroy(exec));
+    CU_OK(cu.cuGraphDestroy(graph));
+    CU_OK(cu.cuDeviceGraphMemTrim(0));
+    CU_OK(cu.cuMemFreeAsync(held, other));
+    CU_OK(cu.cuStreamSynchronize(other));
+    check_agreement();
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuStreamDestroy_v2(other));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
+/* A thread captures for itself (as PyTorch does it); another one goes on allocating, in every way. */
+static void *beside_capture(void *arg)
+{
+    CUdeviceptr address[2] = {0};
+    CU_OK(cu.cuCtxSetCurrent(arg));
+    CUstream stream = new_stream();
+    for (unsigned i = 0; i < 50; i++) {
+        CU_OK(cu.cuMemAllocAsync(&address[0], 20 * MIB, stream));
+        CU_OK(cu.cuMemAlloc_v2(&address[1], 3 * MIB));
+        CU_OK(cu.cuMemFreeAsync(address[0], stream));
+        CU_OK(cu.cuMemFree_v2(address[1]));
+    }
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    return NULL;
+}
+
+TEST(case_H7_capture_of_one_thread)
+{
+    CUcontext context = open_device(0);
+    CUmodule module = NULL;
+    CUfunction kernel = new_kernel("any", &module);
+    CUstream stream = new_stream();
+    uint64_t before = truth_used(0);
+    for (CUstreamCaptureMode mode = 1; mode <= 2; mode++) {
+        pthread_t thread;
+        CUgraph graph = NULL;
+        CUdeviceptr address = 0;
+        CU_OK(cu.cuStreamBeginCapture_v2(stream, mode));
+        CU_OK(cu.cuMemAllocAsync(&address, 40 * MIB, stream));
+        CHECK(pthread_create(&thread, NULL, beside_capture, context) == 0);
+        pthread_join(thread, NULL);
+        CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+        CU_OK(cu.cuMemFreeAsync(address, stream));
+        CU_OK(cu.cuStreamEndCapture(stream, &graph));
+        CU_OK(cu.cuGraphDestroy(graph));
+        CHECK_U(truth_used(0), ==, before);
+        check_agreement();
+    }
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
+/* B1, second half: pairs of both kinds from several threads; afterwards nothing is left, and nothing went below zero.
+ */
+struct pairs {
+    pthread_t thread;
+    CUcontext context;
+    uint64_t seed;
+};
+
+static void *pairs_thread(void *arg)
+{
+    struct pairs *self = arg;
+    CU_OK(cu.cuCtxSetCurrent(self->context));
+    CUstream stream = new_stream();
+    for (unsigned i = 0; i < 20000; i++) {
+        CUdeviceptr address = 0;
+        uint64_t bytes = 1 + random_next(&self->seed) % (6 * MIB);
+        if (i % 4) {
+            CU_OK(cu.cuMemAllocAsync(&address, bytes, stream));
+            CU_OK(i % 8 == 1 ? cu.cuMemFree_v2(address) : cu.cuMemFreeAsync(address, stream));
+        } else {
+            CU_OK(cu.cuMemAlloc_v2(&address, bytes));
+            CU_OK(i % 8 == 0 ? cu.cuMemFreeAsync(address, stream) : cu.cuMemFree_v2(address));
+        }
+    }
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    return NULL;
+}
+
+TEST(case_B1_no_drift)
+{
+    enum { THREADS = 4 };
+    struct pairs threads[THREADS];
+    CUcontext context = open_device(0);
+    uint64_t before = truth_used(0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        threads[i] = (struct pairs){.context = context, .seed = i + 1};
+        CHECK(pthread_create(&threads[i].thread, NULL, pairs_thread, &threads[i]) == 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i].thread, NULL);
+    CU_OK(cu.cuCtxSynchronize());
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CHECK_U(region_refusals(0), ==, 0);
+    close_device(0);
+    return 0;
+}

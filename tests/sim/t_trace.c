@@ -1,0 +1,288 @@
+/* Small programs for the scripts in cases/: one that is traced, one that says how far it got, and the like. */
+#include "harness.h"
+#include "ways.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+
+/* cap BYTES: sees BYTES as the total, and is stopped within one step of it. cap 0: no limit is in force. */
+TEST(cap)
+{
+    uint64_t want = argc > 0 ? strtoull(argv[0], NULL, 10) : 0;
+    size_t free_bytes = 0, total_bytes = 0;
+    uint64_t got = 0;
+    CUdeviceptr address = 0;
+    open_device(0);
+    CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    while (got < 6 * GIB && cu.cuMemAlloc_v2(&address, 16 * MIB) == CUDA_SUCCESS)
+        got += 16 * MIB;
+    printf("total %zu, free %zu, got %" PRIu64 "\n", total_bytes, free_bytes, got);
+    if (want == 0) {
+        CHECK_U(total_bytes, >, 8 * GIB);
+        CHECK_U(got, >=, 6 * GIB);
+        return 0;
+    }
+    CHECK_U(total_bytes, ==, want);
+    CHECK_U(truth_used(0), <=, want);
+    CHECK_U(truth_used(0) + 16 * MIB, >, want);
+    return 0;
+}
+
+/* A10: the negative control. Without the library the same program takes what it likes. */
+TEST(control_A10_without_library)
+{
+    CUdeviceptr address = 0;
+    open_device(0);
+    for (unsigned i = 0; i < 3; i++)
+        CU_OK(cu.cuMemAlloc_v2(&address, 1 * GIB));
+    CHECK_U(truth_used(0), >, 3 * GIB);
+    close_device(0);
+    return 0;
+}
+
+/* init_code N: cuInit answers N. */
+TEST(init_code)
+{
+    driver_load();
+    CUresult result = cu.cuInit(0);
+    printf("cuInit: %d\n", (int)result);
+    CHECK_U(result, ==, argc > 0 ? atoi(argv[0]) : 0);
+    return 0;
+}
+
+/* hold SECONDS: is attached for that long, and says so in a file that the script waits for. */
+TEST(hold)
+{
+    char path[512];
+    const char *folder = getenv("TEST_WORK");
+    open_device(0);
+    snprintf(path, sizeof path, "%s/holding", folder ? folder : "/tmp");
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    fclose(file);
+    sleep_ms((unsigned)(argc > 0 ? atof(argv[0]) * 1000 : 1000));
+    return 0;
+}
+
+/* A program whose calls are known, wrapped ones and others; prints what the driver counted of each. */
+TEST(trace_script)
+{
+    static const char *const counted[] = {"cuInit",         "cuMemAlloc_v2", "cuMemFree_v2",   "cuMemcpyHtoD_v2",
+                                          "cuMemsetD8_v2",  "cuEventRecord", "cuLaunchKernel", "cuMemAllocAsync",
+                                          "cuMemFreeAsync", "cuEventCreate"};
+    static char data[4096];
+    CUdeviceptr address[7] = {0};
+    CUmodule module = NULL;
+    CUevent event = NULL;
+    open_device(0);
+    CUfunction kernel = new_kernel("any", &module);
+    CUstream stream = new_stream();
+    CU_OK(cu.cuEventCreate(&event, 0));
+    for (unsigned i = 0; i < 7; i++)
+        CU_OK(cu.cuMemAlloc_v2(&address[i], (i + 1) * MIB));
+    for (unsigned i = 0; i < 5; i++)
+        CU_OK(cu.cuMemcpyHtoD_v2(address[i], data, sizeof data));
+    for (unsigned i = 0; i < 3; i++)
+        CU_OK(cu.cuMemsetD8_v2(address[i], 0, 1000));
+    for (unsigned i = 0; i < 11; i++)
+        CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    for (unsigned i = 0; i < 4; i++)
+        CU_OK(cu.cuEventRecord(event, stream));
+    for (unsigned i = 0; i < 7; i++)
+        CU_OK(cu.cuMemFree_v2(address[i]));
+    for (unsigned i = 0; i < 2; i++) {
+        CU_OK(cu.cuMemAllocAsync(&address[i], 5 * MIB, stream));
+        CU_OK(cu.cuMemFreeAsync(address[i], stream));
+    }
+    for (unsigned i = 0; i < sizeof counted / sizeof *counted; i++)
+        printf("%s %" PRIu64 "\n", counted[i], truth_calls(counted[i]));
+    fflush(stdout);
+    CU_OK(cu.cuEventDestroy_v2(event));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
+/* E9: the driver appears after the program has begun: a clear failure first, and then it works, limited. */
+TEST(case_E9_driver_appears_later)
+{
+    const char *from = getenv("TEST_LATE_FROM"), *to = getenv("TEST_LATE_TO");
+    CHECK(from != NULL && to != NULL);
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+    CHECK(handle == NULL);
+    CHECK(dlerror() != NULL);
+    CHECK(dlsym(RTLD_DEFAULT, "cuNoSuchFunction") == NULL);
+    CHECK(symlink(from, to) == 0);
+    CUdeviceptr address = CANARY;
+    open_device(0);
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&address, quota_bytes()));
+    CHECK_U(address, ==, CANARY);
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
+/* E10: private tables are the driver's business: whatever it answers, for any id, is what the program gets. */
+TEST(export_tables)
+{
+    open_device(0);
+    uint64_t seed = 12345;
+    for (unsigned i = 0; i < 20; i++) {
+        CUuuid id;
+        const void *table = NULL;
+        for (unsigned k = 0; k < sizeof id.bytes; k++)
+            id.bytes[k] = (char)random_next(&seed);
+        printf("%u: %d %s\n", i, (int)cu.cuGetExportTable(&table, &id), table ? "a table" : "nothing");
+    }
+    return 0;
+}
+
+/*
+ * A5, D3, E2: every allocating function at every version that a runtime asks for: what the driver has, we answer, and
+ * it is the library's; what it does not have is NULL with the driver's own status.
+ */
+TEST(case_A5_versions_are_ours)
+{
+    static const char *const names[] = {"cuMemAlloc",
+                                        "cuMemAllocPitch",
+                                        "cuMemAllocManaged",
+                                        "cuMemAllocAsync",
+                                        "cuMemAllocFromPoolAsync",
+                                        "cuMemFree",
+                                        "cuMemFreeAsync",
+                                        "cuMemCreate",
+                                        "cuMemRelease",
+                                        "cuArrayCreate",
+                                        "cuArray3DCreate",
+                                        "cuMipmappedArrayCreate",
+                                        "cuMemGetInfo",
+                                        "cuDeviceTotalMem",
+                                        "cuCtxCreate",
+                                        "cuGraphLaunch",
+                                        "cuGraphAddMemAllocNode",
+                                        "cuLaunchKernel",
+                                        "cuImportExternalMemory",
+                                        "cuInit",
+                                        "cuDevicePrimaryCtxRetain",
+                                        "cuModuleLoadData",
+                                        "cuLibraryLoadData",
+                                        "cuMemMap",
+                                        "cuMemUnmap"};
+    static const int versions[] = {11020, 11030, 11040, 11080, 12000, 12030, 12080, 13000};
+    unsigned checked = 0;
+    driver_load();
+    CHECK(driver_get_proc_address != NULL);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        for (unsigned k = 0; k < sizeof versions / sizeof *versions; k++)
+            for (uint64_t flags = 0; flags < 3; flags++) {
+                void *address = (void *)(uintptr_t)CANARY;
+                int status = -1;
+                Dl_info info;
+                CUresult result = driver_get_proc_address(names[i], &address, versions[k], flags, &status);
+                if (result != CUDA_SUCCESS || status != 0)
+                    continue;
+                CHECK(address != NULL);
+                CHECK(dladdr(address, &info) != 0);
+                if (!strstr(info.dli_fname, "libvgpu"))
+                    FAIL("%s at %d with flags %d comes from %s", names[i], versions[k], (int)flags, info.dli_fname);
+                checked++;
+            }
+    printf("%u addresses\n", checked);
+    CHECK_U(checked, >, 300);
+    return 0;
+}
+
+/* The _ptsz twins share the body: pairs through them are charged and given back like the others. */
+TEST(per_thread_stream_twins)
+{
+    CUresult (*alloc)(CUdeviceptr *, size_t, CUstream), (*drop)(CUdeviceptr, CUstream),
+        (*launch)(CUgraphExec, CUstream);
+    CUdeviceptr address = 0, canary = CANARY;
+    open_device(0);
+    alloc = (CUresult(*)(CUdeviceptr *, size_t, CUstream))dlsym(driver_handle, "cuMemAllocAsync_ptsz");
+    drop = (CUresult(*)(CUdeviceptr, CUstream))dlsym(driver_handle, "cuMemFreeAsync_ptsz");
+    launch = (CUresult(*)(CUgraphExec, CUstream))dlsym(driver_handle, "cuGraphLaunch_ptsz");
+    CHECK(alloc && drop && launch);
+    uint64_t before = truth_used(0);
+    CU_OK(alloc(&address, 100 * MIB, NULL));
+    CHECK_U(truth_used(0), ==, before + 128 * MIB);
+    check_agreement();
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, alloc(&canary, quota_bytes(), NULL));
+    CHECK_U(canary, ==, CANARY);
+    CU_OK(drop(address, NULL));
+    CU_OK(cu.cuCtxSynchronize());
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before);
+    close_device(0);
+    return 0;
+}
+
+/* A descriptor count before and after the library was at work: nothing is left open without close-on-exec. */
+TEST(no_descriptor_without_cloexec)
+{
+    char name[64], target[512], line[256];
+    open_device(0);
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(name, target, sizeof target - 1);
+        if (length < 0)
+            continue;
+        target[length] = '\0';
+        snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
+        FILE *info = fopen(name, "r");
+        if (!info)
+            continue; /* fopen's own, or gone */
+        unsigned flags = 0;
+        while (fgets(line, sizeof line, info))
+            sscanf(line, "flags: %o", &flags);
+        fclose(info);
+        if (!(flags & 02000000) && (strstr(target, "region") || strstr(target, "vgpu") || strstr(target, "run/inst")))
+            FAIL("descriptor %d of %s would survive exec", fd, target);
+    }
+    close_device(0);
+    return 0;
+}
+
+/* E7: a driver that lacks half of today's functions: what it has works and is limited, the rest is not there. */
+TEST(case_E7_old_driver)
+{
+    CUdeviceptr address = CANARY;
+    CUcontext context = NULL;
+    driver_load();
+    CHECK(cu.cuMemAllocAsync == NULL);
+    CHECK(cu.cuMemCreate == NULL);
+    CHECK(cu.cuGraphLaunch == NULL);
+    CHECK(driver_get_proc_address == NULL);
+    CU_OK(cu.cuInit(0));
+    CU_OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    CU_OK(cu.cuCtxSetCurrent(context));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&address, quota_bytes()));
+    CHECK_U(address, ==, CANARY);
+    CU_OK(cu.cuMemAlloc_v2(&address, 100 * MIB));
+    check_agreement();
+    size_t free_bytes = 0, total_bytes = 0;
+    CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    CHECK_U(total_bytes, ==, quota_bytes());
+    CHECK_U(free_bytes, ==, quota_bytes() - truth_used(0));
+    CUDA_ARRAY_DESCRIPTOR desc = {1024, 1024, CU_AD_FORMAT_FLOAT, 1};
+    CUarray array = NULL;
+    CU_OK(cu.cuArrayCreate_v2(&array, &desc));
+    check_agreement();
+    CU_OK(cu.cuArrayDestroy(array));
+    CU_OK(cu.cuMemFree_v2(address));
+    check_agreement();
+    return 0;
+}
+
+TEST(view_of_total)
+{
+    size_t bytes = 0;
+    driver_load();
+    CU_OK(cu.cuInit(0));
+    CU_OK(cu.cuDeviceTotalMem_v2(&bytes, 0));
+    printf("total %zu\n", bytes);
+    return 0;
+}

@@ -1,0 +1,273 @@
+/* Virtual memory management, IPC and imports: charged to the device in the properties, until the last user is gone. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static CUmemAllocationProp device_prop(int device)
+{
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+}
+
+/* A1: NCCL's way. Two handles of 60 % of what is left: the second is refused. */
+TEST(case_A1_vmm_charged)
+{
+    CUmemGenericAllocationHandle first = 0, second = CANARY;
+    CUmemAllocationProp prop = device_prop(0);
+    open_device(0);
+    uint64_t want = (quota_bytes() - truth_used(0)) / 10 * 6 / BLOCK_BYTES * BLOCK_BYTES;
+    CU_OK(cu.cuMemCreate(&first, want, &prop, 0));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&second, want, &prop, 0));
+    CHECK_U(second, ==, CANARY);
+    check_agreement();
+    CU_OK(cu.cuMemRelease(first));
+    check_agreement();
+    CU_OK(cu.cuMemCreate(&second, want, &prop, 0));
+    CU_OK(cu.cuMemRelease(second));
+    close_device(0);
+    return 0;
+}
+
+/* Charged until handle and mappings are gone, in either order, with retained handles and two mappings of one handle. */
+TEST(vmm_lifetime)
+{
+    const uint64_t size = 64 * MIB;
+    CUmemGenericAllocationHandle handle = 0, again = 0;
+    CUdeviceptr range = 0;
+    CUmemAllocationProp prop = device_prop(0);
+    open_device(0);
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuMemAddressReserve(&range, 4 * size, 0, 0, 0));
+    CHECK_U(truth_used(0), ==, before);
+    for (unsigned variant = 0; variant < 4; variant++) {
+        CU_OK(cu.cuMemCreate(&handle, size, &prop, 0));
+        CU_OK(cu.cuMemMap(range, size, 0, handle, 0));
+        if (variant & 1)
+            CU_OK(cu.cuMemMap(range + size, size, 0, handle, 0));
+        if (variant & 2) {
+            CU_OK(cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)range));
+            CU_OK(cu.cuMemRelease(again));
+        }
+        CHECK_U(truth_used(0), ==, before + size);
+        check_agreement();
+        CU_OK(cu.cuMemRelease(handle));
+        CHECK_U(truth_used(0), ==, before + size);
+        check_agreement();
+        CU_IS(CUDA_ERROR_INVALID_VALUE, cu.cuMemUnmap(range, size / 2));
+        check_agreement();
+        CU_OK(cu.cuMemUnmap(range, size));
+        if (variant & 1) {
+            CHECK_U(truth_used(0), ==, before + size);
+            check_agreement();
+            CU_OK(cu.cuMemUnmap(range + size, size));
+        }
+        CHECK_U(truth_used(0), ==, before);
+        check_agreement();
+    }
+    /* Handle outlives its mapping; one unmap may cover two mappings. */
+    CU_OK(cu.cuMemCreate(&handle, size, &prop, 0));
+    CU_OK(cu.cuMemCreate(&again, size, &prop, 0));
+    CU_OK(cu.cuMemMap(range, size, 0, handle, 0));
+    CU_OK(cu.cuMemMap(range + size, size, 0, again, 0));
+    CU_OK(cu.cuMemRelease(again));
+    CU_OK(cu.cuMemUnmap(range, 2 * size));
+    CHECK_U(truth_used(0), ==, before + size);
+    check_agreement();
+    CU_OK(cu.cuMemRelease(handle));
+    CU_OK(cu.cuMemAddressFree(range, 4 * size));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
+/* D1: from a thread without a context; host locations are not the device's memory. */
+static void *d1_thread(void *arg)
+{
+    static const int host_types[] = {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA,
+                                     CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT};
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr address = CANARY;
+    CUdevice device = (CUdevice)(intptr_t)arg;
+    uint64_t before = truth_used(0), other = truth_used(1);
+    CUmemAllocationProp prop = device_prop(device);
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxGetDevice(&device));
+    CU_OK(cu.cuMemCreate(&handle, 10 * MIB, &prop, 0));
+    CHECK_U(truth_used(0), ==, before);
+    CHECK_U(truth_used(1), ==, other + 10 * MIB); /* the device in the properties, not the current one */
+    CHECK_U(region_used(1), ==, truth_used(1));
+    CU_OK(cu.cuMemRelease(handle));
+    for (unsigned i = 0; i < 3; i++) {
+        prop.location = (CUmemLocation){host_types[i], 0};
+        CUresult result = cu.cuMemCreate(&handle, 10 * MIB, &prop, 0);
+        CHECK_U(truth_used(0), ==, before);
+        CHECK_U(truth_used(1), ==, other);
+        CHECK_U(region_used(0), ==, before);
+        CHECK_U(region_used(1), ==, other);
+        if (result == CUDA_SUCCESS)
+            CU_OK(cu.cuMemRelease(handle));
+    }
+    prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 99};
+    CHECK(cu.cuMemCreate(&handle, 10 * MIB, &prop, 0) != CUDA_SUCCESS);
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAlloc_v2(&address, 10 * MIB));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAllocManaged(&address, 10 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAllocAsync(&address, 10 * MIB, NULL));
+    CHECK_U(address, ==, CANARY);
+    CHECK_U(truth_used(0), ==, before);
+    CHECK_U(region_used(0), ==, before);
+    CU_OK(cu.cuMemFree_v2(0));
+    return NULL;
+}
+
+TEST(case_D1_no_context)
+{
+    pthread_t thread;
+    CUcontext second = NULL;
+    open_device(0);
+    CU_OK(cu.cuDevicePrimaryCtxRetain(&second, 1));
+    CHECK(pthread_create(&thread, NULL, d1_thread, (void *)(intptr_t)1) == 0);
+    pthread_join(thread, NULL);
+    CU_OK(cu.cuDevicePrimaryCtxRelease_v2(1));
+    close_device(0);
+    return 0;
+}
+
+static void send_fd(int socket, int fd)
+{
+    char byte = 'f', room[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    CHECK(sendmsg(socket, &message, 0) == 1);
+}
+
+static int receive_fd(int socket)
+{
+    int fd = -1;
+    char byte, room[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    CHECK(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    CHECK(header != NULL && header->cmsg_type == SCM_RIGHTS);
+    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
+static void send_byte(int socket)
+{
+    CHECK(write(socket, "x", 1) == 1);
+}
+
+static void await_byte(int socket)
+{
+    char byte;
+    CHECK(read(socket, &byte, 1) == 1);
+}
+
+/* G3: exported in one process, imported in another: in the ledger and in the region it is there once. */
+static void g3_importer(int socket)
+{
+    const uint64_t size = 64 * MIB;
+    open_device(0);
+    uint64_t mine = region_held(0, getpid());
+    int fd = receive_fd(socket);
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr range = 0;
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    close(fd);
+    CU_OK(cu.cuMemAddressReserve(&range, size, 0, 0, 0));
+    CU_OK(cu.cuMemMap(range, size, 0, handle, 0));
+    CU_OK(cu.cuMemSetAccess(range, size, &access, 1));
+    CHECK_U(region_held(0, getpid()), ==, mine);
+    send_byte(socket);
+    await_byte(socket); /* the exporter looks at the totals meanwhile */
+    CU_OK(cu.cuMemUnmap(range, size));
+    CU_OK(cu.cuMemRelease(handle));
+    CU_OK(cu.cuMemAddressFree(range, size));
+    CHECK_U(region_held(0, getpid()), ==, mine);
+    close_device(0);
+}
+
+TEST(case_G3_export_import)
+{
+    int ends[2], fd = -1;
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(ends[0]); /* so that the exporter's end is noticed */
+        g3_importer(ends[1]);
+        exit(0);
+    }
+    close(ends[1]);
+    open_device(0);
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp prop = device_prop(0);
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CU_OK(cu.cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    CU_OK(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    send_fd(ends[0], fd);
+    close(fd);
+    await_byte(ends[0]);
+    check_agreement();
+    send_byte(ends[0]);
+    wait_ok(child);
+    check_agreement();
+    CU_OK(cu.cuMemRelease(handle));
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
+/* The same with the older IPC handles of plain allocations. */
+static void ipc_importer(int socket)
+{
+    CUipcMemHandle handle;
+    CUdeviceptr address = 0;
+    open_device(0);
+    uint64_t mine = region_held(0, getpid());
+    CHECK(read(socket, &handle, sizeof handle) == (ssize_t)sizeof handle);
+    CU_OK(cu.cuIpcOpenMemHandle_v2(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CHECK_U(region_held(0, getpid()), ==, mine);
+    send_byte(socket);
+    await_byte(socket);
+    CU_OK(cu.cuIpcCloseMemHandle(address));
+    CHECK_U(region_held(0, getpid()), ==, mine);
+    close_device(0);
+}
+
+TEST(case_G3_ipc_handles)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        ipc_importer(ends[1]);
+        exit(0);
+    }
+    close(ends[1]);
+    CUdeviceptr address = 0;
+    CUipcMemHandle handle;
+    open_device(0);
+    CU_OK(cu.cuMemAlloc_v2(&address, 64 * MIB));
+    CU_OK(cu.cuIpcGetMemHandle(&handle, address));
+    CHECK(write(ends[0], &handle, sizeof handle) == (ssize_t)sizeof handle);
+    await_byte(ends[0]);
+    check_agreement();
+    send_byte(ends[0]);
+    wait_ok(child);
+    CU_OK(cu.cuMemFree_v2(address));
+    check_agreement();
+    close_device(0);
+    return 0;
+}

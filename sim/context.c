@@ -66,6 +66,7 @@ void context_destroy(struct sim_context *context)
     array_destroy_all(context);
     memory_destroy_all(context);
     host_destroy_all(context);
+    pool_waited(context->device, 0);
     pool_trim_device(context->device);
     sim_release(context->device, SIM_CONTEXT, context->charged);
     context->charged = 0;

@@ -69,6 +69,7 @@ static int record(struct sim_event *event, struct sim_stream *handle)
         return ERR_INVALID_HANDLE;
     sim_lock();
     event->capture_id = 0;
+    event->stream = stream->id;
     if (sim.noop) {
         event->state = EVENT_SUBMITTED;
         event->number = 0;
@@ -144,6 +145,8 @@ API(cuEventSynchronize, struct sim_event *event)
     if (state == EVENT_SUBMITTED)
         work_wait_number(device, number);
     sim_lock();
+    if (state == EVENT_SUBMITTED)
+        pool_waited(device, event->stream);
     pool_trim_device(event->context->device);
     sim_unlock();
     return OK;

@@ -146,7 +146,7 @@ static int run_node(struct sim_exec *exec, struct sim_node *node, struct sim_str
     case NODE_MEM_ALLOC:
         return run_alloc(exec, node);
     case NODE_MEM_FREE:
-        return pool_free(node->u.release, true);
+        return pool_free(node->u.release, true, 0);
     default:
         return OK;
     }

@@ -154,7 +154,7 @@ int memory_free(devptr address)
     if (range->what == RANGE_BLOCK)
         return small_free(range->block, address);
     if (range->what == RANGE_POOL || range->what == RANGE_GRAPH)
-        return pool_free(address, false);
+        return pool_free(address, false, 0);
     bool buffer = range->what == RANGE_IMPORT && !range->object_id; /* of external memory or of an imported pool */
     if ((range->what != RANGE_DATA && !buffer) || range->base != address)
         return ERR_INVALID_VALUE;

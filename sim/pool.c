@@ -162,6 +162,37 @@ static void use_chunks(struct sim_pool *pool, const struct sim_extent *extent, i
         pool->chunks[chunk].users += (uint32_t)change;
 }
 
+static void hold_chunks(struct sim_pool *pool, const struct sim_extent *extent, uint64_t stream)
+{
+    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes); chunk++) {
+        if (stream)
+            pool->chunks[chunk].freed_in = stream;
+    }
+}
+
+static void let_go(struct sim_pool *pool, uint64_t stream)
+{
+    for (uint64_t chunk = 0; pool->range && chunk < PAST(pool->top); chunk++) {
+        if (!stream || pool->chunks[chunk].freed_in == stream)
+            pool->chunks[chunk].freed_in = 0;
+    }
+}
+
+void pool_waited(int device, uint64_t stream)
+{
+    for (struct sim_pool *pool = pools; pool; pool = pool->next) {
+        if (pool->device == device)
+            let_go(pool, stream);
+    }
+}
+
+/* Whatever streams are doing. */
+static void release_all(struct sim_pool *pool)
+{
+    let_go(pool, 0);
+    pool_trim(pool, 0);
+}
+
 int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
 {
     uint64_t rounded = round_up(bytes, ALIGN), offset = 0;
@@ -171,8 +202,8 @@ int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
     struct sim_extent *extent = find_place(pool, rounded, &offset);
     int code = extent ? grow(pool, offset, rounded) : ERR_OUT_OF_MEMORY;
     if (code && extent) {
-        /* give back what is unused, then look again */
-        pool_trim(pool, 0);
+        /* give back what is unused, as if it had waited for the streams that it was freed in, then look again */
+        release_all(pool);
         extent = find_place(pool, rounded, &offset);
         code = extent ? grow(pool, offset, rounded) : ERR_OUT_OF_MEMORY;
     }
@@ -234,7 +265,7 @@ static void pool_delete(struct sim_pool *pool)
 }
 
 /* As on the real driver, only a free in stream order lowers the pool's figure of used bytes. */
-int pool_free(devptr address, bool in_order)
+int pool_free(devptr address, bool in_order, uint64_t stream)
 {
     struct sim_range *range = range_find(address);
 
@@ -256,10 +287,11 @@ int pool_free(devptr address, bool in_order)
         pool->used -= extent->asked;
     extent->asked = 0;
     use_chunks(pool, extent, -1);
+    hold_chunks(pool, extent, stream);
     pool->allocations--;
     merge(pool);
     if (pool->doomed) {
-        pool_trim(pool, 0);
+        release_all(pool);
         if (!pool->allocations)
             pool_delete(pool);
     }
@@ -311,7 +343,8 @@ void pool_trim(struct sim_pool *pool, uint64_t keep_bytes)
     uint64_t chunks = pool->range ? pool->range->bytes / CHUNK : 0;
 
     while (chunks-- && pool->reserved > keep_bytes) {
-        if (pool->chunks[chunks].resident && !pool->chunks[chunks].users)
+        struct sim_chunk *chunk = &pool->chunks[chunks];
+        if (chunk->resident && !chunk->users && !chunk->freed_in)
             release_chunk(pool, chunks);
     }
 }
@@ -326,7 +359,7 @@ void pool_trim_device(int device)
 
 void pool_destroy(struct sim_pool *pool)
 {
-    pool_trim(pool, 0);
+    release_all(pool);
     pool->magic = 0;
     pool->doomed = true;
     if (!pool->allocations)
@@ -348,5 +381,5 @@ void pool_reset_device(int device)
     merge(pool);
     pool->used = 0;
     pool->allocations = 0;
-    pool_trim(pool, 0);
+    release_all(pool);
 }

@@ -15,7 +15,8 @@ struct sim_extent { /* a run of addresses, free or allocated, in address order *
 };
 
 struct sim_chunk {
-    uint32_t users; /* allocations that touch it */
+    uint32_t users;    /* allocations that touch it */
+    uint64_t freed_in; /* the stream in whose order its last user was freed, until that is waited for; 0: none */
     bool resident;
     bool touched;
 };

@@ -137,7 +137,7 @@ static int free_call(devptr address, struct sim_stream *handle)
     if (code)
         return code;
     sim_lock();
-    code = pool_free(address, true);
+    code = pool_free(address, true, stream->id);
     sim_unlock();
     return code;
 }

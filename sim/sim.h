@@ -281,7 +281,10 @@ void handle_retire(void *object);
 
 /* pool.c */
 void pool_reset_device(int device);
-int pool_free(devptr address, bool in_order);
+/* `stream`: the id of the one that a free in stream order is in; 0: none. */
+int pool_free(devptr address, bool in_order, uint64_t stream);
+/* Memory freed in the order of a stream that was waited for may go back; 0: of all streams. */
+void pool_waited(int device, uint64_t stream);
 bool pool_touch(struct sim_range *range, devptr address, uint64_t bytes);
 bool pool_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
 /* Gives unused memory of the device's pools back, as a synchronisation does. */

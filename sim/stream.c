@@ -100,6 +100,7 @@ static int destroy(struct sim_stream *stream)
     if (stream->capture)
         capture_invalidate(stream->capture);
     stream->magic = 0;
+    pool_waited(stream->context->device, stream->id);
     for (struct sim_stream **link = &stream->context->streams; *link; link = &(*link)->next) {
         if (*link == stream) {
             *link = stream->next;
@@ -147,6 +148,7 @@ static int synchronize(struct sim_stream *handle)
         return code;
     work_wait(stream);
     sim_lock();
+    pool_waited(stream->context->device, stream->id);
     pool_trim_device(stream->context->device);
     sim_unlock();
     return OK;
@@ -223,6 +225,7 @@ static int synchronize_context(struct sim_context *context)
     sim_unlock();
     work_wait_number(context->device, number);
     sim_lock();
+    pool_waited(context->device, 0);
     pool_trim_device(context->device);
     sim_unlock();
     return OK;

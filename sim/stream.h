@@ -69,6 +69,7 @@ struct sim_event {
     int state;
     int held_records;
     int device;
+    uint64_t stream; /* id of the one that it was recorded in last */
     uint64_t number;
     uint64_t time_ns; /* 0: not known yet */
     struct sim_context *context;

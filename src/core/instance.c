@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define ENV_MEMORY    "CUDA_DEVICE_MEMORY_LIMIT"
 #define ENV_SM        "CUDA_DEVICE_SM_LIMIT"
@@ -211,6 +212,33 @@ static int open_named(const char *name, struct vgpu_region **ret_region)
     return rc;
 }
 
+/* What is in force, one line. Devices with the limit of the one before them are not named again. */
+static void announce(struct vgpu_region *region)
+{
+    struct vgpu_limits limits;
+    char quotas[512] = "";
+    size_t used = 0;
+
+    if (!log_wanted(LOG_LEVEL_INFO))
+        return;
+    region_limits(region, &limits);
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX && used < sizeof(quotas); i++) {
+        const struct vgpu_limit *limit = &limits.slice[i], *before = i ? limit - 1 : NULL;
+        char size[SIZE_TEXT_BYTES] = "none";
+
+        if (before && before->quota_bytes == limit->quota_bytes && before->quota_percent == limit->quota_percent)
+            continue;
+        if (limit->quota_percent)
+            snprintf(size, sizeof(size), "%u%%", limit->quota_percent);
+        else if (limit->quota_bytes)
+            format_bytes(limit->quota_bytes, size, sizeof(size));
+        used +=
+            (size_t)snprintf(quotas + used, sizeof(quotas) - used, "%s%s from device %u on", i ? ", " : "", size, i);
+    }
+    log_info("instance %s: process %d is attached; quota: %s", limits.name[0] ? limits.name : "by " ENV_CACHE,
+             (int)getpid(), quotas);
+}
+
 int instance_attach(struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
@@ -235,6 +263,7 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
     }
     if (!name)
         hami_mirror(ledger);
+    announce(region);
     *ret_ledger = ledger;
     return 1;
 }

@@ -36,11 +36,12 @@ static bool first_told(struct region_layout *layout, unsigned slice, const char 
     return false;
 }
 
-static void tell(const struct vgpu_refusal *refusal, const char *name)
+static void tell(const struct vgpu_refusal *refusal, const char *name, bool whole_card)
 {
     char size[SIZE_TEXT_BYTES], used[SIZE_TEXT_BYTES], quota[SIZE_TEXT_BYTES];
     char where[48] = "as pinned host memory", who[VGPU_NAME_LEN + 16] = "";
     const char *remedy = refusal->slice == VGPU_SLICE_HOST ? "raise it with --host-mem or free memory"
+                         : whole_card                      ? "that is the whole card; free memory"
                          : name[0]                         ? "raise it with --mem or free memory"
                                                            : "raise CUDA_DEVICE_MEMORY_LIMIT or free memory";
 
@@ -62,7 +63,7 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_byt
     char name[VGPU_NAME_LEN];
     struct region_hold hold;
     uint64_t seat, count;
-    bool first = false;
+    bool first = false, whole_card;
 
     if (slice >= VGPU_SLICES)
         return;
@@ -82,9 +83,10 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_byt
     store_relaxed(&layout->slice[slice].refusals, load_relaxed(&layout->slice[slice].refusals) + 1);
     if (log_wanted(LOG_LEVEL_NOTICE))
         first = first_told(layout, slice, refusal.api);
+    whole_card = refusal.quota_bytes && refusal.quota_bytes == layout->slice[slice].physical_bytes;
     memcpy(name, layout->name, sizeof(name));
     region_unlock(ledger->region, &hold);
     name[sizeof(name) - 1] = '\0';
     if (first)
-        tell(&refusal, name);
+        tell(&refusal, name, whole_card);
 }

@@ -324,7 +324,11 @@ CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx)
 
 CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
 {
-    return waited(REAL(row, stream_synchronize)(stream));
+    CUresult result = REAL(row, stream_synchronize)(stream);
+
+    if (result == CUDA_SUCCESS && hook_ledger())
+        pool_refresh_after(stream, row == ROW_cuStreamSynchronize_ptsz);
+    return result;
 }
 
 CUresult hook_event_synchronize(enum hook_row row, CUevent event)

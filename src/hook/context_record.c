@@ -67,14 +67,15 @@ bool context_record_take(uint64_t key, struct context_record *ret_record)
 
 void context_record_put_back(const struct context_record *record)
 {
-    struct context_record *again;
+    struct context_record *again, *next;
 
     MUTEX_SCOPE(&lock);
     again = make(record->key, record->slice);
     if (!again)
         return;
+    next = again->next; /* the one in `record` is of the list as it was */
     *again = *record;
-    again->next = records->next;
+    again->next = next;
 }
 
 uint64_t context_record_bytes(const struct context_record *record)

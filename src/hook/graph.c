@@ -287,7 +287,7 @@ static void end_places(struct launch *launch, unsigned count, CUresult result)
         if (launch->backing[i] == NULL)
             continue;
         /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing more gets in. */
-        growth_end(&launch->backing[i]->growth, launch->ledger, &launch->ticket[i]);
+        growth_end(&launch->backing[i]->growth, launch->ledger, &launch->ticket[i], 0);
         if (result == CUDA_SUCCESS)
             atomic_store(&launch->memory->places[i].backed, launch->trims[i] + 1);
     }

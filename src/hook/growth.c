@@ -6,6 +6,8 @@
 #include "hook/capture.h"
 #include "hook/charge.h"
 
+#define TAIL_STEP_BYTES 512 /* how a pool aligns what it gives */
+
 void growth_init(struct growth *growth, unsigned slice, enum vgpu_kind kind, const struct growth_driver *driver)
 {
     mutex_init(&growth->lock);
@@ -79,18 +81,45 @@ static int settle(struct growth *growth, struct vgpu_ledger *ledger, uint64_t ta
     growth->spent_bytes = others - left;
     if (taken_bytes > 0)
         atomic_fetch_sub(&growth->pledged_bytes, taken_bytes);
-    if (grown != 0)
+    if (grown != 0) {
         atomic_store_explicit(&growth->charged_bytes, reserved, memory_order_relaxed);
+        growth->tail_bytes = 0;
+    }
     return rc;
+}
+
+/*
+ * With no room in the quota for a step, a call still goes through where it is certain to need none: what the last
+ * growth left over is in one piece, so the driver does not have to grow for what fits in there. (What was freed may be
+ * in pieces, and to let the driver try would put us over the quota for a moment.)
+ */
+static bool claim_tail(struct growth *growth, uint64_t bytes, struct growth_ticket *ret_ticket)
+{
+    uint64_t need = charge_round(bytes, TAIL_STEP_BYTES), reserved;
+    bool there;
+
+    mutex_lock(&growth->lock);
+    there = growth->tail_bytes >= need && read_bytes(growth, &reserved) &&
+            reserved == atomic_load_explicit(&growth->charged_bytes, memory_order_relaxed);
+    if (there) {
+        growth->tail_bytes -= need;
+        growth->claimed_bytes += need;
+        *ret_ticket = (struct growth_ticket){.claimed_bytes = need};
+    }
+    mutex_unlock(&growth->lock);
+    return there;
 }
 
 bool growth_begin(struct growth *growth, struct vgpu_ledger *ledger, uint64_t bytes, struct growth_ticket *ret_ticket)
 {
     uint64_t want = charge_round(bytes, GROWTH_STEP_BYTES);
 
-    if (__builtin_expect(ledger_reserve(ledger, growth->slice, want) < 0, 0) &&
-        !charge_make_room(ledger, growth->slice, want))
-        return false;
+    if (__builtin_expect(ledger_reserve(ledger, growth->slice, want) < 0, 0)) {
+        if (claim_tail(growth, bytes, ret_ticket))
+            return true;
+        if (!charge_make_room(ledger, growth->slice, want))
+            return false;
+    }
     *ret_ticket = (struct growth_ticket){.taken_bytes = want};
     atomic_fetch_add(&growth->pledged_bytes, want);
     return true;
@@ -112,13 +141,41 @@ bool growth_claim(struct growth *growth, uint64_t bytes, bool (*still)(const voi
     return there;
 }
 
-bool growth_end(struct growth *growth, struct vgpu_ledger *ledger, const struct growth_ticket *ticket)
+/* Under the lock, after a call: what is left in one piece. `grown` is what this call added, where it was alone. */
+static void note_tail(struct growth *growth, const struct growth_ticket *ticket, uint64_t tail_before, int64_t grown,
+                      bool alone, uint64_t used_bytes)
 {
+    uint64_t used = charge_round(used_bytes, TAIL_STEP_BYTES);
+
+    if (grown == 0 && ticket->claimed_bytes == 0)
+        growth->tail_bytes = tail_before > used ? tail_before - used : 0;
+    else if (grown > 0 && alone && used > 0 && (uint64_t)grown > used)
+        growth->tail_bytes = (uint64_t)grown - used;
+}
+
+bool growth_end(struct growth *growth, struct vgpu_ledger *ledger, const struct growth_ticket *ticket,
+                uint64_t used_bytes)
+{
+    uint64_t charged, tail, give_back = ticket->taken_bytes;
+    bool alone;
     int rc;
 
     mutex_lock(&growth->lock);
+    alone = atomic_load(&growth->pledged_bytes) == give_back && growth->claimed_bytes == ticket->claimed_bytes;
     growth->claimed_bytes -= ticket->claimed_bytes;
-    rc = settle(growth, ledger, ticket->taken_bytes);
+    /* This call may have got what another one claimed, which then grows instead: on this call's pledge. */
+    growth->lent_bytes += give_back;
+    give_back = 0;
+    if (growth->claimed_bytes == 0) {
+        give_back = growth->lent_bytes;
+        growth->lent_bytes = 0;
+    }
+    charged = atomic_load_explicit(&growth->charged_bytes, memory_order_relaxed);
+    tail = growth->tail_bytes;
+    rc = settle(growth, ledger, give_back);
+    note_tail(growth, ticket, tail,
+              (int64_t)(atomic_load_explicit(&growth->charged_bytes, memory_order_relaxed) - charged), alone,
+              used_bytes);
     mutex_unlock(&growth->lock);
     return rc == 0;
 }
@@ -180,5 +237,7 @@ void growth_forked(struct growth *growth)
     atomic_store(&growth->pledged_bytes, 0);
     growth->spent_bytes = 0;
     growth->claimed_bytes = 0;
+    growth->tail_bytes = 0;
+    growth->lent_bytes = 0;
     growth->retained = false;
 }

@@ -30,6 +30,8 @@ struct growth {
     _Atomic uint64_t pledged_bytes; /* set aside by calls under way */
     uint64_t spent_bytes;           /* the part of it that is charged or given back already; under the lock */
     uint64_t claimed_bytes;         /* of what is charged, what calls under way count on; under the lock */
+    uint64_t tail_bytes;            /* of what it has, never used yet and in one piece, at least; under the lock */
+    uint64_t lent_bytes;            /* pledges of calls that are over, for claims that are not; under the lock */
     bool retained;                  /* something that went away is charged still, for those calls; under the lock */
     bool detached;                  /* it is gone, or about to be: the driver must not be asked; under the lock */
     unsigned slice;
@@ -54,8 +56,12 @@ bool growth_begin(struct growth *growth, struct vgpu_ledger *ledger, uint64_t by
 bool growth_claim(struct growth *growth, uint64_t bytes, bool (*still)(const void *arg), const void *arg,
                   struct growth_ticket *ret_ticket);
 
-/* After the call, whatever came of it. False: it grew beyond what was set aside and the quota has no room for that. */
-bool growth_end(struct growth *growth, struct vgpu_ledger *ledger, const struct growth_ticket *ticket);
+/*
+ * After the call, whatever came of it; `used_bytes` is what it got (0: it failed, or that does not matter). False: it
+ * grew beyond what was set aside and the quota has no room for that.
+ */
+bool growth_end(struct growth *growth, struct vgpu_ledger *ledger, const struct growth_ticket *ticket,
+                uint64_t used_bytes);
 
 /* Looks at the size again (and trims it before). Cheap where nothing is charged. */
 void growth_refresh(struct growth *growth, struct vgpu_ledger *ledger);

@@ -184,7 +184,7 @@ CUresult hook_mem_free(enum hook_row row, CUdeviceptr dptr)
     if (known)
         freed(dptr, &entry, result);
     else if (dptr != 0 && result == CUDA_SUCCESS)
-        pool_refresh_all(); /* memory of a pool: a free that waits, after which the pool may have shrunk */
+        pool_look_again(); /* memory of a pool: a free that waits, after which the pool may have shrunk */
     trace_memory(row, entry.bytes, dptr, result);
     return result;
 }

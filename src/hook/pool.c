@@ -8,6 +8,7 @@
 #include "base/forkwatch.h"
 #include "hook/capture.h"
 #include "hook/charge.h"
+#include "hook/deferred.h"
 #include "hook/graph.h"
 #include "hook/growth.h"
 #include "hook/reconcile.h"
@@ -37,14 +38,6 @@ static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding to the list
 static _Atomic(struct pool *) current_pool[VGPU_DEVICES_MAX];
 static atomic_uint current_generation;
 
-/* Plain memory freed in stream order: charged until the next synchronisation, by which the driver has freed it. */
-struct deferred {
-    struct vgpu_track_entry entry;
-    uint64_t address;
-    struct deferred *next;
-};
-static _Atomic(struct deferred *) deferred_frees;
-
 /* Growth: what a pool has */
 
 static bool read_pool(const struct growth *growth, uint64_t *ret_bytes)
@@ -67,29 +60,13 @@ static void trim_pool(struct growth *growth)
 
 static const struct growth_driver pool_driver = {.read = read_pool, .trim = trim_pool};
 
-static void settle_deferred(void)
-{
-    struct deferred *list, *next;
-
-    if (atomic_load_explicit(&deferred_frees, memory_order_relaxed) == NULL)
-        return;
-    list = atomic_exchange(&deferred_frees, NULL);
-    for (; list != NULL; list = next) {
-        next = list->next;
-        charge_give_back(hook_ledger(), CHARGE_POINTERS, list->address, &list->entry);
-        free(list);
-    }
-}
-
-static void refresh(CUdevice device, bool all, bool waited)
+static void refresh(CUdevice device, bool all)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
     if (ledger == NULL)
         return;
     fork_check();
-    if (waited)
-        settle_deferred();
     for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
         if ((all || pool->device == device) && atomic_load_explicit(&pool->counted, memory_order_relaxed))
             growth_refresh(&pool->growth, ledger);
@@ -98,17 +75,26 @@ static void refresh(CUdevice device, bool all, bool waited)
 
 void pool_refresh_device(CUdevice device)
 {
-    refresh(device, false, true);
+    refresh(device, false);
 }
 
 void pool_refresh_all(void)
 {
-    refresh(0, true, true);
+    fork_check();
+    deferred_settle();
+    refresh(0, true);
+}
+
+void pool_refresh_after(CUstream stream, bool per_thread)
+{
+    fork_check();
+    deferred_settle_stream(stream, per_thread);
+    refresh(0, true);
 }
 
 void pool_look_again(void)
 {
-    refresh(0, true, false);
+    refresh(0, true);
 }
 
 void pool_trim_slice(unsigned slice)
@@ -327,15 +313,24 @@ static bool wait_for_frees(CUstream stream, bool per_thread)
     struct capture_mode mode;
     CUresult result;
 
-    if (hook_real[query] == NULL || hook_real[synchronize] == NULL || capture_running())
+    if (hook_real[query] == NULL || hook_real[synchronize] == NULL)
         return false;
-    while ((result = REAL(query, stream_query)(stream)) == CUDA_ERROR_NOT_READY && clock_ns() < deadline)
+    for (;;) {
+        /* Looked at each time: the question would spoil a capture that another thread has begun meanwhile. */
+        if (capture_running())
+            return false;
+        result = REAL(query, stream_query)(stream);
+        if (result != CUDA_ERROR_NOT_READY || clock_ns() >= deadline)
+            break;
         nanosleep(&step, NULL);
-    if (result != CUDA_SUCCESS)
+    }
+    if (result != CUDA_SUCCESS || capture_running())
         return false;
     mode = capture_enter();
     result = REAL(synchronize, stream_synchronize)(stream);
     capture_leave(&mode);
+    if (result == CUDA_SUCCESS)
+        pool_refresh_after(stream, per_thread);
     return result == CUDA_SUCCESS;
 }
 
@@ -369,7 +364,8 @@ static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdev
 
     if (pool == NULL)
         return result;
-    if (growth_end(&pool->growth, allocation->ledger, &allocation->ticket) || result != CUDA_SUCCESS)
+    if (growth_end(&pool->growth, allocation->ledger, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
+        result != CUDA_SUCCESS)
         return result;
     per_thread = row == ROW_cuMemAllocAsync_ptsz || row == ROW_cuMemAllocFromPoolAsync_ptsz;
     REAL(per_thread ? ROW_cuMemFreeAsync_ptsz : ROW_cuMemFreeAsync, mem_free_async)(address, stream);
@@ -421,22 +417,11 @@ CUresult hook_mem_alloc_from_pool_async(enum hook_row row, CUdeviceptr *dptr, si
 static CUresult free_plain(enum hook_row row, CUdeviceptr dptr, CUstream stream, const struct vgpu_track_entry *entry)
 {
     CUresult result = REAL(row, mem_free_async)(dptr, stream);
-    struct deferred *deferred;
 
-    if (result != CUDA_SUCCESS) {
+    if (result != CUDA_SUCCESS)
         charge_put_back(CHARGE_POINTERS, dptr, entry);
-        return result;
-    }
-    deferred = charge_zalloc(sizeof(*deferred));
-    if (deferred == NULL) {
+    else if (!deferred_add(dptr, entry, stream, row == ROW_cuMemFreeAsync_ptsz))
         charge_give_back(hook_ledger(), CHARGE_POINTERS, dptr, entry);
-        return result;
-    }
-    deferred->entry = *entry;
-    deferred->address = dptr;
-    deferred->next = atomic_load(&deferred_frees);
-    while (!atomic_compare_exchange_weak(&deferred_frees, &deferred->next, deferred))
-        ;
     return result;
 }
 
@@ -572,6 +557,6 @@ void pool_forked(void)
         growth_forked(&pool->growth);
         atomic_store(&pool->counted, false);
     }
-    atomic_store(&deferred_frees, NULL);
+    deferred_forked();
     forget_current();
 }

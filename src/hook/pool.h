@@ -14,6 +14,9 @@
 void pool_refresh_device(CUdevice device);
 void pool_refresh_all(void);
 
+/* The same after waiting for one stream: what was freed in the order of another one stays charged. */
+void pool_refresh_after(CUstream stream, bool per_thread);
+
 /* The same at any other time: what is freed only by a synchronisation stays charged. */
 void pool_look_again(void);
 

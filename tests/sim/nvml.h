@@ -53,6 +53,8 @@ struct nvml_process_v2 { /* v3 is the same */
     F(nvmlDeviceGetComputeRunningProcesses_v3,                                                                         \
       (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))                                   \
     F(nvmlDeviceGetGraphicsRunningProcesses_v3,                                                                        \
+      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))                                   \
+    F(nvmlDeviceGetMPSComputeRunningProcesses_v3,                                                                      \
       (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))
 
 struct nvml {

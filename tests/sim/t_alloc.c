@@ -250,6 +250,107 @@ TEST(race_processes)
     return 0;
 }
 
+/* --- at once, until each is refused: together they stop within one allocation of the quota --- */
+
+enum { FILLERS = 8 };
+
+struct filler {
+    pthread_t thread;
+    CUcontext context;
+    const struct way *way;
+    struct held held[HELD_MAX];
+    unsigned count;
+};
+
+static void check_full(const struct way *way)
+{
+    CHECK_U(truth_used(0), <=, quota_bytes());
+    CHECK_U(truth_used(0) + way->step_bytes, >, quota_bytes());
+    check_agreement();
+}
+
+static void *fill_thread(void *arg)
+{
+    struct filler *filler = arg;
+    CU_OK(cu.cuCtxSetCurrent(filler->context));
+    filler->count = fill(filler->way, filler->held, 0);
+    return NULL;
+}
+
+/* fill_threads WAY */
+TEST(fill_threads)
+{
+    static struct filler fillers[FILLERS];
+    CHECK(argc > 0);
+    CUcontext context = open_device(0);
+    ways_init();
+    for (unsigned i = 0; i < FILLERS; i++) {
+        fillers[i].context = context;
+        fillers[i].way = way_find(argv[0]);
+        CHECK(pthread_create(&fillers[i].thread, NULL, fill_thread, &fillers[i]) == 0);
+    }
+    for (unsigned i = 0; i < FILLERS; i++)
+        pthread_join(fillers[i].thread, NULL);
+    check_full(fillers[0].way);
+    for (unsigned i = 0; i < FILLERS; i++)
+        drop_from(fillers[i].way, fillers[i].held, 0, fillers[i].count);
+    check_agreement();
+    ways_done();
+    close_device(0);
+    return 0;
+}
+
+struct fill_stage {
+    atomic_uint ready, full, leave;
+};
+
+static void await_count(atomic_uint *counter, unsigned count)
+{
+    while (atomic_load(counter) < count)
+        usleep(200);
+}
+
+static void fill_process(const struct way *way, struct fill_stage *stage)
+{
+    static struct held held[HELD_MAX];
+    open_device(0);
+    ways_init();
+    atomic_fetch_add(&stage->ready, 1);
+    await_count(&stage->ready, FILLERS);
+    unsigned count = fill(way, held, 0);
+    atomic_fetch_add(&stage->full, 1);
+    await_count(&stage->leave, 1);
+    drop_from(way, held, 0, count);
+    ways_done();
+    close_device(0);
+    exit(0);
+}
+
+/* fill_processes WAY */
+TEST(fill_processes)
+{
+    pid_t pids[FILLERS];
+    CHECK(argc > 0);
+    struct fill_stage *stage = shared_page(sizeof *stage);
+    const struct way *way = way_find(argv[0]);
+    driver_load();
+    for (unsigned i = 0; i < FILLERS; i++) {
+        pids[i] = fork();
+        CHECK(pids[i] >= 0);
+        if (pids[i] == 0)
+            fill_process(way, stage);
+    }
+    await_count(&stage->full, FILLERS);
+    check_full(way);
+    atomic_store(&stage->leave, 1);
+    for (unsigned i = 0; i < FILLERS; i++)
+        wait_ok(pids[i]);
+    CHECK_U(truth_used(0), ==, 0);
+    CHECK_U(truth_peak(0), <=, quota_bytes());
+    check_agreement();
+    return 0;
+}
+
 /* A11: N processes behind a barrier, each wants 60 % of what is left: exactly one may have it. The driver is slow. */
 struct a11 {
     atomic_uint ready, go, done, successes;

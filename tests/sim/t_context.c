@@ -75,6 +75,27 @@ TEST(context_takes_its_memory_along)
     return 0;
 }
 
+/* The driver does not destroy the first one, once (SIMGPU_FAULT): nothing is forgotten of it, nor of the others. */
+TEST(context_destroy_fails)
+{
+    enum { CONTEXTS = 3 };
+    CUcontext created[CONTEXTS] = {NULL}, before = NULL;
+    open_device(0);
+    uint64_t base = truth_used(0);
+    CU_OK(cu.cuCtxGetCurrent(&before));
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        CU_OK(cu.cuCtxCreate_v2(&created[i], 0, 0));
+    CU_OK(cu.cuCtxSetCurrent(before));
+    CHECK(cu.cuCtxDestroy_v2(created[0]) != CUDA_SUCCESS);
+    check_agreement();
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        CU_OK(cu.cuCtxDestroy_v2(created[i]));
+    CHECK_U(truth_used(0), ==, base);
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
 /* A context that does not fit is refused with 2, and the next smaller wish still works. */
 TEST(context_refused)
 {

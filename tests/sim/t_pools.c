@@ -183,7 +183,113 @@ TEST(pool_reuse_is_free)
     return 0;
 }
 
+/* Everything that may be used is in the pool, which keeps it; all of it is freed, and a larger piece is wanted. */
+static void fill_free_and_ask_for_more(CUstream stream, CUfunction kernel, uint64_t busy_ns)
+{
+    enum { PIECES = 4 };
+    CUdeviceptr address[PIECES] = {0}, large = 0;
+    void *params[] = {&busy_ns};
+    uint64_t piece = (quota_bytes() - truth_used(0)) / PIECES / POOL_BLOCK_BYTES * POOL_BLOCK_BYTES;
+    for (unsigned i = 0; i < PIECES; i++)
+        CU_OK(cu.cuMemAllocAsync(&address[i], piece, stream));
+    uint64_t rest = (quota_bytes() - truth_used(0)) / BLOCK_BYTES * BLOCK_BYTES;
+    CUdeviceptr plain = 0;
+    if (rest > 0)
+        CU_OK(cu.cuMemAlloc_v2(&plain, rest));
+    check_agreement();
+    if (busy_ns > 0)
+        CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    for (unsigned i = 0; i < PIECES; i++)
+        CU_OK(cu.cuMemFreeAsync(address[i], stream));
+    CU_OK(cu.cuMemAllocAsync(&large, PIECES * piece, stream));
+    CHECK_U(truth_peak(0), <=, quota_bytes());
+    check_agreement();
+    CU_OK(cu.cuMemFreeAsync(large, stream));
+    if (plain)
+        CU_OK(cu.cuMemFree_v2(plain));
+    CU_OK(cu.cuStreamSynchronize(stream));
+}
+
+/* Plain memory freed in the order of a stream is held until that stream is waited for, and no longer. */
+TEST(plain_freed_in_order)
+{
+    open_device(0);
+    CUstream stream = new_stream(), other = new_stream();
+    CUdeviceptr plain = 0, pooled = 0;
+    uint64_t before = region_used(0);
+    CU_OK(cu.cuMemAlloc_v2(&plain, 512 * MIB));
+    CU_OK(cu.cuMemFreeAsync(plain, stream));
+    CU_OK(cu.cuStreamSynchronize(other));
+    CU_OK(cu.cuStreamSynchronize(NULL));
+    CHECK_U(region_used(0), ==, before + 512 * MIB);
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CHECK_U(region_used(0), ==, before);
+    /* It is not in the way of what is asked for in the same order. */
+    uint64_t most = (quota_bytes() - before) / POOL_BLOCK_BYTES * POOL_BLOCK_BYTES;
+    CU_OK(cu.cuMemAlloc_v2(&plain, 512 * MIB));
+    CU_OK(cu.cuMemFreeAsync(plain, stream));
+    CU_OK(cu.cuMemAllocAsync(&pooled, most, stream));
+    CU_OK(cu.cuMemFreeAsync(pooled, stream));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CHECK_U(region_used(0), ==, before);
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuStreamDestroy_v2(other));
+    close_device(0);
+    return 0;
+}
+
+TEST(pool_full_then_larger)
+{
+    open_device(0);
+    CUmodule module = NULL;
+    CUfunction kernel = new_kernel("simgpu_busy", &module);
+    CUstream stream = new_stream();
+    CUmemoryPool pool = NULL;
+    CU_OK(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+    keep_everything(pool);
+    uint64_t before = truth_used(0);
+    fill_free_and_ask_for_more(stream, kernel, 0);
+    CU_OK(cu.cuMemPoolTrimTo(pool, 0));
+    fill_free_and_ask_for_more(stream, kernel, 20 * 1000 * 1000);
+    CHECK_U(region_refusals(0), ==, 0);
+    CU_OK(cu.cuMemPoolTrimTo(pool, 0));
+    check_agreement();
+    CHECK_U(truth_used(0), ==, before);
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
 /* Idle reservations of a process that did many small asynchronous allocations do not starve its neighbour. */
+/*
+ * The last step of a pool is used up although the quota has no room for another one, and nothing beyond that is
+ * tried: what is free in pieces may make the driver grow.
+ */
+TEST(pool_last_step_used)
+{
+    open_device(0);
+    CUstream stream = new_stream();
+    CUdeviceptr first = 0, second = 0, third = CANARY, rest = 0;
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuMemAllocAsync(&first, 20 * MIB, stream)); /* of a step of 32 MiB */
+    uint64_t left = (quota_bytes() - truth_used(0)) / BLOCK_BYTES * BLOCK_BYTES;
+    CU_OK(cu.cuMemAlloc_v2(&rest, left));
+    CU_OK(cu.cuMemAllocAsync(&second, 12 * MIB, stream));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAllocAsync(&third, 1000, stream));
+    CHECK(third == CANARY);
+    check_agreement();
+    CU_OK(cu.cuMemFreeAsync(first, stream));
+    CU_OK(cu.cuMemFreeAsync(second, stream));
+    CU_OK(cu.cuMemFree_v2(rest));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
 TEST(pool_idle_taken_by_neighbour)
 {
     volatile int *step = shared_page(sizeof *step);
@@ -346,6 +452,8 @@ static void *pairs_thread(void *arg)
             CU_OK(cu.cuMemAlloc_v2(&address, bytes));
             CU_OK(i % 8 == 0 ? cu.cuMemFreeAsync(address, stream) : cu.cuMemFree_v2(address));
         }
+        if (i % 32 == 31) /* until then the driver holds plain memory that is freed in stream order */
+            CU_OK(cu.cuStreamSynchronize(stream));
     }
     CU_OK(cu.cuStreamSynchronize(stream));
     CU_OK(cu.cuStreamDestroy_v2(stream));

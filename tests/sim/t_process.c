@@ -138,7 +138,7 @@ static void busy(struct stage *stage)
         uint64_t start = now_ns();
         if (way->take(&held) == CUDA_SUCCESS)
             way->drop(&held);
-        uint64_t spent = now_ns() - start, slowest = atomic_load(&stage->slowest_ns);
+        unsigned long long spent = now_ns() - start, slowest = atomic_load(&stage->slowest_ns);
         while (spent > slowest && !atomic_compare_exchange_weak(&stage->slowest_ns, &slowest, spent))
             ;
         atomic_fetch_add(&stage->counter, 1);

@@ -140,58 +140,90 @@ TEST(export_tables)
     return 0;
 }
 
+static const char *const memory_names[] = {"cuMemAlloc",
+                                           "cuMemAllocPitch",
+                                           "cuMemAllocManaged",
+                                           "cuMemAllocAsync",
+                                           "cuMemAllocFromPoolAsync",
+                                           "cuMemFree",
+                                           "cuMemFreeAsync",
+                                           "cuMemCreate",
+                                           "cuMemRelease",
+                                           "cuArrayCreate",
+                                           "cuArray3DCreate",
+                                           "cuMipmappedArrayCreate",
+                                           "cuMemGetInfo",
+                                           "cuDeviceTotalMem",
+                                           "cuCtxCreate",
+                                           "cuGraphLaunch",
+                                           "cuGraphAddMemAllocNode",
+                                           "cuLaunchKernel",
+                                           "cuImportExternalMemory",
+                                           "cuInit",
+                                           "cuDevicePrimaryCtxRetain",
+                                           "cuModuleLoadData",
+                                           "cuLibraryLoadData",
+                                           "cuMemMap",
+                                           "cuMemUnmap"};
+static const char *const other_names[] = {
+    "cuStreamGetCaptureInfo", "cuGraphAddKernelNode", "cuGraphInstantiate", "cuMemAdvise",
+    "cuMemPrefetchAsync",     "cuEventElapsedTime",   "cuStreamBatchMemOp", "cuStreamBeginCapture",
+    "cuGraphExecUpdate",      "cuDeviceGetUuid",      "cuIpcOpenMemHandle", "cuDevicePrimaryCtxRelease"};
+static const int versions[] = {11020, 11030, 11040, 11080, 12000, 12030, 12080, 13000};
+
 /*
  * A5, D3, E2: every allocating function at every version that a runtime asks for: what the driver has, we answer, and
  * it is the library's; what it does not have is NULL with the driver's own status.
  */
 TEST(case_A5_versions_are_ours)
 {
-    static const char *const names[] = {"cuMemAlloc",
-                                        "cuMemAllocPitch",
-                                        "cuMemAllocManaged",
-                                        "cuMemAllocAsync",
-                                        "cuMemAllocFromPoolAsync",
-                                        "cuMemFree",
-                                        "cuMemFreeAsync",
-                                        "cuMemCreate",
-                                        "cuMemRelease",
-                                        "cuArrayCreate",
-                                        "cuArray3DCreate",
-                                        "cuMipmappedArrayCreate",
-                                        "cuMemGetInfo",
-                                        "cuDeviceTotalMem",
-                                        "cuCtxCreate",
-                                        "cuGraphLaunch",
-                                        "cuGraphAddMemAllocNode",
-                                        "cuLaunchKernel",
-                                        "cuImportExternalMemory",
-                                        "cuInit",
-                                        "cuDevicePrimaryCtxRetain",
-                                        "cuModuleLoadData",
-                                        "cuLibraryLoadData",
-                                        "cuMemMap",
-                                        "cuMemUnmap"};
-    static const int versions[] = {11020, 11030, 11040, 11080, 12000, 12030, 12080, 13000};
     unsigned checked = 0;
     driver_load();
     CHECK(driver_get_proc_address != NULL);
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+    for (unsigned i = 0; i < sizeof memory_names / sizeof *memory_names; i++)
         for (unsigned k = 0; k < sizeof versions / sizeof *versions; k++)
             for (uint64_t flags = 0; flags < 3; flags++) {
                 void *address = (void *)(uintptr_t)CANARY;
                 int status = -1;
                 Dl_info info;
-                CUresult result = driver_get_proc_address(names[i], &address, versions[k], flags, &status);
+                CUresult result = driver_get_proc_address(memory_names[i], &address, versions[k], flags, &status);
                 if (result != CUDA_SUCCESS || status != 0)
                     continue;
                 CHECK(address != NULL);
                 CHECK(dladdr(address, &info) != 0);
                 if (!strstr(info.dli_fname, "libvgpu"))
-                    FAIL("%s at %d with flags %d comes from %s", names[i], versions[k], (int)flags, info.dli_fname);
+                    FAIL("%s at %d with flags %d comes from %s", memory_names[i], versions[k], (int)flags,
+                         info.dli_fname);
                 checked++;
             }
     printf("%u addresses\n", checked);
     CHECK_U(checked, >, 300);
+    return 0;
+}
+
+static void print_variants(const char *const *names, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned k = 0; k < sizeof versions / sizeof *versions; k++)
+            for (uint64_t flags = 0; flags < 3; flags++) {
+                void *address = NULL;
+                int status = -1;
+                Dl_info info = {0};
+                CUresult result = driver_get_proc_address(names[i], &address, versions[k], flags, &status);
+                if (address)
+                    dladdr(address, &info);
+                printf("%s %d %d: %d %d %s\n", names[i], versions[k], (int)flags, (int)result, status,
+                       info.dli_sname ? info.dli_sname : "-");
+            }
+}
+
+/* E2: for each version and flag the variant that the driver itself gives, be it wrapped or not. */
+TEST(case_E2_variants)
+{
+    driver_load();
+    CHECK(driver_get_proc_address != NULL);
+    print_variants(memory_names, sizeof memory_names / sizeof *memory_names);
+    print_variants(other_names, sizeof other_names / sizeof *other_names);
     return 0;
 }
 

@@ -175,9 +175,11 @@ TEST(case_C1_process_lists)
     for (unsigned i = 0; i < n1; i++)
         CHECK_U(v1[i].used, ==, listed(v3, n3, (pid_t)v1[i].pid));
     CHECK(v1[0].pid != v1[1].pid);
-    unsigned graphics = 8;
+    unsigned graphics = 8, mps = 8;
     NVML_OK(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(device, &graphics, v3));
     CHECK_U(graphics, ==, 0);
+    NVML_OK(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3(device, &mps, v3));
+    CHECK_U(mps, ==, 0);
     shared->step = 100;
     wait_ok(child);
     n3 = 8;

@@ -3,6 +3,11 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 VGPU_RUNTIME_DIR=$TEST_WORK/new/deeper expect 0 "$vgpu" run --mem 1G -- "$TEST_SIMTEST" init_code 0 >/dev/null
+# Nowhere to write: a message, and CUDA is refused rather than unlimited; other programs start.
+VGPU_RUNTIME_DIR=/proc/nothing expect 125 "$vgpu" run --mem 1G -- /bin/true 2>/dev/null
+CUDA_DEVICE_MEMORY_SHARED_CACHE=/proc/nothing/cache CUDA_DEVICE_MEMORY_LIMIT=1g \
+    expect 0 with_library "$TEST_SIMTEST" init_code 304 >/dev/null 2>&1
+CUDA_DEVICE_MEMORY_SHARED_CACHE=/proc/nothing/cache CUDA_DEVICE_MEMORY_LIMIT=1g expect 0 with_library /bin/true
 # Killed in mid-run: the folder of the dead instance does not get in anybody's way, under the same name or another.
 "$vgpu" run --name again --mem 1G -- "$TEST_SIMTEST" hold 30 >/dev/null 2>&1 &
 runner=$!

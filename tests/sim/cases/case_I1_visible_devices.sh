@@ -18,6 +18,8 @@ check "" -
 check -1 -
 check 1,-1,2 1
 check 9 -
+check 0,0 -
+check "MIG-${uuid[1]#GPU-}" -
 CUDA_DEVICE_ORDER=PCI_BUS_ID check 3,1 3,1
 CUDA_DEVICE_ORDER=FASTEST_FIRST check 1,2 1,2
 unset CUDA_VISIBLE_DEVICES

@@ -30,7 +30,7 @@
 #define SIGNALS_MAX  64
 #define GRACE_NS     2000000L /* for one who signals the members of a group one by one */
 #define IDLE_POLL_NS 1000000L
-#define IDLE_POLLS   100
+#define IDLE_POLLS   2000 /* it takes microseconds, unless it gets no processor */
 
 static sigset_t original_mask, taken;
 static struct sigaction original_child_action;
@@ -107,8 +107,10 @@ void run_signals_watch(void)
         be_witness(parent);
 }
 
-/* Whether the witness waits for a signal and has none of number `signal` to take. */
-static bool witness_is_idle(int signal)
+enum witness_state { WITNESS_IDLE, WITNESS_BUSY, WITNESS_TO_TAKE };
+
+/* What the witness is doing about signal `signal`. */
+static enum witness_state witness_state(int signal)
 {
     char path[48], text[4096];
     const char *state, *pending;
@@ -116,26 +118,42 @@ static bool witness_is_idle(int signal)
 
     snprintf(path, sizeof(path), "/proc/%ld/status", (long)witness);
     if (file_read_small(path, text, sizeof(text), &length))
-        return true;
+        return WITNESS_IDLE;
     state = strstr(text, "\nState:\t");
     pending = strstr(text, "\nShdPnd:\t");
-    return state && pending && state[8] != 'R' && !(strtoull(pending + 9, NULL, 16) & 1ULL << (signal - 1));
+    if (pending && strtoull(pending + 9, NULL, 16) & 1ULL << (signal - 1))
+        return WITNESS_TO_TAKE;
+    return state && pending && state[8] != 'R' ? WITNESS_IDLE : WITNESS_BUSY;
 }
 
-/* Whether the witness has got `signal` since we were asked last. */
+/*
+ * Whether the witness has got `signal` since we were asked last. One that it has still to take counts as got, once:
+ * where it gets no processor for a while, its count comes too late.
+ */
 static bool witness_got(int signal)
 {
     const struct timespec pause = {.tv_nsec = IDLE_POLL_NS};
-    unsigned count;
+    unsigned *known = &accounted[signal], count = 0;
     bool got;
 
     if (witness <= 0)
         return false;
-    for (unsigned i = 0; i < IDLE_POLLS && !witness_is_idle(signal); i++)
+    for (unsigned i = 0; i < IDLE_POLLS; i++) {
+        unsigned before = atomic_load(&witnessed[signal]);
+        enum witness_state state = witness_state(signal);
+
+        count = atomic_load(&witnessed[signal]);
+        if (count == before && state == WITNESS_TO_TAKE) {
+            got = *known == count;
+            *known = count + 1;
+            return got;
+        }
+        if (count == before && state == WITNESS_IDLE)
+            break;
         nanosleep(&pause, NULL);
-    count = atomic_load(&witnessed[signal]);
-    got = count != accounted[signal];
-    accounted[signal] = count;
+    }
+    got = count != *known;
+    *known = count;
     return got;
 }
 

@@ -11,6 +11,7 @@ deps: ## install the Debian packages that the build needs, if any is missing
 	@scripts/deps.sh
 
 build: deps ## build/vgpu, build/libvgpu.so, build/sim/
+	@mkdir -p $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD)
@@ -28,7 +29,7 @@ bench: build ## what the hooks cost, as differences measured in pairs
 	@bench/run.sh $(BUILD)
 
 install: build ## PREFIX (default /usr/local) and DESTDIR are honoured
-	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 
 format: ## clang-format, in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

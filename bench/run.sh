@@ -51,5 +51,7 @@ row "/bin/true, CPU time ($(value true_cpu) ms without)" "$(value true_cpu_added
 echo
 echo "cuMemFree in all: $(value free_10) ns among 10, $(value free_100000) ns among 100 000; of one that lies anywhere in" \
     "memory: $(value free_any_10) and $(value free_any_100000) ns (cache misses; on an H200 the driver's own takes 29 000 ns)"
+echo "/bin/true: $(awk -v a="$(value true_cpu_added)" -v b="$(value true_cpu)" 'BEGIN { printf "%.0f", 100 * a / b }') % more CPU time" \
+    "(load average $(cut -d' ' -f1 /proc/loadavg) on $(nproc) processors: both times grow with it)"
 echo "/bin/true by the clock: $(value true_wall) ms, and $(value true_wall_added) ms more with the library"
 exit "$missed"

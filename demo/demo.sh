@@ -18,6 +18,7 @@ else
     export SIMGPU_STATE=$work/simgpu SIMGPU_MEM=${SIMGPU_MEM:-24G}
     echo "On simgpu, the simulated driver (no GPU is used): $("$demo" card)"
 fi
+"$vgpu" run -- true # says why where vgpu cannot run; below, what it says of each refusal is left out
 
 echo
 echo "A program under a quota of 4 GiB:  vgpu run --mem 4G -- demo ways"

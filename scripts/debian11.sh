@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# debian11.sh BUILD: runs libvgpu.so, and a program under a quota on the simulator, inside a Debian 11 root (glibc 2.31).
+# debian11.sh BUILD: loads libvgpu.so into programs inside a Debian 11 root (glibc 2.31): shells, perl, dlsym through it.
 # The root is made once by debootstrap and kept in $VGPU_DEBIAN11 (default /var/cache/vgpu/debian11).
 set -euo pipefail
 build=$(realpath "$1")

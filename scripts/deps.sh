@@ -2,7 +2,7 @@
 # Installs the Debian packages that the build and the tests need. FULL=1 adds what `make check` needs.
 set -euo pipefail
 
-packages=(gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev libcmocka-dev jq bats python3-minimal)
+packages=(gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev libcmocka-dev jq bats python3)
 if [ "${FULL:-}" = 1 ]; then
     packages+=(clang clang-format libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static debootstrap shellcheck)
 fi

@@ -2,7 +2,7 @@
 # run.sh [BUILD]: what only a real card can show. Needs an NVIDIA driver; PyTorch where there is one. Takes about two
 # minutes, prints a line per check and ends with "N passed, N failed". Changes no setting of the card.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build}
 vgpu=$build/vgpu
 quota_mib=${QUOTA_MIB:-8192}

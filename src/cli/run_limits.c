@@ -56,8 +56,45 @@ static bool take_devices(const struct run_options *options, const char *nvml, st
     return gpus_select(&gpus, options->gpu, limits) == 0;
 }
 
-static bool take_quotas(const struct run_options *options, struct vgpu_limits *limits)
+/* How many devices the program will see; VGPU_DEVICES_MAX where nobody can say. */
+static unsigned devices_seen(const char *nvml, const struct vgpu_limits *limits)
 {
+    char reason[GPUS_REASON_LEN];
+    struct gpus gpus;
+
+    if (limits->device_count)
+        return limits->device_count;
+    if (gpus_list(nvml, &gpus, reason) || !gpus.count || gpus.count > VGPU_DEVICES_MAX)
+        return VGPU_DEVICES_MAX;
+    return gpus.count;
+}
+
+/* A quota for a device that is not there is a slip, and would leave another one without. */
+static bool devices_exist(const struct run_options *options, const char *nvml, const struct quota_list *list,
+                          const struct vgpu_limits *limits)
+{
+    unsigned count;
+
+    if (!list->given)
+        return true;
+    count = devices_seen(nvml, limits);
+    for (unsigned i = count; i < VGPU_DEVICES_MAX; i++) {
+        if (!(list->given & 1U << i))
+            continue;
+        if (options->gpu)
+            message_error("run: --mem %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
+                          options->mem, i, options->gpu, count, count == 1 ? "" : "s");
+        else
+            message_error("run: --mem %s names device %u, but there %s %u, numbered from 0", options->mem, i,
+                          count == 1 ? "is only" : "are only", count);
+        return false;
+    }
+    return true;
+}
+
+static bool take_quotas(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
+{
+    unsigned count = limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
     struct quota_list list;
     char text[512];
 
@@ -68,16 +105,11 @@ static bool take_quotas(const struct run_options *options, struct vgpu_limits *l
                       parse_complaint("size", options->mem, text, sizeof(text)));
         return false;
     }
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+    if (!devices_exist(options, nvml, &list, limits))
+        return false;
+    for (unsigned i = 0; i < count; i++) {
         struct quota quota = quota_list_device(&list, i);
 
-        if (limits->device_count && (list.given & 1U << i) && i >= limits->device_count) {
-            message_error("run: --mem %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
-                          options->mem, i, options->gpu, limits->device_count, limits->device_count == 1 ? "" : "s");
-            return false;
-        }
-        if (limits->device_count && i >= limits->device_count)
-            break;
         limits->slice[i].quota_bytes = quota.bytes;
         limits->slice[i].quota_percent = quota.percent;
     }
@@ -104,7 +136,7 @@ bool run_limits(const struct run_options *options, const char *nvml, struct inst
                                        .has_host_quota = options->host_mem != NULL};
 
     if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
-        !take_devices(options, nvml, &request.limits) || !take_quotas(options, &request.limits))
+        !take_devices(options, nvml, &request.limits) || !take_quotas(options, nvml, &request.limits))
         return false;
     *ret_request = request;
     return true;

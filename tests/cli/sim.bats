@@ -64,6 +64,15 @@ if len(sys.argv) > 2:
     no_instances
 }
 
+@test "--mem for a device that is not there is refused" {
+    export SIMGPU_COUNT=2
+    expect 125 "$vgpu" run --sim --mem 2:8G true
+    says "--mem 2:8G names device 2" "there are only 2"
+    expect 125 "$vgpu" run --sim --gpu 1 --mem 0:8G,5:4G true
+    says "names device 5" "--gpu 1 gives the program 1 device"
+    expect 0 "$vgpu" run --sim --mem 0:8G,1:4G true
+}
+
 @test "a name in use with other devices is refused" {
     export SIMGPU_COUNT=2
     mkfifo hold

@@ -1,10 +1,12 @@
 /*
  * A libcuda.so.1 as CUDA 10.0 had it: no pools, no VMM, no graphs' memory, no cuGetProcAddress. What it has, it passes
- * to the simulator's libcuda, named by OLDCUDA_REAL.
+ * to the simulator's libcuda, named by OLDCUDA_REAL. With OLDCUDA_CALLS_BACK its calls first allocate and free memory
+ * by the symbols that the whole program sees, so by the hooks: a driver that re-enters them from within.
  */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef int (*any_fn)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
                       uintptr_t, uintptr_t);
@@ -17,6 +19,30 @@ static any_fn real(const char *name)
     return library ? (any_fn)dlsym(library, name) : NULL;
 }
 
+static unsigned callbacks;
+unsigned oldcuda_callbacks(void);
+unsigned oldcuda_callbacks(void)
+{
+    return callbacks;
+}
+
+static void call_back(const char *symbol)
+{
+    static __thread int inside;
+    int (*take)(uint64_t *, size_t), (*drop)(uint64_t);
+    uint64_t address;
+
+    if (inside || !getenv("OLDCUDA_CALLS_BACK") ||
+        (strncmp(symbol, "cuMem", 5) != 0 && strncmp(symbol, "cuArr", 5) != 0))
+        return;
+    inside = 1;
+    take = (int (*)(uint64_t *, size_t))dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+    drop = (int (*)(uint64_t))dlsym(RTLD_DEFAULT, "cuMemFree_v2");
+    if (take && drop && take(&address, 4096) == 0 && drop(address) == 0)
+        callbacks++;
+    inside = 0;
+}
+
 #define FORWARD(symbol)                                                                                                \
     int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, uintptr_t h, \
                uintptr_t i, uintptr_t j, uintptr_t k);                                                                 \
@@ -26,6 +52,7 @@ static any_fn real(const char *name)
         static any_fn function;                                                                                        \
         if (!function)                                                                                                 \
             function = real(#symbol);                                                                                  \
+        call_back(#symbol);                                                                                            \
         return function ? function(a, b, c, d, e, f, g, h, i, j, k) : 801;                                             \
     }
 

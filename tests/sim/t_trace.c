@@ -318,3 +318,34 @@ TEST(view_of_total)
     printf("total %zu\n", bytes);
     return 0;
 }
+
+/* A driver whose calls re-enter the hooks: nothing waits for itself, and everything is counted. */
+TEST(case_G2_driver_calls_back)
+{
+    CUdeviceptr plain = 0, managed = 0;
+    CUcontext context = NULL;
+    CUarray array = NULL;
+    void *host = NULL;
+    CUDA_ARRAY_DESCRIPTOR desc = {1024, 1024, CU_AD_FORMAT_FLOAT, 1};
+    driver_load();
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    unsigned (*callbacks)(void) = library ? (unsigned (*)(void))dlsym(library, "oldcuda_callbacks") : NULL;
+    CHECK(callbacks != NULL);
+    CU_OK(cu.cuInit(0));
+    CU_OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    CU_OK(cu.cuCtxSetCurrent(context));
+    alarm(20);
+    CU_OK(cu.cuMemAlloc_v2(&plain, 100 * MIB));
+    CU_OK(cu.cuMemAllocManaged(&managed, 50 * MIB, 1));
+    CU_OK(cu.cuArrayCreate_v2(&array, &desc));
+    CU_OK(cu.cuMemHostAlloc(&host, MIB, 0));
+    check_agreement();
+    CU_OK(cu.cuMemFreeHost(host));
+    CU_OK(cu.cuArrayDestroy(array));
+    CU_OK(cu.cuMemFree_v2(managed));
+    CU_OK(cu.cuMemFree_v2(plain));
+    CHECK_U(callbacks(), >=, 8);
+    check_agreement();
+    alarm(0);
+    return 0;
+}

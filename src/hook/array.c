@@ -179,13 +179,22 @@ static bool settle(const struct request *request, const void *array, CUresult re
     return charged;
 }
 
-static CUresult conclude(const struct request *request, CUarray array, CUresult result)
+/* A request that was not admitted. */
+static CUresult refused(const struct request *request)
 {
-    if (!settle(request, array, result)) {
-        DRIVER(cuArrayDestroy, array_destroy)(array);
+    trace_memory(request->row, request->bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult conclude(const struct request *request, CUarray made, CUresult result, CUarray *ret_array)
+{
+    if (!settle(request, made, result)) {
+        DRIVER(cuArrayDestroy, array_destroy)(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    trace_memory(request->row, request->bytes, (uintptr_t)array, result);
+    if (result == CUDA_SUCCESS)
+        *ret_array = made;
+    trace_memory(request->row, request->bytes, (uintptr_t)made, result);
     return result;
 }
 
@@ -202,15 +211,10 @@ CUresult hook_array_create(enum hook_row row, CUarray *array, const CUDA_ARRAY_D
     shape.Height = desc->Height;
     shape.Format = desc->Format;
     shape.NumChannels = desc->NumChannels;
-    if (!admit(&request, row, array, &shape, 0)) {
-        trace_memory(row, request.bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (!admit(&request, row, array, &shape, 0))
+        return refused(&request);
     result = REAL(row, array_create)(&made, desc);
-    result = conclude(&request, made, result);
-    if (result == CUDA_SUCCESS)
-        *array = made;
-    return result;
+    return conclude(&request, made, result, array);
 }
 
 CUresult hook_array_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
@@ -226,15 +230,10 @@ CUresult hook_array_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRA
     shape.Height = desc->Height;
     shape.Format = desc->Format;
     shape.NumChannels = desc->NumChannels;
-    if (!admit(&request, row, array, &shape, 0)) {
-        trace_memory(row, request.bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (!admit(&request, row, array, &shape, 0))
+        return refused(&request);
     result = REAL(row, array_create_v1)(&made, desc);
-    result = conclude(&request, made, result);
-    if (result == CUDA_SUCCESS)
-        *array = made;
-    return result;
+    return conclude(&request, made, result, array);
 }
 
 CUresult hook_array3d_create(enum hook_row row, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
@@ -245,15 +244,10 @@ CUresult hook_array3d_create(enum hook_row row, CUarray *array, const CUDA_ARRAY
 
     if (array == NULL || desc == NULL)
         return REAL(row, array3d_create)(array, desc);
-    if (!admit(&request, row, array, desc, 0)) {
-        trace_memory(row, request.bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (!admit(&request, row, array, desc, 0))
+        return refused(&request);
     result = REAL(row, array3d_create)(&made, desc);
-    result = conclude(&request, made, result);
-    if (result == CUDA_SUCCESS)
-        *array = made;
-    return result;
+    return conclude(&request, made, result, array);
 }
 
 CUresult hook_array3d_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
@@ -271,15 +265,10 @@ CUresult hook_array3d_create_v1(enum hook_row row, CUarray *array, const CUDA_AR
     shape.Format = desc->Format;
     shape.NumChannels = desc->NumChannels;
     shape.Flags = desc->Flags;
-    if (!admit(&request, row, array, &shape, 0)) {
-        trace_memory(row, request.bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (!admit(&request, row, array, &shape, 0))
+        return refused(&request);
     result = REAL(row, array3d_create_v1)(&made, desc);
-    result = conclude(&request, made, result);
-    if (result == CUDA_SUCCESS)
-        *array = made;
-    return result;
+    return conclude(&request, made, result, array);
 }
 
 CUresult hook_mipmapped_array_create(enum hook_row row, CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,

@@ -168,6 +168,11 @@ CUresult hook_stream_begin_capture(enum hook_row row, CUstream stream, CUstreamC
 typedef CUresult stream_end_capture_fn SIG_stream_end_capture;
 CUresult hook_stream_end_capture(enum hook_row row, CUstream stream, CUgraph *graph);
 
+#define SIG_stream_destroy (CUstream stream)
+#define ARGS_stream_destroy (stream)
+typedef CUresult stream_destroy_fn SIG_stream_destroy;
+CUresult hook_stream_destroy(enum hook_row row, CUstream stream);
+
 #define SIG_stream_synchronize (CUstream stream)
 #define ARGS_stream_synchronize (stream)
 typedef CUresult stream_synchronize_fn SIG_stream_synchronize;

@@ -4,21 +4,18 @@
 #include "hook/pool.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/forkwatch.h"
 #include "hook/capture.h"
 #include "hook/charge.h"
 #include "hook/deferred.h"
+#include "hook/freeing.h"
 #include "hook/graph.h"
 #include "hook/growth.h"
 #include "hook/reconcile.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-#define POOL_BUCKETS   64
-#define FREES_BOUND_NS (1 * NS_PER_S) /* how long a refusal is put off while a stream works towards its frees */
-#define FREES_STEP_NS  (100 * 1000)
+#define POOL_BUCKETS 64
 
 /* Never freed: a handle that comes back finds its pool again. */
 struct pool {
@@ -299,41 +296,6 @@ static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream
     return ledger;
 }
 
-/*
- * Instead of refusing: what was freed on this stream goes back when the stream gets there, so give it some time to, as
- * the driver does when the card is full. Asks, and does not block: the stream may wait for this very thread. The
- * synchronisation at the end finds nothing to wait for; the driver needs it to let go of the memory.
- */
-static bool wait_for_frees(CUstream stream, bool per_thread)
-{
-    enum hook_row query = per_thread ? ROW_cuStreamQuery_ptsz : ROW_cuStreamQuery;
-    enum hook_row synchronize = per_thread ? ROW_cuStreamSynchronize_ptsz : ROW_cuStreamSynchronize;
-    const struct timespec step = {.tv_nsec = FREES_STEP_NS};
-    uint64_t deadline = clock_ns() + FREES_BOUND_NS;
-    struct capture_mode mode;
-    CUresult result;
-
-    if (hook_real[query] == NULL || hook_real[synchronize] == NULL)
-        return false;
-    for (;;) {
-        /* Looked at each time: the question would spoil a capture that another thread has begun meanwhile. */
-        if (capture_running())
-            return false;
-        result = REAL(query, stream_query)(stream);
-        if (result != CUDA_ERROR_NOT_READY || clock_ns() >= deadline)
-            break;
-        nanosleep(&step, NULL);
-    }
-    if (result != CUDA_SUCCESS || capture_running())
-        return false;
-    mode = capture_enter();
-    result = REAL(synchronize, stream_synchronize)(stream);
-    capture_leave(&mode);
-    if (result == CUDA_SUCCESS)
-        pool_refresh_after(stream, per_thread);
-    return result == CUDA_SUCCESS;
-}
-
 /* Sets aside what the pool can grow by. False: over the quota; that is recorded. */
 static bool begin(enum hook_row row, struct allocation *allocation, size_t bytes, CUstream stream, bool per_thread)
 {
@@ -348,7 +310,7 @@ static bool begin(enum hook_row row, struct allocation *allocation, size_t bytes
     if (growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
         return true;
     quota_bytes = ledger_quota(allocation->ledger, pool->growth.slice);
-    if ((quota_bytes == 0 || bytes <= quota_bytes) && wait_for_frees(stream, per_thread) &&
+    if ((quota_bytes == 0 || bytes <= quota_bytes) && freeing_wait(stream, per_thread) &&
         growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
         return true;
     ledger_refuse(allocation->ledger, pool->growth.slice, bytes, hook_row_name(row));
@@ -435,6 +397,8 @@ CUresult hook_mem_free_async(enum hook_row row, CUdeviceptr dptr, CUstream strea
         result = free_plain(row, dptr, stream, &entry);
     else
         result = REAL(row, mem_free_async)(dptr, stream);
+    if (result == CUDA_SUCCESS)
+        freeing_note(stream, row == ROW_cuMemFreeAsync_ptsz);
     trace_memory(row, 0, dptr, result);
     return result;
 }
@@ -558,5 +522,6 @@ void pool_forked(void)
         atomic_store(&pool->counted, false);
     }
     deferred_forked();
+    freeing_forked();
     forget_current();
 }

@@ -238,6 +238,45 @@ TEST(plain_freed_in_order)
     return 0;
 }
 
+/* The same with the memory freed on one stream and wanted on another; a stream that is gone by then is left alone. */
+TEST(pool_freed_on_another_stream)
+{
+    open_device(0);
+    CUmodule module = NULL;
+    CUfunction kernel = new_kernel("simgpu_busy", &module);
+    uint64_t duration_ns = 20 * 1000 * 1000, before = truth_used(0);
+    void *arguments[] = {&duration_ns};
+    CUmemoryPool pool = NULL;
+    CUdeviceptr address = 0;
+    CU_OK(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+    keep_everything(pool);
+    for (int destroyed = 0; destroyed < 2; destroyed++) {
+        CUstream first = new_stream(), second = new_stream();
+        size_t bytes = (quota_bytes() - before) * 2 / 3;
+        CU_OK(cu.cuMemAllocAsync(&address, bytes, first));
+        CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, first, arguments, NULL));
+        CU_OK(cu.cuMemFreeAsync(address, first));
+        if (destroyed) {
+            CU_OK(cu.cuStreamSynchronize(first));
+            CU_OK(cu.cuStreamDestroy_v2(first));
+        }
+        CU_OK(cu.cuMemAllocAsync(&address, bytes + 64 * MIB, second));
+        check_agreement();
+        CU_OK(cu.cuMemFreeAsync(address, second));
+        CU_OK(cu.cuStreamSynchronize(second));
+        CU_OK(cu.cuMemPoolTrimTo(pool, 0));
+        if (!destroyed)
+            CU_OK(cu.cuStreamDestroy_v2(first));
+        CU_OK(cu.cuStreamDestroy_v2(second));
+    }
+    CHECK_U(region_refusals(0), ==, 0);
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
 TEST(pool_full_then_larger)
 {
     open_device(0);

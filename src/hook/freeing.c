@@ -1,0 +1,134 @@
+/*
+ * Waiting for what was freed in stream order: see freeing.h.
+ */
+#include "hook/freeing.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "hook/bodies.h"
+#include "hook/capture.h"
+#include "hook/pool.h"
+
+#include <time.h>
+
+#define STREAMS_MAX 16             /* with more, the oldest is forgotten: then an allocation is refused sooner */
+#define BOUND_NS    (1 * NS_PER_S) /* how long a refusal is put off in all */
+#define STEP_NS     (100 * 1000)
+
+/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD */
+#define LEGACY_STREAM     1
+#define PER_THREAD_STREAM 2
+
+static _Atomic uintptr_t streams[STREAMS_MAX]; /* 0: free; changed under the lock */
+static unsigned oldest;                        /* under the lock */
+static struct vgpu_mutex streams_lock = VGPU_MUTEX_INIT;
+
+/* 0: the default stream of a thread, which only that thread can ask about. */
+static uintptr_t key_of(CUstream stream, bool per_thread)
+{
+    uintptr_t handle = (uintptr_t)stream;
+
+    if (handle == 0)
+        handle = per_thread ? PER_THREAD_STREAM : LEGACY_STREAM;
+    return handle == PER_THREAD_STREAM ? 0 : handle;
+}
+
+void freeing_note(CUstream stream, bool per_thread)
+{
+    uintptr_t key = key_of(stream, per_thread);
+
+    if (key == 0)
+        return;
+    for (unsigned i = 0; i < STREAMS_MAX; i++)
+        if (atomic_load_explicit(&streams[i], memory_order_relaxed) == key)
+            return;
+    mutex_lock(&streams_lock);
+    atomic_store_explicit(&streams[oldest++ % STREAMS_MAX], key, memory_order_relaxed);
+    mutex_unlock(&streams_lock);
+}
+
+static void forget(CUstream stream)
+{
+    uintptr_t key = key_of(stream, false);
+
+    mutex_lock(&streams_lock);
+    for (unsigned i = 0; i < STREAMS_MAX; i++)
+        if (atomic_load_explicit(&streams[i], memory_order_relaxed) == key)
+            atomic_store_explicit(&streams[i], 0, memory_order_relaxed);
+    mutex_unlock(&streams_lock);
+}
+
+/*
+ * Whether a stream has done its work; then the driver is made to let go of what was freed there, by a synchronisation
+ * that finds nothing to wait for. Looks for captures each time: the question would spoil one.
+ */
+static CUresult ask(CUstream stream, bool per_thread)
+{
+    enum hook_row query = per_thread ? ROW_cuStreamQuery_ptsz : ROW_cuStreamQuery;
+    enum hook_row synchronize = per_thread ? ROW_cuStreamSynchronize_ptsz : ROW_cuStreamSynchronize;
+    CUresult result;
+
+    if (hook_real[query] == NULL || hook_real[synchronize] == NULL || capture_running())
+        return CUDA_ERROR_NOT_SUPPORTED;
+    result = REAL(query, stream_query)(stream);
+    if (result == CUDA_SUCCESS && !capture_running())
+        result = REAL(synchronize, stream_synchronize)(stream);
+    return result;
+}
+
+/* Asks about the stream at `place` until it is done. The lock keeps it from being destroyed during a question. */
+static bool wait_for_place(unsigned place, uintptr_t key, uint64_t deadline)
+{
+    const struct timespec step = {.tv_nsec = STEP_NS};
+    CUresult result;
+
+    for (;;) {
+        mutex_lock(&streams_lock);
+        result = CUDA_ERROR_INVALID_VALUE;
+        if (atomic_load_explicit(&streams[place], memory_order_relaxed) == key)
+            result = ask((CUstream)key, false);
+        if (result == CUDA_SUCCESS)
+            atomic_store_explicit(&streams[place], 0, memory_order_relaxed);
+        mutex_unlock(&streams_lock);
+        if (result == CUDA_SUCCESS)
+            pool_refresh_after((CUstream)key, false);
+        if (result != CUDA_ERROR_NOT_READY || clock_ns() >= deadline)
+            return result == CUDA_SUCCESS;
+        nanosleep(&step, NULL);
+    }
+}
+
+bool freeing_wait(CUstream stream, bool per_thread)
+{
+    const struct timespec step = {.tv_nsec = STEP_NS};
+    uint64_t deadline = clock_ns() + BOUND_NS;
+    uintptr_t own = key_of(stream, per_thread);
+    CUresult result;
+    bool any;
+
+    while ((result = ask(stream, per_thread)) == CUDA_ERROR_NOT_READY && clock_ns() < deadline)
+        nanosleep(&step, NULL);
+    any = result == CUDA_SUCCESS;
+    if (any)
+        pool_refresh_after(stream, per_thread);
+    for (unsigned i = 0; i < STREAMS_MAX; i++) {
+        uintptr_t key = atomic_load_explicit(&streams[i], memory_order_relaxed);
+
+        if (key != 0 && key != own)
+            any = wait_for_place(i, key, deadline) || any;
+    }
+    return any;
+}
+
+CUresult hook_stream_destroy(enum hook_row row, CUstream stream)
+{
+    forget(stream);
+    return REAL(row, stream_destroy)(stream);
+}
+
+void freeing_forked(void)
+{
+    mutex_init(&streams_lock);
+    for (unsigned i = 0; i < STREAMS_MAX; i++)
+        atomic_store(&streams[i], 0);
+}

@@ -14,7 +14,7 @@ build: deps ## build/vgpu, build/libvgpu.so, build/sim/
 	@mkdir -p $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
-	@cmake --build $(BUILD)
+	@cmake --build $(BUILD) -- --quiet >&2
 
 demo: build ## the main job, on the GPU where there is a driver, else on the simulator
 	@demo/demo.sh $(BUILD)

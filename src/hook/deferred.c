@@ -6,13 +6,10 @@
 #include "base/forkwatch.h"
 #include "base/mutex.h"
 #include "hook/charge.h"
+#include "hook/stream_key.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD */
-#define LEGACY_STREAM     1
-#define PER_THREAD_STREAM 2
 
 /* Which stream a handle means; the default stream of a thread has the same handle in each. */
 struct stream_key {
@@ -31,11 +28,9 @@ static struct vgpu_mutex deferred_lock = VGPU_MUTEX_INIT;
 
 static struct stream_key key_of(CUstream stream, bool per_thread)
 {
-    uintptr_t handle = (uintptr_t)stream;
+    bool own = stream_is_own_threads(stream, per_thread);
 
-    if (handle == 0)
-        handle = per_thread ? PER_THREAD_STREAM : LEGACY_STREAM;
-    return (struct stream_key){handle, handle == PER_THREAD_STREAM ? (uintptr_t)pthread_self() : 0};
+    return (struct stream_key){stream_handle(stream, per_thread), own ? (uintptr_t)pthread_self() : 0};
 }
 
 /* After waiting for a stream; NULL: for all of them. */

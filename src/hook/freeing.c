@@ -8,16 +8,13 @@
 #include "hook/bodies.h"
 #include "hook/capture.h"
 #include "hook/pool.h"
+#include "hook/stream_key.h"
 
 #include <time.h>
 
 #define STREAMS_MAX 16             /* with more, the oldest is forgotten: then an allocation is refused sooner */
 #define BOUND_NS    (1 * NS_PER_S) /* how long a refusal is put off in all */
 #define STEP_NS     (100 * 1000)
-
-/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD */
-#define LEGACY_STREAM     1
-#define PER_THREAD_STREAM 2
 
 static _Atomic uintptr_t streams[STREAMS_MAX]; /* 0: free; changed under the lock */
 static unsigned oldest;                        /* under the lock */
@@ -26,11 +23,7 @@ static struct vgpu_mutex streams_lock = VGPU_MUTEX_INIT;
 /* 0: the default stream of a thread, which only that thread can ask about. */
 static uintptr_t key_of(CUstream stream, bool per_thread)
 {
-    uintptr_t handle = (uintptr_t)stream;
-
-    if (handle == 0)
-        handle = per_thread ? PER_THREAD_STREAM : LEGACY_STREAM;
-    return handle == PER_THREAD_STREAM ? 0 : handle;
+    return stream_is_own_threads(stream, per_thread) ? 0 : stream_handle(stream, per_thread);
 }
 
 void freeing_note(CUstream stream, bool per_thread)

@@ -7,6 +7,7 @@
 #include "hook/capture.h"
 #include "hook/charge.h"
 #include "hook/growth.h"
+#include "hook/stream_key.h"
 
 #include <stdlib.h>
 
@@ -325,7 +326,7 @@ static bool begin_places(enum hook_row row, struct launch *launch, CUstream stre
         struct next_launch next = {
             .place = place,
             .stream = stream,
-            .own_stream = (uintptr_t)stream == 2 || (per_thread && stream == NULL),
+            .own_stream = stream_is_own_threads(stream, per_thread),
         };
 
         launch->backing[i] = backing;

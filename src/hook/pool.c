@@ -12,6 +12,7 @@
 #include "hook/graph.h"
 #include "hook/growth.h"
 #include "hook/reconcile.h"
+#include "hook/stream_key.h"
 
 #include <stdlib.h>
 
@@ -227,8 +228,7 @@ static CUdevice device_of_stream(CUstream stream, bool per_thread)
     if (__builtin_expect(device_total() == 1, 1))
         return 0;
     mode = capture_enter();
-    /* 0, 1 and 2 are the streams of the current context. */
-    if ((uintptr_t)stream <= 2 || hook_real[row] == NULL)
+    if (stream_handle(stream, per_thread) <= STREAM_PER_THREAD || hook_real[row] == NULL)
         result = DRIVER(cuCtxGetDevice, ctx_get_device)(&device);
     else
         result = REAL(row, stream_get_device)(stream, &device);

@@ -1,0 +1,30 @@
+/*
+ * Which stream a handle means. Default streams have several names: NULL stands for the legacy one or for that of the
+ * calling thread, by the entry point it came through; and the name of a thread's own means another stream in each.
+ */
+#ifndef VGPU_HOOK_STREAM_KEY_H
+#define VGPU_HOOK_STREAM_KEY_H
+
+#include "hook/cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD; handles up to the latter are streams of the current context. */
+#define STREAM_LEGACY     1
+#define STREAM_PER_THREAD 2
+
+/* The handle without NULL. `per_thread`: it came through a _ptsz entry point. */
+static inline uintptr_t stream_handle(CUstream stream, bool per_thread)
+{
+    if (stream == NULL)
+        return per_thread ? STREAM_PER_THREAD : STREAM_LEGACY;
+    return (uintptr_t)stream;
+}
+
+static inline bool stream_is_own_threads(CUstream stream, bool per_thread)
+{
+    return stream_handle(stream, per_thread) == STREAM_PER_THREAD;
+}
+
+#endif

@@ -259,18 +259,24 @@ API(cuCtxGetDevice, int *ret_device)
     return code;
 }
 
+/* NULL names the current context. */
+static int named_or_current(struct sim_context **context)
+{
+    int code = *context ? OK : context_need(context);
+
+    if (code)
+        return code;
+    return IS(*context, MAGIC_CONTEXT) ? OK : ERR_INVALID_CONTEXT;
+}
+
 API(cuCtxGetDevice_v2, int *ret_device, struct sim_context *context)
 {
     ENTER(cuCtxGetDevice_v2);
     if (!ret_device)
         return ERR_INVALID_VALUE;
-    if (!context) {
-        int code = context_need(&context);
-        if (code)
-            return code;
-    }
-    if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+    int code = named_or_current(&context);
+    if (code)
+        return code;
     *ret_device = context->ordinal;
     return OK;
 }
@@ -280,13 +286,9 @@ API(cuCtxGetId, struct sim_context *context, unsigned long long *ret_id)
     ENTER(cuCtxGetId);
     if (!ret_id)
         return ERR_INVALID_VALUE;
-    if (!context) {
-        int code = context_need(&context);
-        if (code)
-            return code;
-    }
-    if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+    int code = named_or_current(&context);
+    if (code)
+        return code;
     *ret_id = context->id;
     return OK;
 }
@@ -296,13 +298,9 @@ API(cuCtxGetApiVersion, struct sim_context *context, unsigned *ret_version)
     ENTER(cuCtxGetApiVersion);
     if (!ret_version)
         return ERR_INVALID_VALUE;
-    if (!context) {
-        int code = context_need(&context);
-        if (code)
-            return code;
-    }
-    if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+    int code = named_or_current(&context);
+    if (code)
+        return code;
     *ret_version = context->api_version;
     return OK;
 }

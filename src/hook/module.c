@@ -136,6 +136,14 @@ void module_context_gone(CUcontext context)
         track_sweep(track, 0, UINT64_MAX, sweep_context, context);
 }
 
+static CUresult end_module(struct loading *loading, CUresult result, CUmodule loaded, CUmodule *ret_module)
+{
+    result = end(loading, result, loaded, unload_module);
+    if (result == CUDA_SUCCESS)
+        *ret_module = loaded;
+    return result;
+}
+
 CUresult hook_module_load(enum hook_row row, CUmodule *module, const char *path)
 {
     struct loading loading;
@@ -147,10 +155,7 @@ CUresult hook_module_load(enum hook_row row, CUmodule *module, const char *path)
     if (!loading.ledger)
         return REAL(row, module_load)(module, path);
     result = REAL(row, module_load)(&loaded, path);
-    result = end(&loading, result, loaded, unload_module);
-    if (result == CUDA_SUCCESS)
-        *module = loaded;
-    return result;
+    return end_module(&loading, result, loaded, module);
 }
 
 CUresult hook_module_load_data(enum hook_row row, CUmodule *module, const void *image)
@@ -164,10 +169,7 @@ CUresult hook_module_load_data(enum hook_row row, CUmodule *module, const void *
     if (!loading.ledger)
         return REAL(row, module_load_data)(module, image);
     result = REAL(row, module_load_data)(&loaded, image);
-    result = end(&loading, result, loaded, unload_module);
-    if (result == CUDA_SUCCESS)
-        *module = loaded;
-    return result;
+    return end_module(&loading, result, loaded, module);
 }
 
 CUresult hook_module_load_data_ex(enum hook_row row, CUmodule *module, const void *image, unsigned int num_options,
@@ -182,10 +184,7 @@ CUresult hook_module_load_data_ex(enum hook_row row, CUmodule *module, const voi
     if (!loading.ledger)
         return REAL(row, module_load_data_ex)(module, image, num_options, options, option_values);
     result = REAL(row, module_load_data_ex)(&loaded, image, num_options, options, option_values);
-    result = end(&loading, result, loaded, unload_module);
-    if (result == CUDA_SUCCESS)
-        *module = loaded;
-    return result;
+    return end_module(&loading, result, loaded, module);
 }
 
 CUresult hook_module_unload(enum hook_row row, CUmodule module)

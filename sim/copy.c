@@ -1,11 +1,15 @@
 /*
- * Copies and memsets: real ones between memory that is kept (see address.c), nothing where an end is not. They take no
- * time on the simulated device; a synchronous one waits for the work before it, as on the real driver.
+ * Copies and memsets: real ones between memory that is kept (see address.c), nothing where an end is not. Memsets and
+ * copies within the device take the device's time, by SIMGPU_BANDWIDTH; copies from and to the host take the time of an
+ * engine for that direction, by SIMGPU_COPY_BANDWIDTH, and none of the device's. Contents change when the call is made
+ * or, behind what holds the stream, when that lets it go.
  */
 #include "copy.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define LEAST_NS 1000 /* what anything on the device takes */
 
 /* The range's memory can be read and written. False: it is kept by nobody, and a copy does nothing. -1: no memory. */
 static int usable(uintptr_t address, uint64_t bytes)
@@ -28,7 +32,7 @@ static uint64_t span(const struct sim_box *box, size_t pitch, size_t slice)
     return box->width ? (box->depth - 1) * slice + (box->height - 1) * pitch + box->width : 0;
 }
 
-int copy_run_box(const struct sim_box *box)
+static int run_box(const struct sim_box *box)
 {
     if (!box->width || !box->height || !box->depth)
         return OK;
@@ -46,7 +50,7 @@ int copy_run_box(const struct sim_box *box)
     return OK;
 }
 
-int copy_run_memset(const struct abi_memset_node *set)
+static int run_memset(const struct abi_memset_node *set)
 {
     size_t rows = set->height ? set->height : 1, bytes = set->width * set->element_bytes;
 
@@ -118,49 +122,171 @@ bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box)
            resolve_end(&dst, copy->width, &ret_box->dst, &ret_box->dst_pitch, &ret_box->dst_slice);
 }
 
-int copy_run(const struct abi_memcpy3d *copy)
-{
-    struct sim_box box;
+enum way { WAY_TO_DEVICE = SIM_TO_DEVICE, WAY_TO_HOST = SIM_TO_HOST, WAY_WITHIN, WAY_HOST };
 
-    return copy_box_of(copy, &box) ? copy_run_box(&box) : ERR_INVALID_VALUE;
+/* A copy or, without a box, a memset. */
+struct data {
+    bool set;
+    union {
+        struct sim_box box;
+        struct abi_memset_node node;
+    };
+    void *kept; /* what the program's own memory had in it at the call */
+};
+
+static bool on_device(uintptr_t address)
+{
+    const struct sim_range *range = range_find(address);
+
+    return range && range->kind != SIM_HOST;
 }
 
-/* A copy or a memset that waits behind what holds its stream. */
-struct later {
-    bool set;
-    struct sim_box box;
-    struct abi_memset_node node;
-};
+static enum way way_of(const struct data *data)
+{
+    if (data->set)
+        return WAY_WITHIN;
+    bool from = on_device(data->box.src), to = on_device(data->box.dst);
+    return from && to ? WAY_WITHIN : to ? WAY_TO_DEVICE : from ? WAY_TO_HOST : WAY_HOST;
+}
+
+static uint64_t bytes_of(const struct data *data)
+{
+    if (!data->set)
+        return (uint64_t)data->box.width * data->box.height * data->box.depth;
+    return (uint64_t)data->node.width * data->node.element_bytes * (data->node.height ? data->node.height : 1);
+}
+
+static int check(const struct data *data)
+{
+    const struct sim_box *box = &data->box;
+    const struct abi_memset_node *set = &data->node;
+
+    if (!bytes_of(data))
+        return OK;
+    if (data->set) {
+        size_t rows = set->height ? set->height : 1;
+        return usable(set->dst, (rows - 1) * set->pitch + set->width * set->element_bytes) < 0 ? ERR_INVALID_VALUE : OK;
+    }
+    return usable(box->src, span(box, box->src_pitch, box->src_slice)) < 0 ||
+                   usable(box->dst, span(box, box->dst_pitch, box->dst_slice)) < 0
+               ? ERR_INVALID_VALUE
+               : OK;
+}
+
+static int run(const struct data *data)
+{
+    return data->set ? run_memset(&data->node) : run_box(&data->box);
+}
 
 static void run_later(void *user)
 {
-    struct later *later = user;
+    struct data *data = user;
 
-    sim_lock();
-    if (later->set)
-        copy_run_memset(&later->node);
-    else
-        copy_run_box(&later->box);
-    sim_unlock();
-    free(later);
+    run(data);
+    free(data->kept);
+    free(data);
 }
 
-static int submit_locked(struct sim_stream *stream, const struct sim_box *box, const struct abi_memset_node *node)
+/*
+ * A source in memory that isn't pinned may change as soon as the call returns: the real driver has taken a copy of it.
+ */
+static int keep_source(struct data *data)
 {
-    if (!stream->first)
-        return box ? copy_run_box(box) : copy_run_memset(node);
-    struct later *later = calloc(1, sizeof(*later));
+    struct sim_box *box = &data->box;
+    devptr base;
+    uint64_t bytes;
+
+    if (host_find(box->src, &base, &bytes) || !usable(box->dst, span(box, box->dst_pitch, box->dst_slice)))
+        return OK;
+    data->kept = malloc(bytes_of(data));
+    if (!data->kept)
+        return ERR_OUT_OF_MEMORY;
+    struct sim_box take = *box;
+    take.dst = box->src = (uintptr_t)data->kept;
+    take.dst_pitch = box->src_pitch = box->width;
+    take.dst_slice = box->src_slice = box->width * box->height;
+    return run_box(&take);
+}
+
+/* Contents, behind what holds the stream. */
+static int do_later(struct sim_stream *stream, const struct data *data, bool keep)
+{
+    struct data *later = malloc(sizeof(*later));
+
     if (!later)
         return ERR_OUT_OF_MEMORY;
-    later->set = node != NULL;
-    if (box)
-        later->box = *box;
-    else
-        later->node = *node;
-    int code = work_call(stream, run_later, later);
-    if (code)
+    *later = *data;
+    int code = keep ? keep_source(later) : OK;
+    if (!code)
+        code = work_submit(stream, (struct sim_op){.kind = OP_DO, .function = run_later, .user = later});
+    if (code) {
+        free(later->kept);
         free(later);
+    }
     return code;
+}
+
+static uint64_t device_ns(const struct data *data)
+{
+    double bytes = (double)bytes_of(data) * (data->set ? 1 : 2); /* a copy reads and writes */
+    double time_ns = bytes * 1e9 / (double)sim.bandwidth;
+
+    return time_ns < LEAST_NS ? LEAST_NS : (uint64_t)time_ns;
+}
+
+static int submit_within(struct sim_stream *stream, const struct data *data, bool is_free)
+{
+    int code = is_free ? run(data) : do_later(stream, data, false);
+
+    if (code || !sim.bandwidth || !bytes_of(data))
+        return code;
+    struct sim_kernel kernel = {.duration_ns = device_ns(data)};
+    return work_submit(stream, (struct sim_op){.kind = OP_KERNEL, .kernel = kernel});
+}
+
+static int submit_host(struct sim_stream *stream, const struct data *data, bool is_free)
+{
+    bool to_device = way_of(data) == WAY_TO_DEVICE, early = is_free && to_device;
+    struct sim_op op = {.kind = OP_COPY,
+                        .copy = {bytes_of(data), to_device ? SIM_TO_DEVICE : SIM_TO_HOST, sim_now_ns(), 0}};
+
+    int code = early ? run(data) : OK;
+    if (!code)
+        code = work_submit(stream, op);
+    if (code || early)
+        return code;
+    return stream->first ? do_later(stream, data, to_device) : run(data);
+}
+
+/* In the stream's order; sim.mutex is held. */
+static int submit(struct sim_stream *stream, const struct data *data)
+{
+    bool is_free = !stream->first;
+
+    int code = check(data);
+    if (!code && !sim.noop)
+        code = work_begin(stream, &is_free);
+    if (code)
+        return code;
+    switch (sim.noop ? WAY_HOST : way_of(data)) {
+    case WAY_WITHIN:
+        return submit_within(stream, data, is_free);
+    case WAY_HOST:
+        return is_free ? run(data) : do_later(stream, data, false);
+    default:
+        return submit_host(stream, data, is_free);
+    }
+}
+
+int copy_run_node(const struct sim_node *node, struct sim_stream *stream)
+{
+    struct data data = {.set = node->type == NODE_MEMSET};
+
+    if (data.set)
+        data.node = node->u.set;
+    else if (!copy_box_of(&node->u.copy.copy, &data.box))
+        return ERR_INVALID_VALUE;
+    return submit(stream, &data);
 }
 
 static int capture_box(struct sim_stream *stream, const struct sim_box *box)
@@ -226,29 +352,64 @@ static void wait_before(struct sim_stream *stream)
     }
 }
 
+/* A synchronous copy from or to the host: now, with all that it takes. */
+static int copy_now(struct sim_stream *stream, const struct data *data, enum way way)
+{
+    uint64_t end_ns = 0;
+
+    wait_before(stream);
+    sim_lock();
+    int code = check(data);
+    if (!code && way != WAY_HOST && !sim.noop)
+        end_ns = work_copy_begin(stream->context->device, way == WAY_TO_DEVICE ? SIM_TO_DEVICE : SIM_TO_HOST,
+                                 bytes_of(data), sim_now_ns());
+    if (!code)
+        code = run(data);
+    sim_unlock();
+    work_sleep_until(end_ns);
+    return code;
+}
+
+static bool pinned(uintptr_t address)
+{
+    devptr base;
+    uint64_t bytes;
+
+    return host_find(address, &base, &bytes) || range_find(address);
+}
+
+/* Where copies within the device are concerned, even synchronous ones don't wait, as on the real driver. */
 int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
 {
+    struct data data = {.box = *box};
     struct sim_stream *stream;
 
     int code = begin(handle, wait, &stream);
     if (code)
         return code;
-    if (wait)
-        wait_before(stream);
     sim_lock();
-    if (stream_captures(stream)) {
+    enum way way = way_of(&data);
+    bool captures = stream_captures(stream), waits = false;
+    if (captures) {
         code = capture_check(stream);
         if (!code)
             code = capture_box(stream, box);
-    } else {
-        code = submit_locked(stream, box, NULL);
+    } else if (!wait || way == WAY_WITHIN) {
+        code = submit(stream, &data);
+        /* it returns when the program's own memory has got everything */
+        waits = !code && way == WAY_TO_HOST && !sim.noop && !pinned(box->dst);
     }
     sim_unlock();
+    if (!captures && wait && way != WAY_WITHIN)
+        return copy_now(stream, &data, way);
+    if (waits)
+        work_wait(stream);
     return code;
 }
 
 int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *handle, bool wait)
 {
+    struct data data = {.set = true, .node = *set};
     struct sim_stream *stream;
 
     if (set->dst % set->element_bytes || set->pitch % set->element_bytes)
@@ -257,13 +418,18 @@ int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *han
     if (code)
         return code;
     sim_lock();
-    if (stream_captures(stream)) {
+    const struct sim_range *range = range_find(set->dst);
+    bool captures = stream_captures(stream),
+         waits = wait && (!range || range->kind == SIM_MANAGED || range->kind == SIM_HOST);
+    if (captures) {
         code = capture_check(stream);
         if (!code)
             code = capture_set(stream, set);
     } else {
-        code = submit_locked(stream, NULL, set);
+        code = submit(stream, &data);
     }
     sim_unlock();
+    if (!code && !captures && !sim.noop && waits)
+        work_wait(stream);
     return code;
 }

@@ -11,8 +11,7 @@ struct sim_box {
 };
 
 bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box);
-int copy_run_box(const struct sim_box *box);
-/* In the stream's order; wait: only once the work before is done. */
+/* In the stream's order; wait: as the synchronous calls do. */
 int copy_submit(const struct sim_box *box, struct sim_stream *stream, bool wait);
 int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *stream, bool wait);
 

@@ -128,6 +128,10 @@ BOXED(cuMemcpy3D_v2, abi_memcpy3d, boxed, STREAM_LEGACY, true)
 BOXED(cuMemcpy3D_v2_ptds, abi_memcpy3d, boxed, STREAM_PER_THREAD, true)
 BOXED_ASYNC(cuMemcpy3DAsync_v2, abi_memcpy3d, boxed, stream)
 BOXED_ASYNC(cuMemcpy3DAsync_v2_ptsz, abi_memcpy3d, boxed, PTSZ(stream))
+BOXED(cuMemcpy3DPeer, abi_memcpy3d, boxed, STREAM_LEGACY, true)
+BOXED(cuMemcpy3DPeer_ptds, abi_memcpy3d, boxed, STREAM_PER_THREAD, true)
+BOXED_ASYNC(cuMemcpy3DPeerAsync, abi_memcpy3d, boxed, stream)
+BOXED_ASYNC(cuMemcpy3DPeerAsync_ptsz, abi_memcpy3d, boxed, PTSZ(stream))
 
 static int with_array(const struct abi_memcpy3d *ends, size_t bytes, struct sim_stream *stream, bool wait)
 {
@@ -184,6 +188,102 @@ API(cuMemcpyAtoD_v2, devptr dst, void *array, size_t offset, size_t bytes)
     ENTER(cuMemcpyAtoD_v2);
     return with_array(FROM_ARRAY(MEMORY_DEVICE, dst_device), bytes, STREAM_LEGACY, true);
 }
+
+API(cuMemcpyHtoA_v2_ptds, void *array, size_t offset, const void *src, size_t bytes)
+{
+    ENTER(cuMemcpyHtoA_v2_ptds);
+    return with_array(TO_ARRAY(MEMORY_HOST, src_host), bytes, STREAM_PER_THREAD, true);
+}
+
+API(cuMemcpyHtoAAsync_v2_ptsz, void *array, size_t offset, const void *src, size_t bytes, struct sim_stream *stream)
+{
+    ENTER(cuMemcpyHtoAAsync_v2_ptsz);
+    return with_array(TO_ARRAY(MEMORY_HOST, src_host), bytes, PTSZ(stream), false);
+}
+
+API(cuMemcpyDtoA_v2_ptds, void *array, size_t offset, devptr src, size_t bytes)
+{
+    ENTER(cuMemcpyDtoA_v2_ptds);
+    return with_array(TO_ARRAY(MEMORY_DEVICE, src_device), bytes, STREAM_PER_THREAD, true);
+}
+
+API(cuMemcpyAtoH_v2_ptds, void *dst, void *array, size_t offset, size_t bytes)
+{
+    ENTER(cuMemcpyAtoH_v2_ptds);
+    return with_array(FROM_ARRAY(MEMORY_HOST, dst_host), bytes, STREAM_PER_THREAD, true);
+}
+
+API(cuMemcpyAtoHAsync_v2_ptsz, void *dst, void *array, size_t offset, size_t bytes, struct sim_stream *stream)
+{
+    ENTER(cuMemcpyAtoHAsync_v2_ptsz);
+    return with_array(FROM_ARRAY(MEMORY_HOST, dst_host), bytes, PTSZ(stream), false);
+}
+
+API(cuMemcpyAtoD_v2_ptds, devptr dst, void *array, size_t offset, size_t bytes)
+{
+    ENTER(cuMemcpyAtoD_v2_ptds);
+    return with_array(FROM_ARRAY(MEMORY_DEVICE, dst_device), bytes, STREAM_PER_THREAD, true);
+}
+
+static int between_arrays(void *dst, size_t dst_offset, void *src, size_t src_offset, size_t bytes,
+                          struct sim_stream *stream)
+{
+    struct abi_memcpy3d copy = {.src_type = MEMORY_ARRAY,
+                                .src_array = src,
+                                .src_x = src_offset,
+                                .dst_type = MEMORY_ARRAY,
+                                .dst_array = dst,
+                                .dst_x = dst_offset};
+
+    return with_array(&copy, bytes, stream, true);
+}
+
+API(cuMemcpyAtoA_v2, void *dst, size_t dst_offset, void *src, size_t src_offset, size_t bytes)
+{
+    ENTER(cuMemcpyAtoA_v2);
+    return between_arrays(dst, dst_offset, src, src_offset, bytes, STREAM_LEGACY);
+}
+
+API(cuMemcpyAtoA_v2_ptds, void *dst, size_t dst_offset, void *src, size_t src_offset, size_t bytes)
+{
+    ENTER(cuMemcpyAtoA_v2_ptds);
+    return between_arrays(dst, dst_offset, src, src_offset, bytes, STREAM_PER_THREAD);
+}
+
+static int flat_batch(const devptr *dsts, const devptr *srcs, const size_t *sizes, size_t count, size_t attributes,
+                      struct sim_stream *stream)
+{
+    int code = OK;
+
+    if (!dsts || !srcs || !sizes || !count || !attributes || attributes > count || (uintptr_t)stream <= 1)
+        return ERR_INVALID_VALUE;
+    for (size_t at = 0; at < count && !code; at++)
+        code = flat((uintptr_t)dsts[at], (uintptr_t)srcs[at], sizes[at], stream, false);
+    return code;
+}
+
+#define FLAT_BATCH(symbol, symbol_v2, stream_of)                                                                       \
+    API(symbol, devptr *dsts, devptr *srcs, size_t *sizes, size_t count, const void *attributes,                       \
+        const size_t *attribute_indices, size_t attribute_count, size_t *ret_failed, struct sim_stream *stream)        \
+    {                                                                                                                  \
+        ENTER(symbol);                                                                                                 \
+        (void)attributes;                                                                                              \
+        (void)attribute_indices;                                                                                       \
+        int code = flat_batch(dsts, srcs, sizes, count, attribute_count, stream_of);                                   \
+        if (code && ret_failed)                                                                                        \
+            *ret_failed = SIZE_MAX; /* none in particular */                                                           \
+        return code;                                                                                                   \
+    }                                                                                                                  \
+    API(symbol_v2, devptr *dsts, devptr *srcs, size_t *sizes, size_t count, const void *attributes,                    \
+        const size_t *attribute_indices, size_t attribute_count, struct sim_stream *stream)                            \
+    {                                                                                                                  \
+        ENTER(symbol_v2);                                                                                              \
+        (void)attributes;                                                                                              \
+        (void)attribute_indices;                                                                                       \
+        return flat_batch(dsts, srcs, sizes, count, attribute_count, stream_of);                                       \
+    }
+FLAT_BATCH(cuMemcpyBatchAsync, cuMemcpyBatchAsync_v2, stream)
+FLAT_BATCH(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync_v2_ptsz, PTSZ(stream))
 
 static int set(devptr dst, size_t pitch, unsigned value, unsigned element_bytes, size_t width, size_t height,
                struct sim_stream *stream, bool wait)

@@ -14,7 +14,15 @@ static const struct {
 #undef ATTRIBUTE
 };
 
-enum { ATTRIBUTE_SMS = 16, ATTRIBUTE_PCI_BUS = 33, ATTRIBUTE_PCI_DEVICE = 34, ATTRIBUTE_PCI_DOMAIN = 50 };
+enum {
+    ATTRIBUTE_SMS = 16,
+    ATTRIBUTE_PCI_BUS = 33,
+    ATTRIBUTE_PCI_DEVICE = 34,
+    ATTRIBUTE_PCI_DOMAIN = 50,
+    ATTRIBUTE_OLD_MEMOPS = 92,
+    ATTRIBUTE_OLD_MEMOPS_64 = 93,
+    ATTRIBUTE_OLD_MEMOPS_NOR = 94,
+};
 
 static struct sim_device *card(int ordinal)
 {
@@ -116,6 +124,10 @@ static int attribute(int number, int ordinal)
     case ATTRIBUTE_PCI_DEVICE:
     case ATTRIBUTE_PCI_DOMAIN:
         return 0;
+    case ATTRIBUTE_OLD_MEMOPS:
+    case ATTRIBUTE_OLD_MEMOPS_64:
+    case ATTRIBUTE_OLD_MEMOPS_NOR:
+        return sim.old_memops;
     default:
         break;
     }

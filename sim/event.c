@@ -24,6 +24,12 @@ API(cuEventCreate, struct sim_event **ret_event, unsigned flags)
     return OK;
 }
 
+void record_drop(struct sim_record *record)
+{
+    if (record && !--record->references)
+        free(record);
+}
+
 static int destroy(struct sim_event *event)
 {
     if (!IS(event, MAGIC_EVENT))
@@ -32,6 +38,8 @@ static int destroy(struct sim_event *event)
     event->magic = 0;
     nodes_clear(&event->nodes);
     bool free_now = !event->pending && !event->held_records;
+    record_drop(event->held);
+    event->held = NULL;
     sim_unlock();
     /* quarantined until the work that names it is done, which for most events is at once */
     if (free_now && !event->ipc.id)
@@ -107,7 +115,7 @@ API(cuEventRecordWithFlags_ptsz, struct sim_event *event, struct sim_stream *str
 
 static bool event_done(struct sim_event *event)
 {
-    return event->state == EVENT_NEVER || (!event->held_records && work_event_time(event));
+    return event->state == EVENT_NEVER || (!event->held && work_event_time(event));
 }
 
 API(cuEventQuery, struct sim_event *event)
@@ -137,10 +145,18 @@ API(cuEventSynchronize, struct sim_event *event)
     if (code)
         return code;
     sim_lock();
-    while (event->held_records)
-        work_wait_change();
+    struct sim_record *record = event->held;
     int state = event->state, device = event->device;
     uint64_t number = event->time_ns ? 0 : event->number;
+    if (record) {
+        record->references++;
+        while (!record->submitted)
+            work_wait_change();
+        state = EVENT_SUBMITTED;
+        device = record->device;
+        number = record->number;
+        record_drop(record);
+    }
     sim_unlock();
     if (state == EVENT_SUBMITTED)
         work_wait_number(device, number);

@@ -113,16 +113,17 @@ API(cuKernelGetName, const char **ret_name, struct sim_function *kernel)
     return get_name(ret_name, kernel);
 }
 
-/* Only the busy kernel has parameters: one of eight bytes. */
 static int param_info(struct sim_function *function, size_t index, size_t *ret_offset, size_t *ret_bytes)
 {
+    const unsigned char *bytes;
+
     if (!IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
-    if (!ret_offset || index >= (function->busy ? 1 : 0))
+    if (!ret_offset || index >= (size_t)function_parameters(function, &bytes))
         return ERR_INVALID_VALUE;
-    *ret_offset = 0;
+    *ret_offset = index ? bytes[0] : 0;
     if (ret_bytes)
-        *ret_bytes = sizeof(uint64_t);
+        *ret_bytes = bytes[index];
     return OK;
 }
 
@@ -143,14 +144,24 @@ API(cuFuncIsLoaded, int *ret_state, struct sim_function *function)
     ENTER(cuFuncIsLoaded);
     if (!ret_state || !IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_VALUE;
-    *ret_state = 1;
+    *ret_state = !sim.lazy || function->loaded;
     return OK;
 }
 
 API(cuFuncLoad, struct sim_function *function)
 {
+    struct sim_context *context;
+
     ENTER(cuFuncLoad);
-    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+    int code = context_need(&context);
+    if (code)
+        return code;
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    sim_lock();
+    launch_load(function, context);
+    sim_unlock();
+    return OK;
 }
 
 static int blocks_per_sm(int *ret_blocks, struct sim_function *function, int threads)

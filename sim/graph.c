@@ -53,6 +53,8 @@ static void node_free(struct sim_node *node)
 {
     if (node->type == NODE_CHILD && node->u.child)
         graph_free(node->u.child);
+    if (node->type == NODE_BATCH)
+        free(node->u.batch.operations);
     nodes_clear(&node->needs);
     handle_retire(node);
 }
@@ -90,17 +92,39 @@ int node_depend(struct sim_node *node, struct sim_node *const *needs, size_t cou
     return OK;
 }
 
+static void own_arguments(struct sim_node *node)
+{
+    node->arguments[0] = &node->values[0];
+    node->arguments[1] = &node->values[1];
+}
+
 void node_set_kernel(struct sim_node *node, const struct abi_kernel_node *parameters)
 {
     struct sim_function *function = parameters->function ? parameters->function : parameters->kernel;
 
     node->u.kernel = *parameters;
     node->u.kernel.function = function;
-    node->duration_ns = function_duration(function, parameters->params, parameters->extra);
-    node->argument = node->duration_ns;
-    node->arguments[0] = &node->argument;
-    node->u.kernel.params = function->busy ? node->arguments : NULL;
+    node->work = function_kernel(function, parameters->params, parameters->extra);
+    node->u.kernel.params = NULL;
+    if (function_arguments(function, parameters->params, parameters->extra, node->values))
+        node->u.kernel.params = node->arguments;
     node->u.kernel.extra = NULL;
+    own_arguments(node);
+}
+
+int node_set_batch(struct sim_node *node, const struct abi_batch_node *batch)
+{
+    size_t bytes = batch->count * sizeof(*batch->operations);
+    struct abi_memop *copy = malloc(bytes ? bytes : 1);
+
+    if (!copy) {
+        node->u.batch = (struct abi_batch_node){0};
+        return ERR_OUT_OF_MEMORY;
+    }
+    memcpy(copy, batch->operations, bytes);
+    node->u.batch = *batch;
+    node->u.batch.operations = copy;
+    return OK;
 }
 
 static struct sim_node *copy_of(const struct sim_graph *copy, const struct sim_node *source)
@@ -119,13 +143,15 @@ static bool copy_node(struct sim_graph *graph, struct sim_node *source)
     if (!node)
         return false;
     node->enabled = source->enabled;
-    node->duration_ns = source->duration_ns;
-    node->argument = source->argument;
-    node->arguments[0] = &node->argument;
+    node->work = source->work;
+    memcpy(node->values, source->values, sizeof(node->values));
+    own_arguments(node);
     node->u = source->u;
     node->source = source;
     if (node->type == NODE_KERNEL && node->u.kernel.params)
         node->u.kernel.params = node->arguments;
+    if (node->type == NODE_BATCH)
+        return node_set_batch(node, &source->u.batch) == OK;
     if (node->type == NODE_CHILD) {
         node->u.child = graph_copy(source->u.child);
         return node->u.child != NULL;

@@ -80,37 +80,12 @@ API(cuGraphInstantiateWithParams_ptsz, struct sim_exec **ret_exec, struct sim_gr
     return with_params(ret_exec, graph, parameters);
 }
 
-static void run_copy(void *user)
+static int run_batch(const struct sim_node *node, struct sim_stream *stream)
 {
-    sim_lock();
-    copy_run(user);
-    sim_unlock();
-    free(user);
-}
+    int code = OK;
 
-static void run_set(void *user)
-{
-    sim_lock();
-    copy_run_memset(user);
-    sim_unlock();
-    free(user);
-}
-
-/* Copies and memsets happen in order with the stream's work: at once, or behind what holds the stream. */
-static int run_data(struct sim_stream *stream, const struct sim_node *node)
-{
-    bool set = node->type == NODE_MEMSET;
-    size_t bytes = set ? sizeof(node->u.set) : sizeof(node->u.copy.copy);
-
-    if (!stream->first)
-        return set ? copy_run_memset(&node->u.set) : copy_run(&node->u.copy.copy);
-    void *copy = malloc(bytes);
-    if (!copy)
-        return ERR_OUT_OF_MEMORY;
-    __builtin_memcpy(copy, set ? (const void *)&node->u.set : (const void *)&node->u.copy.copy, bytes);
-    int code = work_call(stream, set ? run_set : run_copy, copy);
-    if (code)
-        free(copy);
+    for (unsigned at = 0; at < node->u.batch.count && !code; at++)
+        code = memop_submit(stream, &node->u.batch.operations[at]);
     return code;
 }
 
@@ -131,10 +106,12 @@ static int run_node(struct sim_exec *exec, struct sim_node *node, struct sim_str
 {
     switch (node->type) {
     case NODE_KERNEL:
-        return work_submit(stream, (struct sim_op){.kind = OP_KERNEL, .duration_ns = node->duration_ns});
+        return work_submit(stream, (struct sim_op){.kind = OP_KERNEL, .kernel = node->work});
     case NODE_MEMCPY:
     case NODE_MEMSET:
-        return run_data(stream, node);
+        return copy_run_node(node, stream);
+    case NODE_BATCH:
+        return run_batch(node, stream);
     case NODE_HOST:
         return work_call(stream, node->u.host.function, node->u.host.user);
     case NODE_CHILD:
@@ -225,6 +202,7 @@ static int launch(struct sim_exec *exec, struct sim_stream *handle)
     if (code || (sim.noop && !exec->memory_bytes))
         return code;
     sim_lock();
+    work_room(stream);
     code = launch_locked(exec, stream);
     sim_unlock();
     return code;

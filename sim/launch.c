@@ -25,8 +25,21 @@ static int capture_kernel(struct sim_stream *stream, const struct abi_kernel_nod
     return code;
 }
 
-static int launch(struct sim_function *function, const unsigned *grid, const unsigned *block, unsigned shared_bytes,
-                  struct sim_stream *handle, void **params, void **extra)
+void launch_load(struct sim_function *function, struct sim_context *context)
+{
+    while (sim.lazy && !function->loaded) {
+        struct sim_stream *stream = worker_held;
+        while (stream && !(stream->first && stream->context == context))
+            stream = stream->next_held;
+        if (!stream)
+            break;
+        work_wait_change();
+    }
+    function->loaded = true;
+}
+
+int launch_function(struct sim_function *function, const unsigned *grid, const unsigned *block, unsigned shared_bytes,
+                    struct sim_stream *handle, void **params, void **extra)
 {
     struct sim_stream *stream;
 
@@ -46,9 +59,11 @@ static int launch(struct sim_function *function, const unsigned *grid, const uns
     code = capture_legacy_check(stream);
     if (code || sim.noop)
         return code;
+    struct sim_kernel kernel = function_kernel(function, params, extra);
     sim_lock();
-    code = work_submit(stream,
-                       (struct sim_op){.kind = OP_KERNEL, .duration_ns = function_duration(function, params, extra)});
+    launch_load(function, stream->context);
+    work_room(stream);
+    code = work_submit(stream, (struct sim_op){.kind = OP_KERNEL, .kernel = kernel});
     sim_unlock();
     return code;
 }
@@ -66,8 +81,8 @@ API(cuLaunchKernel, struct sim_function *function, unsigned grid_x, unsigned gri
     ENTER(cuLaunchKernel);
     if (nothing_to_do(function))
         return OK;
-    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
-                  stream, params, extra);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
+                           shared_bytes, stream, params, extra);
 }
 
 API(cuLaunchKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -77,8 +92,8 @@ API(cuLaunchKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigne
     ENTER(cuLaunchKernel_ptsz);
     if (nothing_to_do(function))
         return OK;
-    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
-                  PTSZ(stream), params, extra);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
+                           shared_bytes, PTSZ(stream), params, extra);
 }
 
 API(cuLaunchCooperativeKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -86,8 +101,8 @@ API(cuLaunchCooperativeKernel, struct sim_function *function, unsigned grid_x, u
     void **params)
 {
     ENTER(cuLaunchCooperativeKernel);
-    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
-                  stream, params, NULL);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
+                           shared_bytes, stream, params, NULL);
 }
 
 API(cuLaunchCooperativeKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -95,8 +110,8 @@ API(cuLaunchCooperativeKernel_ptsz, struct sim_function *function, unsigned grid
     void **params)
 {
     ENTER(cuLaunchCooperativeKernel_ptsz);
-    return launch(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z}, shared_bytes,
-                  PTSZ(stream), params, NULL);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
+                           shared_bytes, PTSZ(stream), params, NULL);
 }
 
 API(cuLaunchKernelEx, const struct abi_launch_config *config, struct sim_function *function, void **params,
@@ -107,7 +122,7 @@ API(cuLaunchKernelEx, const struct abi_launch_config *config, struct sim_functio
         return ERR_INVALID_VALUE;
     if (nothing_to_do(function))
         return OK;
-    return launch(function, config->grid, config->block, config->shared_bytes, config->stream, params, extra);
+    return launch_function(function, config->grid, config->block, config->shared_bytes, config->stream, params, extra);
 }
 
 API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_function *function, void **params,
@@ -118,8 +133,74 @@ API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_fu
         return ERR_INVALID_VALUE;
     if (nothing_to_do(function))
         return OK;
-    return launch(function, config->grid, config->block, config->shared_bytes,
-                  PTSZ((struct sim_stream *)config->stream), params, extra);
+    return launch_function(function, config->grid, config->block, config->shared_bytes,
+                           PTSZ((struct sim_stream *)config->stream), params, extra);
+}
+
+/* Lets each of the streams wait for what is in all of them. The events stay: nobody knows when they are done with. */
+static int meet(struct sim_stream *const *streams, unsigned count)
+{
+    struct sim_event *events[SIM_MAX_DEVICES];
+    int code = OK;
+
+    for (unsigned at = 0; at < count && !code; at++) {
+        events[at] = sim_object(sizeof(*events[at]), MAGIC_EVENT);
+        if (!events[at])
+            return ERR_OUT_OF_MEMORY;
+        events[at]->context = streams[at]->context;
+        code = work_submit(streams[at], (struct sim_op){.kind = OP_RECORD, .event = events[at]});
+    }
+    for (unsigned at = 0; at < count * count && !code; at++) {
+        if (at / count != at % count)
+            code = work_submit(streams[at / count], (struct sim_op){.kind = OP_WAIT, .event = events[at % count]});
+    }
+    return code;
+}
+
+enum { NO_PRE_LAUNCH_SYNC = 1, NO_POST_LAUNCH_SYNC = 2 };
+
+static int launch_all(struct abi_launch_params *launches, struct sim_stream *const *streams, unsigned count,
+                      unsigned flags)
+{
+    int code = OK;
+
+    if (sim.noop)
+        flags = NO_PRE_LAUNCH_SYNC | NO_POST_LAUNCH_SYNC;
+    sim_lock();
+    if (!(flags & NO_PRE_LAUNCH_SYNC))
+        code = meet(streams, count);
+    sim_unlock();
+    for (unsigned at = 0; at < count && !code; at++)
+        code = launch_function(launches[at].function, launches[at].grid, launches[at].block, launches[at].shared_bytes,
+                               launches[at].stream, launches[at].params, NULL);
+    sim_lock();
+    if (!code && !(flags & NO_POST_LAUNCH_SYNC))
+        code = meet(streams, count);
+    sim_unlock();
+    return code;
+}
+
+/* One kernel on each of several devices. */
+API(cuLaunchCooperativeKernelMultiDevice, struct abi_launch_params *launches, unsigned count, unsigned flags)
+{
+    struct sim_stream *streams[SIM_MAX_DEVICES];
+    int code = OK;
+
+    ENTER(cuLaunchCooperativeKernelMultiDevice);
+    if (!launches || !count || count > (unsigned)sim.device_count || flags > 3)
+        return ERR_INVALID_VALUE;
+    for (unsigned at = 0; at < count && !code; at++) {
+        if ((uintptr_t)launches[at].stream <= 2)
+            return ERR_INVALID_HANDLE;
+        code = stream_resolve(launches[at].stream, &streams[at]);
+        for (unsigned other = 0; other < at && !code; other++) {
+            if (streams[other]->context->device == streams[at]->context->device)
+                code = ERR_INVALID_DEVICE;
+        }
+        if (!code && stream_captures(streams[at]))
+            code = ERR_CAPTURE_UNSUPPORTED;
+    }
+    return code ? code : launch_all(launches, streams, count, flags);
 }
 
 static int capture_host(struct sim_stream *stream, void (*function)(void *), void *user)

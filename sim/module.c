@@ -1,6 +1,6 @@
 /*
  * Modules, libraries, functions. Any image loads and has any function asked for: "simgpu_busy" takes as long as its one
- * 64-bit argument says, in nanoseconds, and every other name KERNEL_NS.
+ * 64-bit argument says, in nanoseconds, "simgpu_until" until a word in memory has a value, every other name KERNEL_NS.
  */
 #include "stream.h"
 
@@ -38,7 +38,9 @@ static struct sim_function *function_of(struct sim_function **list, const char *
     if (!function)
         return NULL;
     strcpy(function->name, name);
-    function->busy = !strcmp(name, "simgpu_busy");
+    function->kind = !strcmp(name, "simgpu_busy")    ? FUNCTION_BUSY
+                     : !strcmp(name, "simgpu_until") ? FUNCTION_UNTIL
+                                                     : FUNCTION_ANY;
     function->module = module;
     function->library = library;
     function->next = *list;
@@ -46,23 +48,54 @@ static struct sim_function *function_of(struct sim_function **list, const char *
     return function;
 }
 
-uint64_t function_duration(const struct sim_function *function, void **params, void **extra)
+int function_parameters(const struct sim_function *function, const unsigned char **ret_bytes)
 {
-    if (!function->busy)
-        return KERNEL_NS;
-    if (params && params[0])
-        return *(const uint64_t *)params[0];
-    for (int at = 0; extra && extra[at]; at += 2) {
-        if (extra[at] == (void *)1 && extra[at + 1]) /* CU_LAUNCH_PARAM_BUFFER_POINTER */
-            return *(const uint64_t *)extra[at + 1];
+    static const unsigned char until[] = {8, 4};
+
+    *ret_bytes = until; /* the busy kernel has the first of them */
+    return function->kind == FUNCTION_UNTIL ? 2 : function->kind == FUNCTION_BUSY;
+}
+
+bool function_arguments(const struct sim_function *function, void **params, void **extra, uint64_t values[2])
+{
+    enum { END, BUFFER, SIZE }; /* CU_LAUNCH_PARAM_... */
+    const unsigned char *bytes, *buffer = NULL;
+    int count = function_parameters(function, &bytes);
+
+    values[0] = values[1] = 0;
+    for (int at = 0; !params && extra && extra[at]; at += 2) {
+        if (extra[at] == (void *)BUFFER)
+            buffer = extra[at + 1];
     }
-    return KERNEL_NS;
+    for (int at = 0; at < count; at++) {
+        const void *from = params ? params[at] : buffer;
+        if (!from)
+            return false;
+        memcpy(&values[at], params ? from : buffer + (at ? bytes[0] : 0), bytes[at]);
+    }
+    return count > 0;
+}
+
+struct sim_kernel function_kernel(const struct sim_function *function, void **params, void **extra)
+{
+    struct sim_kernel kernel = {.duration_ns = KERNEL_NS};
+    uint64_t values[2];
+
+    if (!function_arguments(function, params, extra, values))
+        return kernel;
+    kernel.until = function->kind == FUNCTION_UNTIL;
+    kernel.duration_ns = kernel.until ? SIM_FOREVER_NS : values[0];
+    kernel.address = values[0];
+    kernel.value = (uint32_t)values[1];
+    return kernel;
 }
 
 static void retire_functions(struct sim_function *function)
 {
     while (function) {
         struct sim_function *next = function->next;
+        free(function->parameters);
+        function->parameters = NULL;
         handle_retire(function);
         function = next;
     }
@@ -200,7 +233,7 @@ API(cuModuleGetLoadingMode, int *ret_mode)
     ENTER(cuModuleGetLoadingMode);
     if (!ret_mode)
         return ERR_INVALID_VALUE;
-    *ret_mode = 1; /* eager */
+    *ret_mode = sim.lazy ? 2 : 1; /* eager */
     return OK;
 }
 

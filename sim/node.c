@@ -1,6 +1,7 @@
 /* Nodes of every kind: adding them, reading and changing their parameters. */
 #include "stream.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define KERNEL_V1_BYTES offsetof(struct abi_kernel_node, kernel)
@@ -54,6 +55,16 @@ static int set_locked(struct sim_node *node, const void *parameters)
             return ERR_INVALID_VALUE;
         node->u.child = graph_copy(child);
         return node->u.child ? OK : ERR_OUT_OF_MEMORY;
+    }
+    case NODE_BATCH: {
+        const struct abi_batch_node *batch = parameters;
+        struct abi_memop *old = node->u.batch.operations;
+        int code = batch->flags ? ERR_INVALID_VALUE : memop_check(batch->operations, batch->count, false);
+        if (!code)
+            code = node_set_batch(node, batch);
+        if (!code)
+            free(old);
+        return code;
     }
     default:
         return OK;
@@ -335,6 +346,31 @@ API(cuGraphEventWaitNodeSetEvent, struct sim_node *node, struct sim_event *event
     return set(node, NODE_EVENT_WAIT, event);
 }
 
+API(cuGraphAddBatchMemOpNode, NEEDS, const struct abi_batch_node *parameters)
+{
+    ENTER(cuGraphAddBatchMemOpNode);
+    return add(ret_node, graph, needs, count, NODE_BATCH, parameters);
+}
+
+API(cuGraphBatchMemOpNodeGetParams, struct sim_node *node, struct abi_batch_node *ret_parameters)
+{
+    ENTER(cuGraphBatchMemOpNodeGetParams);
+    return get(node, NODE_BATCH, ret_parameters, sizeof(*ret_parameters));
+}
+
+API(cuGraphBatchMemOpNodeSetParams, struct sim_node *node, const struct abi_batch_node *parameters)
+{
+    ENTER(cuGraphBatchMemOpNodeSetParams);
+    return set(node, NODE_BATCH, parameters);
+}
+
+API(cuGraphExecBatchMemOpNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    const struct abi_batch_node *parameters)
+{
+    ENTER(cuGraphExecBatchMemOpNodeSetParams);
+    return set_exec(exec, node, NODE_BATCH, parameters);
+}
+
 static int add_alloc(NEEDS, struct abi_mem_alloc_node *parameters)
 {
     struct sim_node *node = NULL;
@@ -421,6 +457,7 @@ static int add_any(NEEDS, struct abi_node_params *parameters)
     case NODE_EMPTY:
     case NODE_EVENT_WAIT:
     case NODE_EVENT_RECORD:
+    case NODE_BATCH:
         return add(ret_node, graph, needs, count, parameters->type, inner(parameters));
     case NODE_MEM_ALLOC:
         return add_alloc(ret_node, graph, needs, count, &parameters->u.alloc);

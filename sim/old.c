@@ -1,8 +1,11 @@
 /*
- * The memory calls of the first ABI, with 32-bit addresses. The real driver refuses them in a context of today
- * (measured), so there is nothing to simulate.
+ * Calls of the first ABI. Those for memory have 32-bit addresses and the real driver refuses them in a context of today
+ * (measured), so there is nothing to simulate. Those that launch keep shape and parameters in the function.
  */
-#include "sim.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 API(cuMemAlloc, unsigned *ret_address, unsigned bytes)
 {
@@ -39,4 +42,100 @@ API(cuMemGetInfo, unsigned *ret_free, unsigned *ret_total)
     if (ret_total)
         *ret_total = 0;
     return ERR_INVALID_CONTEXT;
+}
+
+API(cuFuncSetBlockShape, struct sim_function *function, int x, int y, int z)
+{
+    ENTER(cuFuncSetBlockShape);
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (x < 1 || y < 1 || z < 1 || (int64_t)x * y * z > 1024)
+        return ERR_INVALID_VALUE;
+    function->block[0] = x;
+    function->block[1] = y;
+    function->block[2] = z;
+    return OK;
+}
+
+API(cuFuncSetSharedSize, struct sim_function *function, unsigned bytes)
+{
+    ENTER(cuFuncSetSharedSize);
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    function->shared_bytes = bytes;
+    return OK;
+}
+
+API(cuParamSetSize, struct sim_function *function, unsigned bytes)
+{
+    ENTER(cuParamSetSize);
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (bytes > SIM_PARAMETER_BYTES)
+        return ERR_INVALID_VALUE;
+    function->parameter_bytes = bytes;
+    return OK;
+}
+
+static int set_parameter(struct sim_function *function, int offset, const void *from, unsigned bytes)
+{
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (offset < 0 || !from || bytes > SIM_PARAMETER_BYTES || (unsigned)offset > SIM_PARAMETER_BYTES - bytes)
+        return ERR_INVALID_VALUE;
+    if (!function->parameters)
+        function->parameters = calloc(1, SIM_PARAMETER_BYTES);
+    if (!function->parameters)
+        return ERR_OUT_OF_MEMORY;
+    memcpy(function->parameters + offset, from, bytes);
+    return OK;
+}
+
+API(cuParamSeti, struct sim_function *function, int offset, unsigned value)
+{
+    ENTER(cuParamSeti);
+    return set_parameter(function, offset, &value, sizeof(value));
+}
+
+API(cuParamSetf, struct sim_function *function, int offset, float value)
+{
+    ENTER(cuParamSetf);
+    return set_parameter(function, offset, &value, sizeof(value));
+}
+
+API(cuParamSetv, struct sim_function *function, int offset, void *from, unsigned bytes)
+{
+    ENTER(cuParamSetv);
+    return set_parameter(function, offset, from, bytes);
+}
+
+static int launch(struct sim_function *function, int width, int height, struct sim_stream *stream)
+{
+    if (!IS(function, MAGIC_FUNCTION))
+        return ERR_INVALID_HANDLE;
+    if (width < 1 || height < 1)
+        return ERR_INVALID_VALUE;
+    size_t bytes = function->parameter_bytes;
+    const unsigned *block = (const unsigned *)function->block;
+    void *extra[] = {(void *)1, function->parameters, (void *)2, &bytes, NULL};
+    return launch_function(function, (unsigned[]){(unsigned)width, (unsigned)height, 1}, block, function->shared_bytes,
+                           stream, NULL, function->parameters ? extra : NULL);
+}
+
+API(cuLaunch, struct sim_function *function)
+{
+    ENTER(cuLaunch);
+    return launch(function, 1, 1, STREAM_LEGACY);
+}
+
+API(cuLaunchGrid, struct sim_function *function, int width, int height)
+{
+    ENTER(cuLaunchGrid);
+    return launch(function, width, height, STREAM_LEGACY);
+}
+
+API(cuLaunchGridAsync, struct sim_function *function, int width, int height, struct sim_stream *stream)
+{
+    ENTER(cuLaunchGridAsync);
+    return launch(function, width, height, stream);
 }

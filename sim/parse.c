@@ -41,6 +41,9 @@ uint64_t sim_parse_bytes(const char *text, uint64_t fallback)
     case 'g':
     case 'G':
         return (uint64_t)(value * 1073741824);
+    case 't':
+    case 'T':
+        return (uint64_t)(value * 1099511627776.0);
     default:
         return (uint64_t)value;
     }

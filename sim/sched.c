@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define NOTICE_NS 1000 /* what a kernel that polls takes to notice and end */
+
 static bool waits(const struct sim_device *device, int slot)
 {
     return device->waiting[slot / 64] >> (slot % 64) & 1;
@@ -84,6 +86,8 @@ static uint64_t run_kernel(struct sim_state *state, int index, uint64_t time_ns,
     queue->progress_ns += part;
     queue->remaining_ns -= part;
     process->busy_ns[index] += part;
+    if (process->group)
+        state->group[process->group - 1].busy_ns[index] += part;
     device->busy_ns += part;
     add_sample(device->samples, device->sample_at, time_ns, time_ns + part);
     add_sample(process->samples[index], process->sample_at[index], time_ns, time_ns + part);
@@ -143,12 +147,29 @@ uint64_t sched_submit_locked(struct sim_state *state, int index, int slot, uint6
     if (queue->tail - queue->head >= SIM_QUEUE_DEPTH)
         return 0;
     struct sim_work *work = &queue->ring[queue->tail % SIM_RING];
+    if (duration_ns > SIM_FOREVER_NS)
+        duration_ns = SIM_FOREVER_NS;
     work->duration_ns = duration_ns;
     work->done_ns = 0;
     queue->remaining_ns += duration_ns;
     queue->tail++;
     device->waiting[slot / 64] |= 1ULL << (slot % 64);
     return queue->tail;
+}
+
+void sched_finish_locked(struct sim_state *state, int index, int slot, uint64_t number, uint64_t now_ns)
+{
+    struct sim_queue *queue = &state->process[slot].queue[index];
+
+    sched_advance_locked(state, index, now_ns);
+    if (queue->head >= number || number > queue->tail)
+        return;
+    struct sim_work *work = &queue->ring[(number - 1) % SIM_RING];
+    uint64_t done_ns = number == queue->head + 1 ? queue->progress_ns : 0;
+    if (work->duration_ns <= done_ns + NOTICE_NS)
+        return;
+    queue->remaining_ns -= work->duration_ns - done_ns - NOTICE_NS;
+    work->duration_ns = done_ns + NOTICE_NS;
 }
 
 uint64_t sched_remaining_locked(struct sim_state *state, int index, int slot, uint64_t number, uint64_t now_ns)

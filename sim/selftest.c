@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB (1ULL << 20)
-
 static uint64_t used(void)
 {
     struct nvml_memory memory = {0};
@@ -24,36 +22,6 @@ static uint64_t used(void)
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
     CHECK(nvmlDeviceGetMemoryInfo(device, &memory) == 0);
     return memory.used;
-}
-
-static void *begin(void)
-{
-    void *context;
-
-    CHECK(cuInit(0) == 0);
-    CHECK(cuCtxCreate_v2(&context, 0, 0) == 0);
-    return context;
-}
-
-static pid_t start(void (*function)(void))
-{
-    fflush(stdout);
-    pid_t pid = fork();
-
-    if (!pid) {
-        function();
-        fflush(stdout);
-        _exit(0);
-    }
-    return pid;
-}
-
-static int finish(pid_t pid)
-{
-    int status = -1;
-
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static void allocations(void)
@@ -174,6 +142,9 @@ static void streams(void)
     begin();
     CHECK(cuModuleLoadData(&module, "image") == 0 && cuModuleGetFunction(&function, module, "simgpu_busy") == 0);
     CHECK(cuStreamCreate(&stream, 1) == 0 && cuEventCreate(&first, 0) == 0 && cuEventCreate(&second, 0) == 0);
+    /* the simulator's threads are made at the first of these */
+    CHECK(cuLaunchHostFunc(stream, count_host, &ran) == 0 && cuStreamSynchronize(stream) == 0 && ran == 1);
+    ran = 0;
     CHECK(cuEventRecord(first, stream) == 0);
     CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) == 0);
     CHECK(cuLaunchHostFunc(stream, count_host, &ran) == 0);
@@ -422,27 +393,12 @@ static void entry_points(void)
 
 int main(void)
 {
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } cases[] = {
+    static const struct selftest cases[] = {
         {"allocations", allocations}, {"contents", contents},         {"pools", pools},   {"arrays", arrays},
         {"captures", captures},       {"streams", streams},           {"killed", killed}, {"executed", executed},
         {"forked", forked},           {"exported", exported},         {"shared", shared}, {"faults", faults},
         {"visible", visible},         {"entry_points", entry_points},
     };
-    char path[64], lock[80];
-    int failed = 0;
 
-    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
-        snprintf(path, sizeof(path), "/tmp/simgpu-selftest-%d-%zu", (int)getpid(), at);
-        snprintf(lock, sizeof(lock), "%s.lock", path);
-        setenv("SIMGPU_STATE", path, 1);
-        int code = finish(start(cases[at].function));
-        printf("%-14s %s\n", cases[at].name, code ? "FAILED" : "ok");
-        failed += code != 0;
-        unlink(path);
-        unlink(lock);
-    }
-    return failed != 0;
+    return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));
 }

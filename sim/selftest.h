@@ -5,10 +5,14 @@
 #include "sim_abi.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+
+#define MIB (1ULL << 20)
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -26,6 +30,26 @@ static inline uint64_t now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
+
+struct selftest {
+    const char *name;
+    void (*function)(void);
+};
+
+/* Runs each case in a process and on a state file of its own; SELFTEST_ONLY names one. What main() returns. */
+int selftest_run(const struct selftest *cases, size_t count);
+/* cuInit and a context. */
+void *begin(void);
+pid_t start(void (*function)(void));
+/* Waits for it; its exit status, 128 + signal where it was killed. */
+int finish(pid_t pid);
+
+/* A function of a module of its own. */
+void *kernel(const char *name);
+/* Launches simgpu_busy. */
+void launch_busy(void *function, void *stream, uint64_t duration_ns);
+/* A number of the ledger, by simctl: the one behind key= in the last line that begins so; UINT64_MAX: none. */
+uint64_t ledger(const char *line_start, const char *key);
 
 static inline void *symbol_address(const char *name)
 {
@@ -85,5 +109,63 @@ int cuMemMap(devptr address, size_t bytes, size_t offset, uint64_t handle, unsig
 int cuMemUnmap(devptr address, size_t bytes);
 int cuMemExportToShareableHandle(void *ret_shareable, uint64_t handle, int type, unsigned long long flags);
 int cuMemImportFromShareableHandle(uint64_t *ret_handle, void *shareable, int type);
+int cuCtxDestroy_v2(void *context);
+int cuCtxSetCurrent(void *context);
+int cuDeviceGetAttribute(int *ret_value, int number, int ordinal);
+int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags);
+int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
+int cuMemHostUnregister(void *memory);
+int cuMemHostGetDevicePointer_v2(devptr *ret_address, void *memory, unsigned flags);
+int cuMemcpyHtoDAsync_v2(devptr dst, const void *src, size_t bytes, void *stream);
+int cuMemcpyDtoHAsync_v2(void *dst, devptr src, size_t bytes, void *stream);
+int cuMemcpyDtoDAsync_v2(devptr dst, devptr src, size_t bytes, void *stream);
+int cuMemcpyBatchAsync_v2(devptr *dsts, devptr *srcs, size_t *sizes, size_t count, void *attributes, size_t *indices,
+                          size_t attribute_count, void *stream);
+int cuMemcpy2DAsync_v2(const struct abi_memcpy2d *copy, void *stream);
+int cuMemcpy3DAsync_v2(const struct abi_memcpy3d *copy, void *stream);
+int cuMemsetD8Async(devptr dst, unsigned char value, size_t count, void *stream);
+int cuMemsetD16Async(devptr dst, unsigned short value, size_t count, void *stream);
+int cuMemsetD32Async(devptr dst, unsigned value, size_t count, void *stream);
+int cuMemsetD32Async_ptsz(devptr dst, unsigned value, size_t count, void *stream);
+int cuMemsetD2D8Async(devptr dst, size_t pitch, unsigned char value, size_t width, size_t height, void *stream);
+int cuMemsetD2D32Async(devptr dst, size_t pitch, unsigned value, size_t width, size_t height, void *stream);
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
+int cuStreamWaitValue32(void *stream, devptr address, uint32_t value, unsigned flags);
+int cuStreamWaitValue32_v2(void *stream, devptr address, uint32_t value, unsigned flags);
+int cuStreamWaitValue32_v2_ptsz(void *stream, devptr address, uint32_t value, unsigned flags);
+int cuStreamWaitValue64_v2(void *stream, devptr address, uint64_t value, unsigned flags);
+int cuStreamWriteValue32_v2(void *stream, devptr address, uint32_t value, unsigned flags);
+int cuStreamWriteValue32_v2_ptsz(void *stream, devptr address, uint32_t value, unsigned flags);
+int cuStreamWriteValue64_v2(void *stream, devptr address, uint64_t value, unsigned flags);
+int cuStreamBatchMemOp_v2(void *stream, unsigned count, struct abi_memop *operations, unsigned flags);
+int cuLaunchKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared_bytes, void *stream, void **params, void **extra);
+int cuLaunchKernelEx(const struct abi_launch_config *config, void *function, void **params, void **extra);
+int cuLaunchKernelEx_ptsz(const struct abi_launch_config *config, void *function, void **params, void **extra);
+int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared_bytes, void *stream, void **params);
+int cuLaunchCooperativeKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared_bytes, void *stream, void **params);
+int cuLaunchCooperativeKernelMultiDevice(struct abi_launch_params *launches, unsigned count, unsigned flags);
+int cuFuncSetBlockShape(void *function, int x, int y, int z);
+int cuParamSetSize(void *function, unsigned bytes);
+int cuParamSeti(void *function, int offset, unsigned value);
+int cuParamSetv(void *function, int offset, void *from, unsigned bytes);
+int cuLaunch(void *function);
+int cuLaunchGrid(void *function, int width, int height);
+int cuLaunchGridAsync(void *function, int width, int height, void *stream);
+int cuGraphCreate(void **ret_graph, unsigned flags);
+int cuGraphAddKernelNode_v2(void **ret_node, void *graph, void *const *needs, size_t count,
+                            const struct abi_kernel_node *parameters);
+int cuGraphAddMemsetNode(void **ret_node, void *graph, void *const *needs, size_t count,
+                         const struct abi_memset_node *parameters, void *context);
+int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const struct abi_kernel_node *parameters);
+int cuGraphKernelNodeSetParams_v2(void *node, const struct abi_kernel_node *parameters);
+int cuGraphKernelNodeGetParams_v2(void *node, struct abi_kernel_node *ret_parameters);
+int cuGraphExecUpdate_v2(void *exec, void *graph, struct abi_update_info *ret_info);
+int cuGraphExecBatchMemOpNodeSetParams(void *exec, void *node, const struct abi_batch_node *parameters);
+int cuGraphBatchMemOpNodeGetParams(void *node, struct abi_batch_node *ret_parameters);
+int cuGraphGetNodes(void *graph, void **ret_nodes, size_t *count);
+int cuGraphNodeGetType(void *node, int *ret_type);
 
 #endif

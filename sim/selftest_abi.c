@@ -37,6 +37,18 @@ FIELD(abi_kernel_node, params, CUDA_KERNEL_NODE_PARAMS, kernelParams);
 FIELD(abi_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS, kern);
 SAME(abi_memset_node, CUDA_MEMSET_NODE_PARAMS_v2);
 FIELD(abi_memset_node, width, CUDA_MEMSET_NODE_PARAMS_v2, width);
+SAME(abi_launch_params, CUDA_LAUNCH_PARAMS);
+FIELD(abi_launch_params, params, CUDA_LAUNCH_PARAMS, kernelParams);
+SAME(abi_memcpy3d, CUDA_MEMCPY3D_PEER);
+FIELD(abi_memcpy3d, src_pitch, CUDA_MEMCPY3D_PEER, srcPitch);
+FIELD(abi_memcpy3d, reserved1, CUDA_MEMCPY3D_PEER, dstContext);
+SAME(abi_memop, CUstreamBatchMemOpParams);
+FIELD(abi_memop, address, CUstreamBatchMemOpParams, waitValue.address);
+FIELD(abi_memop, value, CUstreamBatchMemOpParams, waitValue.value64);
+FIELD(abi_memop, flags, CUstreamBatchMemOpParams, writeValue.flags);
+FIELD(abi_memop, barrier_flags, CUstreamBatchMemOpParams, memoryBarrier.flags);
+SAME(abi_batch_node, CUDA_BATCH_MEM_OP_NODE_PARAMS);
+FIELD(abi_batch_node, operations, CUDA_BATCH_MEM_OP_NODE_PARAMS, paramArray);
 SAME(abi_host_node, CUDA_HOST_NODE_PARAMS);
 SAME(abi_memcpy_node, CUDA_MEMCPY_NODE_PARAMS);
 FIELD(abi_memcpy_node, copy, CUDA_MEMCPY_NODE_PARAMS, copyParams);
@@ -52,6 +64,11 @@ SAME(abi_affinity, CUexecAffinityParam);
 SAME(abi_dev_resource, CUdevResource);
 FIELD(abi_dev_resource, u, CUdevResource, sm);
 _Static_assert((int)LIMITS <= CU_LIMIT_MAX && CU_LIMIT_PERSISTING_L2_CACHE_SIZE == (int)LIMIT_PERSISTING_L2, "limits");
-_Static_assert((int)NODE_MEM_FREE == CU_GRAPH_NODE_TYPE_MEM_FREE && (int)NODE_EMPTY == CU_GRAPH_NODE_TYPE_EMPTY,
+_Static_assert((int)NODE_BATCH == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP &&
+                   (int)NODE_MEM_FREE == CU_GRAPH_NODE_TYPE_MEM_FREE && (int)NODE_EMPTY == CU_GRAPH_NODE_TYPE_EMPTY,
                "nodes");
+_Static_assert((int)WAIT_NOR == CU_STREAM_WAIT_VALUE_NOR && (int)WAIT_FLUSH == CU_STREAM_WAIT_VALUE_FLUSH &&
+                   (int)MEMOP_WRITE_64 == CU_STREAM_MEM_OP_WRITE_VALUE_64 &&
+                   (int)MEMOP_BARRIER == CU_STREAM_MEM_OP_BARRIER,
+               "stream memory operations");
 _Static_assert((int)ERR_GRAPH_EXEC_UPDATE_FAILURE == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "errors");

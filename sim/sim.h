@@ -173,11 +173,16 @@ struct sim {
     uint32_t *frozen; /* checkpoint state */
     bool slow;        /* faults or latencies of single symbols */
     bool noop;
+    bool lazy;
+    bool old_memops;
     bool was_ready;
     uint64_t latency_ns;
     uint64_t context_bytes;
     uint64_t module_bytes;
-    int version; /* what cuDriverGetVersion says */
+    uint64_t bandwidth;      /* bytes/s of the device's memory; 0: what it moves takes no time */
+    uint64_t copy_bandwidth; /* the same of copies between host and device */
+    uint64_t poll_ns;        /* how often words in memory are looked at */
+    int version;             /* what cuDriverGetVersion says */
     int device_count;
     int map[SIM_MAX_DEVICES]; /* ordinal to physical index */
     int slot;

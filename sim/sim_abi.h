@@ -186,7 +186,7 @@ struct abi_memcpy2d {
     size_t height;
 };
 
-struct abi_memcpy3d {
+struct abi_memcpy3d { /* CUDA_MEMCPY3D; CUDA_MEMCPY3D_PEER has contexts in place of the reserved ones */
     size_t src_x, src_y, src_z, src_lod;
     int src_type;
     const void *src_host;
@@ -211,6 +211,15 @@ struct abi_launch_config {
     void *stream;
     void *attributes;
     unsigned attribute_count;
+};
+
+struct abi_launch_params { /* CUDA_LAUNCH_PARAMS */
+    void *function;
+    unsigned grid[3];
+    unsigned block[3];
+    unsigned shared_bytes;
+    void *stream;
+    void **params;
 };
 
 struct abi_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2; v1 ends before kernel */
@@ -246,6 +255,34 @@ struct abi_memcpy_node { /* CUDA_MEMCPY_NODE_PARAMS, in CUgraphNodeParams */
     struct abi_memcpy3d copy;
 };
 
+struct abi_memop { /* CUstreamBatchMemOpParams */
+    int operation;
+    unsigned barrier_flags; /* of operations without an address */
+    devptr address;
+    uint64_t value;
+    unsigned flags;
+    devptr alias;
+    uint64_t reserved;
+};
+
+enum {
+    MEMOP_WAIT_32 = 1,
+    MEMOP_WRITE_32 = 2,
+    MEMOP_FLUSH = 3,
+    MEMOP_WAIT_64 = 4,
+    MEMOP_WRITE_64 = 5,
+    MEMOP_BARRIER = 6,
+};
+
+enum { WAIT_GEQ, WAIT_EQ, WAIT_AND, WAIT_NOR, WAIT_FLUSH = 1 << 30 };
+
+struct abi_batch_node { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
+    void *context;
+    unsigned count;
+    struct abi_memop *operations;
+    unsigned flags;
+};
+
 struct abi_mem_alloc_node { /* CUDA_MEM_ALLOC_NODE_PARAMS */
     struct abi_pool_props props;
     const struct abi_access_desc *access;
@@ -273,6 +310,7 @@ struct abi_node_params { /* CUgraphNodeParams */
         struct {
             devptr address;
         } release;
+        struct abi_batch_node batch;
     } u;
     long long reserved2;
 };
@@ -290,6 +328,7 @@ enum {
     NODE_SEMAPHORE_WAIT,
     NODE_MEM_ALLOC,
     NODE_MEM_FREE,
+    NODE_BATCH,
 };
 
 struct abi_edge_data {

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STATE_MAGIC 0x73696d6770750005ULL /* layout version in the last byte */
+#define STATE_MAGIC 0x73696d6770750006ULL /* layout version in the last byte */
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36

@@ -24,6 +24,7 @@
 #define SIM_SAMPLE_NS     100000000ULL
 #define SIM_NAME          64
 #define SIM_SLICE_NS      2000000ULL
+#define SIM_FOREVER_NS    (1ULL << 50) /* the longest a kernel may take: 13 days */
 
 /* What device memory is held for. The last one takes no device memory. */
 enum sim_kind {
@@ -48,6 +49,13 @@ enum sim_call {
 #undef HOOK
 #undef PASS
     SIM_CALLS,
+};
+
+/* Ways of a copy between host and device. */
+enum sim_way {
+    SIM_TO_DEVICE,
+    SIM_TO_HOST,
+    SIM_WAYS,
 };
 
 enum sim_life {
@@ -84,7 +92,9 @@ struct sim_process {
     uint64_t peak[SIM_MAX_DEVICES];
     uint64_t contexts_created;
     uint64_t contexts_live;
-    uint32_t checkpoint; /* CUprocessState */
+    uint32_t checkpoint;                        /* CUprocessState */
+    uint32_t polls;                             /* it looks at words in memory again and again; see worker.c */
+    uint64_t copied[SIM_MAX_DEVICES][SIM_WAYS]; /* bytes */
     uint64_t put_away[SIM_MAX_DEVICES][SIM_KINDS];
     uint64_t busy_ns[SIM_MAX_DEVICES];
     uint64_t samples[SIM_MAX_DEVICES][SIM_SAMPLES];
@@ -97,6 +107,8 @@ struct sim_group {
     char name[SIM_NAME];
     uint64_t total[SIM_MAX_DEVICES];
     uint64_t peak[SIM_MAX_DEVICES];
+    uint64_t busy_ns[SIM_MAX_DEVICES]; /* of all processes it ever had, like the next */
+    uint64_t copied[SIM_MAX_DEVICES][SIM_WAYS];
 };
 
 /* Memory that other processes may hold too: exported VMM handles, IPC memory. */
@@ -189,6 +201,8 @@ void state_objects_forget_locked(struct sim_state *state, int slot);
 void sched_advance_locked(struct sim_state *state, int device, uint64_t now_ns);
 /* Returns the kernel's number (1 for the first), 0 when the queue is full. */
 uint64_t sched_submit_locked(struct sim_state *state, int device, int slot, uint64_t duration_ns, uint64_t now_ns);
+/* Ends a kernel that runs until it is told to: at once if it runs or ran, else as soon as its turn comes. */
+void sched_finish_locked(struct sim_state *state, int device, int slot, uint64_t number, uint64_t now_ns);
 /* A lower bound of the time until kernel `number` of the slot is done; 0 when it is. */
 uint64_t sched_remaining_locked(struct sim_state *state, int device, int slot, uint64_t number, uint64_t now_ns);
 void sched_leave_locked(struct sim_state *state, int slot);
@@ -197,7 +211,7 @@ uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t
 
 uint64_t sim_now_ns(void);
 uint64_t sim_namespace_inode(void);
-/* "16G", "512M", "4096": bytes. Returns fallback when text is NULL or no size. */
+/* "4T", "16G", "512M", "4096": bytes. Returns fallback when text is NULL or no size. */
 uint64_t sim_parse_bytes(const char *text, uint64_t fallback);
 /* "100us", "20ms", "1s", "500": nanoseconds. */
 uint64_t sim_parse_ns(const char *text, uint64_t fallback);

@@ -1,0 +1,217 @@
+/*
+ * Stream memory operations: waiting for a word in memory, and writing one, in the order of a stream. The memory is
+ * real: pinned host memory, which may be a file that other processes have mapped too, managed memory, and device memory
+ * as far as it is kept.
+ */
+#include "stream.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BATCH_MAX 256
+
+static unsigned word_bytes(bool wide)
+{
+    return wide ? 8 : 4;
+}
+
+/* As memop_word(); *ret_known tells memory that isn't kept from what is no memory. */
+static void *find_word(devptr address, bool wide, bool *ret_known)
+{
+    struct sim_range *range;
+    uint64_t bytes;
+    devptr base;
+
+    *ret_known = true;
+    if (host_find(address, &base, &bytes) && address + word_bytes(wide) <= base + bytes)
+        return (void *)(uintptr_t)address;
+    *ret_known = memory_find(address, &base, &bytes, &range) && address + word_bytes(wide) <= base + bytes;
+    return *ret_known && memory_touch(range, address, word_bytes(wide)) ? (void *)(uintptr_t)address : NULL;
+}
+
+void *memop_word(devptr address, bool wide)
+{
+    bool known;
+
+    return find_word(address, wide, &known);
+}
+
+/* Where the memory is gone nobody can be waited for. */
+bool memop_true(const struct sim_memop *memop)
+{
+    const void *word = memop_word(memop->address, memop->wide);
+    uint64_t now, mask = memop->wide ? UINT64_MAX : UINT32_MAX;
+
+    if (!word)
+        return true;
+    if (memop->wide)
+        now = __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE);
+    else
+        now = __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
+    switch (memop->flags) {
+    case WAIT_GEQ:
+        return memop->wide ? (int64_t)(now - memop->value) >= 0 : (int32_t)(uint32_t)(now - memop->value) >= 0;
+    case WAIT_EQ:
+        return now == (memop->value & mask);
+    case WAIT_AND:
+        return (now & memop->value & mask) != 0;
+    default:
+        return (~(now | memop->value) & mask) != 0;
+    }
+}
+
+void memop_write(const struct sim_memop *memop)
+{
+    void *word = memop_word(memop->address, memop->wide);
+
+    if (!word)
+        return;
+    if (memop->wide)
+        __atomic_store_n((uint64_t *)word, memop->value, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n((uint32_t *)word, (uint32_t)memop->value, __ATOMIC_RELEASE);
+    /* for simulators in other processes that sleep on it: see worker.c */
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static int check_word(devptr address, bool wide)
+{
+    bool known;
+
+    if (!address || address % word_bytes(wide))
+        return ERR_INVALID_VALUE;
+    if (find_word(address, wide, &known))
+        return OK;
+    return known ? ERR_NOT_SUPPORTED : ERR_INVALID_VALUE;
+}
+
+static int check_one(const struct abi_memop *operation, bool old)
+{
+    bool wide = operation->operation == MEMOP_WAIT_64 || operation->operation == MEMOP_WRITE_64;
+
+    switch (operation->operation) {
+    case MEMOP_WAIT_32:
+    case MEMOP_WAIT_64:
+        if (operation->flags & WAIT_FLUSH)
+            return ERR_NOT_SUPPORTED; /* as the attribute of the device says */
+        return operation->flags > WAIT_NOR ? ERR_INVALID_VALUE : check_word(operation->address, wide);
+    case MEMOP_WRITE_32:
+    case MEMOP_WRITE_64:
+        return operation->flags > (old ? 1U : 0U) ? ERR_INVALID_VALUE : check_word(operation->address, wide);
+    case MEMOP_FLUSH:
+        return ERR_NOT_SUPPORTED;
+    case MEMOP_BARRIER:
+        return old || operation->barrier_flags > 1 ? ERR_INVALID_VALUE : OK;
+    default:
+        return ERR_INVALID_VALUE;
+    }
+}
+
+int memop_check(const struct abi_memop *operations, unsigned count, bool old)
+{
+    int code = operations && count <= BATCH_MAX ? OK : ERR_INVALID_VALUE;
+
+    for (unsigned at = 0; at < count && !code; at++)
+        code = check_one(&operations[at], old);
+    return code;
+}
+
+int memop_submit(struct sim_stream *stream, const struct abi_memop *operation)
+{
+    bool wide = operation->operation == MEMOP_WAIT_64 || operation->operation == MEMOP_WRITE_64;
+    bool waits = operation->operation == MEMOP_WAIT_32 || operation->operation == MEMOP_WAIT_64;
+    struct sim_memop memop = {operation->address, wide ? operation->value : (uint32_t)operation->value,
+                              waits ? operation->flags : 0, wide};
+
+    if (operation->operation == MEMOP_BARRIER || (sim.noop && waits))
+        return OK;
+    if (!sim.noop)
+        return work_submit(stream, (struct sim_op){.kind = waits ? OP_WAIT_WORD : OP_WRITE_WORD, .memop = memop});
+    memop_write(&memop); /* whoever waits for it would wait for ever */
+    return OK;
+}
+
+static int capture_batch(struct sim_stream *stream, const struct abi_memop *operations, unsigned count)
+{
+    int code = capture_check(stream);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_BATCH);
+    struct abi_batch_node batch = {stream->context, count, (struct abi_memop *)operations, 0};
+
+    if (!node)
+        return code ? code : ERR_OUT_OF_MEMORY;
+    code = node_set_batch(node, &batch);
+    return code ? code : capture_add(stream, node);
+}
+
+static int batch(struct sim_stream *handle, const struct abi_memop *operations, unsigned count, unsigned flags,
+                 bool old)
+{
+    struct sim_stream *stream;
+
+    if (old && !sim.old_memops)
+        return ERR_NOT_SUPPORTED;
+    int code = stream_resolve(handle, &stream);
+    if (code)
+        return code;
+    if (flags)
+        return ERR_INVALID_VALUE;
+    if (!stream_captures(stream))
+        code = capture_legacy_check(stream);
+    if (code)
+        return code;
+    sim_lock();
+    code = memop_check(operations, count, old);
+    if (!code && stream_captures(stream))
+        code = old ? ERR_CAPTURE_UNSUPPORTED : capture_batch(stream, operations, count);
+    else
+        for (unsigned at = 0; at < count && !code; at++)
+            code = memop_submit(stream, &operations[at]);
+    sim_unlock();
+    return code;
+}
+
+static int one(struct sim_stream *stream, int operation, devptr address, uint64_t value, unsigned flags, bool old)
+{
+    struct abi_memop memop = {.operation = operation, .address = address, .value = value, .flags = flags};
+
+    return batch(stream, &memop, 1, 0, old);
+}
+
+#define ONE(symbol, operation, type)                                                                                   \
+    API(symbol, struct sim_stream *stream, devptr address, type value, unsigned flags)                                 \
+    {                                                                                                                  \
+        ENTER(symbol);                                                                                                 \
+        return one(stream, operation, address, value, flags, true);                                                    \
+    }                                                                                                                  \
+    API(symbol##_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)                          \
+    {                                                                                                                  \
+        ENTER(symbol##_ptsz);                                                                                          \
+        return one(PTSZ(stream), operation, address, value, flags, true);                                              \
+    }                                                                                                                  \
+    API(symbol##_v2, struct sim_stream *stream, devptr address, type value, unsigned flags)                            \
+    {                                                                                                                  \
+        ENTER(symbol##_v2);                                                                                            \
+        return one(stream, operation, address, value, flags, false);                                                   \
+    }                                                                                                                  \
+    API(symbol##_v2_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)                       \
+    {                                                                                                                  \
+        ENTER(symbol##_v2_ptsz);                                                                                       \
+        return one(PTSZ(stream), operation, address, value, flags, false);                                             \
+    }
+ONE(cuStreamWaitValue32, MEMOP_WAIT_32, uint32_t)
+ONE(cuStreamWaitValue64, MEMOP_WAIT_64, uint64_t)
+ONE(cuStreamWriteValue32, MEMOP_WRITE_32, uint32_t)
+ONE(cuStreamWriteValue64, MEMOP_WRITE_64, uint64_t)
+
+#define BATCH(symbol, stream_of, old)                                                                                  \
+    API(symbol, struct sim_stream *stream, unsigned count, struct abi_memop *operations, unsigned flags)               \
+    {                                                                                                                  \
+        ENTER(symbol);                                                                                                 \
+        return batch(stream_of, operations, count, flags, old);                                                        \
+    }
+BATCH(cuStreamBatchMemOp, stream, true)
+BATCH(cuStreamBatchMemOp_ptsz, PTSZ(stream), true)
+BATCH(cuStreamBatchMemOp_v2, stream, false)
+BATCH(cuStreamBatchMemOp_v2_ptsz, PTSZ(stream), false)

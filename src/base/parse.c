@@ -1,5 +1,7 @@
 #include "base/parse.h"
 
+#include "base/clock.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -97,13 +99,39 @@ int parse_quota(const char *text, struct quota *ret_quota)
     return 0;
 }
 
+int parse_percent(const char *text, uint32_t *ret_percent)
+{
+    const char *unit = text + strspn(text, "0123456789");
+    uint64_t number;
+    int rc = *unit && strcmp(unit, "%") != 0 ? -EINVAL : read_digits(&text, &number);
+
+    if (rc < 0)
+        return rc;
+    if (number < 1 || number > 100)
+        return -ERANGE;
+    *ret_percent = (uint32_t)number;
+    return 0;
+}
+
+static int parse_share(const char *text, struct quota *ret_quota)
+{
+    uint32_t percent;
+    int rc = parse_percent(text, &percent);
+
+    if (rc == 0)
+        *ret_quota = (struct quota){.percent = percent};
+    return rc;
+}
+
 static bool quota_given(const struct quota *quota)
 {
     return quota->bytes || quota->percent;
 }
 
+typedef int parse_value(const char *text, struct quota *ret_quota);
+
 /* One item of a list: "8G" or "1:8G". */
-static int parse_item(char *item, struct quota_list *list)
+static int parse_item(char *item, parse_value *parse, struct quota_list *list)
 {
     char *colon = strchr(item, ':');
     uint64_t index;
@@ -112,7 +140,7 @@ static int parse_item(char *item, struct quota_list *list)
     if (!colon) {
         if (quota_given(&list->everywhere))
             return -EINVAL;
-        return parse_quota(item, &list->everywhere);
+        return parse(item, &list->everywhere);
     }
     *colon = '\0';
     rc = parse_count(item, 0, QUOTA_DEVICES_MAX - 1, &index);
@@ -120,13 +148,13 @@ static int parse_item(char *item, struct quota_list *list)
         return rc;
     if (list->given & 1u << index)
         return -EINVAL;
-    rc = parse_quota(colon + 1, &list->device[index]);
+    rc = parse(colon + 1, &list->device[index]);
     if (rc == 0)
         list->given |= 1u << index;
     return rc;
 }
 
-int parse_quota_list(const char *text, struct quota_list *ret_list)
+static int parse_list(const char *text, parse_value *parse, struct quota_list *ret_list)
 {
     struct quota_list list = {.given = 0};
     const char *at = text;
@@ -141,7 +169,7 @@ int parse_quota_list(const char *text, struct quota_list *ret_list)
             return -EINVAL;
         memcpy(item, at, length);
         item[length] = '\0';
-        rc = parse_item(item, &list);
+        rc = parse_item(item, parse, &list);
         if (rc < 0)
             return rc;
         if (!end)
@@ -150,6 +178,16 @@ int parse_quota_list(const char *text, struct quota_list *ret_list)
     }
     *ret_list = list;
     return 0;
+}
+
+int parse_quota_list(const char *text, struct quota_list *ret_list)
+{
+    return parse_list(text, parse_quota, ret_list);
+}
+
+int parse_percent_list(const char *text, struct quota_list *ret_list)
+{
+    return parse_list(text, parse_share, ret_list);
 }
 
 struct quota quota_list_device(const struct quota_list *list, unsigned index)
@@ -184,6 +222,29 @@ const char *format_bytes(uint64_t bytes, char *buffer, size_t buffer_bytes)
     else
         snprintf(buffer, buffer_bytes, "%llu.%llu %s", (unsigned long long)whole,
                  (unsigned long long)(below * 10 / 1024), units[unit]);
+    return buffer;
+}
+
+const char *format_duration(uint64_t ns, char *buffer, size_t buffer_bytes)
+{
+    unsigned long long us = ns / 1000, ms = ns / NS_PER_MS, s = ns / NS_PER_S;
+
+    if (!buffer_bytes)
+        return buffer;
+    if (ns == 0)
+        snprintf(buffer, buffer_bytes, "0 s");
+    else if (us == 0)
+        snprintf(buffer, buffer_bytes, "%u ns", (unsigned)ns);
+    else if (ms == 0)
+        snprintf(buffer, buffer_bytes, "%llu.%u us", us, (unsigned)(ns % 1000 / 100));
+    else if (s == 0)
+        snprintf(buffer, buffer_bytes, "%llu.%u ms", ms, (unsigned)(us % 1000 / 100));
+    else if (s < 120)
+        snprintf(buffer, buffer_bytes, "%llu.%02u s", s, (unsigned)(ms % 1000 / 10));
+    else if (s < 7200)
+        snprintf(buffer, buffer_bytes, "%llu min %llu s", s / 60, s % 60);
+    else
+        snprintf(buffer, buffer_bytes, "%llu h %llu min", s / 3600, s / 60 % 60);
     return buffer;
 }
 

@@ -1,5 +1,5 @@
 /*
- * What people write: sizes, percentages, quota lists, counts; and sizes as people read them.
+ * What people write: sizes, percentages, lists of them, counts; and sizes and times as people read them.
  *
  * Nothing is guessed: text is taken whole or refused (-EINVAL; -ERANGE where it is a number that does not fit).
  */
@@ -41,6 +41,12 @@ struct quota_list {
 };
 int parse_quota_list(const char *text, struct quota_list *ret_list);
 
+/* A share: `30` or `30%`, 1..100. -ERANGE: another number, such as 0. */
+int parse_percent(const char *text, uint32_t *ret_percent);
+
+/* The same list of shares: `30`, `0:30,1:50`. Every `percent` that was given is 1..100, every `bytes` 0. */
+int parse_percent_list(const char *text, struct quota_list *ret_list);
+
 /* The quota of one device by a list: by index, else the one for every device, else 0, 0. */
 struct quota quota_list_device(const struct quota_list *list, unsigned index);
 
@@ -51,6 +57,10 @@ const char *parse_complaint(const char *what, const char *text, char *buffer, si
 /* "3.9 GiB", "512 B", "1.0 TiB": for people. Rounds down, so that a full quota never shows as more than it is. */
 #define SIZE_TEXT_BYTES 24
 const char *format_bytes(uint64_t bytes, char *buffer, size_t buffer_bytes);
+
+/* "0 s", "12.3 us", "4.56 s", "3 min 20 s", "5 h 12 min": for people. Rounds down. */
+#define DURATION_TEXT_BYTES 32
+const char *format_duration(uint64_t ns, char *buffer, size_t buffer_bytes);
 
 /* A name of an instance: letters, digits, '.', '_', '-'; begins with a letter or digit; 1..63 long. */
 bool parse_name_valid(const char *name);

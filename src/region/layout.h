@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 1u
+#define REGION_VERSION 2u
 
 /* Record locks lie far behind the end of any file: identity `id` has byte LOCK_BYTE_BASE + id. */
 #define LOCK_BYTE_BASE  (1LL << 40)
@@ -74,7 +74,33 @@ struct region_slot {
     struct slot_slice slice[VGPU_SLICES];
 } __attribute__((aligned(64)));
 
+/* GPU time by tenths of a second: entry n % REGION_SPANS is of span `span` (CLOCK_MONOTONIC / REGION_SPAN_NS). */
+#define REGION_SPANS   16
+#define REGION_SPAN_NS 100000000ULL
+
+/*
+ * Every word is atomic, written by any process of the instance without the lock, and self-contained: a process that dies
+ * between two of them leaves figures that are off by what it was about to add.
+ */
+struct region_compute {
+    /*
+     * The bucket: CLOCK_MONOTONIC time at which all that was charged is paid for. A charge of c at a cap of p percent
+     * adds 100 c / p. core/bucket.h.
+     */
+    _Atomic uint64_t paid_until_ns __attribute__((aligned(64)));
+    _Atomic uint64_t copy_paid_until_ns[2]; /* from the host, to the host */
+    _Atomic uint64_t span_stamp[REGION_SPANS];
+    _Atomic uint64_t span_ns[REGION_SPANS];
+    _Atomic uint64_t calls[VGPU_WORKS];
+    _Atomic uint64_t amount[VGPU_WORKS];
+    _Atomic uint64_t throttles, throttled_ns, turns, turn_wait_ns, copy_wait_ns;
+};
+
 struct region_slice {
+    /* What a launch looks at: 0 where nothing limits it. Written under the lock, atomic. */
+    _Atomic uint32_t cap_percent;
+    uint32_t reserved;
+    struct region_compute compute;
     struct vgpu_limit limit;        /* under the lock */
     uint64_t physical_bytes;        /* under the lock; 0: nobody has seen the device */
     _Atomic uint64_t quota_bytes;   /* effective; 0: none. Written under the lock, atomic */
@@ -112,6 +138,7 @@ struct region_layout {
     _Atomic uint32_t slots_high __attribute__((aligned(64))); /* slots at and above were never used; only grows */
     uint32_t device_count;                                    /* as struct vgpu_limits; under the lock */
     char name[VGPU_NAME_LEN];
+    struct vgpu_compute compute; /* under the lock; words of it are read without, see region_compute_setting() */
     struct region_steal steal;
     struct region_slice slice[VGPU_SLICES];
 

@@ -31,8 +31,31 @@ void region_resolve_quota(struct region_slice *slice)
     store_relaxed(&slice->quota_bytes, quota);
 }
 
+static uint32_t at_most(uint32_t value, uint32_t max)
+{
+    return value < max ? value : max;
+}
+
+/* What is out of range is brought into it: limits may come from a region that anybody has written to. */
+static struct vgpu_compute sane_compute(const struct vgpu_compute *compute)
+{
+    return (struct vgpu_compute){
+        .weight = compute->weight ? at_most(compute->weight, VGPU_WEIGHT_MAX) : VGPU_WEIGHT_DEFAULT,
+        .priority = at_most(compute->priority, VGPU_PRIORITY_MAX),
+        .cap_policy = at_most(compute->cap_policy, VGPU_CAP_POLICIES - 1),
+        .turn_policy = at_most(compute->turn_policy, VGPU_TURN_POLICIES),
+        .copy_bytes_s = compute->copy_bytes_s,
+    };
+}
+
+static uint32_t sane_cap(uint32_t percent)
+{
+    return percent < 100 ? percent : 0;
+}
+
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits)
 {
+    layout->compute = sane_compute(&limits->compute);
     copy_text(layout->name, limits->name, sizeof(layout->name));
     layout->device_count = limits->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : limits->device_count;
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
@@ -45,6 +68,8 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
             slice->physical_bytes = 0;
         slice->limit = limits->slice[i];
         memcpy(slice->limit.uuid, uuid, sizeof(uuid));
+        slice->limit.cap_percent = sane_cap(slice->limit.cap_percent);
+        atomic_store_explicit(&slice->cap_percent, slice->limit.cap_percent, memory_order_relaxed);
         region_resolve_quota(slice);
     }
 }
@@ -54,11 +79,13 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
     memset(ret_limits, 0, sizeof(*ret_limits));
     copy_text(ret_limits->name, layout->name, sizeof(ret_limits->name));
     ret_limits->device_count = layout->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : layout->device_count;
+    ret_limits->compute = sane_compute(&layout->compute);
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
         const struct vgpu_limit *limit = &layout->slice[i].limit;
 
         ret_limits->slice[i].quota_bytes = limit->quota_bytes;
         ret_limits->slice[i].quota_percent = limit->quota_percent > 100 ? 100 : limit->quota_percent;
+        ret_limits->slice[i].cap_percent = sane_cap(limit->cap_percent);
         copy_text(ret_limits->slice[i].uuid, limit->uuid, sizeof(limit->uuid));
     }
 }
@@ -77,7 +104,16 @@ void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits)
 static bool same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
 {
     return a->quota_bytes == b->quota_bytes && a->quota_percent == b->quota_percent &&
+           a->cap_percent == sane_cap(b->cap_percent) &&
            (!b->uuid[0] || strncasecmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0);
+}
+
+static bool same_compute(const struct vgpu_compute *compute, const struct vgpu_compute *asked)
+{
+    const struct vgpu_compute a = sane_compute(compute), b = sane_compute(asked);
+
+    return a.weight == b.weight && a.priority == b.priority && a.cap_policy == b.cap_policy &&
+           a.turn_policy == b.turn_policy && a.copy_bytes_s == b.copy_bytes_s;
 }
 
 /* Slices of devices that nobody has seen say nothing about a difference that matters, once some device was seen. */
@@ -93,14 +129,16 @@ static bool same_limits(const struct region_layout *layout, const struct vgpu_li
         if (matters && !same_limit(&layout->slice[i].limit, &limits->slice[i]))
             return false;
     }
-    return layout->device_count == limits->device_count;
+    return layout->device_count == limits->device_count && same_compute(&layout->compute, &limits->compute);
 }
 
 /* A process that came without limits has made the region: the first one that brings some is not too late. */
 static bool limits_given(const struct region_layout *layout)
 {
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        if (layout->slice[i].limit.quota_bytes || layout->slice[i].limit.quota_percent)
+        const struct vgpu_limit *limit = &layout->slice[i].limit;
+
+        if (limit->quota_bytes || limit->quota_percent || limit->cap_percent)
             return true;
     }
     return false;

@@ -44,6 +44,29 @@ bool vgpu_kind_in_nvml(enum vgpu_kind kind)
     return (unsigned)kind < VGPU_KINDS && in_nvml_figure[kind];
 }
 
+const char *vgpu_work_name(enum vgpu_work work)
+{
+    static const char *const names[] = {
+#define X(id, name, unit) name,
+        VGPU_WORK_LIST(X)
+#undef X
+    };
+
+    return (unsigned)work < VGPU_WORKS ? names[work] : "?";
+}
+
+bool vgpu_work_is_time(enum vgpu_work work)
+{
+    enum { BYTES, NANOSECONDS };
+    static const uint8_t units[] = {
+#define X(id, name, unit) unit,
+        VGPU_WORK_LIST(X)
+#undef X
+    };
+
+    return (unsigned)work < VGPU_WORKS && units[work] == NANOSECONDS;
+}
+
 /* Maps the file from its beginning to the region's end; the file is known to be long enough. */
 static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
 {
@@ -242,6 +265,17 @@ static bool is_cache_file(int fd)
     return true;
 }
 
+/* Whether a region of an older version is there that no process uses any more. */
+static bool outlived(const struct vgpu_region *region)
+{
+    if (load_relaxed(&region->layout->magic) != REGION_MAGIC || region->layout->version >= REGION_VERSION)
+        return false;
+    for (unsigned id = 1; id < LOCK_IDS; id++)
+        if (liveness_check(region->liveness, id, NULL) != 0)
+            return false;
+    return true;
+}
+
 /* Makes the region in a file that is there without one, in place, magic last: a HAMi cache file. */
 static int fill_file(const char *path, off_t base_offset, const struct vgpu_limits *limits, bool *ret_created)
 {
@@ -259,7 +293,9 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
     if (rc == 0)
         rc = map_layout(fd, base_offset, region);
     /* Anything else than nothing is somebody's. */
-    if (rc == 0 && load_relaxed(&region->layout->magic) == 0) {
+    if (rc == 0 && (load_relaxed(&region->layout->magic) == 0 || outlived(region))) {
+        if (load_relaxed(&region->layout->magic) != 0)
+            memset(region->layout->slot, 0, sizeof(region->layout->slot));
         fill_layout(region->layout, limits);
         *ret_created = true;
     }

@@ -43,17 +43,81 @@ enum vgpu_kind {
 const char *vgpu_kind_name(enum vgpu_kind kind);
 bool vgpu_kind_in_nvml(enum vgpu_kind kind);
 
+/*
+ * Work that a process gives to a device: X(enum suffix, name in JSON and tables, unit: what is counted beside the
+ * number of calls). Work in nanoseconds draws on the cap and takes turns; copies from and to the host have a rate.
+ */
+#define VGPU_WORK_LIST(X)                                                                                              \
+    X(KERNEL, "kernel", NANOSECONDS)                                                                                   \
+    X(GRAPH, "graph", NANOSECONDS)                                                                                     \
+    X(MEMSET, "memset", NANOSECONDS)                                                                                   \
+    X(COPY, "copy", NANOSECONDS)                                                                                       \
+    X(HTOD, "htod", BYTES)                                                                                             \
+    X(DTOH, "dtoh", BYTES)
+
+enum vgpu_work {
+#define X(id, name, unit) VGPU_WORK_##id,
+    VGPU_WORK_LIST(X)
+#undef X
+        VGPU_WORKS
+};
+
+const char *vgpu_work_name(enum vgpu_work work);
+bool vgpu_work_is_time(enum vgpu_work work);
+
 /* Limits of one slice, as the user gave them. */
 struct vgpu_limit {
     uint64_t quota_bytes;   /* 0: no limit (unless quota_percent says otherwise) */
     uint32_t quota_percent; /* 1..100: of the physical device, resolved when its size is known; 0: not used */
-    uint32_t reserved;
+    uint32_t cap_percent;   /* 1..99: of the device's time; 0: no cap (100 is stored as 0) */
     char uuid[VGPU_UUID_LEN]; /* the device; "" until somebody has seen it */
+};
+
+/* When a cap holds: X(enum suffix, name on the command line). */
+#define VGPU_CAP_POLICY_LIST(X)                                                                                        \
+    X(HARD, "hard")       /* always */                                                                                 \
+    X(ELASTIC, "elastic") /* while another instance uses the device */                                                 \
+    X(OFF, "off")         /* never: HAMi's `disable` */
+
+enum vgpu_cap_policy {
+#define X(id, name) VGPU_CAP_##id,
+    VGPU_CAP_POLICY_LIST(X)
+#undef X
+        VGPU_CAP_POLICIES
+};
+
+/* How instances take turns on a device, a setting of the device's arena: X(enum suffix, name on the command line). */
+#define VGPU_TURN_POLICY_LIST(X)                                                                                       \
+    X(FAIR, "fair")         /* by weight */                                                                            \
+    X(PRIORITY, "priority") /* the highest priority first, by weight within it; nobody starves */                      \
+    X(MLFQ, "mlfq")         /* who has used little lately goes first */                                                \
+    X(RR, "rr")             /* one after the other */                                                                  \
+    X(ADAPTIVE, "adaptive") /* by weight, turns as long as the load bears */
+
+enum vgpu_turn_policy {
+#define X(id, name) VGPU_TURN_##id,
+    VGPU_TURN_POLICY_LIST(X)
+#undef X
+        VGPU_TURN_POLICIES
+};
+
+#define VGPU_WEIGHT_DEFAULT 100u
+#define VGPU_WEIGHT_MAX     1000u
+#define VGPU_PRIORITY_MAX   255u
+
+/* What an instance is among others, on every device. All zero: the defaults. */
+struct vgpu_compute {
+    uint32_t weight;       /* 1..VGPU_WEIGHT_MAX; 0: VGPU_WEIGHT_DEFAULT */
+    uint32_t priority;     /* 0..VGPU_PRIORITY_MAX, higher first */
+    uint32_t cap_policy;   /* enum vgpu_cap_policy */
+    uint32_t turn_policy;  /* 1 + enum vgpu_turn_policy, which its devices are to have; 0: it does not ask for one */
+    uint64_t copy_bytes_s; /* bytes a second from the host, and as many to it; 0: no limit */
 };
 
 struct vgpu_limits {
     char name[VGPU_NAME_LEN];
     uint32_t device_count; /* devices selected by the user, in order; 0: all that the driver shows */
+    struct vgpu_compute compute;
     struct vgpu_limit slice[VGPU_SLICES];
 };
 
@@ -104,8 +168,21 @@ struct vgpu_refusal {
     char api[VGPU_API_LEN];
 };
 
+/* What an instance has done on a device since it was made. */
+struct vgpu_compute_usage {
+    uint64_t calls[VGPU_WORKS];
+    uint64_t amount[VGPU_WORKS]; /* nanoseconds of GPU time, or bytes: see VGPU_WORK_LIST */
+    uint64_t last_second_ns;     /* GPU time of the second before the snapshot */
+    uint64_t throttles;          /* launches that the cap has made wait */
+    uint64_t throttled_ns;       /* how long, summed over threads */
+    uint64_t turns;              /* that the instance got on a contended device */
+    uint64_t turn_wait_ns;       /* time between wanting a turn and getting it */
+    uint64_t copy_wait_ns;       /* that the limit of copies has made wait */
+};
+
 struct vgpu_slice_usage {
     char uuid[VGPU_UUID_LEN];
+    struct vgpu_compute_usage compute;
     uint64_t quota_bytes;    /* effective: min(quota, physical); 0: no limit */
     uint64_t physical_bytes; /* 0 until a process has seen the device */
     uint64_t used_bytes;     /* held by live processes (reservations that nobody uses are not in it) */

@@ -1,4 +1,5 @@
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "region/internal.h"
 
 #include <errno.h>
@@ -21,8 +22,43 @@ static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_pr
     }
 }
 
+static uint64_t last_second_ns(const struct region_compute *compute, uint64_t now_ns)
+{
+    uint64_t now = now_ns / REGION_SPAN_NS, sum = 0;
+    uint64_t spans = NS_PER_S / REGION_SPAN_NS;
+
+    /* The span that is under way counts in place of the part of the oldest that is over. */
+    for (unsigned i = 0; i < REGION_SPANS; i++) {
+        uint64_t stamp = load_relaxed(&compute->span_stamp[i]), ns = load_relaxed(&compute->span_ns[i]);
+
+        if (stamp > now || stamp + spans < now)
+            continue;
+        if (stamp + spans == now)
+            ns = ns / REGION_SPAN_NS * (REGION_SPAN_NS - now_ns % REGION_SPAN_NS) +
+                 ns % REGION_SPAN_NS * (REGION_SPAN_NS - now_ns % REGION_SPAN_NS) / REGION_SPAN_NS;
+        sum = add_saturated(sum, ns);
+    }
+    return sum;
+}
+
+static void copy_compute(const struct region_compute *from, uint64_t now_ns, struct vgpu_compute_usage *to)
+{
+    for (unsigned i = 0; i < VGPU_WORKS; i++) {
+        to->calls[i] = load_relaxed(&from->calls[i]);
+        to->amount[i] = load_relaxed(&from->amount[i]);
+    }
+    to->last_second_ns = last_second_ns(from, now_ns);
+    to->throttles = load_relaxed(&from->throttles);
+    to->throttled_ns = load_relaxed(&from->throttled_ns);
+    to->turns = load_relaxed(&from->turns);
+    to->turn_wait_ns = load_relaxed(&from->turn_wait_ns);
+    to->copy_wait_ns = load_relaxed(&from->copy_wait_ns);
+}
+
 static void copy_slices(const struct region_layout *layout, struct vgpu_snapshot *snapshot)
 {
+    uint64_t now_ns = clock_ns();
+
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
         const struct region_slice *from = &layout->slice[i];
         struct vgpu_slice_usage *to = &snapshot->slice[i];
@@ -33,6 +69,7 @@ static void copy_slices(const struct region_layout *layout, struct vgpu_snapshot
         to->physical_bytes = from->physical_bytes;
         to->used_bytes = slots_used(layout, i);
         to->refusals = load_relaxed(&from->refusals);
+        copy_compute(&from->compute, now_ns, &to->compute);
     }
 }
 

@@ -37,6 +37,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         require(list.given < 1u << QUOTA_DEVICES_MAX);
     }
+    if (parse_percent_list(text, &list) == 0) {
+        for (unsigned i = 0; i < QUOTA_DEVICES_MAX; i++) {
+            quota = quota_list_device(&list, i);
+            require(quota.bytes == 0 && quota.percent <= 100);
+            require(quota.percent > 0 || (list.given && !(list.given & 1u << i)));
+        }
+    }
     if (parse_count(text, 3, 77, &bytes) == 0)
         require(bytes >= 3 && bytes <= 77);
     if (parse_name_valid(text))

@@ -1,7 +1,9 @@
-/* Sizes, quotas, lists, counts, names, and sizes as people read them. */
+/* Sizes, quotas, percentages, lists, counts, names, and sizes and times as people read them. */
 #include "unit.h"
 
 #include "base/parse.h"
+
+#include <errno.h>
 
 static void sizes_accepted(void **state)
 {
@@ -133,6 +135,62 @@ static void quota_lists(void **state)
     }
 }
 
+static void percentages(void **state)
+{
+    static const char *const malformed[] = {"",    "%",  "a",   "-1", "+5",  " 5", "5 ",
+                                            "5%%", "%5", "1.5", "05", "0x5", "5G", "99999999999999999999x"};
+    static const char *const outside[] = {"0", "0%", "101", "101%", "4294967297", "18446744073709551616"};
+    uint32_t percent = 0;
+
+    (void)state;
+    assert_int_equal(parse_percent("1", &percent), 0);
+    assert_int_equal(percent, 1);
+    assert_int_equal(parse_percent("30%", &percent), 0);
+    assert_int_equal(percent, 30);
+    assert_int_equal(parse_percent("100", &percent), 0);
+    assert_int_equal(percent, 100);
+    percent = 77;
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(*malformed); i++) {
+        if (parse_percent(malformed[i], &percent) != -EINVAL)
+            fail_msg("'%s' is not malformed", malformed[i]);
+    }
+    /* Numbers all the same: some callers have a meaning for them. */
+    for (size_t i = 0; i < sizeof(outside) / sizeof(*outside); i++) {
+        if (parse_percent(outside[i], &percent) != -ERANGE)
+            fail_msg("'%s' is not out of range", outside[i]);
+    }
+    assert_int_equal(percent, 77);
+}
+
+static void percent_lists(void **state)
+{
+    static const char *const bad[] = {
+        "",  ",",   "30,", ",30",   "30,40", "0:30,0:40", "16:30", "0:",     "0:30:40", "8G",     "0:8G",
+        "0", "0:0", "101", "0:101", "30;40", "0:30 ",     "a:30",  "30,,40", "-1:5",    "0:30,%", "00:30"};
+    struct quota_list list;
+
+    (void)state;
+    assert_int_equal(parse_percent_list("30", &list), 0);
+    assert_int_equal(list.given, 0);
+    assert_int_equal(quota_list_device(&list, 0).percent, 30);
+    assert_int_equal(quota_list_device(&list, 15).percent, 30);
+    assert_int_equal(quota_list_device(&list, 15).bytes, 0);
+    assert_int_equal(parse_percent_list("0:30,1:50%", &list), 0);
+    assert_int_equal(list.given, 3);
+    assert_int_equal(quota_list_device(&list, 0).percent, 30);
+    assert_int_equal(quota_list_device(&list, 1).percent, 50);
+    assert_int_equal(quota_list_device(&list, 2).percent, 0);
+    assert_int_equal(parse_percent_list("75,15:100", &list), 0);
+    assert_int_equal(quota_list_device(&list, 14).percent, 75);
+    assert_int_equal(quota_list_device(&list, 15).percent, 100);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        memset(&list, 0x55, sizeof(list));
+        if (parse_percent_list(bad[i], &list) >= 0)
+            fail_msg("'%s' was accepted", bad[i]);
+        assert_int_equal(list.given, 0x55555555);
+    }
+}
+
 static void counts(void **state)
 {
     uint64_t count = 0;
@@ -181,6 +239,34 @@ static void sizes_shown(void **state)
         assert_string_equal(format_bytes(shown[i].bytes, buffer, sizeof(buffer)), shown[i].text);
 }
 
+static void durations_shown(void **state)
+{
+    static const struct {
+        uint64_t ns;
+        const char *text;
+    } shown[] = {
+        {0, "0 s"},
+        {999, "999 ns"},
+        {1000, "1.0 us"},
+        {999999, "999.9 us"},
+        {1000000, "1.0 ms"},
+        {12345678, "12.3 ms"},
+        {999999999, "999.9 ms"},
+        {NS_PER_S, "1.00 s"},
+        {4567 * NS_PER_MS, "4.56 s"},
+        {120 * NS_PER_S - 1, "119.99 s"},
+        {120 * NS_PER_S, "2 min 0 s"},
+        {7200 * NS_PER_S - 1, "119 min 59 s"},
+        {7200 * NS_PER_S, "2 h 0 min"},
+        {UINT64_MAX, "5124095 h 34 min"},
+    };
+    char buffer[DURATION_TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+        assert_string_equal(format_duration(shown[i].ns, buffer, sizeof(buffer)), shown[i].text);
+}
+
 static void names(void **state)
 {
     char longest[65];
@@ -203,9 +289,10 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_accepted), cmocka_unit_test(sizes_refused), cmocka_unit_test(quotas),
-        cmocka_unit_test(quota_lists),    cmocka_unit_test(counts),        cmocka_unit_test(complaints),
-        cmocka_unit_test(sizes_shown),    cmocka_unit_test(names),
+        cmocka_unit_test(sizes_accepted),  cmocka_unit_test(sizes_refused), cmocka_unit_test(quotas),
+        cmocka_unit_test(quota_lists),     cmocka_unit_test(percentages),   cmocka_unit_test(percent_lists),
+        cmocka_unit_test(counts),          cmocka_unit_test(complaints),    cmocka_unit_test(sizes_shown),
+        cmocka_unit_test(durations_shown), cmocka_unit_test(names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

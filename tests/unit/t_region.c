@@ -192,6 +192,45 @@ static void other_version(void **state)
     region_close(region);
 }
 
+/* A region of an older version in a cache file is made anew, once nobody uses it. */
+static void older_version_in_cache_file(void **state)
+{
+    struct vgpu_limits old = {.name = "old"}, new = {.name = "new"}, has;
+    const char *path = scratch_path("older");
+    struct vgpu_region *region, *again;
+    bool created;
+    char byte;
+    int ready[2];
+    pid_t user;
+
+    (void)state;
+    assert_int_equal(region_create(path, AT_OFFSET, &old, &region, &created), 0);
+    assert_int_equal(pipe(ready), 0);
+    user = fork();
+    if (user == 0) {
+        byte = liveness_claim(region->liveness, 1) == 0;
+        if (write(ready[1], &byte, 1) == 1)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_true(byte);
+    region->layout->version--;
+    region->layout->slot[3].pid = 77;
+    assert_refused(path, AT_OFFSET, -EPROTO);
+    kill(user, SIGKILL);
+    waitpid(user, NULL, 0);
+    assert_int_equal(region_create(path, AT_OFFSET, &new, &again, &created), 0);
+    assert_true(created);
+    region_limits(again, &has);
+    assert_string_equal(has.name, "new");
+    assert_int_equal(again->layout->slot[3].pid, 0);
+    region_close(again);
+    region_close(region);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* On a file system of its own: read-only, full, and another user's. */
 static int try_places(void *arg)
 {
@@ -368,6 +407,7 @@ int main(void)
         cmocka_unit_test(modes_ignore_umask),
         cmocka_unit_test(bad_files),
         cmocka_unit_test(other_version),
+        cmocka_unit_test(older_version_in_cache_file),
         cmocka_unit_test(bad_places),
         cmocka_unit_test(folder_lock_held),
         cmocka_unit_test(limits_kept_and_adopted),

@@ -99,7 +99,8 @@ struct region_compute {
 struct region_slice {
     /* What a launch looks at: 0 where nothing limits it. Written under the lock, atomic. */
     _Atomic uint32_t cap_percent;
-    uint32_t reserved;
+    /* The cap that the bucket's debt was made under; whoever finds that the cap is another changes both. */
+    _Atomic uint32_t debt_percent;
     struct region_compute compute;
     struct vgpu_limit limit;        /* under the lock */
     uint64_t physical_bytes;        /* under the lock; 0: nobody has seen the device */

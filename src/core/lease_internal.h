@@ -1,0 +1,97 @@
+/* What the files of the lease share. Everything under the arena's lock unless it says otherwise. */
+#ifndef VGPU_CORE_LEASE_INTERNAL_H
+#define VGPU_CORE_LEASE_INTERNAL_H
+
+#include "base/mutex.h"
+#include "core/lease.h"
+#include "core/policy.h"
+
+#include <stdatomic.h>
+
+#define LOAD(word)         atomic_load_explicit(&(word), memory_order_acquire)
+#define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_release)
+
+/* The tenant that holds the device, or -1. Also without the lock. */
+static inline int turns_holder(const struct arena_layout *layout)
+{
+    uint32_t holder = LOAD(layout->holder);
+
+    return holder >= 1 && holder <= ARENA_TENANTS ? (int)holder - 1 : -1;
+}
+
+/* Whether a page takes part for `tenant`. Also without the lock. */
+static inline bool turns_page_of(const struct arena_page *page, unsigned tenant)
+{
+    return LOAD(page->used) && LOAD(page->tenant) == tenant;
+}
+
+static inline bool turns_native(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    uint64_t until_ns = LOAD(layout->tenant[tenant].native_until_ns);
+
+    return until_ns > now_ns && until_ns <= now_ns + POLICY_AWAY_MOST_NS;
+}
+
+/* page.unmarked: launches without a mark; a mark behind them is being made. */
+#define UNMARKED 1u
+#define MARKING  2u
+
+/* What the page needs of the turn is over: every mark has been reached, and there is no launch without one. Also
+ * without the lock. */
+bool turns_drained(const struct arena_page *page);
+
+/* The same, or what has no mark is long past its time. */
+bool turns_idle(const struct arena_page *page, uint64_t now_ns);
+
+/* Opens the page's gates up to `turn`. Also without the lock, by the page's own process. */
+void turns_open(struct arena_page *page, uint32_t turn);
+
+/* When the turn's time is up. Also without the lock. */
+uint64_t turns_end_ns(const struct arena_layout *layout, uint64_t now_ns);
+
+/*
+ * The turn is over: the tenant is charged (`spent`: its time was up), and the device goes to who is due. `keep`: it may
+ * be the same one again, though another waits.
+ */
+void turns_next(struct vgpu_arena *arena, bool spent, bool keep, uint64_t now_ns);
+
+/* The holder's thread has nothing left of its turn. True: it has the next one as well. `until_ns`: what it has launched
+ * is estimated to be over then. */
+bool turns_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
+
+/* A thread of the tenant, which waits, can do nothing else meanwhile. `patient`: its cap holds it back as well. */
+void turns_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns);
+
+/* `page`, of `tenant`, begins to wait; or gets on, where its tenant has the device. */
+void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+
+/* The tenant runs outside of turns for a while. */
+void turns_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
+
+/* `page` takes no part for now: it does not wait, and if nobody else is there for its tenant, the device goes on. */
+void turns_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+
+/* Nothing of the tenant runs: nor does anything of before it was contended. */
+void turns_known(struct vgpu_arena *arena, unsigned tenant);
+
+/* The tenant gets no turns until then (0: it does again), for its work of before still runs. */
+void turns_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
+
+/* Who is gone, who is quiet, whether the device is contended. */
+void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns);
+
+/* The tenant of that id, made if need be; ARENA_TENANTS: all are taken. */
+unsigned turns_tenant(struct arena_layout *layout, const struct lease_self *from);
+
+/* `page` is active from now on. */
+void turns_activate(struct vgpu_arena *arena, struct arena_page *page, uint64_t now_ns);
+
+/* Between the thread that launches and the helper; they take the arena's lock. */
+
+/* Others know that work of the process waits. */
+bool lease_waiting(const struct lease *lease);
+
+/* Begins to wait. False: without the arena's lock. */
+bool lease_wants(struct lease *lease, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,261 @@
+/*
+ * A process's helper: what it sees of the others, and when it hands the device on.
+ */
+#include "core/lease_internal.h"
+
+#include <stdint.h>
+
+#define TIDY_NS       50000000ULL
+#define DRAIN_NS      1000000000ULL
+#define STRANGE_MOST  12u
+#define MUCH_LAUNCHES 64u
+#define DRAINED_MOST  10000000000ULL
+#define BOUND_MOST_NS 1000000000ULL /* that an estimate may put off the end of a turn */
+
+#define NEAR_NS     60000ULL /* before the expected end, a look costs less than being late */
+#define STEP_NS     30000ULL
+#define STEP_MOST   500000ULL
+#define NOT_NEXT_NS 2000000ULL
+
+bool lease_wants(struct lease *lease, uint64_t now_ns)
+{
+    uint32_t word;
+
+    if (!arena_lock(lease->arena, lease->index, &word))
+        return false;
+    turns_want(lease->arena, lease->page, lease->tenant, now_ns);
+    arena_unlock(lease->arena, word);
+    return true;
+}
+
+bool lease_waiting(const struct lease *lease)
+{
+    return LOAD(lease->page->wants) && LOAD(lease->arena->layout->tenant[lease->tenant].wanted_ns);
+}
+
+struct sight {
+    bool any;        /* the holder has a page at all */
+    bool idle;       /* nothing of it runs, as far as marks and estimates say */
+    bool left;       /* all of its processes have ended their part; */
+    bool bound;      /* one although it had time */
+    bool pausing;    /* all of them sleep because of their cap */
+    bool unknown;    /* it may be work of the time before the device was contended */
+    uint32_t passed; /* launches of the turn */
+    uint32_t launches;
+    uint64_t busy_until_ns;
+};
+
+static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uint32_t turn, uint64_t now_ns)
+{
+    struct sight sight = {.idle = true, .left = true, .pausing = true};
+
+    for (unsigned i = 0; i < arena_pages_high(arena); i++) {
+        const struct arena_page *page = &arena->layout->page[i];
+        uint64_t busy_ns = LOAD(page->busy_until_ns);
+        bool idle;
+
+        if (!turns_page_of(page, tenant))
+            continue;
+        idle = turns_idle(page, now_ns);
+        sight.any = true;
+        sight.launches += LOAD(page->launches);
+        sight.unknown = sight.unknown || LOAD(page->unknown);
+        sight.passed += LOAD(page->passed);
+        sight.idle = sight.idle && idle;
+        sight.left = sight.left && (LOAD(page->left) == turn || (idle && !LOAD(page->active)));
+        sight.bound = sight.bound || (LOAD(page->left) == turn && LOAD(page->bound));
+        sight.pausing = sight.pausing && (LOAD(page->pausing) || LOAD(page->left) == turn);
+        if (busy_ns > sight.busy_until_ns)
+            sight.busy_until_ns = busy_ns;
+    }
+    return sight;
+}
+
+/* What is said of a turn: it goes on; its time is up, and it ends unless the tenant is due again; it is over; it has
+ * not ended when it should have. */
+enum verdict { GOES_ON, UP, OVER, OVERDUE };
+
+static enum verdict judge(const struct arena_layout *layout, const struct sight *sight,
+                          const struct lease_observer *observer, uint64_t now_ns)
+{
+    uint64_t end_ns = turns_end_ns(layout, now_ns);
+    uint64_t last_ns = sight->busy_until_ns > end_ns ? sight->busy_until_ns : end_ns;
+
+    if (!sight->any)
+        return OVER;
+    if (sight->idle) {
+        /* Who has left by estimates alone may be due again. */
+        if (sight->left && !sight->bound)
+            return UP;
+        if (sight->left || sight->pausing || now_ns - observer->idle_ns >= LEASE_GRACE_NS)
+            return OVER;
+        return now_ns >= end_ns ? UP : GOES_ON;
+    }
+    if (last_ns > end_ns + BOUND_MOST_NS)
+        last_ns = end_ns + BOUND_MOST_NS;
+    return now_ns > last_ns + (sight->unknown ? LEASE_STRANGE_NS : LEASE_BOUND_NS) ? OVERDUE : GOES_ON;
+}
+
+static uint64_t look_again_ns(const struct lease *lease, const struct sight *sight,
+                              const struct lease_observer *observer, bool ended, uint64_t now_ns)
+{
+    uint64_t left_ns = sight->busy_until_ns > now_ns ? sight->busy_until_ns - now_ns : 0;
+
+    if (LOAD(lease->arena->layout->next) != lease->tenant + 1)
+        return NOT_NEXT_NS;
+    if (sight->idle)
+        return now_ns - observer->idle_ns < LEASE_GRACE_NS ? observer->idle_ns + LEASE_GRACE_NS - now_ns : 0;
+    if (left_ns > NEAR_NS + STEP_NS)
+        return left_ns - NEAR_NS < STEP_MOST ? left_ns - NEAR_NS : STEP_MOST;
+    return ended && now_ns < sight->busy_until_ns + 2 * NEAR_NS ? 0 : STEP_NS;
+}
+
+/*
+ * Work of before the device was contended may be a lot: the driver queues a thousand launches. So may work that takes
+ * longer than was thought. While it runs, beside the turns of others, its tenant's launches wait; unless it does not
+ * end.
+ */
+static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64_t now_ns)
+{
+    struct arena_tenant *self = &arena->layout->tenant[tenant];
+
+    if (much && self->strange++ < STRANGE_MOST)
+        turns_drain(arena, tenant, now_ns + DRAIN_NS, now_ns);
+    else
+        turns_set_native(arena, tenant, now_ns);
+}
+
+/* Under the arena's lock: the turn that was judged is still the one. */
+static void end_turn(struct lease *lease, enum verdict verdict, const struct sight *sight, bool spent, uint64_t now_ns)
+{
+    struct arena_layout *layout = lease->arena->layout;
+    int holder = turns_holder(layout);
+
+    if (holder >= 0 && verdict == OVERDUE)
+        outlast(lease->arena, (unsigned)holder,
+                sight->unknown || sight->passed > MUCH_LAUNCHES || layout->tenant[holder].strange, now_ns);
+    else if (holder >= 0 && (sight->unknown || layout->tenant[holder].strange))
+        turns_known(lease->arena, (unsigned)holder);
+    turns_next(lease->arena, spent, verdict == UP, now_ns);
+}
+
+static void hand_on(struct lease *lease, uint32_t turn, enum verdict verdict, const struct sight *sight, bool spent,
+                    uint64_t now_ns)
+{
+    uint32_t word;
+
+    if (!arena_lock(lease->arena, lease->index, &word))
+        return;
+    if (LOAD(lease->arena->layout->turn) == turn)
+        end_turn(lease, verdict, sight, spent, now_ns);
+    arena_unlock(lease->arena, word);
+}
+
+static void tidy_sometimes(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+{
+    if (now_ns - observer->tidied_ns < TIDY_NS)
+        return;
+    observer->tidied_ns = now_ns;
+    lease_tidy(lease, now_ns);
+}
+
+/* The gates of this process are opened; no work of it waits any more. */
+static uint64_t let_go(struct lease *lease, struct lease_observer *observer)
+{
+    observer->waiting_ns = 0;
+    STORE(lease->page->wants, 0);
+    turns_open(lease->page, LOAD(lease->gated));
+    return UINT64_MAX;
+}
+
+/* Nothing that others do or leave undone makes a process wait for ever; what waits for its own work waits for longer.
+ */
+static bool rescue(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+{
+    uint64_t draining_ns = LOAD(lease->arena->layout->tenant[lease->tenant].draining_until_ns);
+    bool draining = draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !turns_drained(lease->page);
+
+    if (!observer->waiting_ns || observer->gated != LOAD(lease->gated))
+        observer->waiting_ns = now_ns;
+    observer->gated = LOAD(lease->gated);
+    if (draining && now_ns - observer->waiting_ns < DRAINED_MOST)
+        return false;
+    if (now_ns - observer->waiting_ns < LEASE_RESCUE_NS)
+        return false;
+    STORE(lease->native_until_ns, now_ns + LEASE_RESCUE_NS);
+    return true;
+}
+
+/* What others find this process by is as it should be. */
+static void restore_page(const struct lease *lease)
+{
+    uint32_t high = lease->index + 1;
+
+    if (LOAD(lease->page->tenant) != lease->tenant)
+        STORE(lease->page->tenant, lease->tenant);
+    if (!LOAD(lease->page->used))
+        STORE(lease->page->used, 1);
+    if (LOAD(lease->page->filling) != LOAD(lease->gated))
+        STORE(lease->page->filling, LOAD(lease->gated));
+    if (LOAD(lease->arena->layout->pages_high) < high)
+        STORE(lease->arena->layout->pages_high, high);
+}
+
+/* A tenant gets turns again once its work of long ago is over, or a little before that could be seen by others. */
+static void look_at_draining(struct lease *lease, uint64_t now_ns)
+{
+    struct vgpu_arena *arena = lease->arena;
+    uint64_t until_ns = LOAD(arena->layout->tenant[lease->tenant].draining_until_ns);
+    uint32_t turn = LOAD(arena->layout->turn), word;
+    bool idle;
+
+    if (!until_ns)
+        return;
+    idle = look_at(arena, lease->tenant, turn, now_ns).idle;
+    if ((!idle && until_ns > now_ns + 2 * NOT_NEXT_NS) || !arena_lock(arena, lease->index, &word))
+        return;
+    if (idle)
+        turns_known(arena, lease->tenant);
+    turns_drain(arena, lease->tenant, 0, now_ns);
+    arena_unlock(arena, word);
+}
+
+uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+{
+    struct arena_layout *layout = lease->arena->layout;
+    uint32_t turn = LOAD(layout->turn);
+    int holder = turns_holder(layout);
+    struct sight sight = {0};
+    enum verdict verdict;
+    bool ended;
+
+    if (lease->tenant >= ARENA_TENANTS || lease_open(lease, LOAD(lease->gated))) {
+        observer->waiting_ns = 0;
+        return UINT64_MAX;
+    }
+    restore_page(lease);
+    /* The last of these: the grant came between two words of ours. */
+    if (rescue(lease, observer, now_ns) || turns_native(layout, lease->tenant, now_ns) ||
+        (holder == (int)lease->tenant && LOAD(lease->page->left) != turn))
+        return let_go(lease, observer);
+    tidy_sometimes(lease, observer, now_ns);
+    if (!lease_waiting(lease) && !lease_wants(lease, now_ns))
+        return STEP_NS;
+    look_at_draining(lease, now_ns);
+    if (holder < 0) {
+        hand_on(lease, turn, OVER, &sight, false, now_ns);
+        return STEP_NS;
+    }
+    sight = look_at(lease->arena, (unsigned)holder, turn, now_ns);
+    if (!sight.idle || observer->holder != holder || observer->launches != sight.launches || !observer->idle_ns)
+        observer->idle_ns = sight.idle ? now_ns : 0;
+    observer->holder = holder;
+    observer->launches = sight.launches;
+    verdict = judge(layout, &sight, observer, now_ns);
+    ended = (sight.left && !sight.bound) || now_ns >= turns_end_ns(layout, now_ns);
+    if (verdict != GOES_ON) {
+        hand_on(lease, turn, verdict, &sight, ended, now_ns);
+        return 0;
+    }
+    return look_again_ns(lease, &sight, observer, ended, now_ns);
+}

@@ -1,0 +1,117 @@
+#include "core/meter.h"
+
+#include "core/bucket.h"
+#include "region/internal.h"
+
+#include <string.h>
+
+static struct region_compute *compute_of(struct vgpu_region *region, unsigned slice)
+{
+    return &region->layout->slice[slice].compute;
+}
+
+static void add(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_fetch_add_explicit(word, value, memory_order_relaxed);
+}
+
+const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned slice)
+{
+    return &region->layout->slice[slice].cap_percent;
+}
+
+_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned slice)
+{
+    return &compute_of(region, slice)->paid_until_ns;
+}
+
+_Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, uint32_t percent, uint64_t now_ns)
+{
+    _Atomic uint32_t *debt_percent = &region->layout->slice[slice].debt_percent;
+    _Atomic uint64_t *bucket = meter_bucket(region, slice);
+    uint32_t before = atomic_load_explicit(debt_percent, memory_order_relaxed);
+
+    if (__builtin_expect(before != percent, 0) && atomic_compare_exchange_strong(debt_percent, &before, percent))
+        bucket_rescale(bucket, now_ns, before, percent);
+    return bucket;
+}
+
+_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned slice, enum vgpu_work direction)
+{
+    return &compute_of(region, slice)->copy_paid_until_ns[direction == VGPU_WORK_DTOH];
+}
+
+const uint64_t *meter_copy_rate(const struct vgpu_region *region)
+{
+    return &region->layout->compute.copy_bytes_s;
+}
+
+struct vgpu_compute meter_settings(const struct vgpu_region *region)
+{
+    const struct vgpu_compute *from = &region->layout->compute;
+
+    return (struct vgpu_compute){
+        .weight = __atomic_load_n(&from->weight, __ATOMIC_RELAXED),
+        .priority = __atomic_load_n(&from->priority, __ATOMIC_RELAXED),
+        .cap_policy = __atomic_load_n(&from->cap_policy, __ATOMIC_RELAXED),
+        .turn_policy = __atomic_load_n(&from->turn_policy, __ATOMIC_RELAXED),
+        .copy_bytes_s = __atomic_load_n(&from->copy_bytes_s, __ATOMIC_RELAXED),
+    };
+}
+
+/* Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose one's part. */
+static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_t ns)
+{
+    uint64_t span = now_ns / REGION_SPAN_NS, stamp;
+    unsigned i = span % REGION_SPANS;
+
+    stamp = load_relaxed(&compute->span_stamp[i]);
+    if (stamp != span && atomic_compare_exchange_strong(&compute->span_stamp[i], &stamp, span))
+        store_relaxed(&compute->span_ns[i], ns);
+    else
+        add(&compute->span_ns[i], ns);
+}
+
+void meter_add(struct vgpu_region *region, unsigned slice, enum vgpu_work work, uint64_t calls, int64_t amount,
+               uint64_t now_ns)
+{
+    struct region_compute *compute = compute_of(region, slice);
+
+    if (calls)
+        add(&compute->calls[work], calls);
+    add(&compute->amount[work], (uint64_t)amount);
+    if (vgpu_work_is_time(work))
+        add_to_span(compute, now_ns, (uint64_t)amount);
+}
+
+void meter_throttled(struct vgpu_region *region, unsigned slice, uint64_t ns)
+{
+    add(&compute_of(region, slice)->throttles, 1);
+    add(&compute_of(region, slice)->throttled_ns, ns);
+}
+
+void meter_turns(struct vgpu_region *region, unsigned slice, uint64_t turns, uint64_t waited_ns)
+{
+    add(&compute_of(region, slice)->turns, turns);
+    add(&compute_of(region, slice)->turn_wait_ns, waited_ns);
+}
+
+void meter_copy_waited(struct vgpu_region *region, unsigned slice, uint64_t ns)
+{
+    add(&compute_of(region, slice)->copy_wait_ns, ns);
+}
+
+uint64_t meter_instance_id(const struct vgpu_region *region)
+{
+    uint64_t id = region->layout->created_ns * 0x9E3779B97F4A7C15ULL;
+
+    for (unsigned i = 0; i < VGPU_NAME_LEN && region->layout->name[i]; i++)
+        id = (id ^ (unsigned char)region->layout->name[i]) * 0x100000001B3ULL;
+    return id ? id : 1;
+}
+
+void meter_instance_name(const struct vgpu_region *region, char ret_name[VGPU_NAME_LEN])
+{
+    memcpy(ret_name, region->layout->name, VGPU_NAME_LEN);
+    ret_name[VGPU_NAME_LEN - 1] = '\0';
+}

@@ -1,0 +1,325 @@
+#include "core/policy.h"
+
+/*
+ * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1 percent. With many tenants
+ * turns become shorter, so that each comes round within CYCLE_NS.
+ */
+#define QUANTUM_NS      16000000ULL
+#define CYCLE_NS        64000000ULL
+#define SHORT_NS        2000000ULL /* of a turn that somebody with a higher priority may want to end */
+#define CREDIT_NS       10000000ULL
+#define LAG_MOST_NS     200000000ULL
+#define DEBT_NS         500000000ULL /* what a tenant has had beyond its share is forgotten beyond this */
+#define EQUAL_NS        2000000ULL   /* virtual times no further apart are equal */
+#define CUT_NS          1000000ULL   /* but a turn is this long at least; */
+#define CUT_PATIENT_NS  4000000ULL   /* a cap's burst makes up for that */
+#define AHEAD_NS        10000000ULL
+#define AHEAD_LOW_NS    400000ULL
+#define LEVELS          4u
+#define LEVEL_BASE_NS   2500000ULL
+#define ADAPTIVE_LOW_NS 4000000ULL
+
+struct policy {
+    /* Whether `a` is due before `b`. Both wait. */
+    bool (*before)(const struct arena_tenant *a, const struct arena_tenant *b);
+    uint64_t (*quantum_ns)(const struct arena_layout *layout, unsigned tenant);
+    /* Whether `a`, which waits and can do nothing else, is due so much before `b` that b's turn is cut short. */
+    bool (*urgent)(const struct arena_tenant *a, const struct arena_tenant *b);
+    uint64_t starved_ns, starved_turn_ns;
+};
+
+static bool waits(const struct arena_tenant *tenant)
+{
+    return atomic_load_explicit(&tenant->id, memory_order_relaxed) && tenant->wanted_ns;
+}
+
+/* Could be given the device, if it waits. Times far away are nonsense. */
+static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
+{
+    uint64_t native_ns = atomic_load_explicit(&tenant->native_until_ns, memory_order_relaxed);
+    uint64_t draining_ns = atomic_load_explicit(&tenant->draining_until_ns, memory_order_relaxed);
+
+    return (native_ns <= now_ns || native_ns > now_ns + POLICY_AWAY_MOST_NS) &&
+           (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
+}
+
+static uint32_t weight_of(const struct arena_tenant *tenant)
+{
+    uint32_t weight = tenant->weight;
+
+    return weight == 0 ? VGPU_WEIGHT_DEFAULT : weight > VGPU_WEIGHT_MAX ? VGPU_WEIGHT_MAX : weight;
+}
+
+static bool longer(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return a->wanted_ns < b->wanted_ns;
+}
+
+static bool behind(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return a->virtual_ns < b->virtual_ns && b->virtual_ns - a->virtual_ns > EQUAL_NS;
+}
+
+static bool fairer(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return behind(a, b) || (!behind(b, a) && longer(a, b));
+}
+
+static bool higher(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : fairer(a, b);
+}
+
+static bool fresher(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return a->level != b->level ? a->level < b->level : longer(a, b);
+}
+
+static bool fresher_by_level(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return a->level < b->level;
+}
+
+static bool never(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    (void)a;
+    (void)b;
+    return false;
+}
+
+/* How many tenants take part now: those that wait, and the one that holds. */
+static unsigned taking_part(const struct arena_layout *layout)
+{
+    unsigned count = 0, holder = atomic_load_explicit(&layout->holder, memory_order_relaxed);
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+        count += waits(&layout->tenant[i]) || i + 1 == holder;
+    return count > 0 ? count : 1;
+}
+
+static uint64_t even_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint64_t share = CYCLE_NS / taking_part(layout);
+
+    (void)tenant;
+    return share < QUANTUM_NS ? share : QUANTUM_NS;
+}
+
+static bool below_another(const struct arena_layout *layout, unsigned tenant)
+{
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *other = &layout->tenant[i];
+
+        if (atomic_load_explicit(&other->id, memory_order_relaxed) && other->priority > layout->tenant[tenant].priority)
+            return true;
+    }
+    return false;
+}
+
+/* Below the highest priority that is about, turns are short. */
+static uint64_t priority_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    return below_another(layout, tenant) ? SHORT_NS : even_quantum_ns(layout, tenant);
+}
+
+static uint64_t mlfq_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint32_t level = layout->tenant[tenant].level;
+
+    return LEVEL_BASE_NS << (level < LEVELS ? level : LEVELS - 1);
+}
+
+/* Long turns while all use theirs up; short ones as soon as somebody gives up early, for whom waiting is the cost. */
+static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    unsigned parts = taking_part(layout);
+    bool all_spend = true;
+    uint64_t share;
+
+    (void)tenant;
+    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+        if (waits(&layout->tenant[i]) && layout->tenant[i].level == 0)
+            all_spend = false;
+    share = 2 * CYCLE_NS / parts;
+    return !all_spend ? ADAPTIVE_LOW_NS : share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
+}
+
+static const struct policy *policy_of(const struct arena_layout *layout)
+{
+    static const struct policy policies[] = {
+        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS},
+        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_AGED_NS, POLICY_AGED_TURN_NS},
+        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS, LEVEL_BASE_NS},
+        [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS},
+        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS},
+    };
+    uint32_t which = atomic_load_explicit(&layout->policy, memory_order_relaxed);
+
+    return &policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
+}
+
+static bool starved(const struct policy *policy, const struct arena_tenant *tenant, uint64_t now_ns)
+{
+    return waits(tenant) && now_ns > tenant->wanted_ns && now_ns - tenant->wanted_ns >= policy->starved_ns;
+}
+
+bool policy_starved(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    return starved(policy_of(layout), &layout->tenant[tenant], now_ns);
+}
+
+static bool due_before(const struct policy *policy, const struct arena_tenant *a, const struct arena_tenant *b,
+                       uint64_t now_ns)
+{
+    bool a_starved = starved(policy, a, now_ns), b_starved = starved(policy, b, now_ns);
+
+    if (a_starved != b_starved)
+        return a_starved;
+    return a_starved ? longer(a, b) : policy->before(a, b);
+}
+
+int policy_pick(const struct arena_layout *layout, int except, uint64_t now_ns)
+{
+    const struct policy *policy = policy_of(layout);
+    int best = -1;
+
+    for (int i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *tenant = &layout->tenant[i];
+
+        if (i == except || !waits(tenant) || !eligible(tenant, now_ns))
+            continue;
+        if (best < 0 || due_before(policy, tenant, &layout->tenant[best], now_ns))
+            best = i;
+    }
+    return best < 0 && except >= 0 && waits(&layout->tenant[except]) ? except : best;
+}
+
+uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    const struct policy *policy = policy_of(layout);
+    uint32_t given_us = atomic_load_explicit(&layout->quantum_us, memory_order_relaxed);
+    uint64_t quantum = given_us ? given_us * 1000ULL : policy->quantum_ns(layout, tenant);
+
+    /* Who goes first only because it would starve has no claim to a whole turn. */
+    if (starved(policy, &layout->tenant[tenant], now_ns))
+        quantum = policy->starved_turn_ns;
+    return quantum < POLICY_MIN_NS ? POLICY_MIN_NS : quantum > POLICY_MAX_NS ? POLICY_MAX_NS : quantum;
+}
+
+static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
+{
+    return held_ns * VGPU_WEIGHT_DEFAULT / weight_of(tenant);
+}
+
+bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, uint64_t now_ns)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t virtual_ns = self->virtual_ns, wanted_ns = self->wanted_ns;
+    uint32_t level = self->level;
+    bool due;
+
+    self->virtual_ns += weighted_ns(self, held_ns);
+    self->level = level + 1 < LEVELS ? level + 1 : LEVELS - 1;
+    self->wanted_ns = now_ns;
+    due = policy_pick(layout, -1, now_ns) == (int)tenant;
+    self->virtual_ns = virtual_ns;
+    self->level = level;
+    self->wanted_ns = wanted_ns;
+    return due;
+}
+
+uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, unsigned holder, uint64_t now_ns)
+{
+    const struct arena_tenant *self = &layout->tenant[tenant], *other = &layout->tenant[holder];
+    const struct policy *policy = policy_of(layout);
+    uint64_t start_ns = atomic_load_explicit(&layout->start_ns, memory_order_relaxed);
+    uint64_t least_ns = self->blocked == ARENA_PATIENT ? CUT_PATIENT_NS : CUT_NS;
+
+    if (!eligible(self, now_ns))
+        return UINT64_MAX;
+    if (policy->before == higher && self->priority > other->priority)
+        return now_ns;
+    if (!self->blocked || !policy->urgent(self, other))
+        return UINT64_MAX;
+    return start_ns < now_ns && now_ns - start_ns >= least_ns ? now_ns : start_ns + least_ns;
+}
+
+uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    return policy_of(layout)->before == higher && below_another(layout, tenant) ? AHEAD_LOW_NS : AHEAD_NS;
+}
+
+/* Of those that wait or have the device, but for `tenant`: the least virtual time and the most. False: there are none.
+ */
+static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t *ret_least_ns, uint64_t *ret_most_ns)
+{
+    unsigned holder = atomic_load_explicit(&layout->holder, memory_order_relaxed);
+    uint64_t least_ns = UINT64_MAX, most_ns = 0;
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *other = &layout->tenant[i];
+
+        if (i == tenant || (!waits(other) && i + 1 != holder))
+            continue;
+        least_ns = other->virtual_ns < least_ns ? other->virtual_ns : least_ns;
+        most_ns = other->virtual_ns > most_ns ? other->virtual_ns : most_ns;
+    }
+    *ret_least_ns = least_ns;
+    *ret_most_ns = most_ns;
+    return least_ns != UINT64_MAX;
+}
+
+static void keep_within(struct arena_tenant *self, uint64_t low_ns, uint64_t high_ns)
+{
+    if (self->virtual_ns < low_ns)
+        self->virtual_ns = low_ns;
+    else if (self->virtual_ns > high_ns)
+        self->virtual_ns = high_ns;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a + b >= a ? a + b : UINT64_MAX;
+}
+
+void policy_wants(struct arena_layout *layout, unsigned tenant)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t lag_ns = self->lag_ns < LAG_MOST_NS ? self->lag_ns : LAG_MOST_NS, least_ns, most_ns;
+
+    /* The holder, which wants its next turn, is yet to be charged for this one. */
+    if (tenant + 1 != atomic_load_explicit(&layout->holder, memory_order_relaxed) &&
+        others(layout, tenant, &least_ns, &most_ns))
+        keep_within(self, less(least_ns, lag_ns + weighted_ns(self, CREDIT_NS)),
+                    more(most_ns, weighted_ns(self, DEBT_NS)));
+}
+
+void policy_returns(struct arena_layout *layout, unsigned tenant)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t credit_ns = weighted_ns(self, CREDIT_NS), least_ns, most_ns;
+
+    self->lag_ns = 0;
+    self->level = 0;
+    if (others(layout, tenant, &least_ns, &most_ns))
+        keep_within(self, less(least_ns, credit_ns), more(most_ns, credit_ns));
+}
+
+void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, bool spent)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t least_ns, most_ns;
+
+    self->held_ns += held_ns;
+    self->virtual_ns += weighted_ns(self, held_ns);
+    self->lag_ns = spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, self->virtual_ns) : 0;
+    if (spent)
+        self->level = self->level + 1 < LEVELS ? self->level + 1 : LEVELS - 1;
+    else
+        self->level = self->level > 0 ? self->level - 1 : 0;
+}

@@ -1,0 +1,355 @@
+#include "region/arena.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/mutex.h"
+#include "region/liveness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ID_MASK   0x000003ffu
+#define COUNT_ONE 0x00000400u
+#define WAITERS   0x80000000u
+#define SPINS     200
+#define NAP_NS    NS_PER_MS
+
+static int arena_path(const char *uuid, char *buffer, size_t bytes)
+{
+    const char *folder = secure_getenv("VGPU_ARENA_DIR");
+    int length;
+
+    if (!folder || folder[0] != '/')
+        folder = "/dev/shm";
+    for (const char *c = uuid; *c; c++)
+        if (*c == '/')
+            return -EINVAL;
+    length = snprintf(buffer, bytes, "%s/vgpu-%s", folder, uuid);
+    return length < 0 || (size_t)length >= bytes ? -ENAMETOOLONG : 0;
+}
+
+/* Pages of the file are made real before they are used: on a full file system, touching a hole is a SIGBUS. */
+static int make_real(int fd, off_t from, off_t bytes)
+{
+    int error;
+
+    do {
+        error = posix_fallocate(fd, from, bytes);
+    } while (error == EINTR);
+    return -error;
+}
+
+static struct arena_layout *map_file(int fd)
+{
+    void *map = mmap(NULL, sizeof(struct arena_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* Writes the file under another name and publishes it whole. -EEXIST: somebody was faster. */
+static int make_file(const char *path, const char *uuid)
+{
+    char temporary[PATH_MAX];
+    struct arena_layout *layout;
+    int fd CLEANUP_CLOSE = -1;
+    int rc = file_temporary_name(path, temporary, sizeof(temporary));
+
+    if (rc < 0)
+        return rc;
+    fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return err_last();
+    /* The mode is the one wanted, whatever the program's umask is: users share the device. */
+    rc = fchmod(fd, 0666) < 0 || ftruncate(fd, sizeof(*layout)) < 0 ? err_last() : 0;
+    if (rc == 0)
+        rc = make_real(fd, 0, offsetof(struct arena_layout, page));
+    layout = rc == 0 ? map_file(fd) : NULL;
+    if (layout) {
+        layout->version = ARENA_VERSION;
+        layout->layout_bytes = sizeof(*layout);
+        snprintf(layout->uuid, sizeof(layout->uuid), "%s", uuid);
+        atomic_store_explicit(&layout->magic, ARENA_MAGIC, memory_order_release);
+        munmap(layout, sizeof(*layout));
+        rc = link(temporary, path) < 0 ? err_last() : 0;
+    } else if (rc == 0) {
+        rc = err_last();
+    }
+    unlink(temporary);
+    return rc;
+}
+
+static int open_file(const char *path, struct vgpu_arena *arena)
+{
+    struct stat st;
+    int fd, rc = liveness_get(path, &arena->liveness, &fd);
+
+    if (rc < 0)
+        return rc;
+    rc = file_stat_fd(fd, &st);
+    if (rc == 0 && st.st_size < (off_t)sizeof(struct arena_layout))
+        rc = -EPROTO;
+    if (rc == 0) {
+        arena->layout = map_file(fd);
+        rc = arena->layout ? 0 : err_last();
+    }
+    if (rc == 0 && (atomic_load_explicit(&arena->layout->magic, memory_order_acquire) != ARENA_MAGIC ||
+                    arena->layout->version != ARENA_VERSION || arena->layout->layout_bytes != sizeof(*arena->layout))) {
+        munmap(arena->layout, sizeof(*arena->layout));
+        rc = -EPROTO;
+    }
+    if (rc < 0)
+        liveness_put(arena->liveness);
+    return rc;
+}
+
+int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena)
+{
+    KEEP_ERRNO;
+    struct vgpu_arena *arena;
+    char path[ARENA_PATH_MAX];
+    int rc = arena_path(uuid, path, sizeof(path));
+
+    if (rc < 0)
+        return rc;
+    arena = calloc(1, sizeof(*arena));
+    if (!arena)
+        return -ENOMEM;
+    memcpy(arena->path, path, sizeof(path));
+    rc = open_file(path, arena);
+    if (rc == -ENOENT && make) {
+        rc = make_file(path, uuid);
+        if (rc == 0 || rc == -EEXIST)
+            rc = open_file(path, arena);
+    }
+    if (rc < 0) {
+        free(arena);
+        return rc;
+    }
+    *ret_arena = arena;
+    return 0;
+}
+
+/* Pages of processes */
+
+static unsigned page_id(unsigned page)
+{
+    return page + 1;
+}
+
+bool arena_alive(struct vgpu_arena *arena, unsigned page)
+{
+    return liveness_check(arena->liveness, page_id(page), NULL) != 0;
+}
+
+bool arena_holds(struct vgpu_arena *arena, unsigned page)
+{
+    liveness_check(arena->liveness, page_id(ARENA_PAGES), NULL); /* looks after the descriptor, whoever is asked for */
+    return liveness_holds(arena->liveness, page_id(page));
+}
+
+/* With those before it: whoever made them may have failed, and everybody looks at all of them. */
+static int make_pages_real(struct vgpu_arena *arena, unsigned page)
+{
+    struct liveness *same;
+    int fd, rc = liveness_get(arena->path, &same, &fd);
+
+    if (rc < 0)
+        return rc;
+    if (same == arena->liveness)
+        rc = make_real(fd, offsetof(struct arena_layout, page), (off_t)((page + 1) * sizeof(struct arena_page)));
+    else
+        rc = -ESTALE; /* the file is another one by now */
+    liveness_put(same);
+    return rc;
+}
+
+struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page)
+{
+    KEEP_ERRNO;
+    struct arena_layout *layout;
+    struct liveness *same;
+    int fd;
+
+    if (liveness_get(arena->path, &same, &fd) < 0)
+        return NULL;
+    /* All of it: where pages of memory are larger than those of the arena, one alone cannot be mapped. */
+    layout = same == arena->liveness ? map_file(fd) : NULL;
+    liveness_put(same);
+    return layout ? &layout->page[page] : NULL;
+}
+
+/* Whoever has the identity of a page may empty it: its former process is gone. */
+static void empty_page(struct arena_page *page)
+{
+    atomic_store(&page->used, 0);
+    memset(page, 0, sizeof(*page));
+    atomic_store(&page->flags, ARENA_RESUME);
+    page->pid = (int32_t)getpid();
+}
+
+int arena_claim(struct vgpu_arena *arena, unsigned *ret_page)
+{
+    KEEP_ERRNO;
+    struct arena_layout *layout = arena->layout;
+
+    for (unsigned i = 0; i < ARENA_PAGES; i++) {
+        uint32_t high = atomic_load(&layout->pages_high);
+        int rc = liveness_claim(arena->liveness, page_id(i));
+
+        if (rc == -EBUSY)
+            continue;
+        if (rc == 0)
+            rc = make_pages_real(arena, i);
+        if (rc < 0) {
+            liveness_drop(arena->liveness, page_id(i));
+            return rc;
+        }
+        empty_page(&layout->page[i]);
+        while (high <= i && !atomic_compare_exchange_weak(&layout->pages_high, &high, i + 1))
+            ;
+        *ret_page = i;
+        return 0;
+    }
+    return -EUSERS;
+}
+
+void arena_release(struct vgpu_arena *arena, unsigned page)
+{
+    KEEP_ERRNO;
+
+    atomic_store(&arena->layout->page[page].used, 0);
+    liveness_drop(arena->liveness, page_id(page));
+}
+
+/* The lock */
+
+static bool take(_Atomic uint32_t *lock, uint32_t seen, uint32_t id, uint32_t waiters, uint32_t *ret_word)
+{
+    uint32_t word = ((seen + COUNT_ONE) & ~(ID_MASK | WAITERS)) | id | waiters;
+
+    *ret_word = word;
+    return atomic_compare_exchange_strong_explicit(lock, &seen, word, memory_order_acquire, memory_order_relaxed);
+}
+
+bool arena_lock(struct vgpu_arena *arena, unsigned page, uint32_t *ret_word)
+{
+    _Atomic uint32_t *lock = &arena->layout->lock;
+    uint32_t id = page_id(page < ARENA_PAGES ? page : ARENA_PAGES), seen, stale = 0;
+    uint64_t start_ns, stale_ns, now_ns;
+
+    for (int i = 0; i < SPINS; i++) {
+        seen = atomic_load_explicit(lock, memory_order_relaxed);
+        if ((seen & ID_MASK) == 0 && take(lock, seen, id, seen & WAITERS, ret_word))
+            return true;
+        cpu_relax();
+    }
+    start_ns = stale_ns = now_ns = clock_ns();
+    for (;; now_ns = clock_ns()) {
+        seen = atomic_load_explicit(lock, memory_order_relaxed);
+        if ((seen & ~WAITERS) != stale) {
+            stale = seen & ~WAITERS;
+            stale_ns = now_ns;
+        }
+        /* Whoever has held it for so long is dead or stopped. */
+        if ((seen & ID_MASK) == 0 || now_ns - stale_ns >= ARENA_LOCK_STALE_NS) {
+            if (take(lock, seen, id, WAITERS, ret_word))
+                return true;
+            continue;
+        }
+        if (now_ns - start_ns >= ARENA_LOCK_BOUND_NS)
+            return false;
+        if ((seen & WAITERS) || atomic_compare_exchange_strong(lock, &seen, seen | WAITERS))
+            futex_wait(lock, seen | WAITERS, NAP_NS, 1);
+    }
+}
+
+void arena_unlock(struct vgpu_arena *arena, uint32_t word)
+{
+    _Atomic uint32_t *lock = &arena->layout->lock;
+    uint32_t seen = atomic_load_explicit(lock, memory_order_relaxed);
+
+    do {
+        /* It was taken from us. */
+        if ((seen & ~WAITERS) != (word & ~WAITERS))
+            return;
+    } while (!atomic_compare_exchange_weak_explicit(lock, &seen, seen & ~(ID_MASK | WAITERS), memory_order_release,
+                                                    memory_order_relaxed));
+    if (seen & WAITERS)
+        futex_wake(lock, 1, 1);
+}
+
+/* For people */
+
+static bool tenant_busy(struct vgpu_arena *arena, unsigned tenant)
+{
+    for (unsigned i = 0; i < arena_pages_high(arena); i++) {
+        const struct arena_page *page = &arena->layout->page[i];
+
+        if (atomic_load(&page->used) && atomic_load(&page->tenant) == tenant &&
+            (atomic_load(&page->active) || atomic_load(&page->wants)) && arena_alive(arena, i))
+            return true;
+    }
+    return false;
+}
+
+int arena_look(const char *uuid, struct arena_view *ret_view)
+{
+    struct vgpu_arena *arena;
+    uint64_t now_ns = clock_ns();
+    uint32_t policy;
+    int rc = arena_open(uuid, false, &arena);
+
+    if (rc < 0)
+        return rc;
+    memset(ret_view, 0, sizeof(*ret_view));
+    policy = atomic_load(&arena->layout->policy);
+    ret_view->policy = policy < VGPU_TURN_POLICIES ? (enum vgpu_turn_policy)policy : VGPU_TURN_FAIR;
+    ret_view->quantum_us = atomic_load(&arena->layout->quantum_us);
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *from = &arena->layout->tenant[i];
+        struct arena_view_tenant *to = &ret_view->tenants[ret_view->count];
+
+        if (!atomic_load(&from->id) || !tenant_busy(arena, i))
+            continue;
+        *to = (struct arena_view_tenant){
+            .id = atomic_load(&from->id),
+            .weight = from->weight,
+            .priority = from->priority,
+            .holds = atomic_load(&arena->layout->holder) == i + 1,
+            .waits = from->wanted_ns != 0,
+            .native = atomic_load(&from->native_until_ns) > now_ns,
+            .held_ns = from->held_ns,
+            .waited_ns = from->waited_ns,
+            .turns = from->turns,
+        };
+        memcpy(to->name, from->name, sizeof(to->name) - 1);
+        ret_view->count++;
+    }
+    munmap(arena->layout, sizeof(*arena->layout));
+    liveness_put(arena->liveness);
+    free(arena);
+    return 0;
+}
+
+int arena_set(const char *uuid, enum vgpu_turn_policy policy, uint32_t quantum_us)
+{
+    struct vgpu_arena *arena;
+    int rc = arena_open(uuid, true, &arena);
+
+    if (rc < 0)
+        return rc;
+    atomic_store(&arena->layout->policy, policy);
+    atomic_store(&arena->layout->quantum_us, quantum_us);
+    munmap(arena->layout, sizeof(*arena->layout));
+    liveness_put(arena->liveness);
+    free(arena);
+    return 0;
+}

@@ -1,0 +1,83 @@
+/*
+ * The arena of a device: the file through which instances take turns on it. What it holds is in arena_layout.h.
+ *
+ * Found by the device's UUID in $VGPU_ARENA_DIR (default /dev/shm), made by whoever comes first, open to every user.
+ * Functions may be called from any thread, keep errno and never wait for longer than ARENA_LOCK_BOUND_NS.
+ */
+#ifndef VGPU_REGION_ARENA_H
+#define VGPU_REGION_ARENA_H
+
+#include "region/arena_layout.h"
+
+#include <stdbool.h>
+
+#define ARENA_LOCK_STALE_NS 20000000ULL
+#define ARENA_LOCK_BOUND_NS 100000000ULL
+
+#define ARENA_PATH_MAX 512
+
+struct liveness;
+
+struct vgpu_arena {
+    struct arena_layout *layout;
+    struct liveness *liveness;
+    char path[ARENA_PATH_MAX];
+};
+
+/*
+ * Opens the arena of a device, makes it if need be (`make`). It is never closed: threads may look at it any time.
+ * -ENOENT, -EACCES, -ENOSPC ... from the system; -EPROTO: the file is no arena of this version; -ENOMEM.
+ */
+int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena);
+
+/*
+ * Takes a page for this process. -EUSERS: all are taken. The page is empty, and its flags say ARENA_RESUME.
+ * A forked child has none.
+ */
+int arena_claim(struct vgpu_arena *arena, unsigned *ret_page);
+void arena_release(struct vgpu_arena *arena, unsigned page);
+bool arena_alive(struct vgpu_arena *arena, unsigned page); /* its process; unknown counts as alive */
+
+/*
+ * Whether a claimed page is this process's still. Programs that close all descriptors lose it; it is taken back here,
+ * unless somebody has claimed it meanwhile.
+ */
+bool arena_holds(struct vgpu_arena *arena, unsigned page);
+
+/* The same page once more, at another address. NULL: not to be had. It stays. */
+struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page);
+
+/* Takes the lock as the process of `page` (ARENA_PAGES: as nobody in particular). False: not within the bound. */
+bool arena_lock(struct vgpu_arena *arena, unsigned page, uint32_t *ret_word);
+void arena_unlock(struct vgpu_arena *arena, uint32_t word);
+
+static inline unsigned arena_pages_high(const struct vgpu_arena *arena)
+{
+    uint32_t high = atomic_load_explicit(&arena->layout->pages_high, memory_order_acquire);
+
+    return high > ARENA_PAGES ? ARENA_PAGES : high;
+}
+
+/* Who is on a device now, for people. */
+struct arena_view_tenant {
+    uint64_t id;
+    uint32_t weight, priority;
+    bool holds, waits, native;
+    uint64_t held_ns, waited_ns, turns;
+    char name[VGPU_NAME_LEN];
+};
+
+struct arena_view {
+    enum vgpu_turn_policy policy;
+    uint32_t quantum_us;
+    unsigned count; /* tenants that have used the device within the last second or wait for it */
+    struct arena_view_tenant tenants[ARENA_TENANTS];
+};
+
+/* -ENOENT: nobody has used the device yet; else as arena_open(). */
+int arena_look(const char *uuid, struct arena_view *ret_view);
+
+/* Settings of a device; makes its arena. */
+int arena_set(const char *uuid, enum vgpu_turn_policy policy, uint32_t quantum_us);
+
+#endif

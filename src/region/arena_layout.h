@@ -1,0 +1,129 @@
+/*
+ * What the bytes of an arena mean, who writes them, and in which order.
+ *
+ * The arena of a device is where instances meet. Anybody on the machine may open it and write anything into it: indices
+ * are checked where they are used, times are compared so that nonsense ends a wait rather than begins one. The worst
+ * that a bad arena does is that processes share the device as the driver shares it.
+ *
+ * Locking. "Under the lock" is arena_lock(): held for some hundred instructions. A holder that dies or is stopped loses
+ * it after ARENA_LOCK_STALE_NS; what it left half-done is put right by the next turn, since every decision is made
+ * from the pages anew.
+ *
+ * Turns. The tenant named by `holder` may run. Each process numbers its own turns: work of turn n runs on the GPU once
+ * its page's `open` is at least n, for its streams wait for that word before it (a gate). Granting a turn is storing
+ * `open`, by whichever process notices that the turn before is over; no thread of the process that gets it need run.
+ * The GPU writes `done` when a stream has reached a mark, so that everybody sees when a turn's work is over.
+ */
+#ifndef VGPU_REGION_ARENA_LAYOUT_H
+#define VGPU_REGION_ARENA_LAYOUT_H
+
+#include "region/region.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARENA_MAGIC      0x31414e4552415056ULL /* "VPARENA1" as bytes */
+#define ARENA_VERSION    1u
+#define ARENA_TENANTS    64
+#define ARENA_PAGES      256
+#define ARENA_PLACES     32   /* streams of a process that work may be on at a time */
+#define ARENA_PAGE_BYTES 4096 /* registered with the driver, so a page of its own */
+
+/* arena_page.flags: a launch looks at nothing else where none is set. */
+#define ARENA_CONTENDED 1u /* another tenant uses the device too */
+#define ARENA_RESUME    2u /* the process was quiet and is counted out: it announces itself again */
+
+/* arena_tenant.blocked */
+#define ARENA_BLOCKED 1u
+#define ARENA_PATIENT 2u /* but its cap would hold it back anyway, some of the time */
+
+/* What has a tenant of its own: an instance. */
+struct arena_tenant {
+    _Atomic uint64_t id; /* 0: free; last when it is made. Under the lock, as the rest */
+    _Atomic uint32_t weight, priority;
+    uint32_t level;             /* mlfq: 0 first */
+    uint32_t native_count;      /* how often in a row it was taken off turns */
+    uint32_t strange;           /* how often its work of before it was contended has outlasted a turn */
+    uint32_t blocked;           /* a thread of it stands still until it gets the device: ARENA_BLOCKED, or _PATIENT */
+    uint64_t virtual_ns;        /* held time over weight */
+    uint64_t lag_ns;            /* how far that was behind the others after its last turn, which was too short for it */
+    _Atomic uint64_t wanted_ns; /* since when a process of it has waited; 0: none waits. Read without */
+    /* Until then it gets no turn unless its work of before it was contended is over; read without. */
+    _Atomic uint64_t draining_until_ns;
+    _Atomic uint64_t native_until_ns; /* until then it runs as the driver lets it, outside of turns; read without */
+    uint64_t native_last_ns;          /* when that was to end, the last time */
+    uint64_t held_ns, waited_ns, turns;
+    char name[VGPU_NAME_LEN];
+};
+
+struct arena_page {
+    /* Looked at by every launch. */
+    _Atomic uint32_t flags;    /* under the lock; read without */
+    _Atomic uint32_t launches; /* the process counts, without care for lost counts: whether it is active */
+
+    /* The process's, in its threads; others read. */
+    _Atomic uint32_t used __attribute__((aligned(64))); /* 0: free. Under the lock; liveness by record lock page + 1 */
+    _Atomic uint32_t tenant;
+    _Atomic uint32_t filling;  /* the turn that new launches belong to */
+    _Atomic uint32_t wants;    /* 1: work waits at a gate. Set by the process, cleared by a grant; under the lock */
+    _Atomic uint32_t left;     /* the arena's turn number in which this process has ended its part */
+    _Atomic uint32_t bound;    /* it left although there was time: launching takes it longer than running */
+    _Atomic uint32_t unmarked; /* not 0: there are launches since the last mark; in the turn, and at the gate */
+    _Atomic uint32_t gated_unmarked;
+    _Atomic uint32_t unknown;       /* work of a time in which nobody measured may run in this turn */
+    _Atomic uint32_t passed;        /* launches of the turn */
+    _Atomic uint32_t backlog;       /* launches that wait at the gate */
+    _Atomic uint32_t pausing;       /* 1: it sleeps because of its cap: no launch comes soon */
+    _Atomic uint64_t backlog_ns;    /* what they are estimated to cost */
+    _Atomic uint64_t busy_until_ns; /* when what was launched in this turn is estimated to be over */
+    int32_t pid;
+
+    /* Under the lock: when somebody last saw that the process was active. */
+    uint32_t seen_launches __attribute__((aligned(64)));
+    _Atomic uint32_t active;
+    uint64_t seen_ns;
+    _Atomic uint64_t waited_ns, turns; /* added by grants, taken over into the region by the process */
+
+    /* A word of its own for the GPU to poll and the next holder to write; a futex for threads that wait for it. */
+    _Atomic uint32_t open __attribute__((aligned(64)));
+    _Atomic uint32_t wake; /* changes when the process's helper should look; a futex */
+
+    /*
+     * Marks, by place. The turn is over when `done` is `must`. Marks of work that waits at the gate are made, but are
+     * of the next turn: they become `must` when it is granted.
+     */
+    _Atomic uint32_t made[ARENA_PLACES] __attribute__((aligned(64))); /* the last one made; the process's */
+    _Atomic uint32_t must[ARENA_PLACES];                              /* the process's, and of whoever grants */
+    _Atomic uint32_t done[ARENA_PLACES] __attribute__((aligned(64))); /* the last one reached; the GPU's */
+} __attribute__((aligned(ARENA_PAGE_BYTES)));
+
+struct arena_layout {
+    _Atomic uint64_t magic; /* written last when the file is made */
+    uint32_t version, layout_bytes;
+    char uuid[VGPU_UUID_LEN];
+
+    /* bits 0..9 page + 1 of the holder (0: free), bits 10..30 a count, bit 31 somebody waits */
+    _Atomic uint32_t lock __attribute__((aligned(64)));
+
+    _Atomic uint32_t policy;     /* enum vgpu_turn_policy; a setting */
+    _Atomic uint32_t quantum_us; /* a setting; 0: by the policy */
+
+    _Atomic uint32_t holder __attribute__((aligned(64))); /* tenant + 1; 0: nobody. Under the lock; read without */
+    _Atomic uint32_t turn;                                /* its number; changes with every grant. As holder */
+    _Atomic uint32_t waiting;                             /* how many tenants wait. As holder */
+    _Atomic uint32_t next;                                /* tenant + 1 that is due; a hint. As holder */
+    _Atomic uint32_t kept; /* the turn is a short one, of a tenant that would have starved: it is not cut short */
+    _Atomic uint64_t start_ns, end_ns; /* of the turn; end may be moved. As holder */
+    _Atomic uint64_t tidied_ns;
+
+    _Atomic uint32_t pages_high; /* pages at and above were never used */
+    struct arena_tenant tenant[ARENA_TENANTS];
+    struct arena_page page[ARENA_PAGES];
+};
+
+_Static_assert(sizeof(struct arena_page) == ARENA_PAGE_BYTES, "a page for each process");
+_Static_assert(offsetof(struct arena_layout, page) % ARENA_PAGE_BYTES == 0, "pages begin on pages");
+_Static_assert(ARENA_PAGES < VGPU_PROCS_MAX, "identities for liveness");
+
+#endif

@@ -1,0 +1,304 @@
+/* The threads of the processes of lease_world.h. */
+#include "lease_world.h"
+
+#include "unit.h"
+
+#include <stdlib.h>
+
+#define MARK_NS        2200ULL
+#define FUTEX_NS       5000ULL
+#define AHEAD_BOUND_NS (LEASE_RESCUE_NS + LEASE_RESCUE_NS / 4)
+#define CAP_SLACK_NS   100000ULL
+#define CAP_BURST_NS   5000000ULL
+#define UNKNOWN_NS     20000ULL
+
+/* What hook/gate.c does */
+
+static void mark_all(struct context *context)
+{
+    lease_marks(&context->lease);
+    for (unsigned i = 0; i < WORLD_STREAMS; i++) {
+        struct op mark = {.kind = OP_MARK, .place = i, .ns = MARK_NS, .left_ns = MARK_NS, .pair = -1};
+
+        if (!context->place_launched[i])
+            continue;
+        context->place_launched[i] = false;
+        mark.value = lease_mark(&context->lease, i, context->work_turn[i]);
+        gpu_push(context, i, &mark);
+    }
+}
+
+static void gate_mark(const struct proc *proc, struct context *context, bool blocks)
+{
+    if (!(lease_flags(&context->lease) & ARENA_CONTENDED))
+        return;
+    if (blocks)
+        lease_waits(&context->lease);
+    if ((atomic_load(&context->lease.page->unmarked) || atomic_load(&context->lease.page->gated_unmarked)) &&
+        (proc->world->marks_always || atomic_load(&context->lease.arena->layout->waiting) > 0))
+        mark_all(context);
+}
+
+static void pause_all(const struct proc *proc, bool pausing)
+{
+    for (unsigned i = 0; i < proc->devices; i++) {
+        struct context *context = (struct context *)&proc->contexts[i];
+
+        if (!context->joined)
+            continue;
+        lease_pauses(&context->lease, pausing, proc->world->now_ns);
+        if (pausing)
+            gate_mark(proc, context, false);
+    }
+}
+
+/* False: the thread must wait, at the gate or because it is too far ahead, before it launches. */
+static bool enter(struct proc *proc, struct context *context, unsigned stream, uint64_t cost_ns)
+{
+    struct world *world = proc->world;
+    struct arena_page *page = context->lease.page;
+    struct lease_ticket ticket;
+    bool first;
+
+    if (!context->registered) {
+        for (unsigned i = 0; i < WORLD_STREAMS; i++)
+            context->place_turn[i] = atomic_load(&page->open);
+        context->registered = true;
+        context->help_ns = world->now_ns + 50 * US;
+    }
+    lease_tidy(&context->lease, world->now_ns);
+    lease_launch(&context->lease, cost_ns, world->now_ns, &ticket);
+    proc->again = ticket.ahead;
+    proc->ahead_until_ns = world->now_ns + (ticket.ahead ? LEASE_NAP_NS : AHEAD_BOUND_NS);
+    if (ticket.ahead)
+        return false;
+    if (ticket.marks)
+        mark_all(context);
+    first = ticket.gated && (int32_t)(ticket.turn - context->place_turn[stream]) > 0;
+    if (first) {
+        struct op gate = {.kind = OP_GATE, .value = ticket.turn, .pair = -1};
+
+        gpu_push(context, stream, &gate);
+        context->place_turn[stream] = ticket.turn;
+        atomic_fetch_add(&page->wake, 1);
+    }
+    context->work_turn[stream] = ticket.turn;
+    context->place_launched[stream] = true;
+    lease_launched(&context->lease, ticket.turn);
+    proc->ahead_turn = ticket.turn;
+    return !ticket.gated || !ticket.full;
+}
+
+/* What hook/compute.c does before a launch. */
+static bool begin(struct proc *proc, struct context *context, unsigned stream, uint64_t cost_ns)
+{
+    struct world *world = proc->world;
+    uint32_t flags;
+
+    if (world->native)
+        return true;
+    if (!context->joined) {
+        assert_int_equal(lease_join(world->arenas[context - proc->contexts], &proc->self, &context->lease), 0);
+        context->joined = true;
+    }
+    flags = lease_flags(&context->lease);
+    if (flags & ARENA_RESUME) {
+        lease_resume(&context->lease, world->now_ns);
+        flags = lease_flags(&context->lease);
+    }
+    if (flags & ARENA_CONTENDED)
+        return enter(proc, context, stream, cost_ns);
+    atomic_fetch_add(&context->lease.page->launches, 1);
+    return true;
+}
+
+/* The thread of a process */
+
+static uint64_t length_of(struct proc *proc)
+{
+    return proc->program.length ? proc->program.length(proc) : proc->program.kernel_ns;
+}
+
+static unsigned stream_of(const struct proc *proc)
+{
+    return proc->program.streams ? (unsigned)(proc->launches % proc->program.streams) : 0;
+}
+
+static int new_pair(struct world *world)
+{
+    for (int i = 0; i < WORLD_PAIRS; i++)
+        if (!world->pairs[i].used) {
+            world->pairs[i] = (struct pair_of_kernels){.used = true};
+            return i;
+        }
+    return -1;
+}
+
+/* Sleeps, where the process has a cap and has used its share. */
+static bool capped(struct proc *proc)
+{
+    uint64_t now_ns = proc->world->now_ns;
+
+    if (!proc->program.cap_percent)
+        return false;
+    if (proc->paid_ns > now_ns + CAP_SLACK_NS) {
+        pause_all(proc, true);
+        proc->paused = true;
+        proc->host_ns = proc->paid_ns;
+        return true;
+    }
+    if (proc->paused)
+        pause_all(proc, false);
+    proc->paused = false;
+    return false;
+}
+
+static void charge(struct proc *proc, uint64_t cost_ns)
+{
+    uint64_t now_ns = proc->world->now_ns, from_ns = now_ns > CAP_BURST_NS ? now_ns - CAP_BURST_NS : 0;
+
+    if (proc->program.cap_percent)
+        proc->paid_ns = (proc->paid_ns > from_ns ? proc->paid_ns : from_ns) + cost_ns * 100 / proc->program.cap_percent;
+}
+
+static bool idle_now(struct proc *proc)
+{
+    const struct program *program = &proc->program;
+    uint64_t now_ns = proc->world->now_ns;
+
+    if (!program->idle_ns || proc->in_batch > 0)
+        return false;
+    if (!proc->idle_from_ns)
+        proc->idle_from_ns = now_ns + program->busy_ns;
+    if (now_ns < proc->idle_from_ns)
+        return false;
+    proc->idle_from_ns = now_ns + program->idle_ns + program->busy_ns;
+    proc->host_ns = now_ns + program->idle_ns;
+    return true;
+}
+
+static void begin_sync(struct proc *proc)
+{
+    proc->state = HOST_SYNCS;
+    proc->host_ns = NEVER;
+    for (unsigned i = 0; i < proc->devices && !proc->world->native; i++)
+        if (proc->contexts[i].joined)
+            gate_mark(proc, &proc->contexts[i], true);
+}
+
+static void launched(struct proc *proc)
+{
+    const struct program *program = &proc->program;
+
+    proc->stage = 0;
+    proc->launches++;
+    if (program->pair && proc->in_batch % 2 == 0) {
+        proc->in_batch++;
+        proc->host_ns = proc->world->now_ns + program->launch_ns;
+        return;
+    }
+    proc->in_batch++;
+    if (program->limit && proc->launches >= program->limit) {
+        proc->state = HOST_ENDED;
+        proc->host_ns = NEVER;
+    } else if (program->batch && proc->in_batch >= program->batch) {
+        begin_sync(proc);
+    } else {
+        proc->host_ns = proc->world->now_ns + program->launch_ns;
+    }
+}
+
+static void launch(struct proc *proc)
+{
+    const struct program *program = &proc->program;
+    unsigned stream = stream_of(proc);
+    struct op op = {.kind = OP_KERNEL, .pair = -1};
+    struct context *context;
+
+    if (proc->stage == 0) {
+        proc->device = proc->again     ? proc->device
+                       : program->pair ? (unsigned)(proc->in_batch % 2) ^ program->reversed
+                                       : proc->first_device;
+        if (program->pair && proc->in_batch % 2 == 0 && !proc->again)
+            proc->pair = new_pair(proc->world);
+        proc->asked_ns = proc->again ? proc->asked_ns : length_of(proc);
+    }
+    context = &proc->contexts[proc->device];
+    op.ns = op.left_ns = proc->asked_ns;
+    op.pair = program->pair ? proc->pair : -1;
+    if (proc->stage == 0) {
+        bool unknown = op.ns == NEVER || (program->unknown && context->completed == 0);
+        uint64_t cost_ns = unknown ? UNKNOWN_NS : op.ns;
+
+        if (program->wrong > 0)
+            cost_ns = (uint64_t)((double)cost_ns * program->wrong);
+        if (!proc->again)
+            charge(proc, cost_ns);
+        proc->stage = 1;
+        if (!begin(proc, context, stream, cost_ns)) {
+            proc->state = HOST_AHEAD;
+            proc->host_ns = proc->ahead_until_ns;
+            return;
+        }
+    }
+    if (context->queues[stream].count >= WORLD_QUEUE) {
+        proc->state = HOST_FULL;
+        proc->host_ns = NEVER;
+        return;
+    }
+    gpu_push(context, stream, &op);
+    context->launched++;
+    if (!proc->world->native && !context->place_launched[stream]) {
+        context->place_launched[stream] = true;
+        lease_launched(&context->lease, context->work_turn[stream]);
+    }
+    launched(proc);
+}
+
+void host_step(struct proc *proc)
+{
+    if (proc->state == HOST_AHEAD || proc->state == HOST_FULL) {
+        proc->stage = proc->again && proc->state == HOST_AHEAD ? 0 : 1;
+        proc->state = HOST_RUNS;
+        launch(proc);
+        return;
+    }
+    if (proc->stage == 0 && (idle_now(proc) || capped(proc)))
+        return;
+    if (proc->in_batch == 0 && proc->stage == 0)
+        proc->batch_ns = proc->world->now_ns;
+    launch(proc);
+}
+
+static void add_step(struct proc *proc, uint64_t ns)
+{
+    if (proc->step_count == proc->step_room) {
+        proc->step_room = proc->step_room ? 2 * proc->step_room : 1024;
+        proc->steps = realloc(proc->steps, proc->step_room * sizeof(*proc->steps));
+        if (!proc->steps)
+            abort();
+    }
+    proc->steps[proc->step_count++] = ns;
+}
+
+void host_look(struct proc *proc)
+{
+    uint64_t now_ns = proc->world->now_ns;
+
+    if (proc->state == HOST_AHEAD && !proc->again && proc->host_ns > now_ns + FUTEX_NS &&
+        lease_open(&proc->contexts[proc->device].lease, proc->ahead_turn))
+        proc->host_ns = now_ns + FUTEX_NS;
+    if (proc->state == HOST_FULL && proc->contexts[proc->device].queues[stream_of(proc)].count < WORLD_QUEUE)
+        proc->host_ns = now_ns;
+    if (proc->state != HOST_SYNCS)
+        return;
+    for (unsigned i = 0; i < WORLD_DEVICES; i++)
+        if (!gpu_drained(&proc->contexts[i]))
+            return;
+    add_step(proc, now_ns - proc->batch_ns);
+    if (proc->pair >= 0)
+        proc->world->pairs[proc->pair].used = false;
+    proc->in_batch = 0;
+    proc->state = HOST_RUNS;
+    proc->host_ns = now_ns + proc->program.gap_ns;
+}

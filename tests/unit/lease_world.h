@@ -1,0 +1,191 @@
+/*
+ * A machine in virtual time for tests of core/lease: GPUs, and processes with a thread that runs a program and a
+ * helper, each with a lease of its own on an arena that is a real file. Everything happens in one thread of this
+ * process, in an order that only the seed decides.
+ *
+ * The GPU (lease_gpu.c): streams are queues of kernels, gates and marks. One process's work runs at a time; where
+ * several have work that could run, each gets SLICE_NS. To go from one process to another costs switch_ns.
+ *
+ * The process (lease_host.c) does what hook/compute.c and hook/gate.c do around launches and waits.
+ */
+#ifndef VGPU_TESTS_LEASE_WORLD_H
+#define VGPU_TESTS_LEASE_WORLD_H
+
+#include "core/lease.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define US            1000ULL
+#define MS            1000000ULL
+#define SEC           1000000000ULL
+#define NEVER         UINT64_MAX
+#define WORLD_PROCS   32
+#define WORLD_DEVICES 2
+#define WORLD_STREAMS 2
+#define WORLD_PAIRS   64
+#define WORLD_QUEUE   1024 /* what the driver lets a thread queue before it waits */
+
+struct proc;
+
+/* What a process does, for ever: `batch` launches, then it waits for the device, then it does something else. */
+struct program {
+    uint64_t kernel_ns;                    /* NEVER: does not end */
+    unsigned batch;                        /* launches between two waits for the device; 0: it never waits */
+    uint64_t launch_ns;                    /* of the CPU, per launch */
+    uint64_t gap_ns;                       /* between a wait and the next launch */
+    uint64_t busy_ns, idle_ns;             /* it works so long, then it is idle so long; 0: it always works */
+    unsigned limit;                        /* launches after which it ends; 0: none */
+    unsigned cap_percent;                  /* of the device: it sleeps between launches; 0: no cap */
+    unsigned streams;                      /* launches go round these; 0: one */
+    bool pair;                             /* its kernels on device 0 and device 1 end when both run */
+    bool reversed;                         /* of a pair, the one on device 1 is launched first */
+    uint64_t (*length)(struct proc *proc); /* instead of kernel_ns */
+    bool unknown;                          /* until one has ended, nothing is known of what its kernels cost */
+    double wrong; /* what the process thinks that a kernel costs is so many times the truth; 0: right */
+};
+
+enum op_kind { OP_KERNEL, OP_GATE, OP_MARK };
+
+struct op {
+    enum op_kind kind;
+    uint32_t value; /* the turn of a gate, the number of a mark */
+    unsigned place;
+    uint64_t ns, left_ns;
+    int pair; /* which pair of kernels it belongs to; -1: none */
+    bool began;
+};
+
+struct queue {
+    struct op *ops;
+    size_t head, count, room;
+    uint64_t ready_ns; /* its head may start then */
+};
+
+/* What a process has on a device. */
+struct context {
+    struct queue queues[WORLD_STREAMS];
+    int running; /* the queue whose kernel runs; -1: none */
+    uint64_t launched, completed;
+    uint64_t done_ns;      /* kernels completed, by their length */
+    uint64_t longest_wait; /* that a head stood at a gate */
+    uint64_t gate_since_ns[WORLD_STREAMS];
+
+    struct lease lease;
+    struct lease_observer observer;
+    uint32_t place_turn[WORLD_STREAMS], work_turn[WORLD_STREAMS];
+    bool place_launched[WORLD_STREAMS];
+    bool registered, joined, helped;
+    uint64_t help_ns; /* when its helper looks next */
+    uint32_t wake_seen;
+};
+
+enum host_state { HOST_RUNS, HOST_SYNCS, HOST_AHEAD, HOST_FULL, HOST_ENDED };
+
+struct proc {
+    struct world *world;
+    unsigned index;
+    struct program program;
+    struct lease_self self;
+    struct context contexts[WORLD_DEVICES];
+    unsigned first_device, devices;
+    bool dead, stopped, paused;
+
+    enum host_state state;
+    uint64_t host_ns; /* when its thread acts next */
+    unsigned in_batch;
+    unsigned stage;  /* of a launch: 0 before, 1 it has come through the gate's bookkeeping */
+    unsigned device; /* of that launch */
+    uint32_t ahead_turn;
+    bool again; /* the launch is to be asked for once more */
+    uint64_t ahead_until_ns;
+    uint64_t launches, start_ns, idle_from_ns, paid_ns, batch_ns, asked_ns;
+    int pair;
+
+    uint64_t random;
+    uint64_t *steps; /* how long each batch took */
+    size_t step_count, step_room;
+};
+
+struct gpu {
+    int current; /* whose turn on the hardware; -1: nobody has run yet */
+    bool switching;
+    uint64_t switched_ns, from_ns, slice_ns;
+    uint64_t busy_ns, switches;
+};
+
+struct pair_of_kernels {
+    bool began[2], used;
+};
+
+struct world {
+    uint64_t now_ns, extra_ns, random;
+    bool native;       /* nobody takes turns */
+    bool marks_always; /* marks are made on a contended device whether somebody waits or not */
+    uint64_t switch_ns, slice_ns, late_ns, very_late_ns;
+    unsigned very_late_one_in;
+    unsigned count, device_count;
+    struct proc procs[WORLD_PROCS];
+    struct gpu gpus[WORLD_DEVICES];
+    struct vgpu_arena *arenas[WORLD_DEVICES];
+    struct pair_of_kernels pairs[WORLD_PAIRS];
+    void (*each)(struct world *world); /* after every event */
+    uint64_t looks;                    /* of helpers */
+
+    uint64_t marked_ns, marked_done[WORLD_PROCS], marked_held[WORLD_PROCS];
+};
+
+/* A machine with new arenas. It ends with world_free(). */
+struct world *world_new(uint64_t seed, unsigned devices);
+void world_free(struct world *world);
+void world_policy(struct world *world, enum vgpu_turn_policy policy);
+
+/* A process of instance `id`, which begins at start_ns. */
+struct proc *world_add(struct world *world, uint64_t id, uint32_t weight, uint32_t priority,
+                       const struct program *program, uint64_t start_ns);
+
+void world_run(struct world *world, uint64_t until_ns);
+
+/* From now on, shares are measured. */
+void world_measure(struct world *world);
+double world_share(const struct world *world,
+                   const struct proc *proc);                           /* of device 0, in what its kernels take alone */
+double world_held(const struct world *world, const struct proc *proc); /* the time for which its instance had it */
+double world_sum(const struct world *world);
+
+/* As the kernel does these things. */
+void world_kill(struct proc *proc);
+void world_stop(struct proc *proc);
+void world_continue(struct proc *proc);
+void world_leave(struct proc *proc); /* it ends in good order */
+
+void world_weight(struct proc *proc, uint32_t weight);
+
+/* Of a process's batches: the one that `fraction` of them are no longer than. Sorts them. */
+uint64_t world_step_ns(struct proc *proc, double fraction);
+void world_forget_steps(struct proc *proc);
+
+/* For tests. */
+struct program synced(uint64_t kernel_ns); /* each kernel waited for */
+void run_ms(struct world *world, uint64_t ms);
+double in_ms(uint64_t ns);
+double jain(const struct world *world);
+uint64_t longest_wait_ns(const struct world *world, const struct proc *except); /* NULL: of all */
+void print_world(const char *what, const struct world *world);
+void assert_between(double value, double low, double high);
+
+uint64_t world_random(uint64_t *state);
+
+/* Between its files. lease_host.c: the thread acts; whether what it waits for has come. */
+void host_step(struct proc *proc);
+void host_look(struct proc *proc);
+
+/* lease_gpu.c */
+void gpu_run(struct world *world, unsigned device);
+uint64_t gpu_next_ns(struct world *world, unsigned device);
+void gpu_push(struct context *context, unsigned queue, const struct op *op);
+void gpu_drop(struct context *context);
+bool gpu_drained(const struct context *context);
+
+#endif

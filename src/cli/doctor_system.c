@@ -112,35 +112,48 @@ void doctor_preload_file(struct doctor *doctor)
         doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL, "names other libraries only");
 }
 
-static bool is_memory_limit(const char *entry)
+/* Whether an entry of the environment is `name` or `name`_<i>. */
+static bool is_limit(const char *entry, const char *name)
 {
-    static const char name[] = "CUDA_DEVICE_MEMORY_LIMIT";
-    const char *rest = entry + sizeof(name) - 1;
+    const char *rest = entry + strlen(name);
     size_t digits;
 
-    if (strncmp(entry, name, sizeof(name) - 1))
+    if (strncmp(entry, name, strlen(name)))
         return false;
     digits = *rest == '_' ? strspn(rest + 1, "0123456789") : 0;
     return *rest == '=' || (digits && rest[1 + digits] == '=');
 }
 
+/* NULL: it is accepted; else what would be. */
+static const char *limit_advice(const char *entry)
+{
+    const char *value = strchr(entry, '=') + 1;
+    struct quota quota;
+    uint32_t percent;
+
+    if (is_limit(entry, "CUDA_DEVICE_SM_LIMIT"))
+        return *value && parse_percent(value, &percent) == -EINVAL ? "use a whole number of percent, 0 to 100" : NULL;
+    /* "0", with a unit or without, is how the variable says that there is no limit. */
+    return parse_quota(value, &quota) && strspn(value, "0") == 0 ? SIZE_FORMS : NULL;
+}
+
 void doctor_environment(struct doctor *doctor)
 {
-    const char *preload = getenv("LD_PRELOAD"), *instance = getenv("VGPU_INSTANCE");
+    const char *preload = getenv("LD_PRELOAD"), *instance = getenv("VGPU_INSTANCE"), *limit = NULL;
     struct preloads found = read_preloads(preload ? preload : "");
-    bool limit = false;
 
     for (char **entry = environ; *entry; entry++) {
-        const char *value = strchr(*entry, '=');
-        struct quota quota;
+        const char *value = strchr(*entry, '='), *advice;
+        bool memory = is_limit(*entry, "CUDA_DEVICE_MEMORY_LIMIT");
 
-        if (!is_memory_limit(*entry))
+        if (!memory && !is_limit(*entry, "CUDA_DEVICE_SM_LIMIT"))
             continue;
-        limit = true;
-        /* "0", with a unit or without, is how the variable says that there is no limit. */
-        if (parse_quota(value + 1, &quota) && strspn(value + 1, "0") == 0)
-            doctor_add(doctor, DOCTOR_FAIL, "environment", SIZE_FORMS, "%.*s='%.64s' is not accepted as a size",
-                       (int)(value - *entry), *entry, value + 1);
+        if (!limit || memory)
+            limit = memory ? "CUDA_DEVICE_MEMORY_LIMIT" : "CUDA_DEVICE_SM_LIMIT";
+        advice = limit_advice(*entry);
+        if (advice)
+            doctor_add(doctor, DOCTOR_FAIL, "environment", advice, "%.*s='%.64s' is not accepted as a %s",
+                       (int)(value - *entry), *entry, value + 1, memory ? "size" : "percentage");
     }
     if (found.missing)
         doctor_add(doctor, DOCTOR_FAIL, "environment", "correct the path, or unset LD_PRELOAD",
@@ -154,7 +167,7 @@ void doctor_environment(struct doctor *doctor)
         doctor_add(doctor, DOCTOR_OK, "environment", NULL, "this is inside the instance %.255s", instance);
     else if (limit && !found.ours)
         doctor_add(doctor, DOCTOR_WARN, "environment", "add LD_PRELOAD=.../libvgpu.so",
-                   "CUDA_DEVICE_MEMORY_LIMIT is set but LD_PRELOAD names no libvgpu");
+                   "%s is set but LD_PRELOAD names no libvgpu", limit);
     else
         doctor_add(doctor, DOCTOR_OK, "environment", NULL,
                    found.ours ? "LD_PRELOAD names a libvgpu" : "this is outside of any instance");

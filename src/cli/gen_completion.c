@@ -1,6 +1,7 @@
 #include "cli/gen.h"
 
 #include "cli/table.h"
+#include "region/region.h"
 
 #include <string.h>
 
@@ -9,8 +10,39 @@
 #define LIST_GPUS                                                                                                      \
     "echo auto; command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --query-gpu=index,uuid --format=csv,noheader "     \
     "2>/dev/null | tr -d ' ' | tr , '\\n'"
-#define LIST_SIZES  "1G 2G 4G 8G 16G 32G"
-#define LIST_QUOTAS LIST_SIZES " 25% 50%"
+
+/* Words to choose from, as examples or because there are no others; NULL: it is not a matter of words. */
+static const char *words_of(enum cli_complete complete)
+{
+    switch (complete) {
+    case COMPLETE_SIZE:
+        return "1G 2G 4G 8G 16G 32G";
+    case COMPLETE_QUOTA:
+        return "1G 2G 4G 8G 16G 32G 25% 50%";
+    case COMPLETE_RATE:
+        return "1G 2G 5G 10G 20G";
+    case COMPLETE_PERCENT:
+        return "10 25 30 50 75";
+    case COMPLETE_WEIGHT:
+        return "50 100 200 300 1000";
+    case COMPLETE_PRIORITY:
+        return "0 100 255";
+    case COMPLETE_CAP_POLICY:
+        return "hard elastic"; /* `off` is what HAMi's variable can say */
+    case COMPLETE_TURN_POLICY:
+#define X(id, name) name " "
+        return VGPU_TURN_POLICY_LIST(X);
+#undef X
+    case COMPLETE_NONE:
+    case COMPLETE_FILE:
+    case COMPLETE_COMMAND:
+    case COMPLETE_SUBCOMMAND:
+    case COMPLETE_INSTANCE:
+    case COMPLETE_GPU:
+        break;
+    }
+    return NULL;
+}
 
 static int is_subcommand(const struct cli_command *command)
 {
@@ -63,6 +95,10 @@ static void put_subcommands(FILE *out)
 
 static void put_bash_value(FILE *out, enum cli_complete complete)
 {
+    if (words_of(complete)) {
+        fprintf(out, "COMPREPLY=($(compgen -W \"%s\" -- \"$cur\"))", words_of(complete));
+        return;
+    }
     switch (complete) {
     case COMPLETE_FILE:
         fprintf(out, "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))");
@@ -73,11 +109,6 @@ static void put_bash_value(FILE *out, enum cli_complete complete)
     case COMPLETE_GPU:
         fprintf(out, "COMPREPLY=($(compgen -W \"$(" LIST_GPUS ")\" -- \"$cur\"))");
         break;
-    case COMPLETE_SIZE:
-    case COMPLETE_QUOTA:
-        fprintf(out, "COMPREPLY=($(compgen -W \"%s\" -- \"$cur\"))",
-                complete == COMPLETE_SIZE ? LIST_SIZES : LIST_QUOTAS);
-        break;
     case COMPLETE_COMMAND:
         fprintf(out, "_vgpu_command \"$i\"");
         break;
@@ -86,7 +117,7 @@ static void put_bash_value(FILE *out, enum cli_complete complete)
         put_subcommands(out);
         fprintf(out, "\" -- \"$cur\"))");
         break;
-    case COMPLETE_NONE:
+    default:
         fprintf(out, "COMPREPLY=()");
         break;
     }
@@ -160,18 +191,21 @@ static const char *zsh_action(enum cli_complete complete)
         return "_vgpu_instances";
     case COMPLETE_GPU:
         return "_vgpu_gpus";
-    case COMPLETE_SIZE:
-        return "(" LIST_SIZES ")";
-    case COMPLETE_QUOTA:
-        return "(" LIST_QUOTAS ")";
     case COMPLETE_COMMAND:
         return "_command_names -e";
     case COMPLETE_SUBCOMMAND:
         return "_vgpu_subcommands";
-    case COMPLETE_NONE:
+    default:
         break;
     }
     return "";
+}
+
+static void put_zsh_value(FILE *out, const char *name, enum cli_complete complete)
+{
+    const char *words = words_of(complete);
+
+    fprintf(out, ":%s:%s%s%s", name, words ? "(" : "", words ? words : zsh_action(complete), words ? ")" : "");
 }
 
 static void put_zsh_command(FILE *out, const struct cli_command *command)
@@ -187,7 +221,7 @@ static void put_zsh_command(FILE *out, const struct cli_command *command)
         put_zsh_help(out, o->help);
         fputc(']', out);
         if (o->argument)
-            fprintf(out, ":%s:%s", o->argument, zsh_action(o->complete));
+            put_zsh_value(out, o->argument, o->complete);
         fputc('\'', out);
     }
     if (operand)
@@ -235,6 +269,10 @@ static void put_fish_code(FILE *out, const char *code)
 
 static void put_fish_value(FILE *out, enum cli_complete complete)
 {
+    if (words_of(complete)) {
+        fprintf(out, " -x -a '%s'", words_of(complete));
+        return;
+    }
     switch (complete) {
     case COMPLETE_FILE:
         fprintf(out, " -r -F");
@@ -245,10 +283,6 @@ static void put_fish_value(FILE *out, enum cli_complete complete)
     case COMPLETE_GPU:
         put_fish_code(out, LIST_GPUS);
         break;
-    case COMPLETE_SIZE:
-    case COMPLETE_QUOTA:
-        fprintf(out, " -x -a '%s'", complete == COMPLETE_SIZE ? LIST_SIZES : LIST_QUOTAS);
-        break;
     case COMPLETE_COMMAND:
         fprintf(out, " -x -a '(__fish_complete_subcommand --fcs-skip=2)'");
         break;
@@ -257,7 +291,7 @@ static void put_fish_value(FILE *out, enum cli_complete complete)
         put_subcommands(out);
         fprintf(out, "'");
         break;
-    case COMPLETE_NONE:
+    default:
         fprintf(out, " -x");
         break;
     }

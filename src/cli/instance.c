@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "cli/compute.h"
 #include "cli/message.h"
 #include "cli/path.h"
 #include "cli/users.h"
@@ -152,33 +153,81 @@ static int differs(const char *name, const char *what, const char *has, const ch
     return -EEXIST;
 }
 
+static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_limits *has)
+{
+    char a[VGPU_DEVICES_MAX * (VGPU_UUID_LEN + 1)], b[sizeof(a)];
+    bool same = has->device_count == asked->device_count;
+
+    for (unsigned i = 0; same && i < asked->device_count; i++)
+        same = !strcmp(has->slice[i].uuid, asked->slice[i].uuid);
+    return same ? 0 : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
+}
+
+static int compare_slices(const struct instance_request *request, const struct vgpu_limits *has)
+{
+    const struct vgpu_limits *asked = &request->limits;
+    unsigned devices = has->device_count ? has->device_count : VGPU_DEVICES_MAX;
+    char text_a[48], text_b[48], a[64], b[64];
+
+    for (unsigned i = 0; i < devices && i < VGPU_DEVICES_MAX; i++) {
+        const struct vgpu_limit *one = &has->slice[i], *other = &asked->slice[i];
+
+        if (request->has_quota && !same_quota(one, other)) {
+            snprintf(a, sizeof(a), "%u:%s", i, show_quota(one, text_a, sizeof(text_a)));
+            snprintf(b, sizeof(b), "%u:%s", i, show_quota(other, text_b, sizeof(text_b)));
+            return differs(asked->name, "--mem", a, b);
+        }
+        if (request->has_cap && one->cap_percent != other->cap_percent) {
+            snprintf(a, sizeof(a), "%u:%u", i, one->cap_percent ? one->cap_percent : 100);
+            snprintf(b, sizeof(b), "%u:%u", i, other->cap_percent ? other->cap_percent : 100);
+            return differs(asked->name, "--cores", a, b);
+        }
+    }
+    return 0;
+}
+
+static int numbers_differ(const char *name, const char *what, uint32_t has, uint32_t given)
+{
+    char a[16], b[16];
+
+    snprintf(a, sizeof(a), "%u", has);
+    snprintf(b, sizeof(b), "%u", given);
+    return differs(name, what, a, b);
+}
+
+static int compare_compute(const struct instance_request *request, const struct vgpu_compute *has)
+{
+    const struct vgpu_compute *asked = &request->limits.compute;
+    const char *name = request->limits.name;
+    char a[SIZE_TEXT_BYTES] = "none", b[SIZE_TEXT_BYTES];
+
+    if (request->has_weight && has->weight != asked->weight)
+        return numbers_differ(name, "--weight", has->weight, asked->weight);
+    if (request->has_priority && has->priority != asked->priority)
+        return numbers_differ(name, "--priority", has->priority, asked->priority);
+    if (request->has_cap_policy && has->cap_policy != asked->cap_policy)
+        return differs(name, "--cores-policy", cap_policy_name(has->cap_policy), cap_policy_name(asked->cap_policy));
+    if (request->has_copy_rate && has->copy_bytes_s != asked->copy_bytes_s) {
+        if (has->copy_bytes_s)
+            format_bytes(has->copy_bytes_s, a, sizeof(a));
+        return differs(name, "--copy-bw", a, format_bytes(asked->copy_bytes_s, b, sizeof(b)));
+    }
+    return 0;
+}
+
 /* Whether what was asked for is what the running instance has. */
 static int compare(const struct instance_request *request, const struct vgpu_limits *has)
 {
     const struct vgpu_limits *asked = &request->limits;
-    unsigned devices = has->device_count ? has->device_count : VGPU_DEVICES_MAX;
-    char a[VGPU_DEVICES_MAX * (VGPU_UUID_LEN + 1)], b[sizeof(a)];
+    char a[48], b[48];
+    int error = request->has_devices ? compare_devices(asked, has) : 0;
 
-    if (request->has_devices) {
-        bool same = has->device_count == asked->device_count;
-
-        for (unsigned i = 0; same && i < asked->device_count; i++)
-            same = !strcmp(has->slice[i].uuid, asked->slice[i].uuid);
-        if (!same)
-            return differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
-    }
-    for (unsigned i = 0; request->has_quota && i < devices && i < VGPU_DEVICES_MAX; i++)
-        if (!same_quota(&has->slice[i], &asked->slice[i])) {
-            char text_a[48], text_b[48];
-
-            snprintf(a, sizeof(a), "%u:%s", i, show_quota(&has->slice[i], text_a, sizeof(text_a)));
-            snprintf(b, sizeof(b), "%u:%s", i, show_quota(&asked->slice[i], text_b, sizeof(text_b)));
-            return differs(asked->name, "--mem", a, b);
-        }
-    if (request->has_host_quota && !same_quota(&has->slice[VGPU_SLICE_HOST], &asked->slice[VGPU_SLICE_HOST]))
-        return differs(asked->name, "--host-mem", show_quota(&has->slice[VGPU_SLICE_HOST], a, sizeof(a)),
-                       show_quota(&asked->slice[VGPU_SLICE_HOST], b, sizeof(b)));
-    return 0;
+    if (!error)
+        error = compare_slices(request, has);
+    if (!error && request->has_host_quota && !same_quota(&has->slice[VGPU_SLICE_HOST], &asked->slice[VGPU_SLICE_HOST]))
+        error = differs(asked->name, "--host-mem", show_quota(&has->slice[VGPU_SLICE_HOST], a, sizeof(a)),
+                        show_quota(&asked->slice[VGPU_SLICE_HOST], b, sizeof(b)));
+    return error ? error : compare_compute(request, &has->compute);
 }
 
 static int join(const struct instance_request *request, struct instance *instance)
@@ -197,7 +246,15 @@ static int join(const struct instance_request *request, struct instance *instanc
         return error;
     }
     region_limits(region, &has);
-    return compare(request, &has);
+    error = compare(request, &has);
+    if (error || !request->limits.compute.turn_policy)
+        return error;
+    has.compute.turn_policy = request->limits.compute.turn_policy;
+    error = region_set_limits(region, &has);
+    if (error)
+        message_error("run: instance %s: --policy %s cannot be set: %s", instance->name,
+                      turn_policy_name(has.compute.turn_policy), err_text(error, text, sizeof(text)));
+    return error;
 }
 
 static int make(const struct instance_request *request, struct instance *instance)

@@ -22,10 +22,13 @@ struct instance {
     bool created;       /* by us, not joined */
 };
 
-/* Which of the limits the user gave; the others match whatever a running instance has. */
+/*
+ * Which of the limits the user gave; the others match whatever a running instance has. A turn policy that is given (not
+ * 0) is no limit: a running instance takes it over.
+ */
 struct instance_request {
     struct vgpu_limits limits;
-    bool has_devices, has_quota, has_host_quota;
+    bool has_devices, has_quota, has_host_quota, has_cap, has_cap_policy, has_weight, has_priority, has_copy_rate;
 };
 
 /*

@@ -1,6 +1,7 @@
 #include "cli/ps.h"
 
 #include "cli/commands.h"
+#include "cli/compute.h"
 #include "cli/message.h"
 
 uint64_t ps_slice_held(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind)
@@ -25,7 +26,7 @@ bool ps_slice_shown(const struct vgpu_snapshot *snapshot, unsigned slice)
 {
     const struct vgpu_slice_usage *usage = &snapshot->slice[slice];
 
-    if (usage->used_bytes || usage->refusals)
+    if (usage->used_bytes || usage->refusals || compute_used(&usage->compute))
         return true;
     if (slice == VGPU_SLICE_HOST)
         return usage->quota_bytes || snapshot->limits.slice[slice].quota_bytes;

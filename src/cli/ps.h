@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define PS_UUID_SHOWN 12 /* "GPU-" and the first group: enough to tell the cards of a machine apart */
+
 struct ps_instance {
     char name[VGPU_NAME_LEN];
     char dir[PATH_MAX];
@@ -26,6 +28,12 @@ struct ps_list {
 void ps_collect(struct ps_list *ret_list);
 void ps_done(struct ps_list *list);
 
+/*
+ * The share of a device that an instance gets where all want more, from 0 to 1: its weight among the weights of those
+ * in the list that have used the device over the last second, itself included.
+ */
+double ps_entitlement(const struct ps_list *list, const struct ps_instance *instance, unsigned slice);
+
 /* What all processes hold on a slice, of one kind. */
 uint64_t ps_slice_held(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind);
 uint64_t ps_proc_held(const struct vgpu_proc_usage *proc, unsigned slice); /* of all kinds */
@@ -34,6 +42,13 @@ uint64_t ps_proc_held(const struct vgpu_proc_usage *proc, unsigned slice); /* of
 bool ps_slice_shown(const struct vgpu_snapshot *snapshot, unsigned slice);
 
 uint64_t ps_refusals(const struct vgpu_snapshot *snapshot); /* on all slices */
+
+/* The table about time; nothing where no instance has used a GPU or has a setting for it. False: out of memory. */
+bool ps_print_compute(const struct ps_list *list);
+
+/* With the owner where that is somebody else. */
+#define PS_NAME_TEXT_BYTES 128
+const char *ps_instance_name(const struct ps_instance *instance, char *buffer, size_t size);
 
 /* False: out of memory. */
 bool ps_print_table(const struct ps_list *list);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,6 +180,31 @@ void ps_collect(struct ps_list *ret_list)
     collect_runtime_dir(ret_list, &seen, path);
     snprintf(path, sizeof(path), "/tmp/vgpu-%u", geteuid());
     collect_runtime_dir(ret_list, &seen, path);
+}
+
+/* What an instance has done on a device; NULL: it has not seen it. */
+static const struct vgpu_compute_usage *usage_of(const struct ps_instance *instance, const char *uuid)
+{
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        if (!strcasecmp(instance->snapshot.slice[slice].uuid, uuid))
+            return &instance->snapshot.slice[slice].compute;
+    return NULL;
+}
+
+double ps_entitlement(const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+{
+    const char *uuid = instance->snapshot.slice[slice].uuid;
+    uint32_t own = instance->snapshot.limits.compute.weight;
+    uint64_t sum = own;
+
+    for (unsigned i = 0; *uuid && i < list->count; i++) {
+        const struct ps_instance *other = list->instances[i];
+        const struct vgpu_compute_usage *usage = other == instance ? NULL : usage_of(other, uuid);
+
+        if (usage && usage->last_second_ns)
+            sum += other->snapshot.limits.compute.weight;
+    }
+    return sum ? (double)own / (double)sum : 1;
 }
 
 void ps_done(struct ps_list *list)

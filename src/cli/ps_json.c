@@ -1,9 +1,13 @@
 /*
  * {"instances": [{"name", "directory", "owner_uid", "created_ns", "running", "selects_devices", "limits": [...],
- * "devices": [...], "host": {...}, "processes": [...], "refusals": {"count", "last", "recent": [...]}}]}. Sizes are
- * bytes; a limit that is not there is null.
+ * "compute": {...}, "devices": [{..., "compute": {...}}], "host": {...}, "processes": [...], "refusals": {"count",
+ * "last", "recent": [...]}}]}. Sizes are bytes, times nanoseconds, shares from 0 to 1; a limit that is not there is
+ * null.
  */
 #include "cli/ps.h"
+
+#include "base/clock.h"
+#include "cli/compute.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -27,6 +31,47 @@ static json_t *text_of(const char *text, size_t size)
     json_t *value = json_stringn(text, length);
 
     return value ? value : json_string("?");
+}
+
+/* What the instance has done on a device since it was made, and how it stands there. */
+static json_t *compute_json(const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+{
+    const struct vgpu_compute_usage *usage = &instance->snapshot.slice[slice].compute;
+    const struct vgpu_limits *limits = &instance->snapshot.limits;
+    json_t *result = json_object(), *calls = json_object(), *gpu_ns = json_object(), *bytes = json_object();
+    double share = (double)usage->last_second_ns / (double)NS_PER_S;
+
+    json_object_set_new(result, "last_second_share", json_real(share < 1 ? share : 1));
+    json_object_set_new(result, "entitlement", json_real(ps_entitlement(list, instance, slice)));
+    json_object_set_new(result, "cap_percent", number_or_null(limits->slice[slice].cap_percent));
+    for (unsigned work = 0; work < VGPU_WORKS; work++) {
+        json_object_set_new(calls, vgpu_work_name(work), number(usage->calls[work]));
+        json_object_set_new(vgpu_work_is_time(work) ? gpu_ns : bytes, vgpu_work_name(work),
+                            number(usage->amount[work]));
+    }
+    json_object_set_new(result, "calls", calls);
+    json_object_set_new(result, "gpu_ns", number(compute_gpu_ns(usage)));
+    json_object_set_new(result, "gpu_ns_by_kind", gpu_ns);
+    json_object_set_new(result, "copy_bytes_by_kind", bytes);
+    json_object_set_new(result, "copy_wait_ns", number(usage->copy_wait_ns));
+    json_object_set_new(result, "turns", number(usage->turns));
+    json_object_set_new(result, "turn_wait_ns", number(usage->turn_wait_ns));
+    json_object_set_new(result, "throttles", number(usage->throttles));
+    json_object_set_new(result, "throttled_ns", number(usage->throttled_ns));
+    return result;
+}
+
+static json_t *settings_json(const struct vgpu_compute *compute)
+{
+    const char *turn_policy = turn_policy_name(compute->turn_policy);
+    json_t *result = json_object();
+
+    json_object_set_new(result, "weight", number(compute->weight));
+    json_object_set_new(result, "priority", number(compute->priority));
+    json_object_set_new(result, "cap_policy", json_string(cap_policy_name(compute->cap_policy)));
+    json_object_set_new(result, "turn_policy", turn_policy ? json_string(turn_policy) : json_null());
+    json_object_set_new(result, "copy_bytes_per_s", number_or_null(compute->copy_bytes_s));
+    return result;
 }
 
 static json_t *slice_json(const struct vgpu_snapshot *snapshot, unsigned slice)
@@ -109,12 +154,13 @@ static json_t *refusals_json(const struct vgpu_snapshot *snapshot)
     return result;
 }
 
-/* One quota for whatever devices there are. */
+/* One limit for whatever devices there are. */
 static bool limits_are_uniform(const struct vgpu_limits *limits)
 {
     for (unsigned slice = 1; slice < VGPU_DEVICES_MAX; slice++)
         if (limits->slice[slice].quota_bytes != limits->slice[0].quota_bytes ||
-            limits->slice[slice].quota_percent != limits->slice[0].quota_percent)
+            limits->slice[slice].quota_percent != limits->slice[0].quota_percent ||
+            limits->slice[slice].cap_percent != limits->slice[0].cap_percent)
             return false;
     return limits->device_count == 0;
 }
@@ -130,18 +176,27 @@ static json_t *limits_json(const struct vgpu_limits *limits)
         const struct vgpu_limit *limit = &limits->slice[slice];
         json_t *row;
 
-        if (!limit->quota_bytes && !limit->quota_percent && !limits->device_count)
+        if (!limit->quota_bytes && !limit->quota_percent && !limit->cap_percent && !limits->device_count)
             continue;
         row = json_object();
         json_object_set_new(row, "device", uniform ? json_string("all") : number(slice));
         json_object_set_new(row, "bytes", number_or_null(limit->quota_bytes));
         json_object_set_new(row, "percent", number_or_null(limit->quota_percent));
+        json_object_set_new(row, "cap_percent", number_or_null(limit->cap_percent));
         json_array_append_new(result, row);
     }
     return result;
 }
 
-static json_t *instance_json(const struct ps_instance *instance)
+static json_t *device_json(const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+{
+    json_t *result = slice_json(&instance->snapshot, slice);
+
+    json_object_set_new(result, "compute", compute_json(list, instance, slice));
+    return result;
+}
+
+static json_t *instance_json(const struct ps_list *list, const struct ps_instance *instance)
 {
     const struct vgpu_snapshot *snapshot = &instance->snapshot;
     json_t *result = json_object(), *devices = json_array(), *processes = json_array();
@@ -154,8 +209,9 @@ static json_t *instance_json(const struct ps_instance *instance)
     json_object_set_new(result, "selects_devices", json_boolean(snapshot->limits.device_count > 0));
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
         if (ps_slice_shown(snapshot, slice))
-            json_array_append_new(devices, slice_json(snapshot, slice));
+            json_array_append_new(devices, device_json(list, instance, slice));
     json_object_set_new(result, "limits", limits_json(&snapshot->limits));
+    json_object_set_new(result, "compute", settings_json(&snapshot->limits.compute));
     json_object_set_new(result, "devices", devices);
     json_object_set_new(result, "host", slice_json(snapshot, VGPU_SLICE_HOST));
     for (uint32_t i = 0; i < snapshot->proc_count; i++)
@@ -171,9 +227,9 @@ bool ps_print_json(const struct ps_list *list)
     char *text = NULL;
 
     for (unsigned i = 0; i < list->count; i++)
-        json_array_append_new(instances, instance_json(list->instances[i]));
+        json_array_append_new(instances, instance_json(list, list->instances[i]));
     if (json_object_set_new(root, "instances", instances) == 0)
-        text = json_dumps(root, JSON_INDENT(2));
+        text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     json_decref(root);
     if (!text)
         return false;

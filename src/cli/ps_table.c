@@ -12,8 +12,6 @@
 
 enum { COLUMN_INSTANCE, COLUMN_PROCESS, COLUMN_DEVICE, COLUMN_GPU, COLUMN_USED, COLUMN_QUOTA, COLUMN_KINDS };
 
-#define UUID_SHOWN 12 /* "GPU-" and the first group: enough to tell the cards of a machine apart */
-
 struct columns {
     bool kind_shown[VGPU_KINDS];
     unsigned kind[VGPU_KINDS]; /* the column of each kind that is shown */
@@ -93,7 +91,7 @@ static void put_slice(struct grid *grid, const struct columns *columns, const st
     const char *uuid = usage->uuid[0] ? usage->uuid : snapshot->limits.slice[slice].uuid;
 
     put_device(grid, slice);
-    grid_cell(grid, COLUMN_GPU, "%.*s", UUID_SHOWN, *uuid ? uuid : "-");
+    grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     put_bytes(grid, COLUMN_USED, usage->used_bytes);
     put_quota(grid, snapshot, slice);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
@@ -137,26 +135,27 @@ static void put_process(struct grid *grid, const struct columns *columns, const 
     put_bytes(grid, COLUMN_USED, 0);
 }
 
-/* With the owner where that is somebody else. */
-static void put_instance_name(struct grid *grid, const struct ps_instance *instance)
+const char *ps_instance_name(const struct ps_instance *instance, char *buffer, size_t size)
 {
     const struct passwd *owner = instance->owner == geteuid() ? NULL : getpwuid(instance->owner);
 
     if (instance->owner == geteuid())
-        grid_cell(grid, COLUMN_INSTANCE, "%s", instance->name);
+        snprintf(buffer, size, "%s", instance->name);
     else if (owner)
-        grid_cell(grid, COLUMN_INSTANCE, "%s (%s)", instance->name, owner->pw_name);
+        snprintf(buffer, size, "%s (%s)", instance->name, owner->pw_name);
     else
-        grid_cell(grid, COLUMN_INSTANCE, "%s (%u)", instance->name, instance->owner);
+        snprintf(buffer, size, "%s (%u)", instance->name, instance->owner);
+    return buffer;
 }
 
 static void put_instance(struct grid *grid, const struct columns *columns, const struct ps_instance *instance)
 {
     const struct vgpu_snapshot *snapshot = &instance->snapshot;
+    char name[PS_NAME_TEXT_BYTES];
     bool any = false;
 
     grid_row(grid);
-    put_instance_name(grid, instance);
+    grid_cell(grid, COLUMN_INSTANCE, "%s", ps_instance_name(instance, name, sizeof(name)));
     grid_cell(grid, COLUMN_PROCESS, "%u running", instance->running);
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
         if (!ps_slice_shown(snapshot, slice))
@@ -234,6 +233,7 @@ bool ps_print_table(const struct ps_list *list)
         put_instance(grid, &columns, list->instances[i]);
     printed = grid_print(grid, stdout);
     grid_free(grid);
+    printed = printed && ps_print_compute(list);
     for (unsigned i = 0; printed && i < list->count; i++)
         print_refusals(list->instances[i]);
     return printed;

@@ -37,6 +37,27 @@ static int take_option(struct run_options *options, const struct cli_option *opt
     case OPT_HOST_MEM:
         options->host_mem = value;
         break;
+    case OPT_CORES:
+        options->cores = value;
+        break;
+    case OPT_CORES_POLICY:
+        options->cores_policy = value;
+        break;
+    case OPT_WEIGHT:
+        options->weight = value;
+        break;
+    case OPT_PRIORITY:
+        options->priority = value;
+        break;
+    case OPT_POLICY:
+        options->policy = value;
+        break;
+    case OPT_COPY_BW:
+        options->copy_bw = value;
+        break;
+    case OPT_STATS:
+        options->stats = true;
+        break;
     case OPT_TRACE:
         options->trace = value;
         break;
@@ -182,6 +203,7 @@ static void warn_about_nesting(const char *name)
 struct ending {
     struct instance *instance;
     const char *trace;
+    bool stats;
 };
 
 static void finish(void *argument)
@@ -190,6 +212,8 @@ static void finish(void *argument)
 
     if (*ending->trace)
         run_trace_summary(ending->instance->dir, ending->trace);
+    if (ending->stats)
+        run_stats_summary(ending->instance);
     instance_leave(ending->instance);
 }
 
@@ -199,7 +223,7 @@ int command_run(char **argv)
     struct run_options options = {.name = NULL};
     struct instance_request request;
     struct instance instance;
-    struct ending ending = {&instance, places.trace};
+    struct ending ending = {.instance = &instance, .trace = places.trace};
     int status = take_options(argv, &options);
 
     if (status == GO_ON)
@@ -217,5 +241,8 @@ int command_run(char **argv)
         instance_leave(&instance);
         return RUN_FAILED;
     }
+    ending.stats = options.stats;
+    if (options.stats)
+        run_stats_prepare(instance.dir);
     return run_child(places.program, options.command, finish, &ending);
 }

@@ -15,7 +15,8 @@
 /* What the command line says; the texts are the command line's own. */
 struct run_options {
     const char *name, *gpu, *mem, *host_mem, *trace; /* NULL: not given */
-    bool sim;
+    const char *cores, *cores_policy, *weight, *priority, *policy, *copy_bw;
+    bool sim, stats;
     char **command; /* NULL-terminated */
 };
 
@@ -24,6 +25,9 @@ struct run_options {
  * system's). False: a message has been written.
  */
 bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request);
+
+/* The part of it that is about time, but for --cores. */
+bool run_compute(const struct run_options *options, struct instance_request *request);
 
 /*
  * Sets this process's environment to what the command gets: the instance, the preloaded library, the trace file, the
@@ -59,5 +63,12 @@ bool run_trace_prepare(const char *instance_dir);
 
 /* The summary of a traced run, from the counts in the instance's folder, on stderr and at the end of `file`. */
 void run_trace_summary(const char *instance_dir, const char *file);
+
+/*
+ * --stats: the instance as it is now, and, on stderr, what it has done since. Both go on without the figures where the
+ * region cannot be read, after a warning.
+ */
+void run_stats_prepare(const char *instance_dir);
+void run_stats_summary(const struct instance *instance);
 
 #endif

@@ -69,9 +69,9 @@ static unsigned devices_seen(const char *nvml, const struct vgpu_limits *limits)
     return gpus.count;
 }
 
-/* A quota for a device that is not there is a slip, and would leave another one without. */
-static bool devices_exist(const struct run_options *options, const char *nvml, const struct quota_list *list,
-                          const struct vgpu_limits *limits)
+/* A limit for a device that is not there is a slip, and would leave another one without. */
+static bool devices_exist(const struct run_options *options, const char *nvml, const char *option, const char *text,
+                          const struct quota_list *list, const struct vgpu_limits *limits)
 {
     unsigned count;
 
@@ -82,19 +82,23 @@ static bool devices_exist(const struct run_options *options, const char *nvml, c
         if (!(list->given & 1U << i))
             continue;
         if (options->gpu)
-            message_error("run: --mem %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
-                          options->mem, i, options->gpu, count, count == 1 ? "" : "s");
+            message_error("run: %s %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
+                          option, text, i, options->gpu, count, count == 1 ? "" : "s");
         else
-            message_error("run: --mem %s names device %u, but there %s %u, numbered from 0", options->mem, i,
+            message_error("run: %s %s names device %u, but there %s %u, numbered from 0", option, text, i,
                           count == 1 ? "is only" : "are only", count);
         return false;
     }
     return true;
 }
 
+static unsigned slices_limited(const struct vgpu_limits *limits)
+{
+    return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
+}
+
 static bool take_quotas(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
 {
-    unsigned count = limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
     struct quota_list list;
     char text[512];
 
@@ -105,13 +109,36 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
                       parse_complaint("size", options->mem, text, sizeof(text)));
         return false;
     }
-    if (!devices_exist(options, nvml, &list, limits))
+    if (!devices_exist(options, nvml, "--mem", options->mem, &list, limits))
         return false;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < slices_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
 
         limits->slice[i].quota_bytes = quota.bytes;
         limits->slice[i].quota_percent = quota.percent;
+    }
+    return true;
+}
+
+static bool take_caps(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
+{
+    struct quota_list list;
+
+    if (!options->cores)
+        return true;
+    if (parse_percent_list(options->cores, &list)) {
+        message_error(
+            "run: --cores percentage '%.64s': not accepted: use a whole number from 1 to 100 (100: no cap); one "
+            "for each device: 0:30,1:50",
+            options->cores);
+        return false;
+    }
+    if (!devices_exist(options, nvml, "--cores", options->cores, &list, limits))
+        return false;
+    for (unsigned i = 0; i < slices_limited(limits); i++) {
+        uint32_t percent = quota_list_device(&list, i).percent;
+
+        limits->slice[i].cap_percent = percent < 100 ? percent : 0;
     }
     return true;
 }
@@ -133,10 +160,12 @@ bool run_limits(const struct run_options *options, const char *nvml, struct inst
 {
     struct instance_request request = {.has_devices = options->gpu != NULL,
                                        .has_quota = options->mem != NULL,
+                                       .has_cap = options->cores != NULL,
                                        .has_host_quota = options->host_mem != NULL};
 
     if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
-        !take_devices(options, nvml, &request.limits) || !take_quotas(options, nvml, &request.limits))
+        !run_compute(options, &request) || !take_devices(options, nvml, &request.limits) ||
+        !take_quotas(options, nvml, &request.limits) || !take_caps(options, nvml, &request.limits))
         return false;
     *ret_request = request;
     return true;

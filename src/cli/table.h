@@ -9,7 +9,25 @@
 #include <stddef.h>
 
 /* One value for each `opt` of cli.def. */
-enum cli_opt { OPT_HELP, OPT_VERSION, OPT_JSON, OPT_NAME, OPT_GPU, OPT_MEM, OPT_HOST_MEM, OPT_ENV, OPT_TRACE, OPT_SIM };
+enum cli_opt {
+    OPT_HELP,
+    OPT_VERSION,
+    OPT_JSON,
+    OPT_NAME,
+    OPT_GPU,
+    OPT_MEM,
+    OPT_HOST_MEM,
+    OPT_CORES,
+    OPT_CORES_POLICY,
+    OPT_WEIGHT,
+    OPT_PRIORITY,
+    OPT_POLICY,
+    OPT_COPY_BW,
+    OPT_ENV,
+    OPT_TRACE,
+    OPT_STATS,
+    OPT_SIM
+};
 
 /* What a shell may offer in the place of an argument. */
 enum cli_complete {
@@ -19,8 +37,14 @@ enum cli_complete {
     COMPLETE_SUBCOMMAND,
     COMPLETE_INSTANCE,
     COMPLETE_GPU,
-    COMPLETE_SIZE, /* bytes */
-    COMPLETE_QUOTA /* bytes or a percentage */
+    COMPLETE_SIZE,  /* bytes */
+    COMPLETE_QUOTA, /* bytes or a percentage */
+    COMPLETE_RATE,  /* bytes a second */
+    COMPLETE_PERCENT,
+    COMPLETE_WEIGHT,
+    COMPLETE_PRIORITY,
+    COMPLETE_CAP_POLICY,
+    COMPLETE_TURN_POLICY
 };
 
 /* Rows belong to the command named `command`; "vgpu" is the command without a subcommand. */

@@ -45,7 +45,7 @@ struct hami_header {
     uint64_t sm_limit_percent[HAMI_DEVICES];
     struct hami_proc proc[HAMI_PROCS];
     int32_t proc_count;
-    int32_t utilization_switch; /* the monitor writes this and the next one */
+    int32_t utilization_switch; /* the monitor writes this and the next one, by plain stores */
     int32_t recent_kernel;
     int32_t priority;
     uint64_t last_kernel_s;
@@ -66,6 +66,9 @@ _Static_assert(offsetof(struct hami_header, proc) == 1856, "procs");
 _Static_assert(offsetof(struct hami_header, proc_count) == 2008896, "proc_num");
 _Static_assert(offsetof(struct hami_header, last_kernel_s) == 2008912, "last_kernel_time");
 _Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX, "one slot for each of ours");
+
+/* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps hold whatever the monitor says. */
+static atomic_bool switch_ignored;
 
 static struct hami_header *header_of(const struct vgpu_ledger *ledger)
 {
@@ -103,6 +106,16 @@ static void write_proc(struct hami_proc *to, const struct region_slot *from)
     __atomic_store_n(&to->status, 1, __ATOMIC_RELEASE);
 }
 
+/* Any process may write these at any time: all write the same. */
+static void write_caps(struct hami_header *header, const struct region_layout *layout)
+{
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        uint32_t cap_percent = atomic_load_explicit(&layout->slice[i].cap_percent, memory_order_relaxed);
+
+        put(&header->sm_limit_percent[i], cap_percent ? cap_percent : HAMI_SM_NO_LIMIT);
+    }
+}
+
 /* Under the lock. Devices count from 0 as far as their UUIDs are known. */
 static void write_devices(struct hami_header *header, const struct region_layout *layout)
 {
@@ -120,32 +133,18 @@ static void write_devices(struct hami_header *header, const struct region_layout
             count = i + 1;
     }
     put(&header->device_count, count);
-}
-
-static uint64_t setting(const char *name, uint64_t max, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    uint64_t value;
-
-    return text && parse_count(text, 0, max, &value) == 0 ? value : otherwise;
+    write_caps(header, layout);
 }
 
 /* Under the lock: what is written once, and stays the monitor's or HAMi's own. */
 static void write_constants(struct hami_header *header)
 {
-    uint64_t everywhere = setting("CUDA_DEVICE_SM_LIMIT", HAMI_SM_NO_LIMIT, HAMI_SM_NO_LIMIT);
-    char name[64];
+    const char *text = getenv("CUDA_TASK_PRIORITY");
+    uint64_t priority;
 
-    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        uint64_t percent;
-
-        snprintf(name, sizeof(name), "CUDA_DEVICE_SM_LIMIT_%u", i);
-        percent = setting(name, HAMI_SM_NO_LIMIT, everywhere);
-        put(&header->sm_limit_percent[i], percent ? percent : HAMI_SM_NO_LIMIT);
-    }
     header->utilization_switch = 1;
-    header->recent_kernel = 2;
-    header->priority = (int32_t)setting("CUDA_TASK_PRIORITY", INT32_MAX, 1);
+    header->recent_kernel = HAMI_RECENT;
+    header->priority = text && parse_count(text, 0, INT32_MAX, &priority) == 0 ? (int32_t)priority : 1;
     header->major = HAMI_MAJOR;
     header->minor = HAMI_MINOR;
 }
@@ -187,10 +186,61 @@ static void changed(struct vgpu_ledger *ledger, unsigned slice)
         refresh(ledger);
 }
 
-void hami_mirror(struct vgpu_ledger *ledger)
+/* Whether there is a header that a monitor reads. */
+static bool is_mirrored(const struct vgpu_ledger *ledger)
+{
+    return ledger && ledger->changed == changed;
+}
+
+/* recent_kernel is what a launch sets to HAMI_RECENT; the monitor counts down from it. */
+const int32_t *hami_word(const struct vgpu_ledger *ledger)
+{
+    static const int32_t recent = HAMI_RECENT;
+
+    return is_mirrored(ledger) ? &header_of(ledger)->recent_kernel : &recent;
+}
+
+bool hami_mirrored(const struct vgpu_ledger *ledger)
+{
+    return is_mirrored(ledger);
+}
+
+void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
+{
+    struct hami_header *header;
+    int32_t recent;
+
+    if (!is_mirrored(ledger))
+        return;
+    header = header_of(ledger);
+    recent = __atomic_load_n(&header->recent_kernel, __ATOMIC_RELAXED);
+    /* Not a plain store: the monitor may have just forbidden launches. */
+    if (recent >= 0 && recent != HAMI_RECENT)
+        __atomic_compare_exchange_n(&header->recent_kernel, &recent, HAMI_RECENT, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+    if (__atomic_load_n(&header->last_kernel_s, __ATOMIC_RELAXED) == now_s)
+        return;
+    put(&header->last_kernel_s, now_s);
+    /* A program that only launches tells of a new cap this way. */
+    write_caps(header, ledger->region->layout);
+}
+
+bool hami_blocked(const struct vgpu_ledger *ledger)
+{
+    return is_mirrored(ledger) && __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) < 0;
+}
+
+bool hami_unlimited(const struct vgpu_ledger *ledger)
+{
+    return is_mirrored(ledger) && !atomic_load_explicit(&switch_ignored, memory_order_relaxed) &&
+           __atomic_load_n(&header_of(ledger)->utilization_switch, __ATOMIC_RELAXED) == 0;
+}
+
+void hami_mirror(struct vgpu_ledger *ledger, bool ignore_switch)
 {
     KEEP_ERRNO;
 
+    atomic_store_explicit(&switch_ignored, ignore_switch, memory_order_relaxed);
     ledger->changed = changed;
     refresh(ledger);
 }

@@ -1,14 +1,39 @@
 /*
  * What HAMi's monitor reads of a cache file: the first 2008952 bytes, in the layout of HAMi-core's shared region,
- * version 1.2. We only write it (limits, devices, and what each process holds), so that the monitor's metrics go on
- * to work; what counts is the region behind it.
+ * version 1.2. We write it (limits, devices, what each process holds, that there are launches), so that the monitor's
+ * metrics go on to work, and read two words of it, by which the monitor holds launches back or lifts the caps. What
+ * counts is the region behind it.
  */
 #ifndef VGPU_CORE_HAMI_H
 #define VGPU_CORE_HAMI_H
 
 #include "core/ledger.h"
 
-/* Keeps the header up to date from now on. The ledger's region must be in a cache file (INSTANCE_CACHE_OFFSET). */
-void hami_mirror(struct vgpu_ledger *ledger);
+/*
+ * Keeps the header up to date from now on. The ledger's region must be in a cache file (INSTANCE_CACHE_OFFSET).
+ * `ignore_switch`: hami_unlimited() is always false.
+ */
+void hami_mirror(struct vgpu_ledger *ledger, bool ignore_switch);
+
+/*
+ * For whoever launches; any thread, lock-free, some nanoseconds. Without a header (NULL, or no cache file) nothing
+ * happens and nothing is blocked or unlimited.
+ *
+ * launch: there is a launch, at `now_s` (CLOCK_REALTIME; may be coarse). Writes only what changes, so at most once a
+ * second where the monitor is away. To be called before anything that returns early.
+ */
+void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s);
+/*
+ * A word that is HAMI_RECENT while a launch is neither blocked nor news to the monitor, but for the time; without a
+ * header, always. So most launches need no more than a look at it, if one in a while goes through hami_launch().
+ */
+#define HAMI_RECENT 2
+const int32_t *hami_word(const struct vgpu_ledger *ledger);
+/* Whether there is a header, and so perhaps a monitor. */
+bool hami_mirrored(const struct vgpu_ledger *ledger);
+/* The monitor holds back the launches of this instance, for one of a higher priority. */
+bool hami_blocked(const struct vgpu_ledger *ledger);
+/* The monitor has lifted the caps of this instance: it is alone among those of its priority. */
+bool hami_unlimited(const struct vgpu_ledger *ledger);
 
 #endif

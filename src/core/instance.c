@@ -10,12 +10,18 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define ENV_MEMORY    "CUDA_DEVICE_MEMORY_LIMIT"
 #define ENV_SM        "CUDA_DEVICE_SM_LIMIT"
 #define ENV_CACHE     "CUDA_DEVICE_MEMORY_SHARED_CACHE"
+#define ENV_POLICY    "GPU_CORE_UTILIZATION_POLICY"
+#define ENV_PRIORITY  "CUDA_TASK_PRIORITY"
 #define ENV_NAME_SIZE 64
+
+/* What HAMi's first priority is among ours, where all others are 0. */
+#define FIRST_PRIORITY 100
 
 static const char env_instance[] = "VGPU_INSTANCE";
 
@@ -112,7 +118,7 @@ static bool means_unlimited(const char *text)
     return text[0] == '0' && (text[1] == '\0' || (strchr("kKmMgGtT", text[1]) && text[2] == '\0'));
 }
 
-static int parse_limit(const char *name, const char *text, struct vgpu_limit *ret_limit)
+static int parse_quota_limit(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
     struct quota quota = {0};
     char message[320];
@@ -130,23 +136,77 @@ static int parse_limit(const char *name, const char *text, struct vgpu_limit *re
     return 0;
 }
 
-static int limits_from_environment(struct vgpu_limits *ret_limits)
+/* Every number is taken: 0, and 100 and above, are no cap. */
+static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
-    const char *everywhere = variable(ENV_MEMORY);
-    struct vgpu_limits limits = {.device_count = 0};
+    uint32_t percent = 0;
+    int rc = parse_percent(text, &percent);
 
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        char name[ENV_NAME_SIZE];
-        const char *text = indexed_variable(ENV_MEMORY, i, name);
-        int rc = 0;
+    if (rc < 0 && rc != -ERANGE) {
+        static atomic_bool told;
+
+        if (!atomic_exchange(&told, true))
+            log_error("%s '%.64s': not accepted: use a whole number of percent, 0 to 100 (0 and 100: no cap); CUDA is "
+                      "not started",
+                      name, text);
+        return rc;
+    }
+    ret_limit->cap_percent = percent < 100 ? percent : 0;
+    return 0;
+}
+
+/* Each device's own variable, else the one for all. */
+static int parse_variables(const char *name, int (*parse)(const char *, const char *, struct vgpu_limit *),
+                           struct vgpu_limits *limits)
+{
+    const char *everywhere = variable(name);
+    int rc = 0;
+
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX && rc == 0; i++) {
+        char indexed[ENV_NAME_SIZE];
+        const char *text = indexed_variable(name, i, indexed);
 
         if (text)
-            rc = parse_limit(name, text, &limits.slice[i]);
+            rc = parse(indexed, text, &limits->slice[i]);
         else if (everywhere)
-            rc = parse_limit(ENV_MEMORY, everywhere, &limits.slice[i]);
-        if (rc < 0)
-            return rc;
+            rc = parse(name, everywhere, &limits->slice[i]);
     }
+    return rc;
+}
+
+static bool policy_is(const char *wanted)
+{
+    const char *text = variable(ENV_POLICY);
+
+    return text && strcasecmp(text, wanted) == 0;
+}
+
+static uint32_t cap_policy(void)
+{
+    if (policy_is("disable"))
+        return VGPU_CAP_OFF;
+    if (variable(ENV_POLICY) && !policy_is("force") && !policy_is("default")) {
+        static atomic_bool told;
+
+        if (!atomic_exchange(&told, true))
+            log_warning(ENV_POLICY " '%.64s': there is no such policy, default is taken; use force, default or disable",
+                        variable(ENV_POLICY));
+    }
+    return VGPU_CAP_HARD;
+}
+
+static int limits_from_environment(struct vgpu_limits *ret_limits)
+{
+    const char *priority = variable(ENV_PRIORITY);
+    struct vgpu_limits limits = {.device_count = 0};
+    int rc = parse_variables(ENV_MEMORY, parse_quota_limit, &limits);
+
+    if (rc == 0)
+        rc = parse_variables(ENV_SM, parse_cap, &limits);
+    if (rc < 0)
+        return rc;
+    limits.compute.cap_policy = cap_policy();
+    limits.compute.priority = priority && strcmp(priority, "0") == 0 ? FIRST_PRIORITY : 0;
     *ret_limits = limits;
     return 0;
 }
@@ -187,11 +247,12 @@ static int open_implicit(struct vgpu_region **ret_region)
         return rc;
     }
     /* Whoever brings no limits does not change those that are there. */
-    if (created || !any_variable(ENV_MEMORY))
+    if (created || !(any_variable(ENV_MEMORY) || any_variable(ENV_SM)))
         return 0;
     rc = region_adopt_limits(*ret_region, &limits);
     if (rc == -EBUSY)
-        log_warning("%s: processes run with other limits in %s: those stay in force", ENV_MEMORY, path);
+        log_warning("%s: processes run with other limits in %s: those stay in force",
+                    any_variable(ENV_MEMORY) ? ENV_MEMORY : ENV_SM, path);
     else if (rc < 0) {
         complain(ENV_CACHE, path, rc);
         region_close(*ret_region);
@@ -212,31 +273,60 @@ static int open_named(const char *name, struct vgpu_region **ret_region)
     return rc;
 }
 
-/* What is in force, one line. Devices with the limit of the one before them are not named again. */
+static void show_quota(const struct vgpu_limit *limit, char *buffer, size_t buffer_bytes)
+{
+    if (limit->quota_percent)
+        snprintf(buffer, buffer_bytes, "%u%%", limit->quota_percent);
+    else if (limit->quota_bytes)
+        format_bytes(limit->quota_bytes, buffer, buffer_bytes);
+    else
+        snprintf(buffer, buffer_bytes, "none");
+}
+
+static void show_cap(const struct vgpu_limit *limit, char *buffer, size_t buffer_bytes)
+{
+    if (limit->cap_percent)
+        snprintf(buffer, buffer_bytes, "%u%%", limit->cap_percent);
+    else
+        snprintf(buffer, buffer_bytes, "none");
+}
+
+/* "4.0 GiB from device 0 on, 1.0 GiB from device 1 on": devices with the limit of the one before are not named. */
+static void show_limits(const struct vgpu_limits *limits, void (*show)(const struct vgpu_limit *, char *, size_t),
+                        char *buffer, size_t buffer_bytes)
+{
+    char text[SIZE_TEXT_BYTES], before[SIZE_TEXT_BYTES] = "";
+    size_t used = 0;
+
+    buffer[0] = '\0';
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX && used < buffer_bytes; i++) {
+        show(&limits->slice[i], text, sizeof(text));
+        if (strcmp(text, before) == 0)
+            continue;
+        used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%s from device %u on", i ? ", " : "", text, i);
+        memcpy(before, text, sizeof(before));
+    }
+}
+
+/* What is in force, one line. */
 static void announce(struct vgpu_region *region)
 {
+    static const char *const policies[] = {
+#define X(id, name) name,
+        VGPU_CAP_POLICY_LIST(X)
+#undef X
+    };
     struct vgpu_limits limits;
-    char quotas[512] = "";
-    size_t used = 0;
+    char quotas[512], caps[512];
 
     if (!log_wanted(LOG_LEVEL_INFO))
         return;
     region_limits(region, &limits);
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX && used < sizeof(quotas); i++) {
-        const struct vgpu_limit *limit = &limits.slice[i], *before = i ? limit - 1 : NULL;
-        char size[SIZE_TEXT_BYTES] = "none";
-
-        if (before && before->quota_bytes == limit->quota_bytes && before->quota_percent == limit->quota_percent)
-            continue;
-        if (limit->quota_percent)
-            snprintf(size, sizeof(size), "%u%%", limit->quota_percent);
-        else if (limit->quota_bytes)
-            format_bytes(limit->quota_bytes, size, sizeof(size));
-        used +=
-            (size_t)snprintf(quotas + used, sizeof(quotas) - used, "%s%s from device %u on", i ? ", " : "", size, i);
-    }
-    log_info("instance %s: process %d is attached; quota: %s", limits.name[0] ? limits.name : "by " ENV_CACHE,
-             (int)getpid(), quotas);
+    show_limits(&limits, show_quota, quotas, sizeof(quotas));
+    show_limits(&limits, show_cap, caps, sizeof(caps));
+    log_info("instance %s: process %d is attached; quota: %s; cap (%s): %s; weight %u, priority %u",
+             limits.name[0] ? limits.name : "by " ENV_CACHE, (int)getpid(), quotas, policies[limits.compute.cap_policy],
+             caps, limits.compute.weight, limits.compute.priority);
 }
 
 int instance_attach(struct vgpu_ledger **ret_ledger)
@@ -262,7 +352,7 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
         return rc;
     }
     if (!name)
-        hami_mirror(ledger);
+        hami_mirror(ledger, policy_is("force"));
     announce(region);
     *ret_ledger = ledger;
     return 1;

@@ -59,14 +59,19 @@ struct vgpu_compute meter_settings(const struct vgpu_region *region)
     };
 }
 
-/* Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose one's part. */
+#define LATE_SPANS 600
+
+/*
+ * Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose one's part. Who
+ * comes late, because the driver has kept it for so long, adds to what is there by now.
+ */
 static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_t ns)
 {
     uint64_t span = now_ns / REGION_SPAN_NS, stamp;
     unsigned i = span % REGION_SPANS;
 
     stamp = load_relaxed(&compute->span_stamp[i]);
-    if (stamp != span && atomic_compare_exchange_strong(&compute->span_stamp[i], &stamp, span))
+    if (stamp - span > LATE_SPANS && atomic_compare_exchange_strong(&compute->span_stamp[i], &stamp, span))
         store_relaxed(&compute->span_ns[i], ns);
     else
         add(&compute->span_ns[i], ns);

@@ -97,6 +97,12 @@ load common.bash
     CUDA_DEVICE_MEMORY_LIMIT_3=1.5g run --separate-stderr "$vgpu" doctor --json
     [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 1 ]
     [[ $output == *"CUDA_DEVICE_MEMORY_LIMIT_3='1.5g'"* ]]
+    CUDA_DEVICE_SM_LIMIT=half run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 1 ]
+    [[ $output == *"CUDA_DEVICE_SM_LIMIT='half'"*percent* ]]
+    CUDA_DEVICE_SM_LIMIT_1=0 run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 0 ]
+    [[ $output == *"CUDA_DEVICE_SM_LIMIT is set but LD_PRELOAD"* ]]
     CUDA_DEVICE_MEMORY_LIMIT=4g run --separate-stderr "$vgpu" doctor --json
     [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 0 ]
 }

@@ -1,6 +1,7 @@
 /* What HAMi's monitor would read from a cache file, by the offsets of its own layout. */
 #include "unit.h"
 
+#include "core/hami.h"
 #include "core/instance.h"
 #include "core/ledger_internal.h"
 
@@ -11,8 +12,12 @@
 
 #define HEADER_BYTES 2008952
 #define PROC(i)      (1856 + 1960 * (size_t)(i))
+#define SM_LIMIT(i)  (1728 + 8 * (size_t)(i))
+#define SWITCH       2008900
+#define RECENT       2008904
+#define LAST_KERNEL  2008912
 
-static const unsigned char *header;
+static unsigned char *header;
 static struct vgpu_ledger *ledger;
 
 static uint32_t u32(size_t offset)
@@ -31,6 +36,12 @@ static uint64_t u64(size_t offset)
     return value;
 }
 
+/* As the monitor writes. */
+static void set32(size_t offset, int32_t value)
+{
+    memcpy(header + offset, &value, sizeof(value));
+}
+
 static int setup(void **state)
 {
     const char *path = scratch_path("monitor.cache");
@@ -42,12 +53,13 @@ static int setup(void **state)
     setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "1024m", 1);
     setenv("CUDA_DEVICE_MEMORY_LIMIT_1", "0m", 1);
     setenv("CUDA_DEVICE_SM_LIMIT", "30", 1);
+    setenv("CUDA_DEVICE_SM_LIMIT_2", "0", 1);
     setenv("CUDA_TASK_PRIORITY", "0", 1);
     if (instance_attach(&ledger) != 1)
         return -1;
     /* A process that has the file open a second time would lose its locks on closing it: the map is enough. */
-    fd = open(path, O_RDONLY);
-    header = mmap(NULL, HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    fd = open(path, O_RDWR);
+    header = mmap(NULL, HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return header == MAP_FAILED ? -1 : 0;
 }
 
@@ -59,7 +71,9 @@ static int teardown(void **state)
     ledger_free(ledger);
     assert_int_equal(u32(PROC(0) + 1928), 0);
     region_close(region);
-    munmap((void *)header, HEADER_BYTES);
+    munmap(header, HEADER_BYTES);
+    unsetenv("GPU_CORE_UTILIZATION_POLICY");
+    unsetenv("CUDA_DEVICE_SM_LIMIT_2");
     return 0;
 }
 
@@ -75,9 +89,11 @@ static void constants_and_limits(void **state)
     assert_int_equal(u32(8), 2);
     assert_int_equal(u64(1600), GIB);
     assert_int_equal(u64(1608), 0);
-    assert_int_equal(u64(1728), 30);
-    assert_int_equal(u32(2008900), 1);
-    assert_int_equal(u32(2008904), 2);
+    assert_int_equal(u64(SM_LIMIT(0)), 30);
+    assert_int_equal(u64(SM_LIMIT(2)), 100);
+    assert_int_equal(u64(SM_LIMIT(15)), 30);
+    assert_int_equal(u32(SWITCH), 1);
+    assert_int_equal(u32(RECENT), 2);
     assert_int_equal(u32(2008908), 0);
     assert_int_equal(u64(56), 0);
     assert_int_equal(ledger_device(ledger, 0, "GPU-12345678-1234-1234-1234-123456789abc", 16 * GIB), 0);
@@ -134,11 +150,125 @@ static void what_processes_hold(void **state)
     assert_int_equal(u64(PROC(0) + 16), 4 * MIB);
 }
 
+static void caps_follow_the_region(void **state)
+{
+    struct vgpu_limits limits;
+
+    (void)state;
+    region_limits(ledger_region(ledger), &limits);
+    assert_int_equal(limits.slice[0].cap_percent, 30);
+    limits.slice[0].cap_percent = 55;
+    limits.slice[1].cap_percent = 0;
+    assert_int_equal(region_set_limits(ledger_region(ledger), &limits), 0);
+    assert_int_equal(u64(SM_LIMIT(0)), 30);
+    hami_launch(ledger, 1000);
+    assert_int_equal(u64(SM_LIMIT(0)), 55);
+    assert_int_equal(u64(SM_LIMIT(1)), 100);
+    limits.slice[0].cap_percent = 56;
+    assert_int_equal(region_set_limits(ledger_region(ledger), &limits), 0);
+    hami_launch(ledger, 1000);
+    assert_int_equal(u64(SM_LIMIT(0)), 55);
+    /* By memory too, where nothing is launched. */
+    nap_ms(120);
+    ledger_set(ledger, 0, VGPU_KIND_MODULE, 1 * MIB);
+    assert_int_equal(u64(SM_LIMIT(0)), 56);
+}
+
+static void launches(void **state)
+{
+    (void)state;
+    /* What the monitor has counted down. */
+    set32(RECENT, 0);
+    hami_launch(ledger, 1700000000);
+    assert_int_equal(u32(RECENT), 2);
+    assert_int_equal(u64(LAST_KERNEL), 1700000000);
+    set32(RECENT, 1);
+    hami_launch(ledger, 1700000001);
+    assert_int_equal(u32(RECENT), 2);
+    assert_int_equal(u64(LAST_KERNEL), 1700000001);
+    assert_false(hami_blocked(ledger));
+    /* The word that most launches look at only. */
+    assert_int_equal(*hami_word(ledger), HAMI_RECENT);
+    set32(RECENT, 1);
+    assert_int_equal(*hami_word(ledger), 1);
+    hami_launch(ledger, 1700000001);
+    assert_int_equal(*hami_word(ledger), HAMI_RECENT);
+    /* Launches do not lift what the monitor has forbidden, but show that somebody wants the device. */
+    set32(RECENT, -1);
+    assert_true(hami_blocked(ledger));
+    hami_launch(ledger, 1700000002);
+    assert_int_equal((int32_t)u32(RECENT), -1);
+    assert_true(hami_blocked(ledger));
+    assert_int_not_equal(*hami_word(ledger), HAMI_RECENT);
+    assert_int_equal(u64(LAST_KERNEL), 1700000002);
+    set32(RECENT, 0);
+    assert_false(hami_blocked(ledger));
+}
+
+static void the_switch(void **state)
+{
+    (void)state;
+    assert_false(hami_unlimited(ledger));
+    set32(SWITCH, 0);
+    assert_true(hami_unlimited(ledger));
+    set32(SWITCH, 1);
+    assert_false(hami_unlimited(ledger));
+}
+
+static int setup_forced(void **state)
+{
+    setenv("GPU_CORE_UTILIZATION_POLICY", "Force", 1);
+    return setup(state);
+}
+
+static void the_switch_where_caps_are_forced(void **state)
+{
+    struct vgpu_limits limits;
+
+    (void)state;
+    region_limits(ledger_region(ledger), &limits);
+    assert_int_equal(limits.compute.cap_policy, VGPU_CAP_HARD);
+    set32(SWITCH, 0);
+    assert_false(hami_unlimited(ledger));
+    set32(RECENT, -1);
+    assert_true(hami_blocked(ledger));
+}
+
+/* An instance of `vgpu run` has no header: what would be there is the region itself. */
+static void instances_without_a_header(void **state)
+{
+    struct vgpu_region *region = new_region("plain", GIB);
+    struct vgpu_ledger *plain;
+    struct region_layout *before = malloc(sizeof(*before));
+
+    (void)state;
+    assert_non_null(before);
+    assert_int_equal(ledger_new(region, &plain), 0);
+    memcpy(before, region->layout, sizeof(*before));
+    hami_launch(plain, 1700000000);
+    assert_false(hami_blocked(plain));
+    assert_false(hami_unlimited(plain));
+    assert_int_equal(*hami_word(plain), HAMI_RECENT);
+    assert_int_equal(*hami_word(NULL), HAMI_RECENT);
+    hami_launch(NULL, 1700000000);
+    assert_false(hami_blocked(NULL));
+    assert_false(hami_unlimited(NULL));
+    assert_memory_equal(before, region->layout, sizeof(*before));
+    free(before);
+    ledger_free(plain);
+    region_close(region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(constants_and_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(what_processes_hold, setup, teardown),
+        cmocka_unit_test_setup_teardown(caps_follow_the_region, setup, teardown),
+        cmocka_unit_test_setup_teardown(launches, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_switch, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_switch_where_caps_are_forced, setup_forced, teardown),
+        cmocka_unit_test(instances_without_a_header),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,9 @@ struct start {
     const char *environment[8];
     int attached;      /* 1, 0, or -errno */
     uint64_t quota[3]; /* of slices 0, 1, 15 */
-    const char *said;  /* must be in what stderr was told; NULL: nothing was */
+    uint32_t cap[3];   /* likewise */
+    uint32_t cap_policy, priority;
+    const char *said; /* must be in what stderr was told; NULL: nothing was */
     void (*then)(struct vgpu_ledger *ledger);
 };
 
@@ -27,10 +29,14 @@ static void clear_environment(void)
     unsetenv("CUDA_DEVICE_MEMORY_LIMIT");
     unsetenv("CUDA_DEVICE_SM_LIMIT");
     unsetenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
+    unsetenv("GPU_CORE_UTILIZATION_POLICY");
+    unsetenv("CUDA_TASK_PRIORITY");
     unsetenv("VGPU_LOG_LEVEL");
     unsetenv("LIBCUDA_LOG_LEVEL");
     for (int i = 0; i < 16; i++) {
         snprintf(name, sizeof(name), "CUDA_DEVICE_MEMORY_LIMIT_%d", i);
+        unsetenv(name);
+        snprintf(name, sizeof(name), "CUDA_DEVICE_SM_LIMIT_%d", i);
         unsetenv(name);
     }
     setenv("VGPU_RUNTIME_DIR", scratch(), 1);
@@ -40,6 +46,7 @@ static int attach(void *arg)
 {
     const struct start *start = arg;
     struct vgpu_ledger *ledger = NULL;
+    struct vgpu_limits limits;
     int rc;
 
     clear_environment();
@@ -61,6 +68,12 @@ static int attach(void *arg)
     CHECK(ledger_quota(ledger, 0) == start->quota[0]);
     CHECK(ledger_quota(ledger, 1) == start->quota[1]);
     CHECK(ledger_quota(ledger, 15) == start->quota[2]);
+    region_limits(ledger_region(ledger), &limits);
+    CHECK(limits.slice[0].cap_percent == start->cap[0]);
+    CHECK(limits.slice[1].cap_percent == start->cap[1]);
+    CHECK(limits.slice[15].cap_percent == start->cap[2]);
+    CHECK(limits.compute.cap_policy == start->cap_policy);
+    CHECK(limits.compute.priority == start->priority);
     if (start->then)
         start->then(ledger);
     return 0;
@@ -127,7 +140,87 @@ static void limits_from_variables(void **state)
                         .quota = {4 * GIB, GIB, 0}});
     /* Without limits of one's own those that are there stay. */
     run(&(struct start){.environment = {cache}, .attached = 1, .quota = {4 * GIB, GIB, 0}});
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"}, .attached = 1, .quota = {4 * GIB, GIB, 0}});
+    /* Limits come together: what a process that brings some does not name is none. */
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"}, .attached = 1, .cap = {30, 30, 30}});
+    run(&(struct start){.environment = {cache}, .attached = 1, .cap = {30, 30, 30}});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+}
+
+static void caps_from_variables(void **state)
+{
+    static const char *const none[] = {"CUDA_DEVICE_SM_LIMIT=0", "CUDA_DEVICE_SM_LIMIT=100", "CUDA_DEVICE_SM_LIMIT=101",
+                                       "CUDA_DEVICE_SM_LIMIT=18446744073709551616"};
+    static const char *const bad[] = {"abc", "-1", "30.5", "1e1", " 30", "30g", "030"};
+    char variable[128], message[160];
+
+    (void)state;
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_SM_LIMIT=50", "CUDA_DEVICE_SM_LIMIT_1=1", "CUDA_DEVICE_SM_LIMIT_15=0"},
+        .attached = 1,
+        .cap = {50, 1, 0}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT_1=99%"}, .attached = 1, .cap = {0, 99, 0}});
+    for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+        run(&(struct start){.environment = {cache, none[i]}, .attached = 1});
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        snprintf(variable, sizeof(variable), "CUDA_DEVICE_SM_LIMIT=%s", bad[i]);
+        snprintf(message, sizeof(message), "vgpu: CUDA_DEVICE_SM_LIMIT '%s': not accepted: use a whole", bad[i]);
+        run(&(struct start){.environment = {cache, variable}, .attached = -EINVAL, .said = message});
+    }
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT_3=x"},
+                        .attached = -EINVAL,
+                        .said = "vgpu: CUDA_DEVICE_SM_LIMIT_3 'x': not accepted"});
+}
+
+static void policy_and_priority(void **state)
+{
+    static const struct {
+        const char *text;
+        enum vgpu_cap_policy policy;
+    } policies[] = {{"GPU_CORE_UTILIZATION_POLICY=force", VGPU_CAP_HARD},
+                    {"GPU_CORE_UTILIZATION_POLICY=DEFAULT", VGPU_CAP_HARD},
+                    {"GPU_CORE_UTILIZATION_POLICY=", VGPU_CAP_HARD},
+                    {"GPU_CORE_UTILIZATION_POLICY=disable", VGPU_CAP_OFF},
+                    {"GPU_CORE_UTILIZATION_POLICY=Disable", VGPU_CAP_OFF}};
+    static const struct {
+        const char *text;
+        uint32_t priority;
+    } priorities[] = {{"CUDA_TASK_PRIORITY=0", 100},
+                      {"CUDA_TASK_PRIORITY=1", 0},
+                      {"CUDA_TASK_PRIORITY=2", 0},
+                      {"CUDA_TASK_PRIORITY=high", 0},
+                      {"CUDA_TASK_PRIORITY=", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++)
+        run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", policies[i].text},
+                            .attached = 1,
+                            .cap = {30, 30, 30},
+                            .cap_policy = policies[i].policy});
+    for (size_t i = 0; i < sizeof(priorities) / sizeof(*priorities); i++)
+        run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", priorities[i].text},
+                            .attached = 1,
+                            .cap = {30, 30, 30},
+                            .priority = priorities[i].priority});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "GPU_CORE_UTILIZATION_POLICY=strict"},
+                        .attached = 1,
+                        .cap = {30, 30, 30},
+                        .said = "vgpu: GPU_CORE_UTILIZATION_POLICY 'strict': there is no such policy, default is"});
+    /* Neither makes an instance. */
+    run(&(struct start){.environment = {"CUDA_TASK_PRIORITY=0", "GPU_CORE_UTILIZATION_POLICY=force"}, .attached = 0});
+}
+
+static void announced(void **state)
+{
+    (void)state;
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "CUDA_DEVICE_SM_LIMIT_1=0",
+                                        "CUDA_DEVICE_MEMORY_LIMIT_0=1g", "VGPU_LOG_LEVEL=3"},
+                        .attached = 1,
+                        .quota = {GIB, 0, 0},
+                        .cap = {30, 0, 30},
+                        .said =
+                            "is attached; quota: 1.0 GiB from device 0 on, none from device 1 on; cap (hard): 30% from "
+                            "device 0 on, none from device 1 on, 30% from device 2 on; weight 100, priority 0\n"});
 }
 
 static void bad_limits(void **state)
@@ -158,6 +251,14 @@ static void start_others(struct vgpu_ledger *ledger)
                         .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
     run(&(struct start){
         .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4096m"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB},
+                        .said = "vgpu: CUDA_DEVICE_SM_LIMIT: processes run with other limits"});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g", "CUDA_TASK_PRIORITY=0"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB},
+                        .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
 }
 
 static void other_limits_while_in_use(void **state)
@@ -247,10 +348,17 @@ static void failure_does_not_stick(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_configured, setup),   cmocka_unit_test_setup(limits_from_variables, setup),
-        cmocka_unit_test_setup(bad_limits, setup),           cmocka_unit_test_setup(other_limits_while_in_use, setup),
-        cmocka_unit_test_setup(first_without_limits, setup), cmocka_unit_test_setup(cache_places, setup),
-        cmocka_unit_test_setup(named_instances, setup),      cmocka_unit_test_setup(failure_does_not_stick, setup),
+        cmocka_unit_test_setup(nothing_configured, setup),
+        cmocka_unit_test_setup(limits_from_variables, setup),
+        cmocka_unit_test_setup(caps_from_variables, setup),
+        cmocka_unit_test_setup(policy_and_priority, setup),
+        cmocka_unit_test_setup(announced, setup),
+        cmocka_unit_test_setup(bad_limits, setup),
+        cmocka_unit_test_setup(other_limits_while_in_use, setup),
+        cmocka_unit_test_setup(first_without_limits, setup),
+        cmocka_unit_test_setup(cache_places, setup),
+        cmocka_unit_test_setup(named_instances, setup),
+        cmocka_unit_test_setup(failure_does_not_stick, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

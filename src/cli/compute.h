@@ -1,0 +1,28 @@
+/* Settings and figures of GPU time, as people write and read them. */
+#ifndef VGPU_CLI_COMPUTE_H
+#define VGPU_CLI_COMPUTE_H
+
+#include "region/region.h"
+
+/* Names of policies, with the values that struct vgpu_compute has. A turn policy of 0 (none is asked for) is NULL. */
+const char *cap_policy_name(uint32_t cap_policy);
+const char *turn_policy_name(uint32_t turn_policy);
+
+/* False: there is none of this name that a user may choose. */
+bool cap_policy_parse(const char *name, uint32_t *ret_cap_policy);
+bool turn_policy_parse(const char *name, uint32_t *ret_turn_policy);
+
+/* All GPU time of an instance on a device. */
+uint64_t compute_gpu_ns(const struct vgpu_compute_usage *usage);
+/* Whether it has given any work to the device, copies included. */
+bool compute_used(const struct vgpu_compute_usage *usage);
+
+/* "30%", "30% elastic", "none" */
+#define CAP_TEXT_BYTES 24
+const char *format_cap(const struct vgpu_limits *limits, unsigned slice, char *buffer, size_t size);
+
+/* "31.4%"; `whole_ns` > 0. Not above 100%: work is charged when it begins, which may be before it was timed. */
+#define SHARE_TEXT_BYTES 16
+const char *format_share(uint64_t part_ns, uint64_t whole_ns, char *buffer, size_t size);
+
+#endif

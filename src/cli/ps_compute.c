@@ -1,0 +1,130 @@
+#include "base/clock.h"
+#include "base/parse.h"
+#include "cli/compute.h"
+#include "cli/grid.h"
+#include "cli/ps.h"
+
+#include <stdio.h>
+
+enum {
+    COLUMN_INSTANCE,
+    COLUMN_DEVICE,
+    COLUMN_GPU,
+    COLUMN_NOW,
+    COLUMN_CAP,
+    COLUMN_WEIGHT,
+    COLUMN_ENTITLED,
+    COLUMN_GPU_TIME,
+    COLUMN_TURN_WAIT,
+    COLUMN_CAP_WAIT,
+    COLUMNS
+};
+
+/* A setting that is not what every instance has by itself. */
+static bool has_setting(const struct vgpu_limits *limits)
+{
+    const struct vgpu_compute *compute = &limits->compute;
+
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        if (limits->slice[slice].cap_percent)
+            return true;
+    return compute->weight != VGPU_WEIGHT_DEFAULT || compute->priority || compute->turn_policy || compute->copy_bytes_s;
+}
+
+static bool has_used_any(const struct vgpu_snapshot *snapshot)
+{
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        if (compute_used(&snapshot->slice[slice].compute))
+            return true;
+    return false;
+}
+
+static void put_heads(struct grid *grid)
+{
+    static const char *const heads[COLUMNS] = {"INSTANCE", "DEVICE",   "GPU",      "NOW",       "CAP",
+                                               "WEIGHT",   "ENTITLED", "GPU TIME", "TURN WAIT", "CAP WAIT"};
+
+    grid_row(grid);
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        grid_cell(grid, i, "%s", heads[i]);
+        if (i >= COLUMN_NOW)
+            grid_align_right(grid, i);
+    }
+}
+
+static void put_duration(struct grid *grid, unsigned column, uint64_t ns)
+{
+    char text[DURATION_TEXT_BYTES];
+
+    grid_cell(grid, column, "%s", format_duration(ns, text, sizeof(text)));
+}
+
+static void put_settings(struct grid *grid, const struct vgpu_limits *limits, unsigned slice)
+{
+    char text[CAP_TEXT_BYTES];
+
+    grid_cell(grid, COLUMN_CAP, "%s", format_cap(limits, slice, text, sizeof(text)));
+    grid_cell(grid, COLUMN_WEIGHT, "%u", limits->compute.weight);
+}
+
+static void put_slice(struct grid *grid, const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+{
+    const struct vgpu_compute_usage *usage = &instance->snapshot.slice[slice].compute;
+    const char *uuid = instance->snapshot.slice[slice].uuid;
+    char text[SHARE_TEXT_BYTES];
+
+    put_settings(grid, &instance->snapshot.limits, slice);
+    grid_cell(grid, COLUMN_DEVICE, "%u", slice);
+    grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
+    grid_cell(grid, COLUMN_NOW, "%s", format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
+    grid_cell(grid, COLUMN_ENTITLED, "%.1f%%", 100 * ps_entitlement(list, instance, slice));
+    put_duration(grid, COLUMN_GPU_TIME, compute_gpu_ns(usage));
+    put_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
+    put_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
+}
+
+static void put_instance(struct grid *grid, const struct ps_list *list, const struct ps_instance *instance)
+{
+    char name[PS_NAME_TEXT_BYTES];
+    bool any = false;
+
+    grid_row(grid);
+    grid_cell(grid, COLUMN_INSTANCE, "%s", ps_instance_name(instance, name, sizeof(name)));
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
+        if (!ps_slice_shown(&instance->snapshot, slice))
+            continue;
+        if (any)
+            grid_row(grid);
+        any = true;
+        put_slice(grid, list, instance, slice);
+    }
+    if (!any) { /* nobody has seen a device yet */
+        put_settings(grid, &instance->snapshot.limits, 0);
+        grid_cell(grid, COLUMN_DEVICE, "-");
+        grid_cell(grid, COLUMN_GPU, "-");
+    }
+}
+
+bool ps_print_compute(const struct ps_list *list)
+{
+    bool wanted = false, printed;
+    struct grid *grid;
+
+    for (unsigned i = 0; i < list->count; i++) {
+        const struct vgpu_snapshot *snapshot = &list->instances[i]->snapshot;
+
+        wanted = wanted || has_setting(&snapshot->limits) || has_used_any(snapshot);
+    }
+    if (!wanted)
+        return true;
+    grid = grid_new(COLUMNS);
+    if (!grid)
+        return false;
+    put_heads(grid);
+    for (unsigned i = 0; i < list->count; i++)
+        put_instance(grid, list, list->instances[i]);
+    putchar('\n');
+    printed = grid_print(grid, stdout);
+    grid_free(grid);
+    return printed;
+}

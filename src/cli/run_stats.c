@@ -1,0 +1,187 @@
+/*
+ * --stats: what an instance has done between two looks at its region. Others that share the instance (of a run that it
+ * joined, or that joined it) have done part of it.
+ */
+#include "cli/run.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/parse.h"
+#include "cli/compute.h"
+#include "cli/grid.h"
+#include "cli/message.h"
+#include "cli/path.h"
+#include "cli/ps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    COLUMN_DEVICE,
+    COLUMN_GPU,
+    COLUMN_GPU_TIME,
+    COLUMN_SHARE,
+    COLUMN_CAP,
+    COLUMN_TURNS,
+    COLUMN_TURN_WAIT,
+    COLUMN_THROTTLED,
+    COLUMN_CAP_WAIT,
+    COLUMN_COPY_WAIT,
+    COLUMNS
+};
+
+static uint64_t begun_ns;
+static struct vgpu_compute_usage before[VGPU_DEVICES_MAX];
+
+static bool look(const char *instance_dir, struct vgpu_snapshot *ret_snapshot)
+{
+    struct vgpu_region *region = NULL;
+    char path[PATH_MAX], text[128];
+    int error =
+        path_join(path, sizeof(path), instance_dir, INSTANCE_REGION) ? region_open(path, 0, &region) : -ENAMETOOLONG;
+
+    if (!error)
+        error = region_snapshot(region, ret_snapshot);
+    if (region)
+        region_close(region);
+    if (error)
+        message_warning("run: --stats: %s cannot be read: %s", path, err_text(error, text, sizeof(text)));
+    return error == 0;
+}
+
+void run_stats_prepare(const char *instance_dir)
+{
+    struct vgpu_snapshot snapshot;
+
+    if (look(instance_dir, &snapshot)) {
+        for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+            before[slice] = snapshot.slice[slice].compute;
+        snapshot_done(&snapshot);
+    }
+    begun_ns = clock_ns();
+}
+
+static void subtract(struct vgpu_compute_usage *usage, const struct vgpu_compute_usage *earlier)
+{
+    for (unsigned work = 0; work < VGPU_WORKS; work++) {
+        usage->calls[work] -= earlier->calls[work];
+        usage->amount[work] -= earlier->amount[work];
+    }
+    usage->throttles -= earlier->throttles;
+    usage->throttled_ns -= earlier->throttled_ns;
+    usage->turns -= earlier->turns;
+    usage->turn_wait_ns -= earlier->turn_wait_ns;
+    usage->copy_wait_ns -= earlier->copy_wait_ns;
+}
+
+static void put_duration(struct grid *grid, unsigned column, uint64_t ns)
+{
+    char text[DURATION_TEXT_BYTES];
+
+    grid_cell(grid, column, "%s", format_duration(ns, text, sizeof(text)));
+}
+
+static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned slice, uint64_t run_ns)
+{
+    const struct vgpu_compute_usage *usage = &snapshot->slice[slice].compute;
+    const char *uuid = snapshot->slice[slice].uuid;
+    char share[SHARE_TEXT_BYTES], cap[CAP_TEXT_BYTES];
+    uint64_t gpu_ns = compute_gpu_ns(usage);
+
+    grid_row(grid);
+    grid_cell(grid, COLUMN_DEVICE, "%u", slice);
+    grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
+    put_duration(grid, COLUMN_GPU_TIME, gpu_ns);
+    grid_cell(grid, COLUMN_SHARE, "%s", format_share(gpu_ns, run_ns, share, sizeof(share)));
+    grid_cell(grid, COLUMN_CAP, "%s", format_cap(&snapshot->limits, slice, cap, sizeof(cap)));
+    grid_cell(grid, COLUMN_TURNS, "%" PRIu64, usage->turns);
+    put_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
+    grid_cell(grid, COLUMN_THROTTLED, "%" PRIu64, usage->throttles);
+    put_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
+    put_duration(grid, COLUMN_COPY_WAIT, usage->copy_wait_ns);
+}
+
+static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
+{
+    static const char *const heads[COLUMNS] = {"DEVICE", "GPU",       "GPU TIME",  "SHARE",    "CAP",
+                                               "TURNS",  "TURN WAIT", "THROTTLED", "CAP WAIT", "COPY WAIT"};
+    struct grid *grid = grid_new(COLUMNS);
+
+    if (!grid)
+        return;
+    grid_row(grid);
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        grid_cell(grid, i, "%s", heads[i]);
+        if (i >= COLUMN_GPU_TIME)
+            grid_align_right(grid, i);
+    }
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        if (ps_slice_shown(snapshot, slice))
+            put_device(grid, snapshot, slice, run_ns);
+    grid_print(grid, stderr);
+    grid_free(grid);
+}
+
+static void put_work(struct grid *grid, const struct vgpu_compute_usage *usage, enum vgpu_work work)
+{
+    char text[SIZE_TEXT_BYTES];
+
+    grid_cell(grid, 1, "%s", vgpu_work_name(work));
+    grid_cell(grid, 2, "%" PRIu64, usage->calls[work]);
+    if (vgpu_work_is_time(work))
+        put_duration(grid, 3, usage->amount[work]);
+    else
+        grid_cell(grid, 3, "%s", format_bytes(usage->amount[work], text, sizeof(text)));
+}
+
+/* Kinds of work that nobody did have no row. */
+static void print_works(const struct vgpu_snapshot *snapshot)
+{
+    static const char *const heads[] = {"DEVICE", "WORK", "CALLS", "AMOUNT"};
+    struct grid *grid = grid_new(4);
+
+    if (!grid)
+        return;
+    grid_row(grid);
+    for (unsigned i = 0; i < 4; i++)
+        grid_cell(grid, i, "%s", heads[i]);
+    grid_align_right(grid, 2);
+    grid_align_right(grid, 3);
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
+        const struct vgpu_compute_usage *usage = &snapshot->slice[slice].compute;
+
+        for (unsigned work = 0; work < VGPU_WORKS; work++)
+            if (usage->calls[work] || usage->amount[work]) {
+                grid_row(grid);
+                grid_cell(grid, 0, "%u", slice);
+                put_work(grid, usage, work);
+            }
+    }
+    grid_print(grid, stderr);
+    grid_free(grid);
+}
+
+void run_stats_summary(const struct instance *instance)
+{
+    uint64_t run_ns = clock_ns() - begun_ns;
+    struct vgpu_snapshot snapshot;
+    char text[DURATION_TEXT_BYTES];
+    bool seen = false, used = false;
+
+    if (!look(instance->dir, &snapshot))
+        return;
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
+        subtract(&snapshot.slice[slice].compute, &before[slice]);
+        seen = seen || ps_slice_shown(&snapshot, slice);
+        used = used || compute_used(&snapshot.slice[slice].compute);
+    }
+    message_note("stats: instance %s, all its processes, %s%s", instance->name,
+                 format_duration(run_ns, text, sizeof(text)), seen ? "" : "; no GPU was used");
+    if (seen)
+        print_devices(&snapshot, run_ns ? run_ns : 1);
+    if (used)
+        print_works(&snapshot);
+    fflush(stderr);
+    snapshot_done(&snapshot);
+}

@@ -14,7 +14,29 @@ measure() {
         "$build/bench/calls"
 }
 
+# The same program in instances of `vgpu run`: `in_instance NAME OPTION... -- WORD...` adds NAME_ to what it prints.
+in_instance() {
+    local name=$1 options=()
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    env -u VGPU_INSTANCE -u VGPU_TRACE LD_LIBRARY_PATH="$build/bench" VGPU_RUNTIME_DIR="$work" VGPU_ARENA_DIR="$work" \
+        "$build/vgpu" run "${options[@]}" -- "$build/bench/calls" "$@" | sed "s/^/${name}_/"
+}
+
 measure >"$work/calls"
+in_instance alone --mem 900G -- work >>"$work/calls"
+# A pause before each block, so that the cap is not reached: the cheapest of launches is charged 500 ns.
+in_instance capped --mem 900G --cores 99 -- work 2500 >>"$work/calls"
+touch "$work/neighbour"
+in_instance neighbour --mem 1G -- neighbour "$work/neighbour" >/dev/null &
+sleep 0.3
+in_instance contended --mem 900G -- work >>"$work/calls"
+rm "$work/neighbour"
+wait
 "$build/bench/start" "$build/libvgpu.so" >"$work/start"
 
 value() { awk -v name="$1" '$1 == name { print $2 }' "$work/calls" "$work/start"; }
@@ -35,8 +57,18 @@ row() { # what, value, unit, bar
 }
 
 printf '%-52s %10s %-6s %10s\n' "added to the driver's own time" measured "" bar
-row "cuLaunchKernel" "$(value launch)" ns 50
-row "cuGraphLaunch" "$(value graph_launch)" ns 50
+row "cuLaunchKernel, alone: most" "$(value alone_launch_p50)" ns 30
+row "cuLaunchKernel, alone: mean" "$(value alone_launch_mean)" ns 60
+row "cuGraphLaunch, alone: most" "$(value alone_graph_p50)" ns 30
+row "cuGraphLaunch, alone: mean" "$(value alone_graph_mean)" ns 60
+row "cuMemsetD8Async, alone: mean" "$(value alone_memset_mean)" ns 50
+row "cuMemcpyDtoDAsync, alone: mean" "$(value alone_copy_within_mean)" ns 50
+row "cuMemcpyHtoDAsync, alone: mean" "$(value alone_copy_mean)" ns 50
+row "cuLaunchKernel, a cap that is not reached: mean" "$(value capped_launch_mean)" ns 150
+row "cuGraphLaunch, a cap that is not reached: mean" "$(value capped_graph_mean)" ns 150
+row "cuLaunchKernel, HAMi's cache file: mean" "$(value launch)" ns 50
+row "cuGraphLaunch, HAMi's cache file: mean" "$(value graph_launch)" ns 50
+row "cuMemcpyHtoDAsync, HAMi's cache file: mean" "$(value copy)" ns 50
 if [ "$(value pass)" = same ]; then
     row "a call that is not hooked (same address)" 0 ns 0
 else
@@ -49,6 +81,8 @@ row "cuMemFree: 100 000 others alive, against 10" \
     "$(awk -v many="$(value free_100000)" -v few="$(value free_10)" 'BEGIN { printf "%.2f", many / few }')" ratio 1.25
 row "/bin/true, CPU time ($(value true_cpu) ms without)" "$(value true_cpu_added)" ms 0.3
 echo
+echo "beside another instance, nobody waiting: cuLaunchKernel $(value contended_launch_mean) ns," \
+    "cuGraphLaunch $(value contended_graph_mean) ns, cuMemsetD8Async $(value contended_memset_mean) ns more"
 echo "cuMemFree in all: $(value free_10) ns among 10, $(value free_100000) ns among 100 000; of one that lies anywhere in" \
     "memory: $(value free_any_10) and $(value free_any_100000) ns (cache misses; on an H200 the driver's own takes 29 000 ns)"
 echo "/bin/true: $(awk -v a="$(value true_cpu_added)" -v b="$(value true_cpu)" 'BEGIN { printf "%.0f", 100 * a / b }') % more CPU time" \

@@ -173,12 +173,22 @@ CUresult hook_stream_end_capture(enum hook_row row, CUstream stream, CUgraph *gr
 typedef CUresult stream_destroy_fn SIG_stream_destroy;
 CUresult hook_stream_destroy(enum hook_row row, CUstream stream);
 
+#define SIG_stream_query (CUstream stream)
+#define ARGS_stream_query (stream)
+typedef CUresult stream_query_fn SIG_stream_query;
+CUresult hook_stream_query(enum hook_row row, CUstream stream);
+
 #define SIG_stream_synchronize (CUstream stream)
 #define ARGS_stream_synchronize (stream)
 typedef CUresult stream_synchronize_fn SIG_stream_synchronize;
 CUresult hook_stream_synchronize(enum hook_row row, CUstream stream);
 
 /* event */
+
+#define SIG_event_query (CUevent event)
+#define ARGS_event_query (event)
+typedef CUresult event_query_fn SIG_event_query;
+CUresult hook_event_query(enum hook_row row, CUevent event);
 
 #define SIG_event_synchronize (CUevent event)
 #define ARGS_event_synchronize (event)
@@ -502,6 +512,27 @@ typedef CUresult launch_kernel_ex_fn SIG_launch_kernel_ex;
 CUresult hook_launch_kernel_ex(enum hook_row row, const CUlaunchConfig *config, CUfunction function, void **params,
                                void **extra);
 
+#define SIG_launch_block (CUfunction function)
+#define ARGS_launch_block (function)
+typedef CUresult launch_block_fn SIG_launch_block;
+CUresult hook_launch_block(enum hook_row row, CUfunction function);
+
+#define SIG_launch_multi_device (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags)
+#define ARGS_launch_multi_device (launches, count, flags)
+typedef CUresult launch_multi_device_fn SIG_launch_multi_device;
+CUresult hook_launch_multi_device(enum hook_row row, CUDA_LAUNCH_PARAMS *launches, unsigned int count,
+                                  unsigned int flags);
+
+#define SIG_launch_grid (CUfunction function, int width, int height)
+#define ARGS_launch_grid (function, width, height)
+typedef CUresult launch_grid_fn SIG_launch_grid;
+CUresult hook_launch_grid(enum hook_row row, CUfunction function, int width, int height);
+
+#define SIG_launch_grid_async (CUfunction function, int width, int height, CUstream stream)
+#define ARGS_launch_grid_async (function, width, height, stream)
+typedef CUresult launch_grid_async_fn SIG_launch_grid_async;
+CUresult hook_launch_grid_async(enum hook_row row, CUfunction function, int width, int height, CUstream stream);
+
 /* graph */
 
 #define SIG_graph_mem_trim (CUdevice device)
@@ -569,6 +600,425 @@ CUresult hook_graph_launch(enum hook_row row, CUgraphExec graph, CUstream stream
 typedef CUresult graph_upload_fn SIG_graph_upload;
 CUresult hook_graph_upload(enum hook_row row, CUgraphExec graph, CUstream stream);
 
+#define SIG_graph_exec_batch_mem_op_set_params                                                                         \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+#define ARGS_graph_exec_batch_mem_op_set_params (exec, node, params)
+typedef CUresult graph_exec_batch_mem_op_set_params_fn SIG_graph_exec_batch_mem_op_set_params;
+CUresult hook_graph_exec_batch_mem_op_set_params(enum hook_row row, CUgraphExec exec, CUgraphNode node,
+                                                 const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
+
+#define SIG_graph_exec_child_set_params (CUgraphExec exec, CUgraphNode node, CUgraph child)
+#define ARGS_graph_exec_child_set_params (exec, node, child)
+typedef CUresult graph_exec_child_set_params_fn SIG_graph_exec_child_set_params;
+CUresult hook_graph_exec_child_set_params(enum hook_row row, CUgraphExec exec, CUgraphNode node, CUgraph child);
+
+#define SIG_graph_exec_kernel_set_params_v1                                                                            \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+#define ARGS_graph_exec_kernel_set_params_v1 (exec, node, params)
+typedef CUresult graph_exec_kernel_set_params_v1_fn SIG_graph_exec_kernel_set_params_v1;
+CUresult hook_graph_exec_kernel_set_params_v1(enum hook_row row, CUgraphExec exec, CUgraphNode node,
+                                              const CUDA_KERNEL_NODE_PARAMS_v1 *params);
+
+#define SIG_graph_exec_kernel_set_params (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+#define ARGS_graph_exec_kernel_set_params (exec, node, params)
+typedef CUresult graph_exec_kernel_set_params_fn SIG_graph_exec_kernel_set_params;
+CUresult hook_graph_exec_kernel_set_params(enum hook_row row, CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS *params);
+
+#define SIG_graph_exec_memcpy_set_params (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx)
+#define ARGS_graph_exec_memcpy_set_params (exec, node, copy, ctx)
+typedef CUresult graph_exec_memcpy_set_params_fn SIG_graph_exec_memcpy_set_params;
+CUresult hook_graph_exec_memcpy_set_params(enum hook_row row, CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_MEMCPY3D *copy, CUcontext ctx);
+
+#define SIG_graph_exec_memset_set_params                                                                               \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx)
+#define ARGS_graph_exec_memset_set_params (exec, node, params, ctx)
+typedef CUresult graph_exec_memset_set_params_fn SIG_graph_exec_memset_set_params;
+CUresult hook_graph_exec_memset_set_params(enum hook_row row, CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx);
+
+#define SIG_graph_exec_node_set_params (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+#define ARGS_graph_exec_node_set_params (exec, node, params)
+typedef CUresult graph_exec_node_set_params_fn SIG_graph_exec_node_set_params;
+CUresult hook_graph_exec_node_set_params(enum hook_row row, CUgraphExec exec, CUgraphNode node,
+                                         CUgraphNodeParams *params);
+
+#define SIG_graph_exec_update_v1                                                                                       \
+    (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update_result)
+#define ARGS_graph_exec_update_v1 (exec, graph, error_node, update_result)
+typedef CUresult graph_exec_update_v1_fn SIG_graph_exec_update_v1;
+CUresult hook_graph_exec_update_v1(enum hook_row row, CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                                   CUgraphExecUpdateResult *update_result);
+
+#define SIG_graph_exec_update (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+#define ARGS_graph_exec_update (exec, graph, info)
+typedef CUresult graph_exec_update_fn SIG_graph_exec_update;
+CUresult hook_graph_exec_update(enum hook_row row, CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info);
+
+#define SIG_graph_node_set_enabled (CUgraphExec exec, CUgraphNode node, unsigned int enabled)
+#define ARGS_graph_node_set_enabled (exec, node, enabled)
+typedef CUresult graph_node_set_enabled_fn SIG_graph_node_set_enabled;
+CUresult hook_graph_node_set_enabled(enum hook_row row, CUgraphExec exec, CUgraphNode node, unsigned int enabled);
+
+/* copy */
+
+#define SIG_memcpy_2d_v1 (const CUDA_MEMCPY2D_v1 *copy)
+#define ARGS_memcpy_2d_v1 (copy)
+typedef CUresult memcpy_2d_v1_fn SIG_memcpy_2d_v1;
+CUresult hook_memcpy_2d_v1(enum hook_row row, const CUDA_MEMCPY2D_v1 *copy);
+
+#define SIG_memcpy_2d_async_v1 (const CUDA_MEMCPY2D_v1 *copy, CUstream stream)
+#define ARGS_memcpy_2d_async_v1 (copy, stream)
+typedef CUresult memcpy_2d_async_v1_fn SIG_memcpy_2d_async_v1;
+CUresult hook_memcpy_2d_async_v1(enum hook_row row, const CUDA_MEMCPY2D_v1 *copy, CUstream stream);
+
+#define SIG_memcpy_2d (const CUDA_MEMCPY2D *copy)
+#define ARGS_memcpy_2d (copy)
+typedef CUresult memcpy_2d_fn SIG_memcpy_2d;
+CUresult hook_memcpy_2d(enum hook_row row, const CUDA_MEMCPY2D *copy);
+
+#define SIG_memcpy_2d_async (const CUDA_MEMCPY2D *copy, CUstream stream)
+#define ARGS_memcpy_2d_async (copy, stream)
+typedef CUresult memcpy_2d_async_fn SIG_memcpy_2d_async;
+CUresult hook_memcpy_2d_async(enum hook_row row, const CUDA_MEMCPY2D *copy, CUstream stream);
+
+#define SIG_memcpy_3d_v1 (const CUDA_MEMCPY3D_v1 *copy)
+#define ARGS_memcpy_3d_v1 (copy)
+typedef CUresult memcpy_3d_v1_fn SIG_memcpy_3d_v1;
+CUresult hook_memcpy_3d_v1(enum hook_row row, const CUDA_MEMCPY3D_v1 *copy);
+
+#define SIG_memcpy_3d_async_v1 (const CUDA_MEMCPY3D_v1 *copy, CUstream stream)
+#define ARGS_memcpy_3d_async_v1 (copy, stream)
+typedef CUresult memcpy_3d_async_v1_fn SIG_memcpy_3d_async_v1;
+CUresult hook_memcpy_3d_async_v1(enum hook_row row, const CUDA_MEMCPY3D_v1 *copy, CUstream stream);
+
+#define SIG_memcpy_3d (const CUDA_MEMCPY3D *copy)
+#define ARGS_memcpy_3d (copy)
+typedef CUresult memcpy_3d_fn SIG_memcpy_3d;
+CUresult hook_memcpy_3d(enum hook_row row, const CUDA_MEMCPY3D *copy);
+
+#define SIG_memcpy_3d_async (const CUDA_MEMCPY3D *copy, CUstream stream)
+#define ARGS_memcpy_3d_async (copy, stream)
+typedef CUresult memcpy_3d_async_fn SIG_memcpy_3d_async;
+CUresult hook_memcpy_3d_async(enum hook_row row, const CUDA_MEMCPY3D *copy, CUstream stream);
+
+#define SIG_memcpy_3d_batch_async_v1                                                                                   \
+    (size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, size_t *failed, unsigned long long flags, CUstream stream)
+#define ARGS_memcpy_3d_batch_async_v1 (count, copies, failed, flags, stream)
+typedef CUresult memcpy_3d_batch_async_v1_fn SIG_memcpy_3d_batch_async_v1;
+CUresult hook_memcpy_3d_batch_async_v1(enum hook_row row, size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, size_t *failed,
+                                       unsigned long long flags, CUstream stream);
+
+#define SIG_memcpy_3d_batch_async                                                                                      \
+    (size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, unsigned long long flags, CUstream stream)
+#define ARGS_memcpy_3d_batch_async (count, copies, flags, stream)
+typedef CUresult memcpy_3d_batch_async_fn SIG_memcpy_3d_batch_async;
+CUresult hook_memcpy_3d_batch_async(enum hook_row row, size_t count, CUDA_MEMCPY3D_BATCH_OP *copies,
+                                    unsigned long long flags, CUstream stream);
+
+#define SIG_memcpy_3d_peer (const CUDA_MEMCPY3D_PEER *copy)
+#define ARGS_memcpy_3d_peer (copy)
+typedef CUresult memcpy_3d_peer_fn SIG_memcpy_3d_peer;
+CUresult hook_memcpy_3d_peer(enum hook_row row, const CUDA_MEMCPY3D_PEER *copy);
+
+#define SIG_memcpy_3d_peer_async (const CUDA_MEMCPY3D_PEER *copy, CUstream stream)
+#define ARGS_memcpy_3d_peer_async (copy, stream)
+typedef CUresult memcpy_3d_peer_async_fn SIG_memcpy_3d_peer_async;
+CUresult hook_memcpy_3d_peer_async(enum hook_row row, const CUDA_MEMCPY3D_PEER *copy, CUstream stream);
+
+#define SIG_memcpy_any (CUdeviceptr dst, CUdeviceptr src, size_t bytes)
+#define ARGS_memcpy_any (dst, src, bytes)
+typedef CUresult memcpy_any_fn SIG_memcpy_any;
+CUresult hook_memcpy_any(enum hook_row row, CUdeviceptr dst, CUdeviceptr src, size_t bytes);
+
+#define SIG_memcpy_any_async (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+#define ARGS_memcpy_any_async (dst, src, bytes, stream)
+typedef CUresult memcpy_any_async_fn SIG_memcpy_any_async;
+CUresult hook_memcpy_any_async(enum hook_row row, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream);
+
+#define SIG_memcpy_batch_async_v1                                                                                      \
+    (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,                \
+     size_t *attribute_indices, size_t attribute_count, size_t *failed, CUstream stream)
+#define ARGS_memcpy_batch_async_v1                                                                                     \
+    (dsts, srcs, sizes, count, attributes, attribute_indices, attribute_count, failed, stream)
+typedef CUresult memcpy_batch_async_v1_fn SIG_memcpy_batch_async_v1;
+CUresult hook_memcpy_batch_async_v1(enum hook_row row, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                                    size_t count, CUmemcpyAttributes *attributes, size_t *attribute_indices,
+                                    size_t attribute_count, size_t *failed, CUstream stream);
+
+#define SIG_memcpy_batch_async                                                                                         \
+    (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,                \
+     size_t *attribute_indices, size_t attribute_count, CUstream stream)
+#define ARGS_memcpy_batch_async (dsts, srcs, sizes, count, attributes, attribute_indices, attribute_count, stream)
+typedef CUresult memcpy_batch_async_fn SIG_memcpy_batch_async;
+CUresult hook_memcpy_batch_async(enum hook_row row, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                                 CUmemcpyAttributes *attributes, size_t *attribute_indices, size_t attribute_count,
+                                 CUstream stream);
+
+#define SIG_memcpy_peer (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes)
+#define ARGS_memcpy_peer (dst, dst_ctx, src, src_ctx, bytes)
+typedef CUresult memcpy_peer_fn SIG_memcpy_peer;
+CUresult hook_memcpy_peer(enum hook_row row, CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+                          size_t bytes);
+
+#define SIG_memcpy_peer_async                                                                                          \
+    (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes, CUstream stream)
+#define ARGS_memcpy_peer_async (dst, dst_ctx, src, src_ctx, bytes, stream)
+typedef CUresult memcpy_peer_async_fn SIG_memcpy_peer_async;
+CUresult hook_memcpy_peer_async(enum hook_row row, CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+                                CUcontext src_ctx, size_t bytes, CUstream stream);
+
+#define SIG_memcpy_htod_v1 (CUdeviceptr_v1 dst, const void *src, unsigned int bytes)
+#define ARGS_memcpy_htod_v1 (dst, src, bytes)
+typedef CUresult memcpy_htod_v1_fn SIG_memcpy_htod_v1;
+CUresult hook_memcpy_htod_v1(enum hook_row row, CUdeviceptr_v1 dst, const void *src, unsigned int bytes);
+
+#define SIG_memcpy_htod_async_v1 (CUdeviceptr_v1 dst, const void *src, unsigned int bytes, CUstream stream)
+#define ARGS_memcpy_htod_async_v1 (dst, src, bytes, stream)
+typedef CUresult memcpy_htod_async_v1_fn SIG_memcpy_htod_async_v1;
+CUresult hook_memcpy_htod_async_v1(enum hook_row row, CUdeviceptr_v1 dst, const void *src, unsigned int bytes,
+                                   CUstream stream);
+
+#define SIG_memcpy_dtoh_v1 (void *dst, CUdeviceptr_v1 src, unsigned int bytes)
+#define ARGS_memcpy_dtoh_v1 (dst, src, bytes)
+typedef CUresult memcpy_dtoh_v1_fn SIG_memcpy_dtoh_v1;
+CUresult hook_memcpy_dtoh_v1(enum hook_row row, void *dst, CUdeviceptr_v1 src, unsigned int bytes);
+
+#define SIG_memcpy_dtoh_async_v1 (void *dst, CUdeviceptr_v1 src, unsigned int bytes, CUstream stream)
+#define ARGS_memcpy_dtoh_async_v1 (dst, src, bytes, stream)
+typedef CUresult memcpy_dtoh_async_v1_fn SIG_memcpy_dtoh_async_v1;
+CUresult hook_memcpy_dtoh_async_v1(enum hook_row row, void *dst, CUdeviceptr_v1 src, unsigned int bytes,
+                                   CUstream stream);
+
+#define SIG_memcpy_dtod_v1 (CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes)
+#define ARGS_memcpy_dtod_v1 (dst, src, bytes)
+typedef CUresult memcpy_dtod_v1_fn SIG_memcpy_dtod_v1;
+CUresult hook_memcpy_dtod_v1(enum hook_row row, CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes);
+
+#define SIG_memcpy_dtod_async_v1 (CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes, CUstream stream)
+#define ARGS_memcpy_dtod_async_v1 (dst, src, bytes, stream)
+typedef CUresult memcpy_dtod_async_v1_fn SIG_memcpy_dtod_async_v1;
+CUresult hook_memcpy_dtod_async_v1(enum hook_row row, CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes,
+                                   CUstream stream);
+
+#define SIG_memcpy_htoa_v1 (CUarray dst, unsigned int offset, const void *src, unsigned int bytes)
+#define ARGS_memcpy_htoa_v1 (dst, offset, src, bytes)
+typedef CUresult memcpy_htoa_v1_fn SIG_memcpy_htoa_v1;
+CUresult hook_memcpy_htoa_v1(enum hook_row row, CUarray dst, unsigned int offset, const void *src, unsigned int bytes);
+
+#define SIG_memcpy_htoa_async_v1                                                                                       \
+    (CUarray dst, unsigned int offset, const void *src, unsigned int bytes, CUstream stream)
+#define ARGS_memcpy_htoa_async_v1 (dst, offset, src, bytes, stream)
+typedef CUresult memcpy_htoa_async_v1_fn SIG_memcpy_htoa_async_v1;
+CUresult hook_memcpy_htoa_async_v1(enum hook_row row, CUarray dst, unsigned int offset, const void *src,
+                                   unsigned int bytes, CUstream stream);
+
+#define SIG_memcpy_atoh_v1 (void *dst, CUarray src, unsigned int offset, unsigned int bytes)
+#define ARGS_memcpy_atoh_v1 (dst, src, offset, bytes)
+typedef CUresult memcpy_atoh_v1_fn SIG_memcpy_atoh_v1;
+CUresult hook_memcpy_atoh_v1(enum hook_row row, void *dst, CUarray src, unsigned int offset, unsigned int bytes);
+
+#define SIG_memcpy_atoh_async_v1 (void *dst, CUarray src, unsigned int offset, unsigned int bytes, CUstream stream)
+#define ARGS_memcpy_atoh_async_v1 (dst, src, offset, bytes, stream)
+typedef CUresult memcpy_atoh_async_v1_fn SIG_memcpy_atoh_async_v1;
+CUresult hook_memcpy_atoh_async_v1(enum hook_row row, void *dst, CUarray src, unsigned int offset, unsigned int bytes,
+                                   CUstream stream);
+
+#define SIG_memcpy_dtoa_v1 (CUarray dst, unsigned int offset, CUdeviceptr_v1 src, unsigned int bytes)
+#define ARGS_memcpy_dtoa_v1 (dst, offset, src, bytes)
+typedef CUresult memcpy_dtoa_v1_fn SIG_memcpy_dtoa_v1;
+CUresult hook_memcpy_dtoa_v1(enum hook_row row, CUarray dst, unsigned int offset, CUdeviceptr_v1 src,
+                             unsigned int bytes);
+
+#define SIG_memcpy_atod_v1 (CUdeviceptr_v1 dst, CUarray src, unsigned int offset, unsigned int bytes)
+#define ARGS_memcpy_atod_v1 (dst, src, offset, bytes)
+typedef CUresult memcpy_atod_v1_fn SIG_memcpy_atod_v1;
+CUresult hook_memcpy_atod_v1(enum hook_row row, CUdeviceptr_v1 dst, CUarray src, unsigned int offset,
+                             unsigned int bytes);
+
+#define SIG_memcpy_atoa_v1                                                                                             \
+    (CUarray dst, unsigned int dst_offset, CUarray src, unsigned int src_offset, unsigned int bytes)
+#define ARGS_memcpy_atoa_v1 (dst, dst_offset, src, src_offset, bytes)
+typedef CUresult memcpy_atoa_v1_fn SIG_memcpy_atoa_v1;
+CUresult hook_memcpy_atoa_v1(enum hook_row row, CUarray dst, unsigned int dst_offset, CUarray src,
+                             unsigned int src_offset, unsigned int bytes);
+
+#define SIG_memcpy_htod (CUdeviceptr dst, const void *src, size_t bytes)
+#define ARGS_memcpy_htod (dst, src, bytes)
+typedef CUresult memcpy_htod_fn SIG_memcpy_htod;
+CUresult hook_memcpy_htod(enum hook_row row, CUdeviceptr dst, const void *src, size_t bytes);
+
+#define SIG_memcpy_htod_async (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)
+#define ARGS_memcpy_htod_async (dst, src, bytes, stream)
+typedef CUresult memcpy_htod_async_fn SIG_memcpy_htod_async;
+CUresult hook_memcpy_htod_async(enum hook_row row, CUdeviceptr dst, const void *src, size_t bytes, CUstream stream);
+
+#define SIG_memcpy_dtoh (void *dst, CUdeviceptr src, size_t bytes)
+#define ARGS_memcpy_dtoh (dst, src, bytes)
+typedef CUresult memcpy_dtoh_fn SIG_memcpy_dtoh;
+CUresult hook_memcpy_dtoh(enum hook_row row, void *dst, CUdeviceptr src, size_t bytes);
+
+#define SIG_memcpy_dtoh_async (void *dst, CUdeviceptr src, size_t bytes, CUstream stream)
+#define ARGS_memcpy_dtoh_async (dst, src, bytes, stream)
+typedef CUresult memcpy_dtoh_async_fn SIG_memcpy_dtoh_async;
+CUresult hook_memcpy_dtoh_async(enum hook_row row, void *dst, CUdeviceptr src, size_t bytes, CUstream stream);
+
+#define SIG_memcpy_dtod (CUdeviceptr dst, CUdeviceptr src, size_t bytes)
+#define ARGS_memcpy_dtod (dst, src, bytes)
+typedef CUresult memcpy_dtod_fn SIG_memcpy_dtod;
+CUresult hook_memcpy_dtod(enum hook_row row, CUdeviceptr dst, CUdeviceptr src, size_t bytes);
+
+#define SIG_memcpy_dtod_async (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+#define ARGS_memcpy_dtod_async (dst, src, bytes, stream)
+typedef CUresult memcpy_dtod_async_fn SIG_memcpy_dtod_async;
+CUresult hook_memcpy_dtod_async(enum hook_row row, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream);
+
+#define SIG_memcpy_htoa (CUarray dst, size_t offset, const void *src, size_t bytes)
+#define ARGS_memcpy_htoa (dst, offset, src, bytes)
+typedef CUresult memcpy_htoa_fn SIG_memcpy_htoa;
+CUresult hook_memcpy_htoa(enum hook_row row, CUarray dst, size_t offset, const void *src, size_t bytes);
+
+#define SIG_memcpy_htoa_async (CUarray dst, size_t offset, const void *src, size_t bytes, CUstream stream)
+#define ARGS_memcpy_htoa_async (dst, offset, src, bytes, stream)
+typedef CUresult memcpy_htoa_async_fn SIG_memcpy_htoa_async;
+CUresult hook_memcpy_htoa_async(enum hook_row row, CUarray dst, size_t offset, const void *src, size_t bytes,
+                                CUstream stream);
+
+#define SIG_memcpy_atoh (void *dst, CUarray src, size_t offset, size_t bytes)
+#define ARGS_memcpy_atoh (dst, src, offset, bytes)
+typedef CUresult memcpy_atoh_fn SIG_memcpy_atoh;
+CUresult hook_memcpy_atoh(enum hook_row row, void *dst, CUarray src, size_t offset, size_t bytes);
+
+#define SIG_memcpy_atoh_async (void *dst, CUarray src, size_t offset, size_t bytes, CUstream stream)
+#define ARGS_memcpy_atoh_async (dst, src, offset, bytes, stream)
+typedef CUresult memcpy_atoh_async_fn SIG_memcpy_atoh_async;
+CUresult hook_memcpy_atoh_async(enum hook_row row, void *dst, CUarray src, size_t offset, size_t bytes,
+                                CUstream stream);
+
+#define SIG_memcpy_dtoa (CUarray dst, size_t offset, CUdeviceptr src, size_t bytes)
+#define ARGS_memcpy_dtoa (dst, offset, src, bytes)
+typedef CUresult memcpy_dtoa_fn SIG_memcpy_dtoa;
+CUresult hook_memcpy_dtoa(enum hook_row row, CUarray dst, size_t offset, CUdeviceptr src, size_t bytes);
+
+#define SIG_memcpy_atod (CUdeviceptr dst, CUarray src, size_t offset, size_t bytes)
+#define ARGS_memcpy_atod (dst, src, offset, bytes)
+typedef CUresult memcpy_atod_fn SIG_memcpy_atod;
+CUresult hook_memcpy_atod(enum hook_row row, CUdeviceptr dst, CUarray src, size_t offset, size_t bytes);
+
+#define SIG_memcpy_atoa (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t bytes)
+#define ARGS_memcpy_atoa (dst, dst_offset, src, src_offset, bytes)
+typedef CUresult memcpy_atoa_fn SIG_memcpy_atoa;
+CUresult hook_memcpy_atoa(enum hook_row row, CUarray dst, size_t dst_offset, CUarray src, size_t src_offset,
+                          size_t bytes);
+
+/* memset */
+
+#define SIG_memset_d8_v1 (CUdeviceptr_v1 dst, unsigned char value, unsigned int count)
+#define ARGS_memset_d8_v1 (dst, value, count)
+typedef CUresult memset_d8_v1_fn SIG_memset_d8_v1;
+CUresult hook_memset_d8_v1(enum hook_row row, CUdeviceptr_v1 dst, unsigned char value, unsigned int count);
+
+#define SIG_memset_d8 (CUdeviceptr dst, unsigned char value, size_t count)
+#define ARGS_memset_d8 (dst, value, count)
+typedef CUresult memset_d8_fn SIG_memset_d8;
+CUresult hook_memset_d8(enum hook_row row, CUdeviceptr dst, unsigned char value, size_t count);
+
+#define SIG_memset_d8_async (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream)
+#define ARGS_memset_d8_async (dst, value, count, stream)
+typedef CUresult memset_d8_async_fn SIG_memset_d8_async;
+CUresult hook_memset_d8_async(enum hook_row row, CUdeviceptr dst, unsigned char value, size_t count, CUstream stream);
+
+#define SIG_memset_d2d8_v1                                                                                             \
+    (CUdeviceptr_v1 dst, unsigned int pitch, unsigned char value, unsigned int width, unsigned int height)
+#define ARGS_memset_d2d8_v1 (dst, pitch, value, width, height)
+typedef CUresult memset_d2d8_v1_fn SIG_memset_d2d8_v1;
+CUresult hook_memset_d2d8_v1(enum hook_row row, CUdeviceptr_v1 dst, unsigned int pitch, unsigned char value,
+                             unsigned int width, unsigned int height);
+
+#define SIG_memset_d2d8 (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height)
+#define ARGS_memset_d2d8 (dst, pitch, value, width, height)
+typedef CUresult memset_d2d8_fn SIG_memset_d2d8;
+CUresult hook_memset_d2d8(enum hook_row row, CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
+                          size_t height);
+
+#define SIG_memset_d2d8_async                                                                                          \
+    (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream)
+#define ARGS_memset_d2d8_async (dst, pitch, value, width, height, stream)
+typedef CUresult memset_d2d8_async_fn SIG_memset_d2d8_async;
+CUresult hook_memset_d2d8_async(enum hook_row row, CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
+                                size_t height, CUstream stream);
+
+#define SIG_memset_d16_v1 (CUdeviceptr_v1 dst, unsigned short value, unsigned int count)
+#define ARGS_memset_d16_v1 (dst, value, count)
+typedef CUresult memset_d16_v1_fn SIG_memset_d16_v1;
+CUresult hook_memset_d16_v1(enum hook_row row, CUdeviceptr_v1 dst, unsigned short value, unsigned int count);
+
+#define SIG_memset_d16 (CUdeviceptr dst, unsigned short value, size_t count)
+#define ARGS_memset_d16 (dst, value, count)
+typedef CUresult memset_d16_fn SIG_memset_d16;
+CUresult hook_memset_d16(enum hook_row row, CUdeviceptr dst, unsigned short value, size_t count);
+
+#define SIG_memset_d16_async (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream)
+#define ARGS_memset_d16_async (dst, value, count, stream)
+typedef CUresult memset_d16_async_fn SIG_memset_d16_async;
+CUresult hook_memset_d16_async(enum hook_row row, CUdeviceptr dst, unsigned short value, size_t count, CUstream stream);
+
+#define SIG_memset_d2d16_v1                                                                                            \
+    (CUdeviceptr_v1 dst, unsigned int pitch, unsigned short value, unsigned int width, unsigned int height)
+#define ARGS_memset_d2d16_v1 (dst, pitch, value, width, height)
+typedef CUresult memset_d2d16_v1_fn SIG_memset_d2d16_v1;
+CUresult hook_memset_d2d16_v1(enum hook_row row, CUdeviceptr_v1 dst, unsigned int pitch, unsigned short value,
+                              unsigned int width, unsigned int height);
+
+#define SIG_memset_d2d16 (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height)
+#define ARGS_memset_d2d16 (dst, pitch, value, width, height)
+typedef CUresult memset_d2d16_fn SIG_memset_d2d16;
+CUresult hook_memset_d2d16(enum hook_row row, CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+                           size_t height);
+
+#define SIG_memset_d2d16_async                                                                                         \
+    (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream)
+#define ARGS_memset_d2d16_async (dst, pitch, value, width, height, stream)
+typedef CUresult memset_d2d16_async_fn SIG_memset_d2d16_async;
+CUresult hook_memset_d2d16_async(enum hook_row row, CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+                                 size_t height, CUstream stream);
+
+#define SIG_memset_d32_v1 (CUdeviceptr_v1 dst, unsigned int value, unsigned int count)
+#define ARGS_memset_d32_v1 (dst, value, count)
+typedef CUresult memset_d32_v1_fn SIG_memset_d32_v1;
+CUresult hook_memset_d32_v1(enum hook_row row, CUdeviceptr_v1 dst, unsigned int value, unsigned int count);
+
+#define SIG_memset_d32 (CUdeviceptr dst, unsigned int value, size_t count)
+#define ARGS_memset_d32 (dst, value, count)
+typedef CUresult memset_d32_fn SIG_memset_d32;
+CUresult hook_memset_d32(enum hook_row row, CUdeviceptr dst, unsigned int value, size_t count);
+
+#define SIG_memset_d32_async (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream)
+#define ARGS_memset_d32_async (dst, value, count, stream)
+typedef CUresult memset_d32_async_fn SIG_memset_d32_async;
+CUresult hook_memset_d32_async(enum hook_row row, CUdeviceptr dst, unsigned int value, size_t count, CUstream stream);
+
+#define SIG_memset_d2d32_v1                                                                                            \
+    (CUdeviceptr_v1 dst, unsigned int pitch, unsigned int value, unsigned int width, unsigned int height)
+#define ARGS_memset_d2d32_v1 (dst, pitch, value, width, height)
+typedef CUresult memset_d2d32_v1_fn SIG_memset_d2d32_v1;
+CUresult hook_memset_d2d32_v1(enum hook_row row, CUdeviceptr_v1 dst, unsigned int pitch, unsigned int value,
+                              unsigned int width, unsigned int height);
+
+#define SIG_memset_d2d32 (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height)
+#define ARGS_memset_d2d32 (dst, pitch, value, width, height)
+typedef CUresult memset_d2d32_fn SIG_memset_d2d32;
+CUresult hook_memset_d2d32(enum hook_row row, CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
+                           size_t height);
+
+#define SIG_memset_d2d32_async                                                                                         \
+    (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream)
+#define ARGS_memset_d2d32_async (dst, pitch, value, width, height, stream)
+typedef CUresult memset_d2d32_async_fn SIG_memset_d2d32_async;
+CUresult hook_memset_d2d32_async(enum hook_row row, CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
+                                 size_t height, CUstream stream);
+
 /* called by bodies, hooked by nobody */
 
 /* cuDriverGetVersion */
@@ -603,8 +1053,6 @@ typedef CUresult ctx_get_limit_fn(size_t *value, CUlimit limit);
 typedef CUresult ctx_get_id_fn(CUcontext ctx, unsigned long long *ctx_id);
 /* cuCtxFromGreenCtx */
 typedef CUresult ctx_from_green_ctx_fn(CUcontext *ctx, CUgreenCtx green);
-/* cuStreamQuery */
-typedef CUresult stream_query_fn(CUstream stream);
 /* cuStreamIsCapturing */
 typedef CUresult stream_is_capturing_fn(CUstream stream, CUstreamCaptureStatus *status);
 /* cuStreamGetDevice */
@@ -639,6 +1087,20 @@ typedef CUresult graph_mem_alloc_node_get_params_fn(CUgraphNode node, CUDA_MEM_A
 typedef CUresult graph_child_get_graph_fn(CUgraphNode node, CUgraph *graph);
 /* cuDeviceGetGraphMemAttribute */
 typedef CUresult graph_mem_attribute_fn(CUdevice device, CUgraphMem_attribute attribute, void *value);
+/* cuEventCreate */
+typedef CUresult event_create_fn(CUevent *event, unsigned int flags);
+/* cuEventRecord */
+typedef CUresult event_record_fn(CUevent event, CUstream stream);
+/* cuEventElapsedTime */
+typedef CUresult event_elapsed_time_fn(float *ms, CUevent start, CUevent end);
+/* cuStreamGetFlags */
+typedef CUresult stream_get_flags_fn(CUstream stream, unsigned int *flags);
+/* cuStreamWaitValue32_v2 */
+typedef CUresult stream_wait_value32_fn(CUstream stream, CUdeviceptr addr, unsigned int value, unsigned int flags);
+/* cuStreamWriteValue32_v2 */
+typedef CUresult stream_write_value32_fn(CUstream stream, CUdeviceptr addr, unsigned int value, unsigned int flags);
+/* cuMemHostGetDevicePointer_v2 */
+typedef CUresult mem_host_get_device_pointer_fn(CUdeviceptr *dptr, void *host, unsigned int flags);
 /* cuMemGetAddressRange_v2 */
 typedef CUresult mem_get_address_range_fn(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr);
 

@@ -3,6 +3,7 @@
  */
 #include "hook/capture.h"
 
+#include "hook/compute.h"
 #include "hook/graph.h"
 #include "hook/pool.h"
 
@@ -40,10 +41,22 @@ bool capture_records(CUstream stream, bool per_thread)
     return capture_running() && status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* Asking spoils nothing, not even where the legacy stream must not be used because another one captures. */
+bool capture_touches(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (!capture_running() || !HAVE(cuStreamIsCapturing))
+        return false;
+    return DRIVER(cuStreamIsCapturing, stream_is_capturing)(stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 /* From here on, calls of our own are made in relaxed mode; those under way are waited for. */
-static void beginning(void)
+static void beginning(enum hook_row row, CUstream stream)
 {
     atomic_fetch_add(&capture_active, 1);
+    compute_stream_ends(stream, hook_row_per_thread(row)); /* what is launched into it from now on is recorded */
     pool_quiesce();
     graph_quiesce();
 }
@@ -65,13 +78,13 @@ static CUresult began(CUresult result)
 
 CUresult hook_stream_begin_capture_v1(enum hook_row row, CUstream stream)
 {
-    beginning();
+    beginning(row, stream);
     return began(REAL(row, stream_begin_capture_v1)(stream));
 }
 
 CUresult hook_stream_begin_capture(enum hook_row row, CUstream stream, CUstreamCaptureMode mode)
 {
-    beginning();
+    beginning(row, stream);
     return began(REAL(row, stream_begin_capture)(stream, mode));
 }
 
@@ -79,14 +92,14 @@ CUresult hook_stream_begin_capture_to_graph(enum hook_row row, CUstream stream, 
                                             const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,
                                             size_t num_dependencies, CUstreamCaptureMode mode)
 {
-    beginning();
+    beginning(row, stream);
     return began(
         REAL(row, stream_begin_capture_to_graph)(stream, graph, dependencies, dependency_data, num_dependencies, mode));
 }
 
 CUresult hook_stream_end_capture(enum hook_row row, CUstream stream, CUgraph *graph)
 {
-    bool per_thread = row == ROW_cuStreamEndCapture_ptsz;
+    bool per_thread = hook_row_per_thread(row);
     bool before = status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = REAL(row, stream_end_capture)(stream, graph);
 

@@ -45,6 +45,9 @@ static inline void capture_leave(struct capture_mode *mode)
 /* Whether calls on this stream are being recorded. `per_thread`: the caller came by a _ptsz entry point. */
 bool capture_records(CUstream stream, bool per_thread);
 
+/* Whether work of our own on this stream would be recorded, or would spoil a capture. */
+bool capture_touches(CUstream stream);
+
 void capture_forked(void); /* in the child of a fork */
 
 #endif

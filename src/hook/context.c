@@ -1,14 +1,14 @@
 /*
- * Contexts that a program creates itself, green contexts, device limits, and the places where a program waits.
+ * Contexts that a program creates itself, green contexts, and device limits.
  */
 #include "hook/context.h"
 
 #include "hook/charge.h"
+#include "hook/compute.h"
 #include "hook/context_cost.h"
 #include "hook/context_record.h"
 #include "hook/device.h"
 #include "hook/module.h"
-#include "hook/pool.h"
 #include "hook/primary.h"
 #include "hook/reconcile.h"
 
@@ -86,6 +86,7 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     context_record_put(key_of(created), slice, bytes);
+    compute_context_made(creation->device);
     *ctx = created;
     return result;
 }
@@ -119,6 +120,7 @@ CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
     CUresult result;
 
     charge_free_begins();
+    compute_context_ends(ctx);
     result = REAL(row, ctx_destroy)(ctx);
     if (result == CUDA_SUCCESS && ledger) {
         charge_context_gone(ctx);
@@ -149,6 +151,7 @@ static CUresult create_green(enum hook_row row, struct vgpu_ledger *ledger, CUgr
     }
     ledger_commit(ledger, slice, VGPU_KIND_CONTEXT, GREEN_BYTES, GREEN_BYTES);
     context_record_put(key_of(created), slice, GREEN_BYTES);
+    compute_context_made(device);
     *ctx = created;
     return result;
 }
@@ -182,6 +185,7 @@ static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger
     if (bytes > GREEN_BYTES && primary_adopt(device, slice, bytes - GREEN_BYTES))
         own = GREEN_BYTES;
     context_record_put(key_of(created), slice, own);
+    compute_context_made(device);
     *ctx = created;
     return result;
 }
@@ -206,9 +210,14 @@ static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
     bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
-    CUresult result = REAL(row, green_ctx_destroy)(ctx);
+    CUcontext context = NULL; /* what its streams and events belong to */
     CUdevice device;
+    CUresult result;
 
+    if (known && HAVE(cuCtxFromGreenCtx) &&
+        DRIVER(cuCtxFromGreenCtx, ctx_from_green_ctx)(&context, ctx) == CUDA_SUCCESS)
+        compute_context_ends(context);
+    result = REAL(row, green_ctx_destroy)(ctx);
     if (!known)
         return result;
     if (result != CUDA_SUCCESS) {
@@ -302,36 +311,4 @@ CUresult hook_ctx_set_limit(enum hook_row row, CUlimit limit, size_t value)
     result = set_limit(row, limit, value);
     charge_free_ends();
     return result;
-}
-
-/* Where a program waits, pools give back to the driver what they do not need: the quota gets it back as well. */
-static CUresult waited(CUresult result)
-{
-    if (result == CUDA_SUCCESS && hook_ledger())
-        pool_refresh_all();
-    return result;
-}
-
-CUresult hook_ctx_synchronize(enum hook_row row)
-{
-    return waited(REAL(row, ctx_synchronize)());
-}
-
-CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx)
-{
-    return waited(REAL(row, ctx_synchronize_v2)(ctx));
-}
-
-CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
-{
-    CUresult result = REAL(row, stream_synchronize)(stream);
-
-    if (result == CUDA_SUCCESS && hook_ledger())
-        pool_refresh_after(stream, row == ROW_cuStreamSynchronize_ptsz);
-    return result;
-}
-
-CUresult hook_event_synchronize(enum hook_row row, CUevent event)
-{
-    return waited(REAL(row, event_synchronize)(event));
 }

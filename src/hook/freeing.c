@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "hook/bodies.h"
 #include "hook/capture.h"
+#include "hook/compute.h"
 #include "hook/pool.h"
 #include "hook/stream_key.h"
 
@@ -99,6 +100,7 @@ bool freeing_wait(CUstream stream, bool per_thread)
     CUresult result;
     bool any;
 
+    compute_waits();
     while ((result = ask(stream, per_thread)) == CUDA_ERROR_NOT_READY && clock_ns() < deadline)
         nanosleep(&step, NULL);
     any = result == CUDA_SUCCESS;
@@ -116,6 +118,7 @@ bool freeing_wait(CUstream stream, bool per_thread)
 CUresult hook_stream_destroy(enum hook_row row, CUstream stream)
 {
     forget(stream);
+    compute_stream_ends(stream, false);
     return REAL(row, stream_destroy)(stream);
 }
 

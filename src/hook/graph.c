@@ -1,11 +1,13 @@
 /*
- * Graphs with memory nodes: see graph.h. Launching a graph costs one load until the first such graph is instantiated.
+ * Graphs: see graph.h. For their memory a launch costs one load until the first graph with memory nodes is
+ * instantiated.
  */
 #include "hook/graph.h"
 
 #include "base/forkwatch.h"
 #include "hook/capture.h"
 #include "hook/charge.h"
+#include "hook/compute.h"
 #include "hook/growth.h"
 #include "hook/stream_key.h"
 
@@ -256,7 +258,15 @@ static bool put_exec(CUgraphExec exec, struct graph_memory *memory)
     return true;
 }
 
-/* After the driver's answer to an instantiation: takes over `memory`. */
+/* After the driver's answer to an instantiation: the handle may be that of an executable that is gone. */
+static CUresult fresh(const CUgraphExec *exec, CUresult result)
+{
+    if (result == CUDA_SUCCESS && exec != NULL)
+        compute_forget(graph_cost_key(*exec));
+    return result;
+}
+
+/* The same for a graph with memory nodes: takes over `memory`. */
 static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct graph_memory *memory, CUresult result)
 {
     if (result != CUDA_SUCCESS) {
@@ -269,7 +279,7 @@ static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct gra
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *ret_exec = exec;
-    return CUDA_SUCCESS;
+    return fresh(ret_exec, CUDA_SUCCESS);
 }
 
 /* Launches */
@@ -346,7 +356,7 @@ static bool begin_places(enum hook_row row, struct launch *launch, CUstream stre
 static __attribute__((noinline)) CUresult launch_with_memory(enum hook_row row, CUgraphExec exec, CUstream stream)
 {
     struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
-    bool per_thread = row == ROW_cuGraphLaunch_ptsz || row == ROW_cuGraphUpload_ptsz;
+    bool per_thread = hook_row_per_thread(row);
     struct vgpu_track_entry entry;
     struct launch launch;
     CUresult result;
@@ -364,18 +374,40 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_row row, 
     return result;
 }
 
-CUresult hook_graph_launch(enum hook_row row, CUgraphExec graph, CUstream stream)
+/* A launch or an upload, which has the same arguments and takes the same memory. */
+static inline CUresult launch_or_upload(enum hook_row row, CUgraphExec exec, CUstream stream)
 {
     if (__builtin_expect(atomic_load_explicit(&exec_count, memory_order_relaxed) == 0, 1))
-        return REAL(row, graph_launch)(graph, stream);
-    return launch_with_memory(row, graph, stream);
+        return REAL(row, graph_launch)(exec, stream);
+    return launch_with_memory(row, exec, stream);
+}
+
+static __attribute__((noinline)) CUresult launch_limited(enum hook_row row, CUgraphExec exec, CUstream stream)
+{
+    struct work work = {
+        .kind = VGPU_WORK_GRAPH,
+        .per_thread = hook_row_per_thread(row),
+        .stream = stream,
+        .key = graph_cost_key(exec),
+    };
+    CUresult result;
+
+    compute_begin(&work);
+    result = launch_or_upload(row, exec, stream);
+    compute_end(&work, result);
+    return result;
+}
+
+CUresult hook_graph_launch(enum hook_row row, CUgraphExec graph, CUstream stream)
+{
+    if (compute_off())
+        return launch_or_upload(row, graph, stream);
+    return launch_limited(row, graph, stream);
 }
 
 CUresult hook_graph_upload(enum hook_row row, CUgraphExec graph, CUstream stream)
 {
-    if (__builtin_expect(atomic_load_explicit(&exec_count, memory_order_relaxed) == 0, 1))
-        return REAL(row, graph_upload)(graph, stream);
-    return launch_with_memory(row, graph, stream); /* the same arguments, and the same memory is taken */
+    return launch_or_upload(row, graph, stream);
 }
 
 /* The other bodies */
@@ -417,7 +449,7 @@ CUresult hook_graph_instantiate(enum hook_row row, CUgraphExec *exec, CUgraph gr
     CUresult result;
 
     if (memory == NULL)
-        return REAL(row, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size);
+        return fresh(exec, REAL(row, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size));
     result = REAL(row, graph_instantiate)(&made, graph, error_node, log_buffer, buffer_size);
     return instantiated(exec, made, memory, result);
 }
@@ -430,7 +462,7 @@ CUresult hook_graph_instantiate_with_flags(enum hook_row row, CUgraphExec *exec,
     CUresult result;
 
     if (memory == NULL)
-        return REAL(row, graph_instantiate_with_flags)(exec, graph, flags);
+        return fresh(exec, REAL(row, graph_instantiate_with_flags)(exec, graph, flags));
     result = REAL(row, graph_instantiate_with_flags)(&made, graph, flags);
     return instantiated(exec, made, memory, result);
 }
@@ -445,9 +477,9 @@ CUresult hook_graph_instantiate_with_params(enum hook_row row, CUgraphExec *exec
 
     launch.memory = exec != NULL && params != NULL ? memory_of_graph(graph) : NULL;
     if (launch.memory == NULL)
-        return REAL(row, graph_instantiate_with_params)(exec, graph, params);
+        return fresh(exec, REAL(row, graph_instantiate_with_params)(exec, graph, params));
     uploads = (params->flags & INSTANTIATE_UPLOADS) != 0;
-    if (uploads && !begin_places(row, &launch, params->hUploadStream, row == ROW_cuGraphInstantiateWithParams_ptsz)) {
+    if (uploads && !begin_places(row, &launch, params->hUploadStream, hook_row_per_thread(row))) {
         free(launch.memory);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -465,6 +497,8 @@ CUresult hook_graph_exec_destroy(enum hook_row row, CUgraphExec exec)
     if (atomic_load_explicit(&exec_count, memory_order_relaxed) > 0)
         memory = take_exec(exec);
     result = REAL(row, graph_exec_destroy)(exec);
+    if (result == CUDA_SUCCESS)
+        compute_forget(graph_cost_key(exec));
     if (memory == NULL)
         return result;
     if (result != CUDA_SUCCESS && put_exec(exec, memory))

@@ -34,6 +34,15 @@ extern void *hook_real[ROW_COUNT];
 #define DRIVER(sym, body) ((body##_fn *)hook_real[ROW_##sym])
 #define HAVE(sym)         (hook_real[ROW_##sym] != NULL)
 
+/* WITH_ROW(row, (a, b)) is (row, a, b); WITH_ROW(row, ()) is (row). */
+#define WITH_ROW(row, args)  WITH_ROW_(row, UNWRAPPED args)
+#define WITH_ROW_(...)       WITH_ROW__(__VA_ARGS__)
+#define WITH_ROW__(row, ...) (row __VA_OPT__(, ) __VA_ARGS__)
+#define UNWRAPPED(...)       __VA_ARGS__
+
+/* The head of a body whose parameters have the names that SIG_ gives them. */
+#define BODY(body) CUresult hook_##body WITH_ROW(enum hook_row row, SIG_##body)
+
 /*
  * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process has loaded; with
  * `load`, loads it where there is none. Never returns a wrapper of ours.
@@ -68,6 +77,14 @@ static inline void trace_memory(enum hook_row row, uint64_t bytes, uint64_t addr
 {
     if (__builtin_expect(atomic_load_explicit(&trace_enabled, memory_order_relaxed), 0))
         trace_memory_slow(row, bytes, address, result);
+}
+
+/* The same for bodies whose calls have a size and are too many to be logged one by one. */
+void trace_bytes_slow(enum hook_row row, uint64_t bytes);
+static inline void trace_bytes(enum hook_row row, uint64_t bytes)
+{
+    if (__builtin_expect(atomic_load_explicit(&trace_enabled, memory_order_relaxed), 0))
+        trace_bytes_slow(row, bytes);
 }
 
 #endif

@@ -1,26 +1,87 @@
 /*
- * Kernel launches: forwarded.
+ * Kernel launches: charged, and taken in turns.
  */
-#include "hook/hook.h"
+#include "hook/work.h"
 
-CUresult hook_launch_kernel(enum hook_row row, CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                            unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                            unsigned int shared_bytes, CUstream stream, void **params, void **extra)
+/* Exact for every shape that a launch can have: a grid has up to 2^31 - 1, 65535 and 65535. */
+static uint64_t shape(uint64_t x, uint64_t y, uint64_t z)
 {
-    return REAL(row, launch_kernel)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
-                                    params, extra);
+    return x | y << 32 | z << 48;
 }
 
-CUresult hook_launch_cooperative(enum hook_row row, CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                 unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                                 unsigned int shared_bytes, CUstream stream, void **params)
+static struct work kernel(enum hook_row row, CUfunction function, uint64_t grid, uint64_t block, CUstream stream)
 {
-    return REAL(row, launch_cooperative)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
-                                         stream, params);
+    return (struct work){
+        .kind = VGPU_WORK_KERNEL,
+        .per_thread = hook_row_per_thread(row),
+        .stream = stream,
+        .key = cost_key((uintptr_t)function, grid, block),
+    };
 }
 
-CUresult hook_launch_kernel_ex(enum hook_row row, const CUlaunchConfig *config, CUfunction function, void **params,
-                               void **extra)
+#define LAUNCH(body, none, grid, block, stream) WORK(body, (void)0, none, kernel(row, function, grid, block, stream))
+
+LAUNCH(launch_kernel, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z), stream)
+LAUNCH(launch_cooperative, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z), stream)
+LAUNCH(launch_kernel_ex, config == NULL, shape(config->gridDimX, config->gridDimY, config->gridDimZ),
+       shape(config->blockDimX, config->blockDimY, config->blockDimZ), config->hStream)
+
+/* Launches of CUDA 3: the shape of their blocks was given before, by cuFuncSetBlockShape. */
+LAUNCH(launch_block, false, shape(1, 1, 1), 0, NULL)
+LAUNCH(launch_grid, false, shape((unsigned)width, (unsigned)height, 1), 0, NULL)
+LAUNCH(launch_grid_async, false, shape((unsigned)width, (unsigned)height, 1), 0, stream)
+
+/*
+ * One kernel on each of several devices, each with a stream of its own: what begins and ends there does so in the
+ * stream's context. False: in the one that is current.
+ */
+static bool enter_context_of(CUstream stream)
 {
-    return REAL(row, launch_kernel_ex)(config, function, params, extra);
+    CUcontext context;
+
+    return HAVE(cuStreamGetCtx) && HAVE(cuCtxPushCurrent_v2) && HAVE(cuCtxPopCurrent_v2) &&
+           DRIVER(cuStreamGetCtx, stream_get_ctx)(stream, &context) == CUDA_SUCCESS &&
+           DRIVER(cuCtxPushCurrent_v2, ctx_push_current)(context) == CUDA_SUCCESS;
+}
+
+static void leave_context(bool entered)
+{
+    CUcontext context;
+
+    if (entered)
+        DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&context);
+}
+
+static void begin_one(enum hook_row row, struct work *work, const CUDA_LAUNCH_PARAMS *launch)
+{
+    bool entered = enter_context_of(launch->hStream);
+
+    *work = kernel(row, launch->function, shape(launch->gridDimX, launch->gridDimY, launch->gridDimZ),
+                   shape(launch->blockDimX, launch->blockDimY, launch->blockDimZ), launch->hStream);
+    compute_begin(work);
+    leave_context(entered);
+}
+
+static void end_one(struct work *work, CUresult result)
+{
+    bool entered = enter_context_of(work->stream);
+
+    compute_end(work, result);
+    leave_context(entered);
+}
+
+CUresult hook_launch_multi_device(enum hook_row row, CUDA_LAUNCH_PARAMS *launches, unsigned int count,
+                                  unsigned int flags)
+{
+    struct work works[VGPU_DEVICES_MAX];
+    CUresult result;
+
+    if (launches == NULL || count == 0 || count > VGPU_DEVICES_MAX || compute_off())
+        return REAL(row, launch_multi_device)(launches, count, flags);
+    for (unsigned i = 0; i < count; i++)
+        begin_one(row, &works[i], &launches[i]);
+    result = REAL(row, launch_multi_device)(launches, count, flags);
+    for (unsigned i = 0; i < count; i++)
+        end_one(&works[i], result);
+    return result;
 }

@@ -329,7 +329,7 @@ static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdev
     if (growth_end(&pool->growth, allocation->ledger, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
         result != CUDA_SUCCESS)
         return result;
-    per_thread = row == ROW_cuMemAllocAsync_ptsz || row == ROW_cuMemAllocFromPoolAsync_ptsz;
+    per_thread = hook_row_per_thread(row);
     REAL(per_thread ? ROW_cuMemFreeAsync_ptsz : ROW_cuMemFreeAsync, mem_free_async)(address, stream);
     growth_trim(&pool->growth, allocation->ledger);
     ledger_refuse(allocation->ledger, pool->growth.slice, bytes, hook_row_name(row));
@@ -338,7 +338,7 @@ static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdev
 
 CUresult hook_mem_alloc_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-    bool per_thread = row == ROW_cuMemAllocAsync_ptsz;
+    bool per_thread = hook_row_per_thread(row);
     struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
     CUdeviceptr address = 0;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -358,7 +358,7 @@ CUresult hook_mem_alloc_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes
 CUresult hook_mem_alloc_from_pool_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
                                         CUstream stream)
 {
-    bool per_thread = row == ROW_cuMemAllocFromPoolAsync_ptsz;
+    bool per_thread = hook_row_per_thread(row);
     struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
     CUdeviceptr address = 0;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -382,7 +382,7 @@ static CUresult free_plain(enum hook_row row, CUdeviceptr dptr, CUstream stream,
 
     if (result != CUDA_SUCCESS)
         charge_put_back(CHARGE_POINTERS, dptr, entry);
-    else if (!deferred_add(dptr, entry, stream, row == ROW_cuMemFreeAsync_ptsz))
+    else if (!deferred_add(dptr, entry, stream, hook_row_per_thread(row)))
         charge_give_back(hook_ledger(), CHARGE_POINTERS, dptr, entry);
     return result;
 }
@@ -398,7 +398,7 @@ CUresult hook_mem_free_async(enum hook_row row, CUdeviceptr dptr, CUstream strea
     else
         result = REAL(row, mem_free_async)(dptr, stream);
     if (result == CUDA_SUCCESS)
-        freeing_note(stream, row == ROW_cuMemFreeAsync_ptsz);
+        freeing_note(stream, hook_row_per_thread(row));
     trace_memory(row, 0, dptr, result);
     return result;
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "hook/charge.h"
+#include "hook/compute.h"
 #include "hook/context_record.h"
 #include "hook/device.h"
 #include "hook/module.h"
@@ -66,6 +67,7 @@ static void give_back(struct primary *primary)
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
 
+    compute_context_ends((CUcontext)(uintptr_t)primary->context);
     charge_context_gone((CUcontext)(uintptr_t)primary->context);
     module_context_gone((CUcontext)(uintptr_t)primary->context);
     if (context_record_take(primary->context, &record))
@@ -110,6 +112,7 @@ bool primary_adopt(CUdevice device, unsigned slice, uint64_t bytes)
         driver_release(device);
         primary->context = (uint64_t)(uintptr_t)context;
         context_record_put(primary->context, slice, bytes);
+        compute_context_made(device);
     }
     move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
     return result == CUDA_SUCCESS;
@@ -134,6 +137,7 @@ static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext 
     } else if (context_admission_settle(&admission, &bytes)) {
         primary->context = (uint64_t)(uintptr_t)context;
         context_record_put(primary->context, slice, bytes);
+        compute_context_made(device);
         *ctx = context;
         outcome = CHARGED;
     } else {
@@ -187,12 +191,21 @@ CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice dev
             primary_settle(device); /* it went where we did not see it */
             continue;
         default:
-            if (primary_active(device)) /* it came where we did not see it: untracked */
+            if (primary_active(device)) { /* it came where we did not see it: untracked */
+                compute_context_made(device);
                 return REAL(row, primary_ctx_retain)(ctx, device);
+            }
             if (move_on(primary, word, CREATING))
                 return create(row, ledger, ctx, device, slice);
         }
     }
+}
+
+/* Before a call that may end it: events of ours must not be asked about while the driver destroys them. */
+static void may_end(CUdevice device)
+{
+    if (device >= 0 && device < PRIMARY_DEVICES && atomic_load(&primaries[device].word) % STATES == CHARGED)
+        compute_context_ends((CUcontext)(uintptr_t)primaries[device].context);
 }
 
 CUresult hook_primary_ctx_release(enum hook_row row, CUdevice device)
@@ -200,6 +213,7 @@ CUresult hook_primary_ctx_release(enum hook_row row, CUdevice device)
     CUresult result;
 
     charge_free_begins();
+    may_end(device);
     result = REAL(row, primary_ctx_release)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);
@@ -212,6 +226,7 @@ CUresult hook_primary_ctx_reset(enum hook_row row, CUdevice device)
     CUresult result;
 
     charge_free_begins();
+    may_end(device);
     result = REAL(row, primary_ctx_reset)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);

@@ -57,6 +57,11 @@ void trace_memory_slow(enum hook_row row, uint64_t bytes, uint64_t address, CUre
                               hook_row_name(row), bytes, address, (int)result));
 }
 
+void trace_bytes_slow(enum hook_row row, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&trace_rows[row].bytes, bytes, memory_order_relaxed);
+}
+
 /* What this process counted for itself; one line a symbol. */
 static void write_own_rows(void)
 {

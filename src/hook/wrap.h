@@ -14,12 +14,6 @@
 #define EXPORTED  __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* WITH_ROW(row, (a, b)) is (row, a, b); WITH_ROW(row, ()) is (row). */
-#define WITH_ROW(row, args)  WITH_ROW_(row, UNWRAPPED args)
-#define WITH_ROW_(...)       WITH_ROW__(__VA_ARGS__)
-#define WITH_ROW__(row, ...) (row __VA_OPT__(, ) __VA_ARGS__)
-#define UNWRAPPED(...)       __VA_ARGS__
-
 #define WRAP(type, sym, body, library, row, entry, real, missing)                                                      \
     static __attribute__((noinline, cold)) type enter_##sym SIG_##body                                                 \
     {                                                                                                                  \

@@ -3,7 +3,8 @@
  *
  * The arena of a device is where instances meet. Anybody on the machine may open it and write anything into it: indices
  * are checked where they are used, times are compared so that nonsense ends a wait rather than begins one. The worst
- * that a bad arena does is that processes share the device as the driver shares it.
+ * that writing into it does is that processes share the device as the driver shares it. (Whoever truncates the file
+ * kills those who use it, by SIGBUS: where users are not to be trusted that far, give each group a VGPU_ARENA_DIR.)
  *
  * Locking. "Under the lock" is arena_lock(): held for some hundred instructions. A holder that dies or is stopped loses
  * it after ARENA_LOCK_STALE_NS; what it left half-done is put right by the next turn, since every decision is made

@@ -20,6 +20,8 @@ int main(void)
     FIELD(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle.win32.handle);
     FIELD(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle.nvSciBufObject);
     FIELD(CUexecAffinityParam, param.smCount.val);
+    FIELD(CUmemcpy3DOperand, op.ptr.ptr);
+    FIELD(CUmemcpy3DOperand, op.array.array);
     FIELD(CUgraphNodeParams, alloc);
     FIELD(CUgraphNodeParams, graph.graph);
     return 0;

@@ -7,6 +7,7 @@ shift 5
 emulator=("$@")
 mkdir -p "$work/toy" "$work/old" "$work/late" "$work/else where"
 cd "$work"
+export VGPU_ARENA_DIR=$PWD
 failed=0
 here=$source/tests/abi
 flags=(-std=gnu17 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "-I$source/spec")
@@ -97,5 +98,5 @@ if [ ${#emulator[@]} -eq 0 ]; then
     [ ! -s output ] || { echo "FAIL: a program without CUDA says something:"; cat output; failed=1; }
 fi
 grep -q '"symbol":"cuInit","calls":8' trace || { echo "FAIL: cuInit was not counted"; cat trace; failed=1; }
-grep -q '"symbol":"cuMemcpyHtoD_v2","calls":1,"total_bytes":1}' trace || { echo "FAIL: a PASS call was not counted"; cat trace; failed=1; }
+grep -q '"symbol":"cuMemPrefetchAsync","calls":1,"total_bytes":1}' trace || { echo "FAIL: a PASS call was not counted"; cat trace; failed=1; }
 exit $failed

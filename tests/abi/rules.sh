@@ -13,6 +13,12 @@ missing=$(comm -13 <(echo "$table") <(tail -n +2 tests/abi/api.tsv | sort))
 [ -z "$missing" ] || fail "rows of api.tsv that spec/driver.def lacks or has otherwise:"$'\n'"$missing"
 [ "$(tail -n +2 tests/abi/api.tsv | wc -l)" = 198 ] || fail "api.tsv has lost rows"
 
+# Twins are treated alike: the same word, group, role and body.
+differing=$(sed -nE 's/^((HOOK|PASS)\()([A-Za-z0-9_]+)(, .*\))$/\3 \1\4/p' spec/driver.def | awk '
+    { symbol = $1; $1 = ""; row[symbol] = $0 }
+    END { for (twin in row) if (twin ~ /_pt[ds][sz]$/ && row[twin] != row[substr(twin, 1, length(twin) - 5)]) print twin }')
+[ -z "$differing" ] || fail "not as the row without its suffix: $differing"
+
 # SIZED rows are PASS rows.
 while read -r symbol; do
     grep -q "^PASS($symbol," spec/driver.def || fail "spec/sized.def: $symbol is no PASS row"

@@ -11,7 +11,7 @@
     HOOK(cuDeviceGetCount, , , )                                                                                       \
     HOOK(cuMemAlloc_v2, , , )                                                                                          \
     HOOK(cuMemFree_v2, , , )                                                                                           \
-    PASS(cuMemcpyHtoD_v2, )                                                                                            \
+    PASS(cuMemPrefetchAsync, )                                                                                         \
     PASS(cuDriverGetVersion, )
 #endif
 
@@ -19,9 +19,9 @@
 #define cuGetProcAddress    unused_cuGetProcAddress
 #define cuGetProcAddress_v2 unused_cuGetProcAddress_v2
 /* ... and so are those whose arguments are looked at. */
-#define cuMemcpyPeerAsync  unused_cuMemcpyPeerAsync
-#define cuMemcpyBatchAsync unused_cuMemcpyBatchAsync
-#define cuParamSetf        unused_cuParamSetf
+#define cuMemPrefetchAsync_v2             unused_cuMemPrefetchAsync_v2
+#define cuMemDiscardAndPrefetchBatchAsync unused_cuMemDiscardAndPrefetchBatchAsync
+#define cuParamSetf                       unused_cuParamSetf
 
 #define HOOK(sym, group, role, body) PASS(sym, group)
 #define PASS(sym, group)                                                                                               \
@@ -41,23 +41,23 @@ ROWS
 
 #undef cuGetProcAddress
 #undef cuGetProcAddress_v2
-#undef cuMemcpyPeerAsync
-#undef cuMemcpyBatchAsync
+#undef cuMemPrefetchAsync_v2
+#undef cuMemDiscardAndPrefetchBatchAsync
 #undef cuParamSetf
     int
     cuGetProcAddress(const char *symbol, void **ret_address, int version, unsigned long long flags);
 int cuGetProcAddress_v2(const char *symbol, void **ret_address, int version, unsigned long long flags, int *status);
-int cuMemcpyPeerAsync(long a, long b, long c, long d, long e, long f);
-int cuMemcpyBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i);
+int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f);
+int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i);
 int cuParamSetf(long a, int b, float c);
 
 /* 0 where the arguments are 1, 2, 3 and so on. */
-int cuMemcpyPeerAsync(long a, long b, long c, long d, long e, long f)
+int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f)
 {
     return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 ? 0 : 1;
 }
 
-int cuMemcpyBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i)
+int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i)
 {
     return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8 && i == 9 ? 0 : 1;
 }

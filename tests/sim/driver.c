@@ -35,13 +35,18 @@ static void load_dlsym(void)
 #undef F
 }
 
-static void *proc_address(const char *base, int version, int driver_version)
+#define PER_THREAD_DEFAULT_STREAM 2
+
+static void *proc_address(const char *symbol, const char *base, int version, int driver_version)
 {
+    size_t length = strlen(symbol);
+    bool per_thread = length > 5 && !strcmp(symbol + length - 5, "_ptsz");
     void *address = NULL;
     CUdriverProcAddressQueryResult status = -1;
     if (version > driver_version)
         return NULL;
-    CUresult result = driver_get_proc_address(base, &address, version, 0, &status);
+    CUresult result =
+        driver_get_proc_address(base, &address, version, per_thread ? PER_THREAD_DEFAULT_STREAM : 0, &status);
     if (result != CUDA_SUCCESS || status != 0)
         return NULL;
     CHECK(address != NULL); /* found, so there is something to call */
@@ -55,7 +60,7 @@ static void load_getproc(void)
     CHECK(driver_version != NULL);
     CU_OK(driver_version(&version));
     CHECK(driver_get_proc_address != NULL);
-#define F(symbol, base, since, params) cu.symbol = (CUresult(*) params)proc_address(#base, since, version);
+#define F(symbol, base, since, params) cu.symbol = (CUresult(*) params)proc_address(#symbol, #base, since, version);
     DRIVER_CALLS(F)
 #undef F
 }

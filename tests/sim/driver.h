@@ -37,6 +37,7 @@ typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUkern_st *CUkernel;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct {
@@ -55,6 +56,7 @@ enum {
     CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_INVALID_CONTEXT = 201,
     CUDA_ERROR_OPERATING_SYSTEM = 304,
+    CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_NOT_SUPPORTED = 801,
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
     CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
@@ -64,7 +66,8 @@ enum {
 typedef int CUlimit, CUdevice_attribute, CUmemPool_attribute, CUgraphMem_attribute, CUstreamCaptureMode,
     CUstreamCaptureStatus, CUmemAllocationType, CUmemAllocationHandleType, CUmemLocationType, CUmemAccess_flags,
     CUmemAllocationGranularity_flags, CUarray_format, CUexternalMemoryHandleType, CUdevResourceType,
-    CUdriverProcAddressQueryResult, CUpointer_attribute, CUjit_option, CUlibraryOption;
+    CUdriverProcAddressQueryResult, CUpointer_attribute, CUjit_option, CUlibraryOption, CUgraphNodeType,
+    CUgraphExecUpdateResult, CUmemorytype;
 
 enum {
     CU_LIMIT_STACK_SIZE = 0,
@@ -76,6 +79,11 @@ enum {
     CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
     CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
     CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+    CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+    CU_GRAPH_NODE_TYPE_KERNEL = 0,
+    CU_MEMORYTYPE_DEVICE = 2,
     CU_MEM_ALLOCATION_TYPE_PINNED = 1,
     CU_MEM_HANDLE_TYPE_NONE = 0,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
@@ -194,6 +202,43 @@ typedef struct {
     void *attrs;
     unsigned int numAttrs;
 } CUlaunchConfig;
+
+typedef struct {
+    CUfunction function;
+    unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    CUstream hStream;
+    void **kernelParams;
+} CUDA_LAUNCH_PARAMS;
+
+typedef struct {
+    CUfunction func;
+    unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+    CUkernel kern;
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
+
+typedef struct {
+    CUgraphExecUpdateResult result;
+    CUgraphNode errorNode, errorFromNode;
+} CUgraphExecUpdateResultInfo;
+
+typedef struct {
+    size_t srcXInBytes, srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch, dstXInBytes, dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch, WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
+typedef void (*CUhostFn)(void *user);
 
 #endif /* DRIVER_CUDA_H */
 
@@ -336,6 +381,55 @@ typedef struct {
       (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                                   \
     F(cuGraphLaunch, cuGraphLaunch, 10000, (CUgraphExec exec, CUstream stream))                                        \
     F(cuGraphExecDestroy, cuGraphExecDestroy, 10000, (CUgraphExec exec))                                               \
+    F(cuMemsetD8Async, cuMemsetD8Async, 3020, (CUdeviceptr to, unsigned char value, size_t count, CUstream stream))    \
+    F(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020,                                                                    \
+      (CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream))                \
+    F(cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, (CUdeviceptr to, CUdeviceptr from, size_t bytes))                           \
+    F(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020,                                                                   \
+      (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                                               \
+    F(cuMemcpyAsync, cuMemcpyAsync, 4000, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))           \
+    F(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, (const CUDA_MEMCPY2D *copy, CUstream stream))                         \
+    F(cuMemcpyDtoH_v2, cuMemcpyDtoH, 3020, (void *to, CUdeviceptr from, size_t bytes))                                 \
+    F(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, 3020,                                                                   \
+      (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))                                               \
+    F(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, 3020, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))      \
+    F(cuStreamQuery, cuStreamQuery, 2000, (CUstream stream))                                                           \
+    F(cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070,                                                            \
+      (CUstream stream, CUdeviceptr address, uint32_t value, unsigned int flags))                                      \
+    F(cuStreamWaitEvent, cuStreamWaitEvent, 3020, (CUstream stream, CUevent event, unsigned int flags))                \
+    F(cuLaunchKernel_ptsz, cuLaunchKernel, 7000,                                                                       \
+      (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,       \
+       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params,          \
+       void **extra))                                                                                                  \
+    F(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, 11060,                                                                  \
+      (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))                                \
+    F(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000,                                                      \
+      (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,       \
+       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params))         \
+    F(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, 9000,                                                 \
+      (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,       \
+       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params))         \
+    F(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000,                                \
+      (CUDA_LAUNCH_PARAMS * launches, unsigned int count, unsigned int flags))                                         \
+    F(cuLaunchHostFunc, cuLaunchHostFunc, 10000, (CUstream stream, CUhostFn function, void *user))                     \
+    F(cuFuncSetBlockShape, cuFuncSetBlockShape, 2000, (CUfunction function, int x, int y, int z))                      \
+    F(cuParamSetSize, cuParamSetSize, 2000, (CUfunction function, unsigned int bytes))                                 \
+    F(cuParamSetv, cuParamSetv, 2000, (CUfunction function, int offset, void *from, unsigned int bytes))               \
+    F(cuLaunch, cuLaunch, 2000, (CUfunction function))                                                                 \
+    F(cuLaunchGrid, cuLaunchGrid, 2000, (CUfunction function, int width, int height))                                  \
+    F(cuLaunchGridAsync, cuLaunchGridAsync, 2000, (CUfunction function, int width, int height, CUstream stream))       \
+    F(cuGraphGetNodes, cuGraphGetNodes, 10000, (CUgraph graph, CUgraphNode * nodes, size_t * count))                   \
+    F(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (CUgraphNode node, CUgraphNodeType * type))                       \
+    F(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000,                                                            \
+      (CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t count,                                       \
+       const CUDA_KERNEL_NODE_PARAMS *params))                                                                         \
+    F(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000,                                                \
+      (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params))                                                       \
+    F(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000,                                        \
+      (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params))                                     \
+    F(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000,                                                                  \
+      (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo * info))                                           \
+    F(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, (CUgraphExec exec, CUstream stream))                                   \
     F(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040,                                               \
       (CUdevice device, CUgraphMem_attribute attribute, void *value))                                                  \
     F(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, (CUdevice device))

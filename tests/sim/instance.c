@@ -1,9 +1,14 @@
 /*
  * Makes and examines instances for the tests, through src/region alone.
  *
- *   instance create DIR QUOTA[,QUOTA..] [HOST] [UUID,UUID..]   a quota is bytes, or a percentage with %; - or 0: none
+ *   instance create DIR QUOTA[,QUOTA..] [HOST] [UUID,UUID..] [SETTING...]
+ *                          a quota is bytes, or a percentage with %; - or 0: none
+ *   instance set DIR SETTING...   changes settings of one that may be in use
  *   instance check DIR     exit status 0 where no process is attached and nothing is held; else says what is
- *   instance show DIR      slices, processes and refusals, one record a line: words, then key=value
+ *   instance show DIR      slices, their compute, processes and refusals, one record a line: words, then key=value
+ *
+ * SETTING: cores=PERCENT[,PERCENT..] by slice, the last one for the rest as well; cap_policy=N, weight=N, priority=N,
+ * turn_policy=N, copy_bytes_s=N as in struct vgpu_compute. The instance's name is that of its folder.
  *
  * A program of its own, because a process that opens and closes a region's lock file gives up its own record locks.
  */
@@ -35,15 +40,66 @@ static void parse_devices(char *text, struct vgpu_limits *limits)
         snprintf(limits->slice[limits->device_count++].uuid, VGPU_UUID_LEN, "%s", word);
 }
 
+static void parse_caps(const char *text, struct vgpu_limits *limits)
+{
+    uint32_t percent = 0;
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
+        if (*text)
+            percent = (uint32_t)strtoul(text, (char **)&text, 10);
+        text += *text == ',';
+        limits->slice[slice].cap_percent = percent;
+    }
+}
+
+static bool parse_setting(const char *setting, struct vgpu_limits *limits)
+{
+    struct vgpu_compute *compute = &limits->compute;
+    const struct {
+        const char *name;
+        uint32_t *value;
+    } numbers[] = {{"cap_policy", &compute->cap_policy},
+                   {"weight", &compute->weight},
+                   {"priority", &compute->priority},
+                   {"turn_policy", &compute->turn_policy}};
+    const char *value = strchr(setting, '=');
+    size_t length = value ? (size_t)(value++ - setting) : 0;
+    for (unsigned i = 0; value && i < sizeof numbers / sizeof *numbers; i++)
+        if (!strncmp(setting, numbers[i].name, length) && !numbers[i].name[length]) {
+            *numbers[i].value = (uint32_t)strtoul(value, NULL, 10);
+            return true;
+        }
+    if (value && !strncmp(setting, "cores=", 6))
+        parse_caps(value, limits);
+    else if (value && !strncmp(setting, "copy_bytes_s=", 13))
+        compute->copy_bytes_s = strtoull(value, NULL, 10);
+    else
+        return false;
+    return true;
+}
+
+static bool parse_settings(int argc, char **argv, struct vgpu_limits *limits)
+{
+    for (int i = 0; i < argc; i++)
+        if (!parse_setting(argv[i], limits)) {
+            fprintf(stderr, "instance: %s: no such setting\n", argv[i]);
+            return false;
+        }
+    return true;
+}
+
 static int create(const char *path, int argc, char **argv)
 {
     static struct vgpu_limits limits;
-    snprintf(limits.name, sizeof limits.name, "test");
+    const char *name = strrchr(argv[2], '/');
+    int at = 4;
+    snprintf(limits.name, sizeof limits.name, "%s", name ? name + 1 : argv[2]);
     parse_quotas(argv[3], &limits);
-    if (argc > 4)
-        limits.slice[VGPU_SLICE_HOST].quota_bytes = strtoull(argv[4], NULL, 10);
-    if (argc > 5)
-        parse_devices(argv[5], &limits);
+    if (at < argc && !strchr(argv[at], '='))
+        limits.slice[VGPU_SLICE_HOST].quota_bytes = strtoull(argv[at++], NULL, 10);
+    if (at < argc && !strchr(argv[at], '='))
+        parse_devices(argv[at++], &limits);
+    if (!parse_settings(argc - at, argv + at, &limits))
+        return 2;
     struct vgpu_region *region = NULL;
     bool created = false;
     int error = region_create(path, 0, &limits, &region, &created);
@@ -53,6 +109,18 @@ static int create(const char *path, int argc, char **argv)
     }
     region_close(region);
     return 0;
+}
+
+static int set(struct vgpu_region *region, int argc, char **argv)
+{
+    static struct vgpu_limits limits;
+    region_limits(region, &limits);
+    if (!parse_settings(argc, argv, &limits))
+        return 2;
+    int error = region_set_limits(region, &limits);
+    if (error)
+        fprintf(stderr, "instance: set: %s\n", strerror(-error));
+    return error ? 2 : 0;
 }
 
 static int check(const struct vgpu_snapshot *snapshot)
@@ -73,12 +141,33 @@ static int check(const struct vgpu_snapshot *snapshot)
     return bad;
 }
 
+static void show_compute(unsigned slice, const struct vgpu_compute_usage *usage)
+{
+    uint64_t calls = 0, gpu_ns = 0;
+    for (unsigned work = 0; work < VGPU_WORKS; work++) {
+        calls += vgpu_work_is_time(work) ? usage->calls[work] : 0;
+        gpu_ns += vgpu_work_is_time(work) ? usage->amount[work] : 0;
+    }
+    if (!calls && !gpu_ns && !usage->amount[VGPU_WORK_HTOD] && !usage->amount[VGPU_WORK_DTOH])
+        return;
+    printf("compute %u calls=%" PRIu64 " gpu_ns=%" PRIu64 " throttles=%" PRIu64 " throttled_ns=%" PRIu64
+           " turns=%" PRIu64 " turn_wait_ns=%" PRIu64 " copy_wait_ns=%" PRIu64,
+           slice, calls, gpu_ns, usage->throttles, usage->throttled_ns, usage->turns, usage->turn_wait_ns,
+           usage->copy_wait_ns);
+    for (unsigned work = 0; work < VGPU_WORKS; work++)
+        printf(" %s=%" PRIu64 " %s_calls=%" PRIu64, vgpu_work_name(work), usage->amount[work], vgpu_work_name(work),
+               usage->calls[work]);
+    putchar('\n');
+}
+
 static int show(const struct vgpu_snapshot *snapshot)
 {
     for (unsigned slice = 0; slice < VGPU_SLICES; slice++)
         printf("slice %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " uuid=%s\n", slice,
                snapshot->slice[slice].quota_bytes, snapshot->slice[slice].used_bytes, snapshot->slice[slice].refusals,
                snapshot->slice[slice].uuid);
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        show_compute(slice, &snapshot->slice[slice].compute);
     for (unsigned i = 0; i < snapshot->proc_count; i++)
         for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
             const struct vgpu_proc_usage *proc = &snapshot->procs[i];
@@ -102,7 +191,7 @@ static int show(const struct vgpu_snapshot *snapshot)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: instance create|check|show DIR ...\n");
+        fprintf(stderr, "usage: instance create|set|check|show DIR ...\n");
         return 2;
     }
     char path[4096];
@@ -115,6 +204,8 @@ int main(int argc, char **argv)
     struct vgpu_region *region = NULL;
     static struct vgpu_snapshot snapshot;
     int error = region_open(path, 0, &region);
+    if (!error && !strcmp(argv[1], "set"))
+        return set(region, argc - 3, argv + 3);
     if (error || (error = region_snapshot(region, &snapshot))) {
         fprintf(stderr, "instance: %s: %s\n", path, strerror(-error));
         return 2;

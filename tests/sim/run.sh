@@ -4,6 +4,7 @@
 #   run.sh BUILD [options] -- COMMAND ARGS...
 #     --quota LIST       the instance's quotas, bytes or N%, by slice (default 1 GiB on every device that is there)
 #     --host-quota B     its quota of pinned host memory
+#     --set K=V          a setting of the instance, as instance.c has them: cores=30, weight=300 ...
 #     --select LIST      the instance's devices by physical number, in order
 #     --devices N        how many the machine has (1)
 #     --card SIZE        how big each is (16G)
@@ -22,7 +23,7 @@ set -uo pipefail
 
 build=$(realpath "$1")
 shift
-quota='' host_quota='' select='' devices=1 card=16G mode=instance preload=1 expect=0 timeout=${TEST_TIMEOUT:-120} same='' checked=1 vars=() peaks=()
+quota='' host_quota='' select='' devices=1 card=16G mode=instance preload=1 expect=0 timeout=${TEST_TIMEOUT:-120} same='' checked=1 vars=() sets=() peaks=()
 while [ "$1" != -- ]; do
     case $1 in
     --quota) quota=$2 && shift ;;
@@ -34,6 +35,7 @@ while [ "$1" != -- ]; do
     --no-instance) mode=none ;;
     --no-preload) preload='' ;;
     --var) vars+=("$2") && shift ;;
+    --set) sets+=("$2") && shift ;;
     --expect) expect=$2 && shift ;;
     --same) same=1 ;;
     --timeout) timeout=$2 && shift ;;
@@ -82,7 +84,8 @@ if [ "$mode" = instance ]; then
     fi
     chosen=''
     for index in ${select//,/ }; do chosen+=${chosen:+,}${uuids[$index]}; done
-    "$TEST_INSTANCE_TOOL" create "$instance" "$quota" "${host_quota:-0}" ${chosen:+"$chosen"} || fail "no instance"
+    "$TEST_INSTANCE_TOOL" create "$instance" "$quota" "${host_quota:-0}" ${chosen:+"$chosen"} ${sets[@]+"${sets[@]}"} ||
+        fail "no instance"
     export TEST_QUOTA=${quota%%,*} TEST_HOST_QUOTA=${host_quota:-0}
 fi
 
@@ -144,6 +147,6 @@ if [ "$mode" = instance ] && [ -e "$instance/region" ]; then
             complain "device $device: a peak of ${peaks[device]} bytes exceeds the quota of $limit"
     done < <("$TEST_INSTANCE_TOOL" show "$instance")
 fi
-left=$(find "$work/tmp" "$work/arena" -mindepth 1 -print -quit)
+left=$(find "$work/tmp" "$work/arena" -mindepth 1 ! -name "vgpu-GPU-*" -print -quit)
 [ -z "$left" ] || complain "left behind: $left"
 exit "$bad"

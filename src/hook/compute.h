@@ -1,0 +1,163 @@
+/*
+ * What every launch goes through: charged to the cap, taken in turns on a shared device, measured now and then.
+ *
+ * A body describes its work, calls compute_begin(), the driver, compute_end(). Where nothing limits the process and it
+ * has the device to itself, compute_off() says so for the price of three loads and a count, and the body just
+ * forwards.
+ *
+ *     if (compute_off())
+ *         return REAL(row, launch_kernel)(...);
+ *     struct work work = {.kind = VGPU_WORK_KERNEL, .stream = stream, .per_thread = ..., .key = cost_key(...)};
+ *     compute_begin(&work);
+ *     result = REAL(row, launch_kernel)(...);
+ *     compute_end(&work, result);
+ *
+ * None of it synchronises, touches a stream that captures, or fails. compute_begin() may wait on the CPU (the cap; a
+ * turn that is not ours yet), always within a bound. Any thread; errno is kept.
+ */
+#ifndef VGPU_HOOK_COMPUTE_H
+#define VGPU_HOOK_COMPUTE_H
+
+#include "core/cost.h"
+#include "core/hami.h"
+#include "hook/hook.h"
+
+struct sample;
+struct compute_device;
+
+struct work {
+    enum vgpu_work kind;
+    bool per_thread;   /* it came through a _ptsz or _ptds entry point */
+    CUstream stream;   /* for calls without a stream argument: NULL, the default stream */
+    uint64_t key;      /* cost_key() of what is launched */
+    uint64_t guess_ns; /* what it costs as far as can be told from its size; 0: no idea */
+    unsigned weight;   /* how many this one stands for in the statistics; 0: compute_begin() will know */
+
+    /* compute_begin()'s */
+    struct compute_device *device; /* NULL: nothing was begun */
+    struct cost_cell *cell;
+    struct sample *sample;
+    uint64_t begun_ns, charged_ns;
+    bool limited;  /* it was charged to the cap */
+    bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
+    int place;     /* of the stream among those of the turn; -1: none */
+};
+
+/* Where nothing is limited, one launch in so many stands for all in the statistics. */
+#define COMPUTE_SURVEY 32u
+
+/* Words that others write. Never NULL. */
+struct compute_fast {
+    _Atomic(const _Atomic uint32_t *) cap;
+    _Atomic(const _Atomic uint32_t *) flags;
+    _Atomic(const int32_t *) monitor; /* hami_word() */
+    _Atomic(const uint64_t *) copy_rate;
+    _Atomic(_Atomic uint32_t *) launches;
+    _Atomic uint32_t survey; /* the count of launches at which the next one is looked at for statistics */
+};
+extern struct compute_fast compute_fast;
+
+/* 0: nothing stands in a launch's way. */
+static inline uint32_t compute_hindrance(void)
+{
+    const _Atomic uint32_t *cap = atomic_load_explicit(&compute_fast.cap, memory_order_relaxed);
+    const _Atomic uint32_t *flags = atomic_load_explicit(&compute_fast.flags, memory_order_relaxed);
+    const int32_t *monitor = atomic_load_explicit(&compute_fast.monitor, memory_order_relaxed);
+
+    return atomic_load_explicit(cap, memory_order_relaxed) | atomic_load_explicit(flags, memory_order_relaxed) |
+           ((uint32_t)__atomic_load_n(monitor, __ATOMIC_RELAXED) ^ HAMI_RECENT);
+}
+
+static inline bool compute_off(void)
+{
+    _Atomic uint32_t *launches = atomic_load_explicit(&compute_fast.launches, memory_order_relaxed);
+    uint32_t count = atomic_load_explicit(launches, memory_order_relaxed) + 1;
+
+    if (__builtin_expect(compute_hindrance(), 0))
+        return false;
+    /* Two threads may count as one: it says that there is activity, and nobody needs the number. */
+    atomic_store_explicit(launches, count, memory_order_relaxed);
+    if (__builtin_expect((int32_t)(count - atomic_load_explicit(&compute_fast.survey, memory_order_relaxed)) < 0, 1))
+        return true;
+    atomic_store_explicit(&compute_fast.survey, count + COMPUTE_SURVEY, memory_order_relaxed);
+    return false;
+}
+
+/* For how many launches one stands that compute_off() has not let pass: in the statistics. */
+static inline unsigned compute_weight(void)
+{
+    return compute_hindrance() ? 1 : COMPUTE_SURVEY;
+}
+
+void compute_begin(struct work *work);
+void compute_end(struct work *work, CUresult result);
+
+/*
+ * A call that waits for the device, or asks about it, is about to be made: what was launched before it can be told to
+ * be over. One load where the process has the device to itself.
+ */
+extern atomic_bool compute_turns;
+void compute_waits_slow(bool blocks);
+static inline void compute_waits(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&compute_turns, memory_order_relaxed), 0))
+        compute_waits_slow(true);
+}
+
+/* Around a call that waits for one stream, or for all of the current context's; ends only where the call succeeded. */
+struct compute_wait {
+    int place; /* -1: nothing to say at its end */
+    unsigned launches;
+};
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct compute_wait *ret_wait);
+void compute_wait_ends_slow(const struct compute_wait *wait);
+
+static inline struct compute_wait compute_wait_begins(CUstream stream, bool per_thread, bool context)
+{
+    struct compute_wait wait = {.place = -1};
+
+    if (__builtin_expect(atomic_load_explicit(&compute_turns, memory_order_relaxed), 0))
+        compute_wait_begins_slow(stream, per_thread, context, &wait);
+    return wait;
+}
+
+static inline void compute_wait_ends(const struct compute_wait *wait)
+{
+    if (__builtin_expect(wait->place >= 0, 0))
+        compute_wait_ends_slow(wait);
+}
+
+/* The same for a question that does not wait. */
+static inline void compute_asks(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&compute_turns, memory_order_relaxed), 0))
+        compute_waits_slow(false);
+}
+
+/*
+ * A copy between host and device of `bytes`: counted, as `weight` of them, and held to the limit (`--copy-bw`) where
+ * there is one.
+ */
+void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight);
+
+/* Whether there is one; so every copy has to be looked at, compute_off() or not. */
+static inline bool compute_copies_limited(void)
+{
+    const uint64_t *rate = atomic_load_explicit(&compute_fast.copy_rate, memory_order_relaxed);
+
+    return __builtin_expect(__atomic_load_n(rate, __ATOMIC_RELAXED) > 0, 0);
+}
+
+/* What a handle named is gone; or was changed. `key` as given to work.key. */
+void compute_forget(uint64_t key);
+void compute_changed(uint64_t key);
+
+/* The process has a context on this device now; and: a context is about to go, or went. Called by the bodies of
+ * contexts. */
+void compute_context_made(CUdevice device);
+void compute_context_ends(CUcontext context);
+
+void compute_stream_ends(CUstream stream, bool per_thread); /* before the driver destroys it, or it captures */
+void compute_forked(void);                                  /* in the child of a fork */
+
+#endif

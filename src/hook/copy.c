@@ -1,0 +1,201 @@
+/*
+ * Copies. On the device they are work like kernels; between host and device they are counted and held to a rate.
+ */
+#include "hook/capture.h"
+#include "hook/work.h"
+
+/* Bytes by the way they go; a batch may have all of them. Copies from host to host are not the device's. */
+struct copy {
+    uint64_t on_device;
+    uint64_t to_device;
+    uint64_t to_host;
+    uint64_t row_bytes; /* see work.h */
+};
+
+static void add(struct copy *copy, bool from_host, bool to_host, uint64_t bytes)
+{
+    if (!from_host && !to_host)
+        copy->on_device += bytes;
+    else if (!to_host)
+        copy->to_device += bytes;
+    else if (!from_host)
+        copy->to_host += bytes;
+}
+
+static bool address_on_host(CUdeviceptr address)
+{
+    CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+    CUresult result;
+
+    if (!HAVE(cuPointerGetAttribute))
+        return false;
+    result = DRIVER(cuPointerGetAttribute, pointer_get_attribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    if (result == CUDA_SUCCESS)
+        return type == CU_MEMORYTYPE_HOST;     /* managed memory is on the device */
+    return result == CUDA_ERROR_INVALID_VALUE; /* memory that CUDA knows nothing of */
+}
+
+/* An end of a strided copy; `address` is its `...Device`. */
+static bool end_on_host(CUmemorytype type, CUdeviceptr address)
+{
+    return type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED && address_on_host(address));
+}
+
+static void copy_between(struct copy *copy, CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
+{
+    if (bytes > 0)
+        add(copy, address_on_host(src), address_on_host(dst), bytes);
+}
+
+static void copy_batch(struct copy *copy, const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+                       size_t count)
+{
+    if (dsts == NULL || srcs == NULL || sizes == NULL)
+        return;
+    for (size_t i = 0; i < count; i++)
+        copy_between(copy, dsts[i], srcs[i], sizes[i]);
+}
+
+static void copy_box(struct copy *copy, bool from_host, bool to_host, uint64_t row_bytes, uint64_t rows,
+                     uint64_t slices)
+{
+    copy->row_bytes = row_bytes;
+    add(copy, from_host, to_host, row_bytes * rows * slices);
+}
+
+static bool operand_on_host(const CUmemcpy3DOperand *operand)
+{
+    return operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER && address_on_host(operand->op.ptr.ptr);
+}
+
+static void copy_batch_3d(struct copy *copy, const CUDA_MEMCPY3D_BATCH_OP *copies, size_t count)
+{
+    for (size_t i = 0; copies != NULL && i < count; i++) {
+        const CUDA_MEMCPY3D_BATCH_OP *one = &copies[i];
+        bool flat = one->src.type == CU_MEMCPY_OPERAND_TYPE_POINTER && one->dst.type == CU_MEMCPY_OPERAND_TYPE_POINTER;
+        uint64_t unit = flat ? 1 : 4; /* what an element of an array has is not asked for */
+
+        add(copy, operand_on_host(&one->src), operand_on_host(&one->dst),
+            unit * one->extent.width * one->extent.height * one->extent.depth);
+    }
+}
+
+/* After compute_off() has said no. Begins nothing where no work of the device comes of it. */
+static void begin(enum hook_row row, struct work *work, const struct copy *copy, CUstream stream)
+{
+    unsigned weight = compute_copies_limited() ? 1 : compute_weight(); /* limited, each comes here */
+
+    if (copy->to_device > 0)
+        compute_host_copy(VGPU_WORK_HTOD, copy->to_device, weight);
+    if (copy->to_host > 0)
+        compute_host_copy(VGPU_WORK_DTOH, copy->to_host, weight);
+    if (copy->on_device == 0)
+        return;
+    *work = work_of_bytes(row, VGPU_WORK_COPY, stream, copy->on_device, copy->row_bytes);
+    work->weight = weight;
+    compute_begin(work);
+}
+
+static void end(struct work *work, CUresult result)
+{
+    if (work->key != 0)
+        compute_end(work, result);
+}
+
+/* Copies whose arguments say where they go */
+
+#define DEVICE_COPY(body, stream, waits)                                                                               \
+    WORK(body, work_begins(row, waits, bytes), bytes == 0, work_of_bytes(row, VGPU_WORK_COPY, stream, bytes, 0))
+
+/* What a capture records is not a copy yet. */
+#define RECORDED(stream) (capture_running() && capture_records(stream, hook_row_per_thread(row)))
+
+#define HOST_COPY(body, direction, stream, waits)                                                                      \
+    BODY(body)                                                                                                         \
+    {                                                                                                                  \
+        work_begins(row, waits, bytes);                                                                                \
+        if (waits || !RECORDED(stream))                                                                                \
+            compute_host_copy(direction, bytes, 1);                                                                    \
+        return REAL(row, body) ARGS_##body;                                                                            \
+    }
+
+DEVICE_COPY(memcpy_dtod_v1, NULL, true)
+DEVICE_COPY(memcpy_dtod, NULL, true)
+DEVICE_COPY(memcpy_dtod_async_v1, stream, false)
+DEVICE_COPY(memcpy_dtod_async, stream, false)
+DEVICE_COPY(memcpy_dtoa_v1, NULL, true)
+DEVICE_COPY(memcpy_dtoa, NULL, true)
+DEVICE_COPY(memcpy_atod_v1, NULL, true)
+DEVICE_COPY(memcpy_atod, NULL, true)
+DEVICE_COPY(memcpy_atoa_v1, NULL, true)
+DEVICE_COPY(memcpy_atoa, NULL, true)
+
+HOST_COPY(memcpy_htod_v1, VGPU_WORK_HTOD, NULL, true)
+HOST_COPY(memcpy_htod, VGPU_WORK_HTOD, NULL, true)
+HOST_COPY(memcpy_htod_async_v1, VGPU_WORK_HTOD, stream, false)
+HOST_COPY(memcpy_htod_async, VGPU_WORK_HTOD, stream, false)
+HOST_COPY(memcpy_htoa_v1, VGPU_WORK_HTOD, NULL, true)
+HOST_COPY(memcpy_htoa, VGPU_WORK_HTOD, NULL, true)
+HOST_COPY(memcpy_htoa_async_v1, VGPU_WORK_HTOD, stream, false)
+HOST_COPY(memcpy_htoa_async, VGPU_WORK_HTOD, stream, false)
+HOST_COPY(memcpy_dtoh_v1, VGPU_WORK_DTOH, NULL, true)
+HOST_COPY(memcpy_dtoh, VGPU_WORK_DTOH, NULL, true)
+HOST_COPY(memcpy_dtoh_async_v1, VGPU_WORK_DTOH, stream, false)
+HOST_COPY(memcpy_dtoh_async, VGPU_WORK_DTOH, stream, false)
+HOST_COPY(memcpy_atoh_v1, VGPU_WORK_DTOH, NULL, true)
+HOST_COPY(memcpy_atoh, VGPU_WORK_DTOH, NULL, true)
+HOST_COPY(memcpy_atoh_async_v1, VGPU_WORK_DTOH, stream, false)
+HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
+
+/* Copies whose way depends on the addresses: looked at only where it matters */
+
+#define SEEN_COPY(body, stream, waits, traced, seen, look)                                                             \
+    static __attribute__((noinline)) CUresult body##_limited WITH_ROW(enum hook_row row, SIG_##body)                   \
+    {                                                                                                                  \
+        struct copy way = {0};                                                                                         \
+        struct work work = {.key = 0};                                                                                 \
+        CUresult result;                                                                                               \
+                                                                                                                       \
+        if ((seen) && (waits || !RECORDED(stream)))                                                                    \
+            look;                                                                                                      \
+        begin(row, &work, &way, stream);                                                                               \
+        result = REAL(row, body) ARGS_##body;                                                                          \
+        end(&work, result);                                                                                            \
+        return result;                                                                                                 \
+    }                                                                                                                  \
+    BODY(body)                                                                                                         \
+    {                                                                                                                  \
+        work_begins(row, waits, traced);                                                                               \
+        if (compute_off() && !compute_copies_limited())                                                                \
+            return REAL(row, body) ARGS_##body;                                                                        \
+        return body##_limited WITH_ROW(row, ARGS_##body);                                                              \
+    }
+
+#define FLAT(body, stream, waits) SEEN_COPY(body, stream, waits, bytes, true, copy_between(&way, dst, src, bytes))
+
+/* The structures differ in their types only. */
+#define BOX(body, stream, waits, depth)                                                                                \
+    SEEN_COPY(body, stream, waits, 0, copy != NULL,                                                                    \
+              copy_box(&way, end_on_host(copy->srcMemoryType, copy->srcDevice),                                        \
+                       end_on_host(copy->dstMemoryType, copy->dstDevice), copy->WidthInBytes, copy->Height, depth))
+#define BATCH(body)    SEEN_COPY(body, stream, false, 0, true, copy_batch(&way, dsts, srcs, sizes, count))
+#define BATCH_3D(body) SEEN_COPY(body, stream, false, 0, true, copy_batch_3d(&way, copies, count))
+
+FLAT(memcpy_any, NULL, true)
+FLAT(memcpy_any_async, stream, false)
+FLAT(memcpy_peer, NULL, true)
+FLAT(memcpy_peer_async, stream, false)
+BOX(memcpy_2d_v1, NULL, true, 1)
+BOX(memcpy_2d, NULL, true, 1)
+BOX(memcpy_2d_async_v1, stream, false, 1)
+BOX(memcpy_2d_async, stream, false, 1)
+BOX(memcpy_3d_v1, NULL, true, copy->Depth)
+BOX(memcpy_3d, NULL, true, copy->Depth)
+BOX(memcpy_3d_async_v1, stream, false, copy->Depth)
+BOX(memcpy_3d_async, stream, false, copy->Depth)
+BOX(memcpy_3d_peer, NULL, true, copy->Depth)
+BOX(memcpy_3d_peer_async, stream, false, copy->Depth)
+BATCH(memcpy_batch_async_v1)
+BATCH(memcpy_batch_async)
+BATCH_3D(memcpy_3d_batch_async_v1)
+BATCH_3D(memcpy_3d_batch_async)

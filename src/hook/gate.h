@@ -1,0 +1,100 @@
+/*
+ * The turns of a device as the GPU sees them (core/lease.h has the other half): gates that streams wait at, marks that
+ * tell when a stream has got somewhere.
+ *
+ * A gate is cuStreamWaitValue32 on a word of this process's page of the arena; a launch behind it costs the CPU
+ * nothing more, so a program goes on queueing work while another has the device, and its turn begins with a backlog. A
+ * stream at a closed gate costs the other processes nothing (measured). Opening a gate is a store by whoever hands the
+ * device on, so that a thread that is stuck in the driver behind a gate (loading a function does that) needs nobody's
+ * help to come free.
+ */
+#ifndef VGPU_HOOK_GATE_H
+#define VGPU_HOOK_GATE_H
+
+#include "base/mutex.h"
+#include "core/lease.h"
+#include "hook/hook.h"
+
+#include <pthread.h>
+
+#define GATE_CONTEXTS 8
+
+/*
+ * This process's page of the arena as the driver knows it, for one context: memory that is registered in a context
+ * goes with it, and another's streams may wait for a word of it at that time. So each has an address of its own.
+ */
+struct gate_view {
+    CUcontext context; /* NULL: free, but the page stays */
+    CUdeviceptr address;
+    struct arena_page *page;
+};
+
+struct gate_place {
+    uintptr_t stream; /* the handle, never NULL's; 0: free */
+    const struct gate_view *view;
+    uintptr_t thread; /* whose own default stream it is; 0: everybody's */
+    pid_t thread_id;
+    bool apart;           /* from the legacy stream */
+    uint32_t turn;        /* of the last gate in it */
+    uint32_t work_turn;   /* of the last launch in it */
+    atomic_bool launched; /* since its last mark */
+    atomic_uint inside;   /* threads between enter and leave: they launch into it */
+    unsigned launches;    /* so many in all */
+};
+
+/* What a thread waits for: the launches of one place. -1: of several, or of none. */
+struct gate_wait {
+    int place;
+    unsigned launches;
+};
+
+struct gate {
+    struct vgpu_mutex mutex;  /* guards what follows, but for the lease's page */
+    _Atomic(pthread_t) owner; /* of the mutex */
+    struct lease lease;
+    atomic_bool joined;
+    bool failed;                    /* gates cannot be had: no turns for this process. joined is false then, for good */
+    bool helped;                    /* the helper thread runs */
+    uint32_t turn_policy;           /* that the instance has asked for last; 1 + enum vgpu_turn_policy */
+    struct lease_observer observer; /* the helper's */
+    struct gate_view views[GATE_CONTEXTS];
+    struct gate_place places[ARENA_PLACES];
+};
+
+/* Joins the turns on a device. False: there will be none for this process; it has been logged. */
+bool gate_join(struct gate *gate, const char *uuid, const struct lease_self *self, uint32_t turn_policy);
+
+/* The settings as they are now; turns got and time waited for them since the last call. */
+void gate_settings(struct gate *gate, const struct vgpu_compute *settings, uint64_t *ret_turns,
+                   uint64_t *ret_waited_ns);
+
+/* ARENA_RESUME is set: the process is active again. */
+void gate_resume(struct gate *gate, uint64_t now_ns);
+
+/*
+ * Around a launch on a contended device. enter returns the stream's place for leave, -1: none. It may wait, where a
+ * lot is queued behind the gate already.
+ */
+int gate_enter(struct gate *gate, CUstream stream, bool per_thread, uint64_t cost_ns, uint64_t now_ns);
+void gate_leave(struct gate *gate, int place);
+
+/*
+ * Around a call that waits for a stream (0: for all of the current context's). Whoever waits for short work knows that
+ * it is done when the call returns; a mark would tell the same, but cost the GPU two microseconds.
+ */
+void gate_wait_begins(struct gate *gate, uintptr_t stream, struct gate_wait *ret_wait);
+void gate_wait_ends(struct gate *gate, const struct gate_wait *wait);
+
+/* Marks everything launched so far; `blocks`: the caller is about to wait for the device. */
+void gate_mark(struct gate *gate, bool blocks);
+
+/* Pausing because of the cap, or no more: whoever waits need not wait for another launch. */
+void gate_pause(struct gate *gate, bool pausing);
+
+/* The stream is about to be destroyed, or to capture: it is marked, and not touched again unless it is launched into.
+ */
+void gate_stream_ends(struct gate *gate, CUstream stream, bool per_thread);
+void gate_context_ends(struct gate *gate, CUcontext context);
+void gate_forked(struct gate *gate);
+
+#endif

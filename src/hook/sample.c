@@ -1,0 +1,359 @@
+/*
+ * What a pair of events around a kernel shows is more than the kernel took:
+ *
+ *   - the pair itself costs something, as a pair with nothing between shows (1.28 us on an H200); that is measured
+ * here;
+ *   - where the stream was idle, the device waits between the first event and the kernel until the CPU has launched it:
+ *     clocks on both sides of the launch tell for how long. (One that runs dry just then has waited for a part of it,
+ *     and nobody knows which: such a sample is of use only while nothing is known.)
+ *   - starting a kernel and letting it run dry takes the device about 2 us (an empty kernel), which is not the kernel's
+ *     own time. It is taken to be LAUNCH_SHARE times the pair's. Of short kernels at least half of what the device was
+ *     occupied counts, or they would be free.
+ *
+ * Measured on an H200: kernels of 20, 200 and 2000 us come out as 19.9, 199.9 and 2001 us.
+ */
+#include "hook/sample.h"
+
+#include "base/clock.h"
+#include "hook/bodies.h"
+#include "hook/capture.h"
+#include "hook/stream_key.h"
+
+#include <sched.h>
+
+#define POOLS_MAX     16
+#define SAMPLES_MAX   32
+#define HARVEST_MOST  8
+#define CALIBRATIONS  8
+#define BIAS_FIRST_NS 1280
+#define BIAS_MOST_NS  20000
+#define IDLE_PART     0.4 /* of the pair's own time, on a stream that was idle */
+#define LAUNCH_SHARE  1.6
+#define GAP_PART      20    /* of the pair */
+#define GAP_MOST_NS   50000 /* longer, the thread was held up between the calls, or a module was loaded */
+
+enum sample_state { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY };
+
+struct sample {
+    atomic_int state;
+    bool idle;       /* the stream had nothing to do before */
+    bool queued;     /* the stream was busy until the launch was in it */
+    bool calibrates; /* `after` was recorded right behind `end` */
+    CUevent begin, end, after;
+    struct sample_pool *pool;
+    _Atomic(struct cost_cell *) cell;
+    _Atomic uint64_t launch_ns, charged_ns;
+    uint64_t gap_ns;
+    uint64_t waited_ns; /* of it, the device, if it was idle */
+    unsigned flags;
+};
+
+struct sample_pool {
+    _Atomic(CUcontext) context; /* NULL: free */
+    atomic_flag busy;           /* somebody harvests, or ends it */
+    atomic_uint calibrations;
+    _Atomic uint64_t bias_ns;
+    unsigned next; /* under `busy` */
+    struct sample samples[SAMPLES_MAX];
+};
+
+static struct sample_pool pools[POOLS_MAX];
+static atomic_int under_way;
+
+static bool driver_can(void)
+{
+    return HAVE(cuEventCreate) && HAVE(cuEventRecord) && HAVE(cuEventQuery) && HAVE(cuCtxGetCurrent) &&
+           (HAVE(cuEventElapsedTime) || HAVE(cuEventElapsedTime_v2));
+}
+
+static struct sample_pool *pool_of_current(void)
+{
+    CUcontext context = NULL;
+
+    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS || context == NULL)
+        return NULL;
+    for (unsigned i = 0; i < POOLS_MAX; i++) {
+        CUcontext none = NULL;
+
+        if (atomic_load_explicit(&pools[i].context, memory_order_acquire) == context)
+            return &pools[i];
+        if (atomic_compare_exchange_strong(&pools[i].context, &none, context)) {
+            atomic_store(&pools[i].bias_ns, BIAS_FIRST_NS);
+            atomic_store(&pools[i].calibrations, 0);
+            return &pools[i];
+        }
+        if (none == context)
+            return &pools[i];
+    }
+    return NULL;
+}
+
+static bool make_events(struct sample *sample)
+{
+    CUevent *events[] = {&sample->begin, &sample->end, &sample->after};
+
+    for (unsigned i = 0; i < 3; i++)
+        if (*events[i] == NULL && DRIVER(cuEventCreate, event_create)(events[i], 0) != CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+static struct sample *take(struct sample_pool *pool)
+{
+    for (unsigned i = 0; i < SAMPLES_MAX; i++) {
+        struct sample *sample = &pool->samples[i];
+        int free = SAMPLE_FREE;
+
+        if (atomic_load_explicit(&sample->state, memory_order_relaxed) == SAMPLE_FREE &&
+            atomic_compare_exchange_strong(&sample->state, &free, SAMPLE_TAKEN))
+            return sample;
+    }
+    return NULL;
+}
+
+/*
+ * Questions are asked in relaxed mode, so that a capture which another thread begins at this moment is not spoilt; and
+ * not at all where one is known.
+ */
+static bool stream_idle(CUstream stream, bool per_thread)
+{
+    struct capture_mode mode = {.changed = false};
+    CUresult result;
+
+    if (!HAVE(cuStreamQuery))
+        return false;
+    capture_relax(&mode);
+    result = DRIVER(cuStreamQuery, stream_query)((CUstream)stream_handle(stream, per_thread));
+    capture_leave(&mode);
+    return result == CUDA_SUCCESS;
+}
+
+static bool event_pending(CUevent event)
+{
+    struct capture_mode mode = {.changed = false};
+    CUresult result;
+
+    capture_relax(&mode);
+    result = DRIVER(cuEventQuery, event_query)(event);
+    capture_leave(&mode);
+    return result == CUDA_ERROR_NOT_READY;
+}
+
+static bool record(CUevent event, CUstream stream, bool per_thread)
+{
+    return event &&
+           DRIVER(cuEventRecord, event_record)(event, (CUstream)stream_handle(stream, per_thread)) == CUDA_SUCCESS;
+}
+
+struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell)
+{
+    struct sample_pool *pool;
+    struct sample *sample;
+
+    if (capture_running() || !driver_can() || !(pool = pool_of_current()) || !(sample = take(pool)))
+        return NULL;
+    sample->idle = stream_idle(stream, per_thread);
+    if (!make_events(sample) || !record(sample->begin, stream, per_thread)) {
+        atomic_store(&sample->state, SAMPLE_FREE);
+        return NULL;
+    }
+    sample->pool = pool;
+    sample->cell = cell;
+    sample->launch_ns = clock_ns();
+    return sample;
+}
+
+void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
+                uint64_t charged_ns, unsigned flags)
+{
+    sample->gap_ns = clock_ns() - sample->launch_ns;
+    sample->waited_ns = sample->gap_ns < waited_most_ns ? sample->gap_ns : waited_most_ns;
+    sample->charged_ns = charged_ns;
+    sample->flags = flags;
+    sample->calibrates = atomic_load(&sample->pool->calibrations) < CALIBRATIONS;
+    sample->queued = result == CUDA_SUCCESS && sample->begin && !capture_running() && event_pending(sample->begin);
+    if (result != CUDA_SUCCESS || capture_running() || !record(sample->end, stream, per_thread) ||
+        (sample->calibrates && !record(sample->after, stream, per_thread))) {
+        atomic_store(&sample->state, SAMPLE_FREE);
+        return;
+    }
+    atomic_fetch_add(&under_way, 1);
+    atomic_store(&sample->state, SAMPLE_UNDER_WAY);
+}
+
+static bool elapsed_ns(CUevent from, CUevent to, uint64_t *ret_ns)
+{
+    float ms = 0;
+    CUresult result = HAVE(cuEventElapsedTime_v2) ? DRIVER(cuEventElapsedTime_v2, event_elapsed_time)(&ms, from, to)
+                                                  : DRIVER(cuEventElapsedTime, event_elapsed_time)(&ms, from, to);
+
+    if (result != CUDA_SUCCESS || !(ms >= 0))
+        return false;
+    *ret_ns = (uint64_t)((double)ms * 1e6);
+    return true;
+}
+
+/* The least that an empty pair has shown is the pair's own. */
+static void calibrate(struct sample_pool *pool, const struct sample *sample)
+{
+    uint64_t ns;
+
+    if (!elapsed_ns(sample->end, sample->after, &ns) || ns > BIAS_MOST_NS)
+        return;
+    if (atomic_fetch_add(&pool->calibrations, 1) == 0 || ns < atomic_load(&pool->bias_ns))
+        atomic_store(&pool->bias_ns, ns);
+}
+
+static uint64_t less(uint64_t from, double by)
+{
+    return (double)from > by ? from - (uint64_t)by : 0;
+}
+
+/* Where nobody knows how long the device has waited, the sample is of use if it cannot have been for long. */
+static bool imprecise(const struct sample *sample, uint64_t pair_ns)
+{
+    return !sample->queued && (!sample->idle || sample->gap_ns > GAP_MOST_NS) && sample->gap_ns > pair_ns / GAP_PART;
+}
+
+/* 0: nothing is to be learned from it. */
+static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell, bool *ret_doubtful)
+{
+    double bias = (double)atomic_load(&sample->pool->bias_ns);
+    uint64_t pair_ns, occupied_ns, own_ns;
+
+    if (!elapsed_ns(sample->begin, sample->end, &pair_ns))
+        return 0;
+    *ret_doubtful = imprecise(sample, pair_ns);
+    if (*ret_doubtful && cost_known(cell))
+        return 0;
+    occupied_ns = sample->queued ? less(pair_ns, bias) : less(pair_ns, (double)sample->waited_ns + IDLE_PART * bias);
+    own_ns = less(occupied_ns, LAUNCH_SHARE * bias);
+    own_ns = own_ns > occupied_ns / 2 ? own_ns : occupied_ns / 2;
+    return own_ns > 0 ? own_ns : 1;
+}
+
+static void finish(struct sample_pool *pool, struct sample *sample, sample_done *done, void *arg)
+{
+    struct cost_cell *cell = sample->cell;
+    uint64_t charged_ns = sample->charged_ns, measured_ns;
+    unsigned flags = sample->flags;
+    bool doubtful = false;
+
+    if (sample->calibrates)
+        calibrate(pool, sample);
+    measured_ns = read_sample(sample, cell, &doubtful);
+    atomic_fetch_sub(&under_way, 1);
+    atomic_store(&sample->state, SAMPLE_FREE);
+    done(cell, measured_ns, charged_ns, flags | (doubtful ? SAMPLE_DOUBTFUL : 0), arg);
+}
+
+static void drop(struct sample *sample)
+{
+    atomic_fetch_sub(&under_way, 1);
+    atomic_store(&sample->state, SAMPLE_FREE);
+}
+
+static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done *done, void *arg)
+{
+    unsigned i;
+
+    if (!atomic_load_explicit(&pool->context, memory_order_acquire) || atomic_flag_test_and_set(&pool->busy))
+        return;
+    for (i = 0; i<SAMPLES_MAX && * budget> 0; i++) {
+        struct sample *sample = &pool->samples[(pool->next + i) % SAMPLES_MAX];
+        CUresult result;
+
+        if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY)
+            continue;
+        --*budget;
+        result = DRIVER(cuEventQuery, event_query)(sample->calibrates ? sample->after : sample->end);
+        if (result == CUDA_SUCCESS)
+            finish(pool, sample, done, arg);
+        else if (result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_INVALID_CONTEXT)
+            drop(sample); /* its context has failed */
+    }
+    pool->next += i;
+    atomic_flag_clear(&pool->busy);
+}
+
+void sample_harvest(sample_done *done, void *arg)
+{
+    struct capture_mode mode = {.changed = false};
+    unsigned budget = HARVEST_MOST;
+
+    if (atomic_load_explicit(&under_way, memory_order_relaxed) <= 0 || capture_running())
+        return;
+    capture_relax(&mode);
+    for (unsigned i = 0; i < POOLS_MAX && budget > 0; i++)
+        harvest_pool(&pools[i], &budget, done, arg);
+    capture_leave(&mode);
+}
+
+struct pending {
+    uint64_t count, charged_ns, oldest_ns;
+};
+
+static void count_pending(const struct sample_pool *pool, const struct cost_cell *cell, struct pending *pending)
+{
+    for (unsigned i = 0; i < SAMPLES_MAX; i++) {
+        const struct sample *sample = &pool->samples[i];
+        uint64_t launch_ns;
+
+        if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY || atomic_load(&sample->cell) != cell)
+            continue;
+        launch_ns = atomic_load(&sample->launch_ns);
+        pending->count++;
+        pending->charged_ns += atomic_load(&sample->charged_ns);
+        pending->oldest_ns = launch_ns < pending->oldest_ns ? launch_ns : pending->oldest_ns;
+    }
+}
+
+uint64_t sample_owed_ns(const struct cost_cell *cell, uint64_t now_ns)
+{
+    struct pending pending = {.oldest_ns = now_ns};
+    uint64_t owed_ns;
+
+    if (atomic_load_explicit(&under_way, memory_order_relaxed) <= 0)
+        return 0;
+    for (unsigned i = 0; i < POOLS_MAX; i++)
+        if (atomic_load_explicit(&pools[i].context, memory_order_relaxed))
+            count_pending(&pools[i], cell, &pending);
+    owed_ns = (pending.count + 1) * (now_ns - pending.oldest_ns);
+    return owed_ns > pending.charged_ns ? owed_ns - pending.charged_ns : 0;
+}
+
+/* One that a thread has taken stays its own: it finds no events there and puts it back. */
+static void empty_pool(struct sample_pool *pool)
+{
+    for (unsigned i = 0; i < SAMPLES_MAX; i++) {
+        struct sample *sample = &pool->samples[i];
+
+        sample->begin = sample->end = sample->after = NULL;
+        if (atomic_load(&sample->state) == SAMPLE_UNDER_WAY)
+            drop(sample);
+    }
+    atomic_store(&pool->context, NULL);
+}
+
+void sample_context_ends(CUcontext context)
+{
+    for (unsigned i = 0; i < POOLS_MAX; i++) {
+        if (atomic_load(&pools[i].context) != context)
+            continue;
+        while (atomic_flag_test_and_set(&pools[i].busy))
+            sched_yield();
+        empty_pool(&pools[i]);
+        atomic_flag_clear(&pools[i].busy);
+    }
+}
+
+void sample_forked(void)
+{
+    for (unsigned i = 0; i < POOLS_MAX; i++) {
+        empty_pool(&pools[i]);
+        for (unsigned n = 0; n < SAMPLES_MAX; n++)
+            atomic_store(&pools[i].samples[n].state, SAMPLE_FREE);
+        atomic_flag_clear(&pools[i].busy);
+    }
+    atomic_store(&under_way, 0);
+}

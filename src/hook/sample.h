@@ -1,0 +1,43 @@
+/*
+ * How long launches take on the device: now and then an event before and one behind, read when they are done.
+ *
+ * Nothing waits for them. No event is recorded or asked about while a stream of the process captures. Events are of the
+ * context that was current when they were made; each context has a few.
+ */
+#ifndef VGPU_HOOK_SAMPLE_H
+#define VGPU_HOOK_SAMPLE_H
+
+#include "core/cost.h"
+#include "hook/hook.h"
+
+struct sample;
+
+/* Before the launch. NULL: not this time (none is free, a capture runs, the driver refuses). */
+struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell);
+
+/*
+ * Behind it; `result` is the launch's. waited_most_ns: the device, if it was idle, cannot have waited for longer while
+ * the launch was made, however long that took. What is given here comes back when the sample is done; SAMPLE_DOUBTFUL
+ * among the flags is set where it cannot be exact. The other bits are the caller's.
+ */
+#define SAMPLE_DOUBTFUL 1u
+void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
+                uint64_t charged_ns, unsigned flags);
+
+/*
+ * Looks at a few that are under way. One thread at a time; another that comes meanwhile goes on. measured_ns is 0 where
+ * a sample turned out to be of no use: its launch cost what is known of the cell otherwise.
+ */
+typedef void sample_done(struct cost_cell *cell, uint64_t measured_ns, uint64_t charged_ns, unsigned flags, void *arg);
+void sample_harvest(sample_done *done, void *arg);
+
+/*
+ * Launches that are under way, and one more like them, cost at least as much as the oldest has been under way for: what
+ * is missing of that from what was charged for them. Done is one only once it is harvested.
+ */
+uint64_t sample_owed_ns(const struct cost_cell *cell, uint64_t now_ns);
+
+void sample_context_ends(CUcontext context); /* its events go with it */
+void sample_forked(void);
+
+#endif

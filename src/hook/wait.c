@@ -1,0 +1,59 @@
+/*
+ * The places where a program waits for the device, or asks whether it is done.
+ */
+#include "hook/compute.h"
+#include "hook/pool.h"
+
+/* Where a program waits, pools give back to the driver what they do not need: the quota gets it back as well. */
+static CUresult waited(CUresult result)
+{
+    if (result == CUDA_SUCCESS && hook_ledger())
+        pool_refresh_all();
+    return result;
+}
+
+CUresult hook_ctx_synchronize(enum hook_row row)
+{
+    struct compute_wait wait = compute_wait_begins(NULL, false, true);
+    CUresult result = REAL(row, ctx_synchronize)();
+
+    if (result == CUDA_SUCCESS)
+        compute_wait_ends(&wait);
+    return waited(result);
+}
+
+CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx)
+{
+    compute_waits();
+    return waited(REAL(row, ctx_synchronize_v2)(ctx));
+}
+
+CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
+{
+    struct compute_wait wait = compute_wait_begins(stream, hook_row_per_thread(row), false);
+    CUresult result = REAL(row, stream_synchronize)(stream);
+
+    if (result == CUDA_SUCCESS)
+        compute_wait_ends(&wait);
+    if (result == CUDA_SUCCESS && hook_ledger())
+        pool_refresh_after(stream, hook_row_per_thread(row));
+    return result;
+}
+
+CUresult hook_event_synchronize(enum hook_row row, CUevent event)
+{
+    compute_waits();
+    return waited(REAL(row, event_synchronize)(event));
+}
+
+CUresult hook_stream_query(enum hook_row row, CUstream stream)
+{
+    compute_asks();
+    return REAL(row, stream_query)(stream);
+}
+
+CUresult hook_event_query(enum hook_row row, CUevent event)
+{
+    compute_asks();
+    return REAL(row, event_query)(event);
+}

@@ -1,0 +1,57 @@
+/*
+ * Bodies that start work for the device.
+ */
+#ifndef VGPU_HOOK_WORK_H
+#define VGPU_HOOK_WORK_H
+
+#include "hook/compute.h"
+
+/*
+ * WORK(body, first, none, what): the body does `first`, then forwards where `none` holds or compute_off() says so;
+ * else it is a struct work, `what`. That is a function of its own, so that the short way saves no registers.
+ */
+#define WORK(body, first, none, what)                                                                                  \
+    static __attribute__((noinline)) CUresult body##_limited WITH_ROW(enum hook_row row, SIG_##body)                   \
+    {                                                                                                                  \
+        struct work work = (what);                                                                                     \
+        CUresult result;                                                                                               \
+                                                                                                                       \
+        compute_begin(&work);                                                                                          \
+        result = REAL(row, body) ARGS_##body;                                                                          \
+        compute_end(&work, result);                                                                                    \
+        return result;                                                                                                 \
+    }                                                                                                                  \
+    BODY(body)                                                                                                         \
+    {                                                                                                                  \
+        first;                                                                                                         \
+        if ((none) || compute_off())                                                                                   \
+            return REAL(row, body) ARGS_##body;                                                                        \
+        return body##_limited WITH_ROW(row, ARGS_##body);                                                              \
+    }
+
+/* For `first`, of copies and memsets. Those without a stream wait for the device, or may. */
+static inline void work_begins(enum hook_row row, bool waits, uint64_t bytes)
+{
+    trace_bytes(row, bytes);
+    if (waits)
+        compute_waits();
+}
+
+#define WORK_BYTES_PER_NS 4000 /* what a device's memory moves at best: a first guess, soon measured */
+
+/* `row_bytes`: of one row where the bytes do not lie in one piece, which takes another time; else 0. */
+static inline struct work work_of_bytes(enum hook_row row, enum vgpu_work kind, CUstream stream, uint64_t bytes,
+                                        uint64_t row_bytes)
+{
+    uint64_t moved = kind == VGPU_WORK_COPY ? 2 * bytes : bytes;
+
+    return (struct work){
+        .kind = kind,
+        .per_thread = hook_row_per_thread(row),
+        .stream = stream,
+        .key = cost_key(kind, bytes, row_bytes), /* no handle is as small as `kind` */
+        .guess_ns = moved / WORK_BYTES_PER_NS,
+    };
+}
+
+#endif

@@ -1,0 +1,385 @@
+/* Caps: every way of starting work is charged, the limit holds over any 100 ms, and nothing else is held up. */
+#include "starts.h"
+#include "tenants.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define PROCESSES 16
+
+/*
+ * H1: each way, in a process and on a device of its own, all at once; the load itself compares with the book. The first
+ * argument: options of all loads; then the ways, each with options of its own after colons.
+ */
+TEST(case_H1_ways)
+{
+    pid_t pids[PROCESSES];
+    int device = 0, bad = 0;
+
+    for (int i = 1; i < argc && i <= PROCESSES; i++, device++) {
+        for (char *colon = argv[i]; (colon = strchr(colon, ':')) != NULL;)
+            *colon = ' ';
+        pids[i - 1] = tenant_start(NULL, "load way=%s device=%d %s", argv[i], device, argv[0]);
+        device += !strcmp(argv[i], "cooperative_multi");
+    }
+    for (int i = 1; i < argc; i++)
+        bad |= wait_status(pids[i - 1]);
+    CHECK(bad == 0);
+    return 0;
+}
+
+static void check_share(const char *what, double share, double least, double most)
+{
+    printf("%s: %.4f\n", what, share);
+    if (share < least || share > most)
+        FAIL("%s: %.4f of the device, not %.3f to %.3f", what, share, least, most);
+}
+
+static void check_gap(const char *what, uint64_t gap_ns, uint64_t most_ns)
+{
+    printf("%s: %.1f ms\n", what, (double)gap_ns / 1e6);
+    if (gap_ns > most_ns)
+        FAIL("%s: %.1f ms, more than %.1f", what, (double)gap_ns / 1e6, (double)most_ns / 1e6);
+}
+
+/* Processes of an instance draw on one bucket: two on device 0, four on device 1. */
+TEST(cap_of_all_processes)
+{
+    struct watch watch = {0};
+    pid_t pids[6];
+
+    watch_add(&watch, 0, NULL);
+    watch_add(&watch, 1, NULL);
+    for (int i = 0; i < 6; i++)
+        pids[i] = tenant_start(NULL, "load us=2000 secs=60 sync=%d device=%d", i % 2, i > 1);
+    watch_until_busy(&watch, 0);
+    watch_until_busy(&watch, 1);
+    watch_restart(&watch);
+    watch_for(&watch, 900);
+    for (int i = 0; i < 6; i++)
+        tenant_end(pids[i]);
+    check_share("two processes at 40 %", watch_share(&watch, 0), 0.33, 0.42);
+    check_share("four processes at 40 %", watch_share(&watch, 1), 0.33, 0.42);
+    check_share("four processes in 100 ms", (double)watch_most(&watch, 1, 100 * MS) / 1e8, 0.33,
+                0.40 + 0.02 * 4 + 0.02);
+    watch_done(&watch);
+    return 0;
+}
+
+static void run_start(struct start *start, unsigned ms)
+{
+    uint64_t end_ns = now_ns() + ms * MS;
+
+    while (now_ns() < end_ns) {
+        CU_OK(start_once(start));
+        start_wait(start);
+    }
+}
+
+/*
+ * Children share the bucket and are counted, those from before there was CUDA; one of a process with CUDA has none, and
+ * disturbs nobody.
+ */
+TEST(cap_in_children)
+{
+    int version = 0;
+    struct start start;
+    pid_t pids[2];
+
+    driver_load();
+    CU_OK(cu.cuDriverGetVersion(&version));
+    for (int i = 0; i < 2; i++) {
+        pids[i] = fork();
+        CHECK(pids[i] >= 0);
+        if (i == 0 && pids[i] == 0) {
+            open_device(0);
+            start_prepare(&start, "kernel", MS, 1);
+            run_start(&start, 800);
+            start_done(&start);
+            close_device(0);
+            exit(0);
+        }
+        if (i == 0) {
+            open_device(0);
+            start_prepare(&start, "kernel", MS, 1);
+            run_start(&start, 100);
+        } else if (pids[i] == 0) {
+            CU_IS(CUDA_ERROR_NOT_INITIALIZED, start_once(&start));
+            CU_IS(CUDA_ERROR_NOT_INITIALIZED, cu.cuCtxSynchronize());
+            exit(0);
+        }
+    }
+    uint64_t before_ns = book_device(0), begin_ns = now_ns();
+    run_start(&start, 600);
+    check_share("parent and child at 30 %", (double)(book_device(0) - before_ns) / (double)(now_ns() - begin_ns), 0.20,
+                0.32);
+    wait_ok(pids[0]);
+    wait_ok(pids[1]);
+    start_done(&start);
+    close_device(0);
+    uint64_t counted_ns = tenant_number(NULL, 0, "gpu_ns"), book_ns = book_device(0);
+    check_share("counted, against the book", (double)counted_ns / (double)book_ns, 0.97, 1.06);
+    return 0;
+}
+
+/* Work on a device until it is told to end, in a thread. */
+struct worker {
+    pthread_t thread;
+    int device;
+    unsigned sync; /* starts between two waits */
+    const char *way;
+    uint64_t duration_ns;
+    atomic_bool *stop;
+};
+
+static void *work_thread(void *arg)
+{
+    struct worker *worker = arg;
+    struct start start;
+
+    open_device(worker->device);
+    start_prepare(&start, worker->way, worker->duration_ns, 1);
+    for (unsigned i = 1; !atomic_load(worker->stop); i++) {
+        CU_OK(start_once(&start));
+        if (worker->sync && i % worker->sync == 0)
+            start_wait(&start);
+    }
+    start_done(&start);
+    close_device(worker->device);
+    return NULL;
+}
+
+static void begin_work(struct worker *worker)
+{
+    CHECK(pthread_create(&worker->thread, NULL, work_thread, worker) == 0);
+}
+
+/* Two devices of a process, each with a cap of its own; and two on which a launch starts at once: the lower cap holds.
+ */
+TEST(cap_of_each_device)
+{
+    atomic_bool stop = false;
+    struct worker workers[] = {{.way = "kernel", .duration_ns = MS, .sync = 1, .stop = &stop},
+                               {.way = "kernel", .duration_ns = MS, .device = 1, .stop = &stop}};
+    pid_t pid = tenant_start(NULL, "load way=cooperative_multi us=1000 secs=60 device=2");
+    struct watch watch = {0};
+
+    open_device(0);
+    for (int i = 0; i < 2; i++)
+        begin_work(&workers[i]);
+    for (unsigned i = 0; i < 4; i++)
+        watch_add(&watch, (int)i, NULL);
+    for (unsigned i = 0; i < 4; i++)
+        watch_until_busy(&watch, i);
+    watch_restart(&watch);
+    watch_for(&watch, 600);
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(workers[i].thread, NULL);
+    tenant_end(pid);
+    close_device(0);
+    check_share("device 0 at 20 %", watch_share(&watch, 0), 0.13, 0.22);
+    check_share("device 1 at 60 %", watch_share(&watch, 1), 0.40, 0.625);
+    check_share("device 2 at 60 %, with 3", watch_share(&watch, 2), 0.13, 0.22);
+    check_share("device 3 at 20 %, with 2", watch_share(&watch, 3), 0.13, 0.22);
+    watch_done(&watch);
+    return 0;
+}
+
+/*
+ * Launches queued ahead: the cap holds over any 100 ms, and so there are no silences but those between one kernel and
+ * the next. The slack is what a launch may make up for after it was late. In the beginning nobody knows what a launch
+ * costs, so there may be some more, but not all that the program would queue.
+ */
+TEST(cap_of_a_backlog)
+{
+    struct watch watch = {0};
+    pid_t pid = tenant_start(NULL, "load us=5000 secs=60 sync=64");
+
+    watch_add(&watch, 0, NULL);
+    watch_until_busy(&watch, 0);
+    watch_restart(&watch);
+    watch_for(&watch, 300);
+    check_gap("at 25 %, in the first 100 ms", watch_most(&watch, 0, 100 * MS), 60 * MS);
+    check_gap("at 25 %, the first silence", watch_longest_gap(&watch, 0), 200 * MS + watch.late_ns);
+    watch_restart(&watch);
+    watch_for(&watch, 800);
+    tenant_end(pid);
+    check_share("at 25 %", watch_share(&watch, 0), 0.20, 0.26);
+    check_gap("at 25 %, in any 100 ms", watch_most(&watch, 0, 100 * MS), 25 * MS + 5 * MS + 2 * MS);
+    check_gap("at 25 %, the longest silence", watch_longest_gap(&watch, 0), 40 * MS + watch.late_ns);
+    watch_done(&watch);
+    return 0;
+}
+
+/* Limits that change bite at once; 300 ms are left to a busy machine. */
+TEST(cap_changed_meanwhile)
+{
+    struct watch watch = {0};
+    pid_t pids[2];
+
+    for (int i = 0; i < 2; i++) {
+        watch_add(&watch, i, NULL);
+        pids[i] = tenant_start(NULL, "load us=1000 secs=60 sync=4 device=%d", i);
+    }
+    watch_until_busy(&watch, 0);
+    watch_until_busy(&watch, 1);
+    watch_restart(&watch);
+    watch_for(&watch, 300);
+    check_share("at 80 %", watch_share(&watch, 0), 0.65, 0.84);
+    check_share("at 20 %", watch_share(&watch, 1), 0.13, 0.24);
+    tenant_set(NULL, "cores=20,80");
+    watch_for(&watch, 300);
+    watch_restart(&watch);
+    watch_for(&watch, 400);
+    check_share("lowered to 20 %", watch_share(&watch, 0), 0.15, 0.22);
+    check_share("raised to 80 %", watch_share(&watch, 1), 0.65, 0.82);
+    tenant_set(NULL, "cap_policy=2");
+    watch_for(&watch, 200);
+    watch_restart(&watch);
+    watch_for(&watch, 200);
+    check_share("off, 20 %", watch_share(&watch, 0), 0.80, 1.01);
+    check_share("off, 80 %", watch_share(&watch, 1), 0.80, 1.01);
+    for (int i = 0; i < 2; i++)
+        tenant_end(pids[i]);
+    watch_done(&watch);
+    return 0;
+}
+
+/* What is owed at a low cap is not waited for at a higher one; nor where the cap is lifted by its policy. */
+TEST(cap_raised_in_debt)
+{
+    struct watch watch = {0};
+    pid_t pids[2];
+
+    for (int i = 0; i < 2; i++) {
+        watch_add(&watch, i, NULL);
+        pids[i] = tenant_start(NULL, "load us=50000 secs=60 sync=1 device=%d", i);
+    }
+    watch_until_busy(&watch, 0);
+    watch_until_busy(&watch, 1);
+    watch_for(&watch, 150); /* from here on there is a debt of nearly a second, or five */
+    watch_restart(&watch);
+    watch_for(&watch, 100);
+    check_share("in debt at 5 %", watch_share(&watch, 0), 0, 0.01);
+    tenant_set(NULL, "cores=80,1");
+    watch_for(&watch, 150);
+    watch_restart(&watch);
+    watch_for(&watch, 200);
+    check_share("raised to 80 %", watch_share(&watch, 0), 0.5, 1.01);
+    check_share("in debt at 1 %", watch_share(&watch, 1), 0, 0.01);
+    tenant_set(NULL, "cap_policy=2");
+    watch_for(&watch, 200);
+    watch_restart(&watch);
+    watch_for(&watch, 200);
+    check_share("lifted", watch_share(&watch, 1), 0.8, 1.01);
+    for (int i = 0; i < 2; i++)
+        tenant_end(pids[i]);
+    watch_done(&watch);
+    return 0;
+}
+
+/* Host functions are no work for the device: under a cap, they run as without. */
+static void sleep_a_ms(void *arg)
+{
+    sleep_ms(1);
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+TEST(cap_leaves_host_functions)
+{
+    CUstream stream;
+    atomic_int count = 0;
+    uint64_t begin_ns;
+
+    open_device(0);
+    stream = new_stream();
+    begin_ns = now_ns();
+    for (int i = 0; i < 100; i++)
+        CU_OK(cu.cuLaunchHostFunc(stream, sleep_a_ms, &count));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    check_gap("a hundred functions of 1 ms", now_ns() - begin_ns, 400 * MS);
+    CHECK_U(atomic_load(&count), ==, 100);
+    CHECK_U(tenant_number(NULL, 0, "calls"), ==, 0);
+    CHECK_U(tenant_number(NULL, 0, "throttles"), ==, 0);
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
+/* Copies between host and device have a rate for each direction, by whatever call, and leave the cap alone. */
+#define PIECE (70 * MIB) /* the simulator keeps no contents of it, so it takes no time but simulated one */
+
+struct copier {
+    pthread_t thread;
+    bool to_host, async;
+    uint64_t end_ns;
+};
+
+static void *copy_thread(void *arg)
+{
+    struct copier *copier = arg;
+    CUdeviceptr memory = 0;
+    void *host = NULL;
+
+    open_device(0);
+    CUstream stream = new_stream();
+    CU_OK(cu.cuMemAlloc_v2(&memory, PIECE));
+    CU_OK(cu.cuMemHostAlloc(&host, PIECE, 0));
+    while (now_ns() < copier->end_ns) {
+        if (copier->to_host && copier->async)
+            CU_OK(cu.cuMemcpyDtoHAsync_v2(host, memory, PIECE, stream));
+        else if (copier->to_host)
+            CU_OK(cu.cuMemcpyDtoH_v2(host, memory, PIECE));
+        else if (copier->async)
+            CU_OK(cu.cuMemcpyHtoDAsync_v2(memory, host, PIECE, stream));
+        else
+            CU_OK(cu.cuMemcpyHtoD_v2(memory, host, PIECE));
+    }
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuMemFreeHost(host));
+    CU_OK(cu.cuMemFree_v2(memory));
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return NULL;
+}
+
+TEST(copy_rate_of_each_direction)
+{
+    const char *group = getenv("SIMGPU_GROUP");
+    double rate = argc > 0 ? strtod(argv[0], NULL) : 5.0 * (double)GIB;
+
+    open_device(0);
+    for (int async = 0; async < 2; async++) {
+        struct copier copiers[2];
+        uint64_t begin_ns = now_ns(), before[2];
+        for (int i = 0; i < 2; i++) {
+            before[i] = book_copied(0, group, i);
+            copiers[i] = (struct copier){.to_host = i, .async = async, .end_ns = begin_ns + 300 * MS};
+            CHECK(pthread_create(&copiers[i].thread, NULL, copy_thread, &copiers[i]) == 0);
+        }
+        for (int i = 0; i < 2; i++)
+            pthread_join(copiers[i].thread, NULL);
+        double seconds = (double)(now_ns() - begin_ns) / 1e9;
+        for (int i = 0; i < 2; i++)
+            check_share(i ? "to the host, of the rate" : "to the device, of the rate",
+                        (double)(book_copied(0, group, i) - before[i]) / seconds / rate, 0.70, 1.05);
+    }
+    CHECK_U(tenant_number(NULL, 0, "calls"), ==, 0);
+    CHECK_U(tenant_number(NULL, 0, "copy_wait_ns"), >, 0);
+    CHECK_U(tenant_number(NULL, 0, "htod"), ==, book_copied(0, group, false));
+    CHECK_U(tenant_number(NULL, 0, "dtoh"), ==, book_copied(0, group, true));
+
+    /* A copy that would wait for 35 s goes on when the rate is lifted. */
+    uint64_t begin_ns = now_ns();
+    struct copier copier = {.async = true, .end_ns = begin_ns + 100 * MS};
+    tenant_set(NULL, "copy_bytes_s=2097152");
+    CHECK(pthread_create(&copier.thread, NULL, copy_thread, &copier) == 0);
+    sleep_ms(200);
+    tenant_set(NULL, "copy_bytes_s=0");
+    pthread_join(copier.thread, NULL);
+    check_gap("copies, when the rate is lifted", now_ns() - begin_ns, 1000 * MS);
+    close_device(0);
+    return 0;
+}

@@ -1,0 +1,139 @@
+/* H7: captures under a cap, on a device that others use too. Nothing of the library's may spoil them or end up in them.
+ */
+#include "starts.h"
+#include "tenants.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define KERNELS 6
+
+/* Another thread that goes on launching. */
+struct beside {
+    pthread_t thread;
+    CUcontext context;
+    atomic_bool stop;
+    atomic_uint launched;
+};
+
+static void *launch_beside(void *arg)
+{
+    struct beside *beside = arg;
+    struct start start;
+
+    CU_OK(cu.cuCtxSetCurrent(beside->context));
+    start_prepare(&start, "kernel", MS, 1);
+    while (!atomic_load(&beside->stop)) {
+        CU_OK(start_once(&start)); /* the cap is what holds it back: waiting is refused while another thread captures */
+        atomic_fetch_add(&beside->launched, 1);
+    }
+    start_done(&start);
+    return NULL;
+}
+
+static void await_launches(struct beside *beside, unsigned more)
+{
+    unsigned from = atomic_load(&beside->launched);
+    uint64_t begin_ns = now_ns();
+
+    while (atomic_load(&beside->launched) < from + more) {
+        CHECK_U(now_ns() - begin_ns, <, 10000 * MS);
+        sleep_ms(1);
+    }
+}
+
+/* The graph has what the program launched, and nothing else. */
+static void check_nodes(CUgraph graph)
+{
+    CUgraphNode nodes[2 * KERNELS];
+    size_t count = 2 * KERNELS;
+
+    CU_OK(cu.cuGraphGetNodes(graph, NULL, &count));
+    CHECK_U(count, ==, KERNELS);
+    CU_OK(cu.cuGraphGetNodes(graph, nodes, &count));
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNodeType type = -1;
+        CU_OK(cu.cuGraphNodeGetType(nodes[i], &type));
+        CHECK_U(type, ==, CU_GRAPH_NODE_TYPE_KERNEL);
+    }
+}
+
+/* `other`: a stream that does not capture, where this thread launches too; a global capture does not mind. */
+static void capture(struct beside *beside, CUstreamCaptureMode mode, struct start *captured, struct start *other,
+                    CUgraph *ret_graph)
+{
+    CUstreamCaptureStatus status = 0;
+
+    CU_OK(cu.cuStreamBeginCapture_v2(captured->stream, mode));
+    for (unsigned i = 0; i < KERNELS; i++) {
+        CU_OK(start_once(captured));
+        CU_OK(start_once(other));
+        if (i % 2)
+            await_launches(beside, 3);
+    }
+    CU_OK(cu.cuStreamIsCapturing(captured->stream, &status));
+    CHECK_U(status, ==, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    CU_OK(cu.cuStreamEndCapture(captured->stream, ret_graph));
+    CHECK(*ret_graph != NULL);
+    check_nodes(*ret_graph);
+}
+
+static void run_graph(CUgraph graph, struct start *captured)
+{
+    CUgraphExec exec = NULL;
+
+    CU_OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (unsigned i = 0; i < 3; i++)
+        CU_OK(cu.cuGraphLaunch(exec, captured->stream));
+    CU_OK(cu.cuStreamSynchronize(captured->stream));
+    CU_OK(cu.cuGraphExecDestroy(exec));
+    CU_OK(cu.cuGraphDestroy(graph));
+}
+
+/*
+ * The second round is on a contended device; it becomes that while the last capture of the first goes on.
+ */
+TEST(case_H7_capture_limited)
+{
+    struct beside beside = {.stop = false};
+    struct start captured, other;
+    pid_t pid = 0;
+
+    beside.context = open_device(0);
+    start_prepare(&captured, "kernel", MS, 1);
+    start_prepare(&other, "kernel", MS / 2, 1);
+    CHECK(pthread_create(&beside.thread, NULL, launch_beside, &beside) == 0);
+    await_launches(&beside, 8);
+    tenant_make("other", "");
+    for (int round = 0; round < 2; round++) {
+        for (CUstreamCaptureMode mode = 0; mode <= 2; mode++) {
+            CUgraph graph = NULL;
+            if (!pid && mode == 2) {
+                uint64_t before_ns = book_group(0, "other");
+                CU_OK(cu.cuStreamBeginCapture_v2(captured.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+                pid = tenant_start("other", "load secs=60 us=1000 sync=8");
+                while (book_group(0, "other") < before_ns + 100 * MS)
+                    sleep_ms(5);
+                await_launches(&beside, 20);
+                for (unsigned i = 0; i < KERNELS; i++)
+                    CU_OK(start_once(&captured));
+                CU_OK(cu.cuStreamEndCapture(captured.stream, &graph));
+                check_nodes(graph);
+                run_graph(graph, &captured);
+            }
+            capture(&beside, mode, &captured, &other, &graph);
+            run_graph(graph, &captured);
+            await_launches(&beside, 4);
+        }
+    }
+    CHECK_U(tenant_number(NULL, 0, "throttles"), >, 0);
+    CHECK_U(tenant_number(NULL, 0, "turns"), >, 0);
+    atomic_store(&beside.stop, true);
+    pthread_join(beside.thread, NULL);
+    tenant_end(pid);
+    start_done(&captured);
+    start_done(&other);
+    close_device(0);
+    tenant_check_empty("other");
+    return 0;
+}

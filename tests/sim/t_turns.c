@@ -1,0 +1,545 @@
+/*
+ * Turns: instances that want the same device share it by weight, whatever happens to one of them. Run without an
+ * instance; each test makes its own. What is allowed for is what a loaded machine of two processors does: late_ns of
+ * the watch says how much it has just kept everybody waiting.
+ */
+#include "tenants.h"
+
+#include "region/arena.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct tenant {
+    const char *name, *settings, *load;
+    pid_t pid;
+};
+
+static void begin_tenants(struct watch *watch, struct tenant *tenants, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        tenant_make(tenants[i].name, tenants[i].settings);
+        watch_add(watch, 0, tenants[i].name);
+        tenants[i].pid = tenant_start(tenants[i].name, "load secs=60 %s", tenants[i].load);
+    }
+    for (unsigned i = 0; i < count; i++)
+        watch_until_busy(watch, i);
+    watch_for(watch, 200); /* until they know of each other */
+    watch_restart(watch);
+}
+
+static void end_tenants(struct watch *watch, struct tenant *tenants, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        tenant_end(tenants[i].pid);
+        tenant_check_empty(tenants[i].name);
+    }
+    watch_done(watch);
+}
+
+static double sum_of_shares(const struct watch *watch)
+{
+    double sum = 0;
+
+    for (unsigned i = 0; i < watch->count; i++)
+        sum += watch_share(watch, i);
+    return sum;
+}
+
+static void report(const struct watch *watch)
+{
+    for (unsigned i = 0; i < watch->count; i++)
+        printf("%s: %.4f of the device, longest gap %.1f ms\n", watch->who[i].group, watch_share(watch, i),
+               (double)watch_longest_gap(watch, i) / 1e6);
+    printf("sum %.4f; late by up to %.1f ms\n", sum_of_shares(watch), (double)watch->late_ns / 1e6);
+}
+
+/* Its part of what all of them got. */
+static void check_part(const struct watch *watch, unsigned who, double part, double slack)
+{
+    double got = watch_share(watch, who) / sum_of_shares(watch);
+
+    if (got < part - slack || got > part + slack)
+        FAIL("%s has %.3f of what is used, not %.3f", watch->who[who].group, got, part);
+}
+
+static void check_share(const struct watch *watch, unsigned who, double least, double most)
+{
+    double share = watch_share(watch, who);
+
+    if (share < least || share > most)
+        FAIL("%s has %.4f of the device, not %.3f to %.3f", watch->who[who].group, share, least, most);
+}
+
+static void check_gap(const struct watch *watch, unsigned who, unsigned ms)
+{
+    uint64_t gap_ns = watch_longest_gap(watch, who);
+
+    if (gap_ns > ms * MS + 2 * watch->late_ns)
+        FAIL("%s had nothing for %.1f ms, more than %u (and %.1f that the machine was late)", watch->who[who].group,
+             (double)gap_ns / 1e6, ms, (double)watch->late_ns / 1e6);
+}
+
+static void check_sum(const struct watch *watch, double least)
+{
+    if (sum_of_shares(watch) < least)
+        FAIL("only %.3f of the device is used", sum_of_shares(watch));
+}
+
+/* What processes have said of themselves in the arena: how many there are, and flags of any. */
+static unsigned look_at_arena(unsigned *ret_flags)
+{
+    static struct vgpu_arena *arena;
+    char uuid[VGPU_UUID_LEN] = "GPU-";
+    unsigned used = 0;
+    CUuuid id;
+
+    if (!arena) {
+        open_device(0);
+        CU_OK(cu.cuDeviceGetUuid_v2(&id, 0));
+        close_device(0);
+        for (unsigned i = 0; i < 16; i++)
+            snprintf(uuid + strlen(uuid), sizeof uuid - strlen(uuid), "%s%02x",
+                     i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)id.bytes[i]);
+        CHECK_U(arena_open(uuid, false, &arena), ==, 0);
+    }
+    *ret_flags = 0;
+    for (unsigned i = 0; i < arena_pages_high(arena); i++) {
+        *ret_flags |= atomic_load(&arena->layout->page[i].flags);
+        used += atomic_load(&arena->layout->page[i].used);
+    }
+    return used;
+}
+
+/* Two that are equal; by kernels that are waited for, and such that are queued. */
+TEST(turns_of_two)
+{
+    struct tenant tenants[] = {{.name = "one", .settings = "", .load = "us=1000 sync=8"},
+                               {.name = "two", .settings = "", .load = "us=1000 sync=16"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 2);
+    watch_for(&watch, 900);
+    report(&watch);
+    for (unsigned i = 0; i < 2; i++) {
+        check_part(&watch, i, 0.5, 0.08);
+        check_gap(&watch, i, 150);
+    }
+    check_sum(&watch, 0.75);
+    CHECK_U(tenant_number("one", 0, "turns"), >, 10);
+    CHECK_U(tenant_number("one", 0, "turn_wait_ns"), >, 200 * MS);
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+TEST(turns_by_weight)
+{
+    struct tenant tenants[] = {{.name = "light", .settings = "weight=100", .load = "us=1000 sync=64"},
+                               {.name = "heavy", .settings = "weight=300", .load = "us=1000 sync=64"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 2);
+    watch_for(&watch, 900);
+    report(&watch);
+    check_part(&watch, 0, 0.25, 0.08);
+    check_part(&watch, 1, 0.75, 0.08);
+    for (unsigned i = 0; i < 2; i++)
+        check_gap(&watch, i, 150);
+    check_sum(&watch, 0.75);
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+/* Short kernels beside long ones: the driver alone would give the long ones most. */
+TEST(turns_of_four)
+{
+    struct tenant tenants[] = {{.name = "one", .settings = "", .load = "us=1000 sync=8"},
+                               {.name = "two", .settings = "", .load = "us=200 sync=32"},
+                               {.name = "three", .settings = "", .load = "us=5000 sync=4"},
+                               {.name = "four", .settings = "", .load = "us=1000 sync=1"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 4);
+    watch_for(&watch, 1100);
+    report(&watch);
+    for (unsigned i = 0; i < 4; i++) {
+        check_part(&watch, i, 0.25, 0.08);
+        check_gap(&watch, i, 300);
+    }
+    check_sum(&watch, 0.70);
+    end_tenants(&watch, tenants, 4);
+    return 0;
+}
+
+/* An instance with two processes counts as one. */
+TEST(turns_are_the_instances)
+{
+    struct tenant tenants[] = {{.name = "pair", .settings = "", .load = "us=1000 sync=8"},
+                               {.name = "single", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 2);
+    pid_t pid = tenant_start("pair", "load secs=60 us=1000 sync=8");
+    watch_for(&watch, 200);
+    watch_restart(&watch);
+    watch_for(&watch, 900);
+    report(&watch);
+    for (unsigned i = 0; i < 2; i++) {
+        check_part(&watch, i, 0.5, 0.08);
+        check_gap(&watch, i, 150);
+    }
+    check_sum(&watch, 0.70);
+    tenant_end(pid);
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+/* Comes and goes: the one that stays has the device to itself again, and shares it with the next. */
+TEST(turns_with_changing_company)
+{
+    struct tenant tenants[] = {{.name = "stays", .settings = "", .load = "us=1000 sync=8"},
+                               {.name = "goes", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 2);
+    tenant_end(tenants[1].pid);
+    watch_for(&watch, 400);
+    watch_restart(&watch);
+    watch_for(&watch, 200);
+    report(&watch);
+    if (watch_share(&watch, 0) < 0.85)
+        FAIL("alone again, it has only %.3f", watch_share(&watch, 0));
+    tenants[1].pid = tenant_start("goes", "load secs=60 us=1000 sync=8");
+    watch_until_busy(&watch, 1);
+    watch_for(&watch, 200);
+    watch_restart(&watch);
+    watch_for(&watch, 700);
+    report(&watch);
+    for (unsigned i = 0; i < 2; i++) {
+        check_part(&watch, i, 0.5, 0.1);
+        check_gap(&watch, i, 200);
+    }
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+/* A cap holds among others as well, and turns leave to others what it does not let through. */
+TEST(turns_and_caps)
+{
+    struct tenant tenants[] = {{.name = "small", .settings = "cores=30", .load = "us=1000 sync=8"},
+                               {.name = "large", .settings = "cores=60", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 2);
+    watch_for(&watch, 900);
+    report(&watch);
+    check_share(&watch, 0, 0.24, 0.32);
+    check_share(&watch, 1, 0.50, 0.62);
+    for (unsigned i = 0; i < 2; i++)
+        check_gap(&watch, i, 150);
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+/* An elastic cap holds while another instance uses the device, from the next 100 ms on (300 on a busy machine). */
+TEST(turns_and_elastic_cap)
+{
+    struct tenant tenants[] = {{.name = "elastic", .settings = "cores=30 cap_policy=1", .load = "us=1000 sync=8"},
+                               {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 1);
+    watch_for(&watch, 200);
+    report(&watch);
+    check_share(&watch, 0, 0.85, 1.01);
+    watch_add(&watch, 0, "other");
+    tenant_make("other", "");
+    tenants[1].pid = tenant_start("other", "load secs=60 us=1000 sync=8");
+    watch_until_busy(&watch, 1);
+    watch_for(&watch, 300);
+    watch_restart(&watch);
+    watch_for(&watch, 600);
+    report(&watch);
+    check_share(&watch, 0, 0.22, 0.32);
+    check_share(&watch, 1, 0.50, 0.72);
+    tenant_end(tenants[1].pid);
+    watch_for(&watch, 400);
+    watch_restart(&watch);
+    watch_for(&watch, 200);
+    report(&watch);
+    check_share(&watch, 0, 0.85, 1.01);
+    end_tenants(&watch, tenants, 1);
+    return 0;
+}
+
+/* Alone, an instance has no helper thread, and its launches look at nothing that would hold them up. */
+static unsigned threads_of(pid_t pid)
+{
+    char path[64];
+    unsigned count = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 2;
+}
+
+TEST(turns_of_one_alone)
+{
+    struct tenant tenants[] = {{.name = "alone", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+    pid_t plain = tenant_start(NULL, "load secs=60 us=1000 sync=8 device=1");
+
+    begin_tenants(&watch, tenants, 1);
+    watch_for(&watch, 300);
+    report(&watch);
+    check_share(&watch, 0, 0.90, 1.01);
+    CHECK_U(threads_of(tenants[0].pid), ==, threads_of(plain));
+    unsigned flags = 0;
+    CHECK_U(look_at_arena(&flags), ==, 1);
+    CHECK_U(flags, ==, 0);
+    CHECK_U(tenant_number("alone", 0, "turns"), ==, 0);
+    tenant_end(plain);
+    end_tenants(&watch, tenants, 1);
+    return 0;
+}
+
+/* A kernel that never ends: the other goes on. */
+static uint32_t *endless_word;
+
+static void end_endless(int signal)
+{
+    (void)signal;
+    __atomic_store_n(endless_word, 1, __ATOMIC_RELEASE);
+}
+
+/* `asks`: the program asks for it, and so others see that it still runs; `waits`: nothing tells them. */
+TEST(endless)
+{
+    CUmodule module = NULL;
+    uint32_t value = 1;
+    uint64_t address;
+    void *arguments[] = {&address, &value};
+
+    tenant_is_one();
+    open_device(0);
+    CUfunction kernel = new_kernel("simgpu_until", &module);
+    CUstream stream = new_stream();
+    CU_OK(cu.cuMemHostAlloc((void **)&endless_word, 4096, 0));
+    *endless_word = 0;
+    address = (uintptr_t)endless_word;
+    signal(SIGTERM, end_endless);
+    CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+    uint64_t begin_ns = now_ns();
+    while (!strcmp(argv[0], "asks") && cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+        if (now_ns() > begin_ns + 50 * MS)
+            sleep_ms(1);
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuMemFreeHost(endless_word));
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
+TEST(turns_beside_an_endless_kernel)
+{
+    static const char *const ways[] = {"asks", "waits"};
+    struct tenant tenants[] = {{.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+
+    begin_tenants(&watch, tenants, 1);
+    tenant_make("endless", "");
+    watch_add(&watch, 0, "endless");
+    for (unsigned i = 0; i < 2; i++) {
+        pid_t pid = tenant_start("endless", "endless %s", ways[i]);
+        watch_restart(&watch);
+        watch_until_busy(&watch, 1);
+        watch_for(&watch, 700);
+        report(&watch);
+        check_gap(&watch, 0, 500);
+        check_share(&watch, 0, 0.25, 1);
+        tenant_end(pid);
+        tenant_check_empty("endless");
+    }
+    watch_for(&watch, 300);
+    watch_restart(&watch);
+    watch_for(&watch, 200);
+    report(&watch);
+    check_share(&watch, 0, 0.80, 1.01);
+    end_tenants(&watch, tenants, 1);
+    return 0;
+}
+
+/*
+ * Kernels on two devices that wait for each other, as a collective's do: they begin once the one before them on each
+ * device is done. The two instances begin with different devices.
+ */
+struct side {
+    CUcontext context;
+    CUstream stream;
+    CUmodule modules[2];
+    CUfunction busy, until;
+};
+
+static void open_side(struct side *side, int device)
+{
+    side->context = open_device(device);
+    side->stream = new_stream();
+    side->busy = new_kernel("simgpu_busy", &side->modules[0]);
+    side->until = new_kernel("simgpu_until", &side->modules[1]);
+}
+
+static void launch_side(const struct side *side, uint32_t *own, uint32_t *other, uint32_t round)
+{
+    uint64_t duration_ns = MS, address = (uintptr_t)other;
+    void *busy_arguments[] = {&duration_ns}, *until_arguments[] = {&address, &round};
+
+    CU_OK(cu.cuCtxSetCurrent(side->context));
+    CU_OK(cu.cuLaunchKernel(side->busy, 1, 1, 1, 1, 1, 1, 0, side->stream, busy_arguments, NULL));
+    CU_OK(cu.cuStreamWriteValue32_v2(side->stream, (uintptr_t)own, round, 0));
+    CU_OK(cu.cuLaunchKernel(side->until, 1, 1, 1, 1, 1, 1, 0, side->stream, until_arguments, NULL));
+}
+
+TEST(collective)
+{
+    struct side sides[2];
+    uint32_t *words = NULL;
+    int first = argc > 0 ? atoi(argv[0]) : 0, rounds = argc > 1 ? atoi(argv[1]) : 10;
+
+    tenant_is_one();
+    for (int i = 0; i < 2; i++)
+        open_side(&sides[i], i);
+    CU_OK(cu.cuMemHostAlloc((void **)&words, 4096, 1));
+    words[0] = words[16] = 0;
+    for (int round = 1; round <= rounds; round++) {
+        for (int i = 0; i < 2; i++) {
+            int side = first ^ i;
+            launch_side(&sides[side], &words[16 * side], &words[16 * !side], (uint32_t)round);
+        }
+        for (int i = 0; i < 2; i++) {
+            CU_OK(cu.cuCtxSetCurrent(sides[i].context));
+            while (cu.cuStreamQuery(sides[i].stream) == CUDA_ERROR_NOT_READY)
+                ;
+            CU_OK(cu.cuStreamSynchronize(sides[i].stream));
+        }
+    }
+    CU_OK(cu.cuMemFreeHost(words));
+    for (int i = 0; i < 2; i++) {
+        CU_OK(cu.cuCtxSetCurrent(sides[i].context));
+        CU_OK(cu.cuStreamDestroy_v2(sides[i].stream));
+        for (int j = 0; j < 2; j++)
+            CU_OK(cu.cuModuleUnload(sides[i].modules[j]));
+        close_device(i);
+    }
+    return 0;
+}
+
+static bool gone(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+/* Another one on one of the devices sees to it that their turns on the two do not come together. */
+TEST(turns_of_collectives)
+{
+    static const char *const names[] = {"forth", "back"};
+    struct tenant tenants[] = {{.name = "beside", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+    pid_t pids[2];
+
+    begin_tenants(&watch, tenants, 1);
+    uint64_t begin_ns = now_ns();
+    for (int i = 0; i < 2; i++) {
+        tenant_make(names[i], "");
+        watch_add(&watch, 1, names[i]);
+        pids[i] = tenant_start(names[i], "collective %d 40", i);
+    }
+    watch_restart(&watch);
+    for (unsigned i = 0; i < 2; i++)
+        watch_until_busy(&watch, 1 + i);
+    for (int i = 0; i < 2; i++)
+        while (!gone(pids[i]))
+            watch_for(&watch, 5);
+    for (int i = 0; i < 2; i++)
+        wait_ok(pids[i]);
+    report(&watch);
+    printf("40 rounds each, against each other: %.1f ms\n", (double)(now_ns() - begin_ns) / 1e6);
+    for (int i = 0; i < 2; i++)
+        printf("%s: %u turns\n", names[i], (unsigned)tenant_number(names[i], 1, "turns"));
+    CHECK_U(now_ns() - begin_ns, <, 1800 * MS); /* a process gets on by itself after two seconds */
+    check_gap(&watch, 0, 500);
+    for (int i = 0; i < 2; i++)
+        tenant_check_empty(names[i]);
+    end_tenants(&watch, tenants, 1);
+    return 0;
+}
+
+/* One is stopped, for a second at last, at whatever it was doing then: the other goes on; afterwards both do. */
+TEST(turns_beside_a_stopped_one)
+{
+    struct tenant tenants[] = {{.name = "stopped", .settings = "", .load = "us=1000 sync=8"},
+                               {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+    uint64_t seed = (uint64_t)getpid();
+
+    begin_tenants(&watch, tenants, 2);
+    for (unsigned ms = 0; ms <= 700; ms += 700) {
+        watch_for(&watch, 20 + (unsigned)(random_next(&seed) % 50));
+        book_stop_process(tenants[0].pid);
+        watch_for(&watch, 300 + ms);
+        CHECK(kill(tenants[0].pid, SIGCONT) == 0);
+    }
+    report(&watch);
+    check_gap(&watch, 1, 500);
+    watch_restart(&watch);
+    watch_for(&watch, 200); /* it may run as the driver lets it for a while */
+    watch_restart(&watch);
+    watch_for(&watch, 500);
+    report(&watch);
+    for (unsigned i = 0; i < 2; i++) {
+        if (watch_share(&watch, i) < 0.2)
+            FAIL("%s gets nothing any more", watch.who[i].group);
+        check_gap(&watch, i, 500);
+    }
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+/* One is killed again and again, at whatever it was doing then: the other goes on. */
+TEST(turns_beside_killed_ones)
+{
+    struct tenant tenants[] = {{.name = "killed", .settings = "", .load = "us=1000 sync=8"},
+                               {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct watch watch = {0};
+    uint64_t seed = (uint64_t)getpid();
+
+    begin_tenants(&watch, tenants, 2);
+    for (unsigned i = 0; i < 10; i++) {
+        watch_for(&watch, 40 + (unsigned)(random_next(&seed) % 50));
+        CHECK(kill(tenants[0].pid, SIGKILL) == 0);
+        wait_status(tenants[0].pid);
+        tenants[0].pid = tenant_start("killed", "load secs=60 us=1000 sync=8");
+        watch_until_busy(&watch, 0);
+    }
+    report(&watch);
+    check_gap(&watch, 1, 500);
+    watch_restart(&watch);
+    watch_for(&watch, 600);
+    report(&watch);
+    for (unsigned i = 0; i < 2; i++) {
+        check_part(&watch, i, 0.5, 0.1);
+        check_gap(&watch, i, 200);
+    }
+    unsigned flags = 0;
+    CHECK_U(look_at_arena(&flags), ==, 2); /* the places of the dead are free */
+    end_tenants(&watch, tenants, 2);
+    return 0;
+}

@@ -1,0 +1,673 @@
+/* Gates and marks in streams, with a driver that writes down what it is told and does it at once, or when asked to. */
+#include "unit.h"
+
+#include "base/mutex.h"
+#include "core/lease.h"
+#include "hook/capture.h"
+#include "hook/gate.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define NS_PER_10MS (10 * NS_PER_MS)
+
+/* The driver */
+
+#define CONTEXT(n) ((CUcontext)(uintptr_t)(0x10 * (n)))
+#define STREAM(n)  ((CUstream)(uintptr_t)(0x1000 + 0x10 * (n)))
+#define APART      40 /* the stream that does not block with the legacy one */
+
+enum { CALLS_MAX = 4096, PINNED_MAX = 64 };
+
+struct call {
+    bool write;
+    uintptr_t stream;
+    CUcontext context;
+    CUdeviceptr address;
+    uint32_t value;
+};
+
+static struct vgpu_mutex driver_mutex = VGPU_MUTEX_INIT;
+static struct call calls[CALLS_MAX];
+static unsigned call_count;
+static struct {
+    CUcontext context;
+    void *memory;
+} pinned[PINNED_MAX];
+static unsigned pinned_count;
+static atomic_uint misused, pushes, unrelaxed;
+static _Thread_local CUcontext current, pushed[8];
+static _Thread_local unsigned depth;
+static _Thread_local bool relaxed;
+
+static struct {
+    CUresult wait, write, pin, push;
+    uintptr_t captures; /* this stream does, and so the legacy stream must not be touched */
+    bool holds;         /* marks are not reached */
+    bool calls_back;
+} answer;
+
+void *hook_real[ROW_COUNT];
+atomic_int capture_active;
+
+void capture_relax(struct capture_mode *mode)
+{
+    mode->changed = true;
+    relaxed = true;
+}
+
+void capture_restore(struct capture_mode *mode)
+{
+    (void)mode;
+    relaxed = false;
+}
+
+bool capture_touches(CUstream stream)
+{
+    return capture_running() && ((uintptr_t)stream == answer.captures || (uintptr_t)stream == 1);
+}
+
+static CUresult get_current(CUcontext *context)
+{
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult push(CUcontext context)
+{
+    if (answer.push != CUDA_SUCCESS)
+        return answer.push;
+    atomic_fetch_add(&pushes, 1);
+    pushed[depth++] = current;
+    current = context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *context)
+{
+    *context = current;
+    current = pushed[--depth];
+    return CUDA_SUCCESS;
+}
+
+static void *memory_of(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)(address - 0x1000000);
+}
+
+static bool is_pinned(CUcontext context, CUdeviceptr address)
+{
+    const char *memory = memory_of(address);
+
+    for (unsigned i = 0; i < pinned_count; i++)
+        if (pinned[i].context == context && memory >= (char *)pinned[i].memory &&
+            memory < (char *)pinned[i].memory + ARENA_PAGE_BYTES)
+            return true;
+    return false;
+}
+
+static CUresult pin(void *memory, size_t bytes, unsigned flags)
+{
+    CUresult result = answer.pin;
+
+    if (!relaxed)
+        atomic_fetch_add(&unrelaxed, 1);
+    if (result != CUDA_SUCCESS)
+        return result;
+    mutex_lock(&driver_mutex);
+    for (unsigned i = 0; i < pinned_count; i++)
+        if (pinned[i].memory == memory)
+            result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (result == CUDA_SUCCESS) {
+        pinned[pinned_count].context = current;
+        pinned[pinned_count++].memory = memory;
+    }
+    if (bytes != ARENA_PAGE_BYTES || !(flags & 2))
+        atomic_fetch_add(&misused, 1);
+    mutex_unlock(&driver_mutex);
+    return result;
+}
+
+static void context_goes(CUcontext context)
+{
+    unsigned kept = 0;
+
+    mutex_lock(&driver_mutex);
+    for (unsigned i = 0; i < pinned_count; i++)
+        if (pinned[i].context != context)
+            pinned[kept++] = pinned[i];
+    pinned_count = kept;
+    mutex_unlock(&driver_mutex);
+}
+
+static CUresult pointer_of(CUdeviceptr *address, void *memory, unsigned flags)
+{
+    (void)flags;
+    *address = (CUdeviceptr)(uintptr_t)memory + 0x1000000;
+    return CUDA_SUCCESS;
+}
+
+static void write_down(bool write, CUstream stream, CUdeviceptr address, uint32_t value)
+{
+    mutex_lock(&driver_mutex);
+    if (call_count < CALLS_MAX)
+        calls[call_count++] = (struct call){write, (uintptr_t)stream, current, address, value};
+    if (!is_pinned(current, address) || !stream)
+        atomic_fetch_add(&misused, 1);
+    mutex_unlock(&driver_mutex);
+}
+
+/* The world: a gate, and another instance's process on the same device */
+
+static struct gate *the_gate; /* of each test its own: its helper stays */
+static struct gate *gates[32];
+static struct vgpu_arena *arenas[32]; /* of the other; they stay, too */
+#define gate (*the_gate)
+static struct lease other;
+
+static void call_back(void)
+{
+    struct vgpu_compute settings = {.weight = 100};
+    uint64_t turns, waited_ns;
+    struct gate_wait wait;
+
+    if (!answer.calls_back)
+        return;
+    gate_leave(&gate, gate_enter(&gate, STREAM(5), false, 1000, clock_ns()));
+    gate_mark(&gate, true);
+    gate_wait_begins(&gate, 0, &wait);
+    gate_wait_ends(&gate, &wait);
+    gate_settings(&gate, &settings, &turns, &waited_ns);
+    gate_pause(&gate, false);
+    gate_stream_ends(&gate, STREAM(5), false);
+}
+
+static CUresult flags_of(CUstream stream, unsigned *flags)
+{
+    *flags = (uintptr_t)stream == (uintptr_t)STREAM(APART);
+    return CUDA_SUCCESS;
+}
+
+static CUresult wait_value(CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags)
+{
+    (void)flags;
+    call_back();
+    if (answer.wait == CUDA_SUCCESS)
+        write_down(false, stream, address, value);
+    return answer.wait;
+}
+
+static CUresult write_value(CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags)
+{
+    (void)flags;
+    call_back();
+    if (answer.write != CUDA_SUCCESS)
+        return answer.write;
+    write_down(true, stream, address, value);
+    if (!answer.holds)
+        atomic_store((_Atomic uint32_t *)memory_of(address), value);
+    return CUDA_SUCCESS;
+}
+
+/* What was told since `from`: waits or writes, in a stream; 0: in any. */
+static unsigned told(unsigned from, bool write, uintptr_t stream)
+{
+    unsigned count = 0;
+
+    mutex_lock(&driver_mutex);
+    for (unsigned i = from; i < call_count; i++)
+        count += calls[i].write == write && (!stream || calls[i].stream == stream);
+    mutex_unlock(&driver_mutex);
+    return count;
+}
+
+static int setup(void **state)
+{
+    static const struct lease_self self = {.id = 1, .weight = 100, .name = "own"};
+    static const struct lease_self them = {.id = 2, .weight = 100, .name = "other"};
+    static unsigned count;
+    char uuid[32];
+
+    (void)state;
+    snprintf(uuid, sizeof(uuid), "GPU-%u", count);
+    setenv("VGPU_ARENA_DIR", scratch(), 1);
+    the_gate = calloc(1, sizeof(*the_gate));
+    assert_non_null(the_gate);
+    gates[count] = the_gate;
+    memset(&answer, 0, sizeof(answer));
+    atomic_store(&capture_active, 0);
+    call_count = pinned_count = 0;
+    current = CONTEXT(1);
+    hook_real[ROW_cuCtxGetCurrent] = (void *)get_current;
+    hook_real[ROW_cuCtxPushCurrent_v2] = (void *)push;
+    hook_real[ROW_cuCtxPopCurrent_v2] = (void *)pop;
+    hook_real[ROW_cuMemHostRegister_v2] = (void *)pin;
+    hook_real[ROW_cuMemHostGetDevicePointer_v2] = (void *)pointer_of;
+    hook_real[ROW_cuStreamGetFlags] = (void *)flags_of;
+    hook_real[ROW_cuStreamWaitValue32_v2] = (void *)wait_value;
+    hook_real[ROW_cuStreamWriteValue32_v2] = (void *)write_value;
+    if (!gate_join(&gate, uuid, &self, 0) || arena_open(uuid, true, &arenas[count]) < 0 ||
+        lease_join(arenas[count++], &them, &other) < 0)
+        return -1;
+    lease_resume(&other, clock_ns());
+    gate_resume(&gate, clock_ns());
+    return lease_flags(&gate.lease) & ARENA_CONTENDED ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    unsigned wrong = atomic_exchange(&misused, 0) + atomic_exchange(&unrelaxed, 0);
+
+    (void)state;
+    atomic_store(&gate.joined, false); /* its helper goes on; it only looks */
+    return wrong ? -1 : 0;
+}
+
+/* The other has the device, and work on it for so long. */
+static void other_works(uint64_t ns)
+{
+    struct lease_ticket ticket;
+
+    lease_launch(&other, ns, clock_ns(), &ticket);
+    lease_launched(&other, ticket.turn);
+}
+
+static int launch(CUstream stream)
+{
+    int place = gate_enter(&gate, stream, false, 1000, clock_ns());
+
+    gate_leave(&gate, place);
+    return place;
+}
+
+static bool gates_open(void)
+{
+    return lease_open(&gate.lease, atomic_load(&gate.lease.gated));
+}
+
+static void await_open(unsigned ms)
+{
+    for (unsigned i = 0; i < ms * SLOWER && !gates_open(); i++)
+        nap_ms(1);
+    assert_true(gates_open());
+}
+
+/* Tests */
+
+static void each_stream_waits_once(void **state)
+{
+    (void)state;
+    other_works(NS_PER_10MS);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(launch(STREAM(i % 2)) >= 0);
+        assert_true(launch(NULL) >= 0);
+    }
+    assert_int_equal(told(0, false, 0), 3);
+    assert_int_equal(told(0, false, 1), 1); /* the legacy stream by its name */
+    await_open(3000);
+}
+
+/* Each context has an address of its own, so that one may go while streams of another wait. */
+static void contexts(void **state)
+{
+    CUdeviceptr first, second;
+    unsigned before;
+
+    (void)state;
+    other_works(NS_PER_10MS);
+    launch(STREAM(1));
+    current = CONTEXT(2);
+    launch(STREAM(2));
+    first = calls[0].address;
+    second = calls[1].address;
+    assert_int_not_equal(first, second);
+    assert_int_equal(calls[1].context, (uintptr_t)CONTEXT(2));
+    /* Marked from the other context: that of the stream is made current for it. */
+    gate_mark(&gate, true);
+    before = call_count;
+    gate_context_ends(&gate, CONTEXT(1));
+    context_goes(CONTEXT(1));
+    assert_int_equal(call_count, before);
+    launch(STREAM(2));
+    gate_mark(&gate, true);
+    /* Its handle may come back. */
+    current = CONTEXT(1);
+    launch(STREAM(1));
+    await_open(3000);
+    for (unsigned i = 0; i < 12; i++) {
+        current = CONTEXT(3 + i);
+        other_works(NS_PER_10MS);
+        launch(STREAM(3 + i));
+        gate_context_ends(&gate, current);
+        context_goes(current);
+    }
+    current = CONTEXT(2);
+    assert_true(launch(STREAM(2)) >= 0);
+    assert_true(atomic_load(&gate.joined));
+}
+
+static void more_contexts_than_views(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < GATE_CONTEXTS; i++) {
+        current = CONTEXT(1 + i);
+        assert_true(launch(STREAM(i)) >= 0);
+    }
+    other_works(100 * NS_PER_10MS);
+    launch(STREAM(1));
+    assert_false(gates_open());
+    current = CONTEXT(100);
+    assert_int_equal(launch(STREAM(100)), -1);
+    assert_false(atomic_load(&gate.joined));
+    assert_true(gates_open());
+}
+
+static void no_context(void **state)
+{
+    (void)state;
+    current = NULL;
+    assert_int_equal(launch(NULL), -1);
+    current = CONTEXT(1);
+    assert_true(launch(NULL) >= 0);
+    assert_true(atomic_load(&gate.joined));
+}
+
+static void a_context_that_cannot_be_pushed(void **state)
+{
+    unsigned before;
+
+    (void)state;
+    other_works(NS_PER_10MS);
+    launch(STREAM(1));
+    current = CONTEXT(2);
+    answer.push = CUDA_ERROR_INVALID_CONTEXT;
+    before = call_count;
+    gate_mark(&gate, true);
+    assert_int_equal(call_count, before);
+    await_open(3000);
+}
+
+/* While another stream captures, the legacy stream is not touched, nor is one that does. */
+static void captures(void **state)
+{
+    unsigned before;
+
+    (void)state;
+    launch(STREAM(1));
+    launch(STREAM(2));
+    launch(NULL);
+    other_works(10 * NS_PER_10MS);
+    atomic_store(&capture_active, 1);
+    gate_stream_ends(&gate, STREAM(1), false);
+    answer.captures = 0x1000 + 0x10;
+    assert_int_equal(told(0, true, 0x1010), 1);
+    before = call_count;
+    atomic_store(&gate.lease.arena->layout->waiting, 1);
+    gate_mark(&gate, true);
+    assert_int_equal(told(before, true, 1), 0);
+    assert_int_equal(told(before, true, 0x1010), 0);
+    assert_int_equal(told(before, true, 0x1020), 1);
+    atomic_store(&capture_active, 0);
+    gate_mark(&gate, true);
+    assert_int_equal(told(before, true, 1), 1);
+}
+
+/*
+ * A mark in the legacy stream is a barrier for all blocking streams, so it comes before anything else is launched; one
+ * in a stream that is apart from it is none.
+ */
+static void legacy_stream(void **state)
+{
+    _Atomic uint32_t *turn = &gate.lease.arena->layout->turn;
+    unsigned before, apart, once, twice;
+    uint32_t number;
+
+    (void)state;
+    do { /* until it is not disturbed by the end of a turn, which is marked everywhere */
+        number = atomic_load(turn);
+        launch(STREAM(1));
+        launch(STREAM(APART));
+        launch(NULL);
+        launch(NULL);
+        before = call_count;
+        launch(STREAM(APART));
+        apart = told(before, true, 1);
+        launch(STREAM(1));
+        once = told(before, true, 1);
+        launch(STREAM(1));
+        twice = told(before, true, 1);
+    } while (number != atomic_load(turn) && call_count < CALLS_MAX);
+    assert_int_equal(apart, 0);
+    assert_int_equal(once, 1);
+    assert_int_equal(twice, 1);
+}
+
+/* A driver that calls the hooks from within does not wait for itself. */
+static void calls_back(void **state)
+{
+    (void)state;
+    answer.calls_back = true;
+    other_works(NS_PER_10MS);
+    assert_true(launch(STREAM(1)) >= 0);
+    assert_true(launch(NULL) >= 0);
+    gate_mark(&gate, true);
+    assert_true(told(0, true, 0) >= 2);
+    await_open(3000);
+}
+
+static void *launches_in_own_stream(void *arg)
+{
+    int *place = arg;
+
+    current = CONTEXT(1);
+    *place = gate_enter(&gate, NULL, true, 1000, clock_ns());
+    gate_leave(&gate, *place);
+    return NULL;
+}
+
+/* Threads that are gone keep no place. */
+static void short_threads(void **state)
+{
+    pthread_t thread;
+    int place;
+
+    (void)state;
+    answer.holds = true;
+    for (unsigned i = 0; i < 3 * ARENA_PLACES; i++) {
+        assert_int_equal(pthread_create(&thread, NULL, launches_in_own_stream, &place), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(place >= 0);
+    }
+    assert_true(launch(STREAM(1)) >= 0);
+}
+
+/* Without a place a stream waits all the same, again and again; when marks are reached there are places. */
+static void many_streams(void **state)
+{
+    unsigned before;
+
+    (void)state;
+    answer.holds = true;
+    other_works(10 * NS_PER_10MS);
+    for (unsigned i = 0; i < ARENA_PLACES; i++)
+        assert_int_equal(launch(STREAM(i)), i);
+    before = call_count;
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(launch(STREAM(ARENA_PLACES)), -1);
+    assert_int_equal(told(before, false, (uintptr_t)STREAM(ARENA_PLACES)), 10);
+    /* All were marked, once. */
+    assert_int_equal(told(before, true, 0), ARENA_PLACES);
+    for (unsigned i = 0; i < ARENA_PLACES; i++)
+        atomic_store(&gate.lease.page->done[i], atomic_load(&gate.lease.page->made[i]));
+    assert_true(launch(STREAM(ARENA_PLACES)) >= 0);
+    await_open(3000);
+}
+
+/* The stream goes, by another thread, while one is about to launch into it. */
+static void ends_meanwhile(void **state)
+{
+    int place;
+
+    (void)state;
+    place = gate_enter(&gate, STREAM(1), false, 1000, clock_ns());
+    assert_true(place >= 0);
+    gate_stream_ends(&gate, STREAM(1), false);
+    /* Nobody else gets the place until that one has left. */
+    for (unsigned i = 2; i < 20; i++)
+        assert_int_not_equal(launch(STREAM(i)), place);
+    gate_leave(&gate, place);
+    assert_false(atomic_load(&gate.places[place].launched));
+    assert_int_equal(launch(STREAM(30)), place);
+}
+
+static void given_up(void **state)
+{
+    (void)state;
+    answer.wait = CUDA_ERROR_NOT_SUPPORTED;
+    other_works(100 * NS_PER_10MS);
+    launch(STREAM(1));
+    assert_false(atomic_load(&gate.joined));
+    assert_true(gates_open());
+    assert_int_equal(atomic_load(&gate.lease.page->used), 0);
+    assert_int_equal(launch(STREAM(1)), -1);
+}
+
+static void cannot_be_registered(void **state)
+{
+    (void)state;
+    answer.pin = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(launch(STREAM(1)), -1);
+    assert_false(atomic_load(&gate.joined));
+    answer.pin = CUDA_SUCCESS;
+    assert_int_equal(launch(STREAM(1)), -1);
+    assert_int_equal(call_count, 0);
+}
+
+/* The page is another's: gates open, and stay so whatever that one writes. */
+static void page_lost(void **state)
+{
+    struct vgpu_compute settings = {.weight = 100};
+    uint64_t turns, waited_ns;
+
+    (void)state;
+    other_works(100 * NS_PER_10MS);
+    launch(STREAM(1));
+    assert_false(gates_open());
+    arena_release(gate.lease.arena, gate.lease.index); /* as if all descriptors had been closed, and it were too late */
+    gate_settings(&gate, &settings, &turns, &waited_ns);
+    assert_false(atomic_load(&gate.joined));
+    assert_true(gates_open());
+    atomic_store(&gate.lease.page->open, 0);
+    await_open(1000);
+    atomic_store(&gate.joined, false);
+}
+
+static unsigned threads_of_process(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* No thread where there is nothing to wait for. */
+static void one_helper(void **state)
+{
+    unsigned before = threads_of_process();
+
+    (void)state;
+    assert_true(launch(STREAM(1)) >= 0);
+    assert_int_equal(threads_of_process(), before + 1);
+    current = CONTEXT(2);
+    assert_true(launch(STREAM(2)) >= 0);
+    assert_int_equal(threads_of_process(), before + 1);
+}
+
+static atomic_bool over;
+
+static void *launches(void *arg)
+{
+    uintptr_t number = (uintptr_t)arg;
+
+    current = CONTEXT(1 + number % 2);
+    for (unsigned i = 0; !atomic_load(&over); i++) {
+        launch(STREAM(i % 50));
+        if (i % 8 == 0)
+            gate_mark(&gate, i % 16 == 0);
+        if (i % 64 == 0)
+            gate_stream_ends(&gate, STREAM(i % 50), false);
+        if (number == 0 && i % 256 == 0) {
+            gate_pause(&gate, true);
+            gate_pause(&gate, false);
+        }
+        if (i % 32 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void *contexts_go(void *arg)
+{
+    struct vgpu_compute settings = {.weight = 100};
+    uint64_t turns, waited_ns;
+
+    for (unsigned i = 0; !atomic_load(&over); i++) {
+        current = CONTEXT(10);
+        launch(STREAM(60));
+        gate_context_ends(&gate, CONTEXT(10));
+        context_goes(CONTEXT(10));
+        settings.weight = 100 + i % 2;
+        gate_settings(&gate, &settings, &turns, &waited_ns);
+        usleep(500);
+    }
+    return arg;
+}
+
+static void threads(void **state)
+{
+    pthread_t thread[5];
+
+    (void)state;
+    atomic_store(&over, false);
+    for (uintptr_t i = 0; i < 5; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, i < 4 ? launches : contexts_go, (void *)i), 0);
+    for (unsigned i = 0; i < 60; i++) {
+        other_works(i % 3 * NS_PER_MS);
+        nap_ms(5);
+    }
+    atomic_store(&over, true);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (unsigned i = 0; i < ARENA_PLACES; i++)
+        assert_int_equal(atomic_load(&gate.places[i].inside), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_stream_waits_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(contexts, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_contexts_than_views, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_context, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_context_that_cannot_be_pushed, setup, teardown),
+        cmocka_unit_test_setup_teardown(captures, setup, teardown),
+        cmocka_unit_test_setup_teardown(legacy_stream, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_threads, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_streams, setup, teardown),
+        cmocka_unit_test_setup_teardown(ends_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(cannot_be_registered, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_helper, setup, teardown),
+        cmocka_unit_test_setup_teardown(threads, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

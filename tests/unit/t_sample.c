@@ -1,0 +1,491 @@
+/* Event pairs around launches, with a driver that answers what a test wants. */
+#include "unit.h"
+
+#include "hook/capture.h"
+#include "hook/sample.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define STREAM ((CUstream)(uintptr_t)0x1000)
+
+/* The driver */
+
+struct CUevent_st {
+    CUcontext context;
+    bool gone, stuck;
+    atomic_uint records;
+};
+
+enum { EVENTS_MAX = 4096 };
+
+static struct CUevent_st events[EVENTS_MAX];
+static atomic_uint events_made, asked, unrelaxed, misused;
+static _Thread_local bool relaxed;
+static _Thread_local CUcontext current;
+
+static struct {
+    CUresult stream, event_before, event_after; /* answers to queries: of a stream, while launching, while harvesting */
+    CUresult create, record;
+    uint64_t pair_ns, empty_ns;
+    bool launching, slow;
+} answer;
+
+void *hook_real[ROW_COUNT];
+atomic_int capture_active;
+
+void capture_relax(struct capture_mode *mode)
+{
+    mode->changed = true;
+    mode->before = relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
+    relaxed = true;
+}
+
+void capture_restore(struct capture_mode *mode)
+{
+    relaxed = mode->before == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+static CUresult get_current(CUcontext *context)
+{
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult query_stream(CUstream stream)
+{
+    (void)stream;
+    atomic_fetch_add(&asked, 1);
+    if (!relaxed || capture_running())
+        atomic_fetch_add(&unrelaxed, 1);
+    return answer.stream;
+}
+
+static CUresult create(CUevent *event, unsigned flags)
+{
+    unsigned i;
+
+    if (answer.create != CUDA_SUCCESS)
+        return answer.create;
+    i = atomic_fetch_add(&events_made, 1);
+    if (flags != 0 || i >= EVENTS_MAX)
+        abort();
+    events[i].context = current;
+    *event = &events[i];
+    return CUDA_SUCCESS;
+}
+
+static CUresult record(CUevent event, CUstream stream)
+{
+    if (event->gone || stream == NULL || capture_running())
+        atomic_fetch_add(&misused, 1);
+    atomic_fetch_add(&event->records, 1);
+    return answer.record;
+}
+
+static CUresult query_event(CUevent event)
+{
+    atomic_fetch_add(&asked, 1);
+    if (!relaxed || capture_running())
+        atomic_fetch_add(&unrelaxed, 1);
+    if (event->gone || atomic_load(&event->records) == 0)
+        atomic_fetch_add(&misused, 1);
+    if (answer.slow && atomic_load(&asked) % 16 == 0)
+        sched_yield();
+    if (event->stuck)
+        return CUDA_ERROR_NOT_READY;
+    return answer.launching ? answer.event_before : answer.event_after;
+}
+
+/* Events are made by threes: before, behind, and behind that. */
+static CUresult elapsed(float *ms, CUevent from, CUevent to)
+{
+    if (from->gone || to->gone || to != from + 1)
+        atomic_fetch_add(&misused, 1);
+    *ms = (float)((double)((from - events) % 3 == 0 ? answer.pair_ns : answer.empty_ns) / 1e6);
+    return CUDA_SUCCESS;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < EVENTS_MAX; i++)
+        events[i] = (struct CUevent_st){.context = NULL};
+    atomic_store(&events_made, 0);
+    atomic_store(&capture_active, 0);
+    memset(&answer, 0, sizeof(answer));
+    answer.event_before = CUDA_ERROR_NOT_READY;
+    answer.empty_ns = 1280;
+    hook_real[ROW_cuCtxGetCurrent] = (void *)get_current;
+    hook_real[ROW_cuStreamQuery] = (void *)query_stream;
+    hook_real[ROW_cuEventCreate] = (void *)create;
+    hook_real[ROW_cuEventRecord] = (void *)record;
+    hook_real[ROW_cuEventQuery] = (void *)query_event;
+    hook_real[ROW_cuEventElapsedTime] = (void *)elapsed;
+    hook_real[ROW_cuEventElapsedTime_v2] = (void *)elapsed;
+    current = (CUcontext)(uintptr_t)0x10;
+    sample_forked();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unsigned wrong = atomic_exchange(&misused, 0) + atomic_exchange(&unrelaxed, 0);
+
+    (void)state;
+    return wrong ? -1 : 0;
+}
+
+/* What the tests do */
+
+static struct {
+    atomic_uint count, flags;
+    _Atomic uint64_t measured_ns, charged_ns;
+} seen;
+
+static void done(struct cost_cell *cell, uint64_t measured_ns, uint64_t charged_ns, unsigned flags, void *arg)
+{
+    (void)cell;
+    (void)arg;
+    atomic_fetch_add(&seen.count, 1);
+    atomic_store(&seen.measured_ns, measured_ns);
+    atomic_store(&seen.charged_ns, charged_ns);
+    atomic_store(&seen.flags, flags);
+}
+
+static struct cost_cell *new_cell(bool known)
+{
+    static struct cost_table *table;
+    static uint64_t key;
+    struct cost_cell *cell;
+
+    if (!table)
+        table = cost_table_new();
+    cell = cost_find(table, cost_key(++key, 1, 1));
+    if (known)
+        cost_learn(cell, 20000, false);
+    return cell;
+}
+
+static bool launch(struct cost_cell *cell, long gap_ns, CUresult result)
+{
+    const struct timespec gap = {.tv_nsec = gap_ns};
+    struct sample *sample;
+
+    answer.launching = true;
+    sample = sample_begin(STREAM, false, cell);
+    if (sample) {
+        if (gap_ns)
+            nanosleep(&gap, NULL);
+        sample_end(sample, STREAM, false, result, UINT64_MAX, 777, 42 << 1);
+    }
+    answer.launching = false;
+    return sample != NULL;
+}
+
+/* How many arrive. */
+static unsigned harvest(void)
+{
+    atomic_store(&seen.count, 0);
+    for (unsigned i = 0; i < 8; i++)
+        sample_harvest(done, NULL);
+    return atomic_load(&seen.count);
+}
+
+static uint64_t measure(uint64_t pair_ns)
+{
+    answer.pair_ns = pair_ns;
+    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    return atomic_load(&seen.measured_ns);
+}
+
+/* The figures of an H200. */
+static void on_a_busy_stream(void **state)
+{
+    (void)state;
+    answer.stream = CUDA_ERROR_NOT_READY;
+    assert_in_range(measure(23260), 19700, 20200);
+    assert_int_equal(atomic_load(&seen.charged_ns), 777);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 1);
+    assert_in_range(measure(203300), 199700, 200300);
+    /* An empty kernel is not free. */
+    assert_in_range(measure(3300), 500, 1100);
+    assert_int_equal(measure(1200), 1);
+}
+
+static void on_an_idle_stream(void **state)
+{
+    (void)state;
+    answer.event_before = CUDA_SUCCESS;
+    /* The gap is that of this machine's clock, which is next to nothing. */
+    assert_in_range(measure(22600), 19000, 20200);
+    answer.pair_ns = NS_PER_S;
+    assert_true(launch(new_cell(false), 3000000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), NS_PER_S / 2, NS_PER_S - 3000000);
+}
+
+/* The simulator's events cost nothing, so nothing is taken off. */
+static void calibrated(void **state)
+{
+    (void)state;
+    answer.stream = CUDA_ERROR_NOT_READY;
+    answer.empty_ns = 0;
+    assert_in_range(measure(20000), 19990, 20001);
+    setup(NULL);
+    answer.stream = CUDA_ERROR_NOT_READY;
+    /* Once the thread was away between the two. */
+    answer.empty_ns = 9000000;
+    assert_in_range(measure(23260), 19700, 20200);
+    for (unsigned i = 0; i < 20; i++) {
+        answer.empty_ns = i == 3 ? 2000 : 2500;
+        measure(23260);
+    }
+    assert_in_range(measure(27200), 21900, 22100);
+}
+
+static void imprecise_samples(void **state)
+{
+    (void)state;
+    answer.pair_ns = 30000;
+    /* Ran dry just then: no telling how long the device has waited. */
+    answer.stream = CUDA_ERROR_NOT_READY;
+    answer.event_before = CUDA_SUCCESS;
+    assert_true(launch(new_cell(true), 10000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_int_equal(atomic_load(&seen.measured_ns), 0);
+    assert_true(launch(new_cell(false), 10000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_true(atomic_load(&seen.measured_ns) > 0);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 1 | SAMPLE_DOUBTFUL);
+    /* The thread was held up. */
+    answer.stream = CUDA_SUCCESS;
+    assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_int_equal(atomic_load(&seen.measured_ns), 0);
+    assert_true(launch(new_cell(false), 200000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 1 | SAMPLE_DOUBTFUL);
+    /* Where the kernel takes a hundred times that, neither matters. */
+    answer.pair_ns = 100 * 1000000ULL;
+    assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), 95000000, 100000000);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 1);
+    answer.pair_ns = 30000;
+    /* On a busy stream that does not matter. */
+    answer.event_before = CUDA_ERROR_NOT_READY;
+    assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 1);
+}
+
+static void what_fails_is_put_back(void **state)
+{
+    struct cost_cell *cell = new_cell(true);
+
+    (void)state;
+    for (unsigned i = 0; i < 100; i++)
+        assert_true(launch(cell, 0, CUDA_ERROR_UNKNOWN));
+    answer.record = CUDA_ERROR_INVALID_HANDLE;
+    for (unsigned i = 0; i < 100; i++)
+        assert_false(launch(cell, 0, CUDA_SUCCESS));
+    answer.record = CUDA_SUCCESS;
+    assert_int_equal(harvest(), 0);
+    /* A context that has failed. */
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(launch(cell, 0, CUDA_SUCCESS));
+        answer.event_after = CUDA_ERROR_UNKNOWN;
+        assert_int_equal(harvest(), 0);
+        answer.event_after = CUDA_SUCCESS;
+    }
+    /* No more room for events, for a while. */
+    sample_context_ends(current);
+    answer.create = CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < 100; i++)
+        assert_false(launch(cell, 0, CUDA_SUCCESS));
+    answer.create = CUDA_SUCCESS;
+    assert_true(launch(cell, 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    current = NULL;
+    assert_false(launch(cell, 0, CUDA_SUCCESS));
+}
+
+static void driver_without_events(void **state)
+{
+    static const enum hook_row needed[] = {ROW_cuEventCreate, ROW_cuEventRecord, ROW_cuEventQuery, ROW_cuCtxGetCurrent};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        hook_real[needed[i]] = NULL;
+        assert_false(launch(new_cell(true), 0, CUDA_SUCCESS));
+        setup(NULL);
+    }
+    hook_real[ROW_cuEventElapsedTime_v2] = NULL;
+    assert_in_range(measure(23260), 19700, 20200);
+    hook_real[ROW_cuEventElapsedTime] = NULL;
+    assert_false(launch(new_cell(true), 0, CUDA_SUCCESS));
+}
+
+static void nothing_during_a_capture(void **state)
+{
+    struct cost_cell *cell = new_cell(true);
+    struct sample *sample;
+    unsigned before;
+
+    (void)state;
+    assert_true(launch(cell, 0, CUDA_SUCCESS));
+    sample = sample_begin(STREAM, false, cell);
+    assert_non_null(sample);
+    before = atomic_load(&asked);
+    atomic_store(&capture_active, 1);
+    assert_false(launch(cell, 0, CUDA_SUCCESS));
+    sample_end(sample, STREAM, false, CUDA_SUCCESS, UINT64_MAX, 1, 0); /* it began meanwhile */
+    assert_int_equal(harvest(), 0);
+    assert_int_equal(atomic_load(&asked), before);
+    atomic_store(&capture_active, 0);
+    assert_int_equal(harvest(), 1);
+}
+
+/* Few questions at a time, and all of them come round. */
+static void many_under_way(void **state)
+{
+    struct cost_cell *cell = new_cell(true);
+    unsigned held = 0, before;
+
+    (void)state;
+    answer.event_after = CUDA_ERROR_NOT_READY;
+    while (held < 1000 && launch(cell, 0, CUDA_SUCCESS))
+        held++;
+    assert_in_range(held, 16, 64);
+    before = atomic_load(&asked);
+    sample_harvest(done, NULL);
+    assert_in_range(atomic_load(&asked) - before, 1, 10);
+    assert_int_equal(harvest(), 0);
+    answer.event_after = CUDA_SUCCESS;
+    assert_int_equal(harvest(), held);
+    before = atomic_load(&asked);
+    assert_int_equal(harvest(), 0);
+    assert_int_equal(atomic_load(&asked), before);
+}
+
+/* Kernels that never end do not hide those that have. */
+static void some_never_end(void **state)
+{
+    struct cost_cell *cell = new_cell(true);
+    unsigned held = 0, stuck;
+
+    (void)state;
+    answer.event_after = CUDA_ERROR_NOT_READY;
+    while (held < 1000 && launch(cell, 0, CUDA_SUCCESS))
+        held++;
+    answer.event_after = CUDA_SUCCESS;
+    stuck = held / 2;
+    for (unsigned i = 0; i < 3 * stuck; i++)
+        events[i].stuck = true;
+    assert_int_equal(harvest(), held - stuck);
+}
+
+static void end_context(CUcontext context)
+{
+    sample_context_ends(context);
+    for (unsigned i = 0; i < EVENTS_MAX; i++)
+        events[i].gone |= events[i].context == context;
+}
+
+static void contexts(void **state)
+{
+    struct cost_cell *cell = new_cell(true);
+    struct sample *sample;
+    unsigned made = 0;
+
+    (void)state;
+    for (uintptr_t i = 1; i <= 30; i++) {
+        current = (CUcontext)(i * 16);
+        made += launch(cell, 0, CUDA_SUCCESS);
+    }
+    assert_in_range(made, 8, 29);
+    for (uintptr_t i = 1; i <= 30; i++)
+        end_context((CUcontext)(i * 16));
+    assert_int_equal(harvest(), 0);
+    /* The same handle again; and one that ends between the two calls. */
+    for (unsigned i = 0; i < 100; i++) {
+        current = (CUcontext)(uintptr_t)16;
+        assert_true(launch(cell, 0, CUDA_SUCCESS));
+        assert_int_equal(harvest(), 1);
+        sample = sample_begin(STREAM, false, cell);
+        assert_non_null(sample);
+        end_context(current);
+        assert_true(launch(cell, 0, CUDA_SUCCESS));
+        sample_end(sample, STREAM, false, CUDA_SUCCESS, UINT64_MAX, 1, 0);
+        assert_int_equal(harvest(), 1);
+        end_context(current);
+    }
+}
+
+static atomic_uint begun;
+
+static void *launches(void *arg)
+{
+    current = (CUcontext)(uintptr_t)0x10;
+    for (unsigned i = 0; i < 20000; i++) {
+        struct sample *sample = sample_begin(STREAM, i % 2, arg);
+
+        if (sample) {
+            sample_end(sample, STREAM, i % 2, CUDA_SUCCESS, UINT64_MAX, 1, 0);
+            atomic_fetch_add(&begun, 1);
+        }
+        sample_harvest(done, NULL);
+    }
+    return NULL;
+}
+
+static void threads(void **state)
+{
+    struct cost_cell *cell = new_cell(false); /* whatever is imprecise comes too */
+    pthread_t thread[4];
+    unsigned arrived;
+
+    (void)state;
+    /* All events are made here, as the driver of this test has them by threes. */
+    answer.event_after = CUDA_ERROR_NOT_READY;
+    while (launch(cell, 0, CUDA_SUCCESS))
+        ;
+    answer.event_after = CUDA_SUCCESS;
+    harvest();
+    answer.slow = true;
+    atomic_store(&seen.count, 0);
+    atomic_store(&begun, 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, launches, cell), 0);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    arrived = atomic_load(&seen.count);
+    arrived += harvest();
+    assert_int_equal(arrived, atomic_load(&begun));
+    assert_in_range(arrived, 100, 80000);
+    assert_int_equal(atomic_load(&events_made), 96);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(on_a_busy_stream),
+        TEST(on_an_idle_stream),
+        TEST(calibrated),
+        TEST(imprecise_samples),
+        TEST(what_fails_is_put_back),
+        TEST(driver_without_events),
+        TEST(nothing_during_a_capture),
+        TEST(many_under_way),
+        TEST(some_never_end),
+        TEST(contexts),
+        TEST(threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

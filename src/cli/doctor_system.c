@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "region/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #define REGION_ROOM_BYTES (16U << 20) /* far more than a region takes */
+#define ARENA_ROOM_BYTES  (4U << 20)  /* and than an arena does */
 
 extern char **environ;
 
@@ -55,6 +59,37 @@ void doctor_runtime_dir(struct doctor *doctor)
     } else {
         doctor_add(doctor, DOCTOR_OK, "runtime directory", NULL, "%s", dir);
     }
+}
+
+void doctor_arena_dir(struct doctor *doctor)
+{
+    static const char advice[] =
+        "set VGPU_ARENA_DIR to a directory in memory (tmpfs) that all who share a card can write to";
+    const char *dir = arena_folder(), *chosen = getenv("VGPU_ARENA_DIR");
+    char file[PATH_MAX + 32];
+    struct statfs fs;
+    int error;
+
+    if (chosen && *chosen && chosen[0] != '/') {
+        doctor_add(doctor, DOCTOR_WARN, "arena directory", advice,
+                   "VGPU_ARENA_DIR=%.255s is not an absolute path: %s is used", chosen, dir);
+        return;
+    }
+    snprintf(file, sizeof(file), "%.4000s/.vgpu-doctor-%ld", dir, (long)getpid());
+    error = file_write_atomic(file, "", 0, 0600);
+    unlink(file);
+    if (error)
+        doctor_add(doctor, DOCTOR_WARN, "arena directory", advice,
+                   "%s cannot be written to: %s; instances take no turns, they share a card as the driver does", dir,
+                   strerror(-error));
+    else if (statfs(dir, &fs) == 0 && fs.f_type != TMPFS_MAGIC)
+        doctor_add(doctor, DOCTOR_WARN, "arena directory", advice,
+                   "%s is not in memory: the driver may refuse to register its files, and then there are no turns",
+                   dir);
+    else if ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < ARENA_ROOM_BYTES)
+        doctor_add(doctor, DOCTOR_WARN, "arena directory", advice, "%s is almost full", dir);
+    else
+        doctor_add(doctor, DOCTOR_OK, "arena directory", NULL, "%s", dir);
 }
 
 /* Names of libraries in a list that spaces, colons or ends of lines divide. */

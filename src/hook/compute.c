@@ -313,22 +313,26 @@ static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
     return owed_ns > estimate_ns ? owed_ns : estimate_ns;
 }
 
+/* 0: the bucket lets the launch through, and it is charged. Else how long until then. */
+static uint64_t try_charge(struct work *work, const struct compute_device *device, uint32_t percent, uint64_t now_ns)
+{
+    _Atomic uint64_t *bucket = meter_bucket_at(hook_region(), device->slice, percent, now_ns);
+
+    work->charged_ns = work->corrects ? cautious_estimate(work, now_ns) : estimate(work);
+    return bucket_take(bucket, now_ns, work->charged_ns, percent);
+}
+
 /*
  * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any more. Looks at the cap
  * anew all the time: it may be changed or lifted.
  */
-static bool throttle(struct work *work, struct compute_device *device, uint64_t *now_ns)
+static bool throttle(struct work *work, struct compute_device *device, uint64_t wait_ns, uint64_t *now_ns)
 {
-    uint64_t start_ns = *now_ns, wait_ns;
+    uint64_t start_ns = *now_ns;
     bool limited, told = false;
     uint32_t percent;
 
-    while ((limited = capped(device, flags_of(device), &percent))) {
-        work->charged_ns = work->corrects ? cautious_estimate(work, *now_ns) : estimate(work);
-        wait_ns = bucket_take(meter_bucket_at(hook_region(), device->slice, percent, *now_ns), *now_ns,
-                              work->charged_ns, percent);
-        if (wait_ns == 0)
-            break;
+    do {
         if (!told && wait_ns > NAP_MARK_NS && (flags_of(device) & ARENA_CONTENDED)) {
             gate_pause(&device->gate, true);
             told = true;
@@ -337,11 +341,11 @@ static bool throttle(struct work *work, struct compute_device *device, uint64_t 
         *now_ns = clock_ns();
         refresh_sometimes(device, *now_ns);
         harvest(*now_ns);
-    }
+        limited = capped(device, flags_of(device), &percent);
+    } while (limited && (wait_ns = try_charge(work, device, percent, *now_ns)) > 0);
     if (told)
         gate_pause(&device->gate, false);
-    if (*now_ns > start_ns)
-        meter_throttled(hook_region(), device->slice, *now_ns - start_ns);
+    meter_throttled(hook_region(), device->slice, *now_ns - start_ns);
     return limited;
 }
 
@@ -368,7 +372,7 @@ static void begin_survey(void)
 
 static void begin(struct work *work, struct compute_device *device)
 {
-    uint64_t now_ns = heed_monitor(clock_ns());
+    uint64_t now_ns = heed_monitor(clock_ns()), wait_ns = 0;
     uint32_t flags = flags_of(device), percent;
     bool measures;
 
@@ -383,7 +387,10 @@ static void begin(struct work *work, struct compute_device *device)
     measures = wants_sample(work, flags);
     if (work->limited) {
         work->corrects = measures && unsure(work->cell);
-        work->limited = throttle(work, device, &now_ns);
+        wait_ns = try_charge(work, device, percent, now_ns);
+    }
+    if (wait_ns > 0) {
+        work->limited = throttle(work, device, wait_ns, &now_ns);
         flags = flags_of(device);
     }
     if (!work->limited)

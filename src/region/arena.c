@@ -22,17 +22,21 @@
 #define SPINS     200
 #define NAP_NS    NS_PER_MS
 
-static int arena_path(const char *uuid, char *buffer, size_t bytes)
+const char *arena_folder(void)
 {
     const char *folder = secure_getenv("VGPU_ARENA_DIR");
+
+    return folder && folder[0] == '/' ? folder : "/dev/shm";
+}
+
+static int arena_path(const char *uuid, char *buffer, size_t bytes)
+{
     int length;
 
-    if (!folder || folder[0] != '/')
-        folder = "/dev/shm";
     for (const char *c = uuid; *c; c++)
         if (*c == '/')
             return -EINVAL;
-    length = snprintf(buffer, bytes, "%s/vgpu-%s", folder, uuid);
+    length = snprintf(buffer, bytes, "%s/vgpu-%s", arena_folder(), uuid);
     return length < 0 || (size_t)length >= bytes ? -ENAMETOOLONG : 0;
 }
 

@@ -24,6 +24,9 @@ struct vgpu_arena {
     char path[ARENA_PATH_MAX];
 };
 
+/* Where arenas are: $VGPU_ARENA_DIR where that is an absolute path, else /dev/shm. */
+const char *arena_folder(void);
+
 /*
  * Opens the arena of a device, makes it if need be (`make`). It is never closed: threads may look at it any time.
  * -ENOENT, -EACCES, -ENOSPC ... from the system; -EPROTO: the file is no arena of this version; -ENOMEM.

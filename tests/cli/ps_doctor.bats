@@ -66,7 +66,7 @@ load common.bash
     local checks=$output failed
     failed=$(json .fail)
     [ "$status" = $((failed > 0)) ]
-    for name in driver NVML "C library" library preload "runtime directory" environment ld.so.preload "user namespaces"; do
+    for name in driver NVML "C library" library preload "runtime directory" "arena directory" environment ld.so.preload "user namespaces"; do
         [ "$(json "[.checks[] | select(.name == \"$name\")] | length")" -ge 1 ] || fail "no check \"$name\""
     done
     [ "$(json '[.checks[] | select((.status != "ok") == (.advice == null))] | length')" = 0 ]
@@ -94,6 +94,10 @@ load common.bash
 @test "doctor finds a bad runtime directory and a bad environment" {
     VGPU_RUNTIME_DIR=/proc/no run --separate-stderr "$vgpu" doctor --json
     [ "$(json '.checks[] | select(.name == "runtime directory") | .status')" = fail ]
+    VGPU_ARENA_DIR=/proc/no run --separate-stderr "$vgpu" doctor --json
+    [ "$(json '.checks[] | select(.name == "arena directory") | .status')" = warn ]
+    VGPU_ARENA_DIR=here run --separate-stderr "$vgpu" doctor --json
+    [[ $output == *"VGPU_ARENA_DIR=here is not an absolute path"* ]]
     CUDA_DEVICE_MEMORY_LIMIT_3=1.5g run --separate-stderr "$vgpu" doctor --json
     [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 1 ]
     [[ $output == *"CUDA_DEVICE_MEMORY_LIMIT_3='1.5g'"* ]]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # H6: there is no daemon, and instances need no place to meet: without one, or with rubbish in it, each runs as the driver
-# lets it, caps hold (as limits: measured beside others, work looks longer than it is), and programs without CUDA do not even notice. Says so once, to who asks for it (level 3).
+# lets it, caps hold (as limits: measured beside others, work looks longer than it is), and programs without CUDA do not
+# even notice. Says so once, to who asks for it (level 3).
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 
@@ -12,7 +13,7 @@ together() {
         cap=()
         [ $which = free ] || cap=(cores=30)
         "$TEST_INSTANCE_TOOL" create "$TEST_WORK/run/$name.$which" 0 "${cap[@]}" || die "no instance"
-        env "$@" VGPU_LOG_LEVEL=3 SIMGPU_GROUP=$name.$which LD_PRELOAD="$library" VGPU_INSTANCE="$TEST_WORK/run/$name.$which" \
+        env "$@" VGPU_LOG_LEVEL=3 SIMGPU_GROUP="$name.$which" LD_PRELOAD="$library" VGPU_INSTANCE="$TEST_WORK/run/$name.$which" \
             "$TEST_SIMTEST" load us=1000 secs=0.7 sync=4 device="$device" >"$TEST_WORK/$name.$which.out" 2>"$TEST_WORK/$name.$which.err" &
         [ $which = capped ] && one=$! || two=$!
     done

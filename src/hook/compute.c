@@ -19,6 +19,7 @@
 #define UNKNOWN_NS      20000ULL     /* what a launch is charged about whose cost nothing is known */
 #define OWED_MOST_NS    100000000ULL /* see cautious_estimate() */
 #define GRAPH_WAITED_NS 4000ULL      /* a graph's launch goes on after the device has begun with it */
+#define LONG_NS         1000000ULL
 #define NAP_MOST_NS     2000000ULL
 #define NAP_MARK_NS     50000ULL /* a pause worth telling others of */
 #define BLOCK_MOST_NS   10000000000ULL
@@ -277,10 +278,13 @@ static uint64_t estimate(const struct work *work)
     return cost_estimate(work->cell, work->guess_ns ? work->guess_ns : UNKNOWN_NS);
 }
 
-/* Launches whose charges are put right by their samples: on average others are right without. */
-static bool unsure(const struct cost_cell *cell)
+/*
+ * Launches whose charges are put right by their samples: on average others are right without. Of long ones each is
+ * measured, which is nothing beside what they take: the next may take another time, by an argument that nobody sees.
+ */
+static bool unsure(const struct work *work)
 {
-    return !cost_known(cell) || cost_measured_always(cell);
+    return !cost_known(work->cell) || cost_measured_always(work->cell) || estimate(work) >= LONG_NS;
 }
 
 static bool wants_sample(const struct work *work, uint32_t flags)
@@ -288,7 +292,7 @@ static bool wants_sample(const struct work *work, uint32_t flags)
     if (work->weight > 1)
         return true;
     if (work->limited || (flags & ARENA_CONTENDED))
-        return cost_wants_sample(work->cell, random_bits()) || (work->limited && unsure(work->cell));
+        return cost_wants_sample(work->cell, random_bits()) || (work->limited && unsure(work));
     return random_bits() % COMPUTE_SURVEY == 0;
 }
 
@@ -386,7 +390,7 @@ static void begin(struct work *work, struct compute_device *device)
     work->limited = capped(device, flags, &percent);
     measures = wants_sample(work, flags);
     if (work->limited) {
-        work->corrects = measures && unsure(work->cell);
+        work->corrects = measures && unsure(work);
         wait_ns = try_charge(work, device, percent, now_ns);
     }
     if (wait_ns > 0) {

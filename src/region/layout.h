@@ -79,8 +79,8 @@ struct region_slot {
 #define REGION_SPAN_NS 100000000ULL
 
 /*
- * Every word is atomic, written by any process of the instance without the lock, and self-contained: a process that dies
- * between two of them leaves figures that are off by what it was about to add.
+ * Every word is atomic, written by any process of the instance without the lock, and self-contained: a process that
+ * dies between two of them leaves figures that are off by what it was about to add.
  */
 struct region_compute {
     /*

@@ -67,9 +67,9 @@ bool vgpu_work_is_time(enum vgpu_work work);
 
 /* Limits of one slice, as the user gave them. */
 struct vgpu_limit {
-    uint64_t quota_bytes;   /* 0: no limit (unless quota_percent says otherwise) */
-    uint32_t quota_percent; /* 1..100: of the physical device, resolved when its size is known; 0: not used */
-    uint32_t cap_percent;   /* 1..99: of the device's time; 0: no cap (100 is stored as 0) */
+    uint64_t quota_bytes;     /* 0: no limit (unless quota_percent says otherwise) */
+    uint32_t quota_percent;   /* 1..100: of the physical device, resolved when its size is known; 0: not used */
+    uint32_t cap_percent;     /* 1..99: of the device's time; 0: no cap (100 is stored as 0) */
     char uuid[VGPU_UUID_LEN]; /* the device; "" until somebody has seen it */
 };
 

@@ -186,8 +186,7 @@ static void changed(struct vgpu_ledger *ledger, unsigned slice)
         refresh(ledger);
 }
 
-/* Whether there is a header that a monitor reads. */
-static bool is_mirrored(const struct vgpu_ledger *ledger)
+bool hami_mirrored(const struct vgpu_ledger *ledger)
 {
     return ledger && ledger->changed == changed;
 }
@@ -197,12 +196,7 @@ const int32_t *hami_word(const struct vgpu_ledger *ledger)
 {
     static const int32_t recent = HAMI_RECENT;
 
-    return is_mirrored(ledger) ? &header_of(ledger)->recent_kernel : &recent;
-}
-
-bool hami_mirrored(const struct vgpu_ledger *ledger)
-{
-    return is_mirrored(ledger);
+    return hami_mirrored(ledger) ? &header_of(ledger)->recent_kernel : &recent;
 }
 
 void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
@@ -210,7 +204,7 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
     struct hami_header *header;
     int32_t recent;
 
-    if (!is_mirrored(ledger))
+    if (!hami_mirrored(ledger))
         return;
     header = header_of(ledger);
     recent = __atomic_load_n(&header->recent_kernel, __ATOMIC_RELAXED);
@@ -227,12 +221,12 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
 
 bool hami_blocked(const struct vgpu_ledger *ledger)
 {
-    return is_mirrored(ledger) && __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) < 0;
+    return hami_mirrored(ledger) && __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) < 0;
 }
 
 bool hami_unlimited(const struct vgpu_ledger *ledger)
 {
-    return is_mirrored(ledger) && !atomic_load_explicit(&switch_ignored, memory_order_relaxed) &&
+    return hami_mirrored(ledger) && !atomic_load_explicit(&switch_ignored, memory_order_relaxed) &&
            __atomic_load_n(&header_of(ledger)->utilization_switch, __ATOMIC_RELAXED) == 0;
 }
 

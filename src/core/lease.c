@@ -9,8 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define TIDY_NS       50000000ULL
-#define BOUND_MOST_NS 1000000000ULL /* that an estimate may be ahead */
+#define TIDY_NS 50000000ULL
 
 /* A program that launches without waiting, while the device is idle for most of the time, */
 #define IDLE_NS     30000ULL /* this long: */
@@ -420,7 +419,7 @@ static void launch(struct lease *lease, uint64_t cost_ns, uint64_t now_ns, struc
             }
             atomic_fetch_or(&page->unmarked, MARKING);
             STORE(page->left, turn);
-            ticket->leaves = ticket->marks = true;
+            ticket->marks = true;
         }
     }
     stand_at_gate(lease, cost_ns, now_ns, ticket);

@@ -65,12 +65,12 @@ struct lease {
 /*
  * What a launch must do, in this order.
  * ahead: too much is on the device already: nothing, but ask again in LEASE_NAP_NS, without the lock meanwhile.
- * marks: mark the work launched so far on every stream. `leaves`, too: it was the last of the turn.
+ * marks: mark the work launched so far on every stream.
  * gated: make its stream wait until the page's `open` is at least `turn`. full, too: wait for that in the thread as
  * well.
  */
 struct lease_ticket {
-    bool ahead, marks, leaves, gated, full;
+    bool ahead, marks, gated, full;
     uint32_t turn;
 };
 
@@ -135,7 +135,6 @@ struct lease_observer {
     uint64_t idle_ns;    /* since when the holder has had nothing to do and has launched nothing; 0: it has */
     uint64_t waiting_ns; /* since when we have waited without a grant; 0: we don't */
     uint32_t gated;      /* for which turn */
-    uint64_t tidied_ns;
 };
 
 /*

@@ -11,6 +11,8 @@
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_acquire)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_release)
 
+#define BOUND_MOST_NS 1000000000ULL /* that an estimate may be ahead, and put off the end of a turn */
+
 /* The tenant that holds the device, or -1. Also without the lock. */
 static inline int turns_holder(const struct arena_layout *layout)
 {

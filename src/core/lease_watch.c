@@ -5,12 +5,10 @@
 
 #include <stdint.h>
 
-#define TIDY_NS       50000000ULL
 #define DRAIN_NS      1000000000ULL
 #define STRANGE_MOST  12u
 #define MUCH_LAUNCHES 64u
 #define DRAINED_MOST  10000000000ULL
-#define BOUND_MOST_NS 1000000000ULL /* that an estimate may put off the end of a turn */
 
 #define NEAR_NS     60000ULL /* before the expected end, a look costs less than being late */
 #define STEP_NS     30000ULL
@@ -151,14 +149,6 @@ static void hand_on(struct lease *lease, uint32_t turn, enum verdict verdict, co
     arena_unlock(lease->arena, word);
 }
 
-static void tidy_sometimes(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
-{
-    if (now_ns - observer->tidied_ns < TIDY_NS)
-        return;
-    observer->tidied_ns = now_ns;
-    lease_tidy(lease, now_ns);
-}
-
 /* The gates of this process are opened; no work of it waits any more. */
 static uint64_t let_go(struct lease *lease, struct lease_observer *observer)
 {
@@ -238,7 +228,7 @@ uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint6
     if (rescue(lease, observer, now_ns) || turns_native(layout, lease->tenant, now_ns) ||
         (holder == (int)lease->tenant && LOAD(lease->page->left) != turn))
         return let_go(lease, observer);
-    tidy_sometimes(lease, observer, now_ns);
+    lease_tidy(lease, now_ns);
     if (!lease_waiting(lease) && !lease_wants(lease, now_ns))
         return STEP_NS;
     look_at_draining(lease, now_ns);

@@ -211,6 +211,12 @@ static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
     return held_ns * VGPU_WEIGHT_DEFAULT / weight_of(tenant);
 }
 
+/* The level of one who has used a turn up. */
+static uint32_t level_below(uint32_t level)
+{
+    return level + 1 < LEVELS ? level + 1 : LEVELS - 1;
+}
+
 bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, uint64_t now_ns)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
@@ -219,7 +225,7 @@ bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t hel
     bool due;
 
     self->virtual_ns += weighted_ns(self, held_ns);
-    self->level = level + 1 < LEVELS ? level + 1 : LEVELS - 1;
+    self->level = level_below(level);
     self->wanted_ns = now_ns;
     due = policy_pick(layout, -1, now_ns) == (int)tenant;
     self->virtual_ns = virtual_ns;
@@ -319,7 +325,7 @@ void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
     self->virtual_ns += weighted_ns(self, held_ns);
     self->lag_ns = spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, self->virtual_ns) : 0;
     if (spent)
-        self->level = self->level + 1 < LEVELS ? self->level + 1 : LEVELS - 1;
+        self->level = level_below(self->level);
     else
         self->level = self->level > 0 ? self->level - 1 : 0;
 }

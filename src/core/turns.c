@@ -372,11 +372,15 @@ static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)
     }
 }
 
-static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant)
+/* Whether a page of the tenant is active, `but` for one (NULL: none). */
+static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant, const struct arena_page *but)
 {
-    for (unsigned i = 0; i < arena_pages_high(arena); i++)
-        if (turns_page_of(&arena->layout->page[i], tenant) && LOAD(arena->layout->page[i].active))
+    for (unsigned i = 0; i < arena_pages_high(arena); i++) {
+        const struct arena_page *page = &arena->layout->page[i];
+
+        if (page != but && turns_page_of(page, tenant) && LOAD(page->active))
             return true;
+    }
     return false;
 }
 
@@ -385,7 +389,7 @@ void turns_activate(struct vgpu_arena *arena, struct arena_page *page, uint64_t 
 {
     struct arena_layout *layout = arena->layout;
 
-    if (!tenant_active(arena, LOAD(page->tenant)))
+    if (!tenant_active(arena, LOAD(page->tenant), NULL))
         policy_returns(layout, LOAD(page->tenant));
     page->seen_launches = LOAD(page->launches);
     page->seen_ns = now_ns;
@@ -451,14 +455,7 @@ void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
 
 void turns_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
 {
-    bool alone = true;
-
     admit(page, 0, now_ns);
-    for (unsigned i = 0; i < arena_pages_high(arena); i++) {
-        const struct arena_page *other = &arena->layout->page[i];
-
-        alone = alone && (other == page || !turns_page_of(other, tenant) || !LOAD(other->active));
-    }
-    if (alone && turns_holder(arena->layout) == (int)tenant)
+    if (turns_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))
         turns_next(arena, false, false, now_ns);
 }

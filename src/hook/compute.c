@@ -7,13 +7,11 @@
 #include "core/hami.h"
 #include "core/meter.h"
 #include "hook/capture.h"
-#include "hook/charge.h"
 #include "hook/device.h"
 #include "hook/gate.h"
 #include "hook/sample.h"
 #include "hook/stream_key.h"
 
-#include <string.h>
 #include <time.h>
 
 #define UNKNOWN_NS      20000ULL     /* what a launch is charged about whose cost nothing is known */
@@ -56,6 +54,12 @@ static atomic_bool forks_watched;
 static bool joined(const struct compute_device *device)
 {
     return atomic_load_explicit(&device->gate.joined, memory_order_acquire);
+}
+
+/* The cap of a slice as it is now; 0: none. */
+static uint32_t cap_of(unsigned slice)
+{
+    return atomic_load_explicit(meter_cap(hook_region(), slice), memory_order_relaxed);
 }
 
 static uint32_t flags_of(const struct compute_device *device)
@@ -204,7 +208,6 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, uint64_t char
 {
     unsigned slice = flags >> FLAG_SLICE_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
     enum vgpu_work kind = flags >> FLAG_KIND_SHIFT & 255;
-    uint32_t percent = atomic_load_explicit(meter_cap(hook_region(), slice), memory_order_relaxed);
     uint64_t now_ns = clock_ns(), unseen = 0;
     int64_t wrong_ns;
 
@@ -217,8 +220,8 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, uint64_t char
         return;
     /* What was launched on the first guess while the sample was under way is put right with it. */
     wrong_ns = ((int64_t)measured_ns - (int64_t)charged_ns) * (int64_t)(1 + unseen);
-    if (percent && (flags & FLAG_CORRECTS))
-        bucket_correct(meter_bucket(hook_region(), slice), now_ns, wrong_ns, percent);
+    if (flags & FLAG_CORRECTS)
+        bucket_correct(meter_bucket(hook_region(), slice), now_ns, wrong_ns, cap_of(slice));
     meter_add(hook_region(), slice, kind, 0, wrong_ns * (int64_t)weight, now_ns);
 }
 
@@ -236,7 +239,7 @@ static void harvest(uint64_t now_ns)
 
 static bool capped(const struct compute_device *device, uint32_t flags, uint32_t *ret_percent)
 {
-    uint32_t percent = atomic_load_explicit(meter_cap(hook_region(), device->slice), memory_order_relaxed);
+    uint32_t percent = cap_of(device->slice);
     uint32_t policy = atomic_load_explicit(&device->cap_policy, memory_order_relaxed);
 
     *ret_percent = percent;
@@ -356,12 +359,11 @@ static bool throttle(struct work *work, struct compute_device *device, uint64_t 
 /* What was charged beyond the estimate is put right by a sample; here there is none. */
 static void charge_estimate(struct work *work, struct compute_device *device)
 {
-    uint32_t percent = atomic_load_explicit(meter_cap(hook_region(), device->slice), memory_order_relaxed);
     uint64_t ns = estimate(work);
 
     if (ns < work->charged_ns)
         bucket_correct(meter_bucket(hook_region(), device->slice), clock_ns(), (int64_t)(ns - work->charged_ns),
-                       percent);
+                       cap_of(device->slice));
     work->charged_ns = ns;
 }
 
@@ -450,10 +452,9 @@ void compute_end(struct work *work, CUresult result)
         sample_end(work->sample, work->stream, work->per_thread, result,
                    work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, work->charged_ns, flags);
     if (result != CUDA_SUCCESS) {
-        uint32_t percent = atomic_load_explicit(meter_cap(hook_region(), device->slice), memory_order_relaxed);
-
-        if (work->limited && percent)
-            bucket_correct(meter_bucket(hook_region(), device->slice), clock_ns(), -(int64_t)work->charged_ns, percent);
+        if (work->limited)
+            bucket_correct(meter_bucket(hook_region(), device->slice), clock_ns(), -(int64_t)work->charged_ns,
+                           cap_of(device->slice));
         return;
     }
     /* The time it began is good enough, and a clock costs as much as the rest. */
@@ -478,29 +479,26 @@ void compute_waits_slow(bool blocks)
         atomic_store_explicit(&compute_turns, false, memory_order_relaxed);
 }
 
-void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct compute_wait *ret_wait)
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct gate_wait *ret_wait)
 {
     KEEP_ERRNO;
     struct compute_device *device = atomic_load_explicit(&the_device, memory_order_acquire);
-    struct gate_wait wait;
 
     fork_check();
     if (!device || !(flags_of(device) & ARENA_CONTENDED)) {
         compute_waits_slow(true);
         return;
     }
-    gate_wait_begins(&device->gate, context ? 0 : stream_handle(stream, per_thread), &wait);
-    *ret_wait = (struct compute_wait){.place = wait.place, .launches = wait.launches};
+    gate_wait_begins(&device->gate, context ? 0 : stream_handle(stream, per_thread), ret_wait);
 }
 
-void compute_wait_ends_slow(const struct compute_wait *wait)
+void compute_wait_ends_slow(const struct gate_wait *wait)
 {
     KEEP_ERRNO;
     struct compute_device *device = atomic_load_explicit(&the_device, memory_order_acquire);
-    struct gate_wait done = {.place = wait->place, .launches = wait->launches};
 
     if (device)
-        gate_wait_ends(&device->gate, &done);
+        gate_wait_ends(&device->gate, wait);
 }
 
 /* Copies between host and device */

@@ -20,6 +20,7 @@
 
 #include "core/cost.h"
 #include "core/hami.h"
+#include "hook/gate.h"
 #include "hook/hook.h"
 
 struct sample;
@@ -105,23 +106,19 @@ static inline void compute_waits(void)
 }
 
 /* Around a call that waits for one stream, or for all of the current context's; ends only where the call succeeded. */
-struct compute_wait {
-    int place; /* -1: nothing to say at its end */
-    unsigned launches;
-};
-void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct compute_wait *ret_wait);
-void compute_wait_ends_slow(const struct compute_wait *wait);
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct gate_wait *ret_wait);
+void compute_wait_ends_slow(const struct gate_wait *wait);
 
-static inline struct compute_wait compute_wait_begins(CUstream stream, bool per_thread, bool context)
+static inline struct gate_wait compute_wait_begins(CUstream stream, bool per_thread, bool context)
 {
-    struct compute_wait wait = {.place = -1};
+    struct gate_wait wait = {.place = -1};
 
     if (__builtin_expect(atomic_load_explicit(&compute_turns, memory_order_relaxed), 0))
         compute_wait_begins_slow(stream, per_thread, context, &wait);
     return wait;
 }
 
-static inline void compute_wait_ends(const struct compute_wait *wait)
+static inline void compute_wait_ends(const struct gate_wait *wait)
 {
     if (__builtin_expect(wait->place >= 0, 0))
         compute_wait_ends_slow(wait);

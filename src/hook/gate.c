@@ -18,9 +18,6 @@
 #define CU_STREAM_NON_BLOCKING 1u
 #define WAIT_GEQ               0u
 #define REGISTER_MAPPED        2u
-#define HELPER_STACK           (256U << 10)
-#define HELPER_SLACK_NS        1000UL
-#define KEEP_OPEN_NS           (100 * NS_PER_MS)
 
 #define SHORT_WAIT_NS  500000ULL
 #define AHEAD_STEP_NS  5000000ULL

@@ -14,7 +14,7 @@ static CUresult waited(CUresult result)
 
 CUresult hook_ctx_synchronize(enum hook_row row)
 {
-    struct compute_wait wait = compute_wait_begins(NULL, false, true);
+    struct gate_wait wait = compute_wait_begins(NULL, false, true);
     CUresult result = REAL(row, ctx_synchronize)();
 
     if (result == CUDA_SUCCESS)
@@ -30,7 +30,7 @@ CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx)
 
 CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
 {
-    struct compute_wait wait = compute_wait_begins(stream, hook_row_per_thread(row), false);
+    struct gate_wait wait = compute_wait_begins(stream, hook_row_per_thread(row), false);
     CUresult result = REAL(row, stream_synchronize)(stream);
 
     if (result == CUDA_SUCCESS)

@@ -61,26 +61,4 @@ static inline unsigned arena_pages_high(const struct vgpu_arena *arena)
     return high > ARENA_PAGES ? ARENA_PAGES : high;
 }
 
-/* Who is on a device now, for people. */
-struct arena_view_tenant {
-    uint64_t id;
-    uint32_t weight, priority;
-    bool holds, waits, native;
-    uint64_t held_ns, waited_ns, turns;
-    char name[VGPU_NAME_LEN];
-};
-
-struct arena_view {
-    enum vgpu_turn_policy policy;
-    uint32_t quantum_us;
-    unsigned count; /* tenants that have used the device within the last second or wait for it */
-    struct arena_view_tenant tenants[ARENA_TENANTS];
-};
-
-/* -ENOENT: nobody has used the device yet; else as arena_open(). */
-int arena_look(const char *uuid, struct arena_view *ret_view);
-
-/* Settings of a device; makes its arena. */
-int arena_set(const char *uuid, enum vgpu_turn_policy policy, uint32_t quantum_us);
-
 #endif

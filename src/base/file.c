@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -107,6 +108,34 @@ int file_temporary_name(const char *path, char *buffer, size_t buffer_bytes)
                           (unsigned long long)clock_real_ns(), atomic_fetch_add(&counter, 1));
 
     return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
+}
+
+int file_make_real(int fd, off_t from, off_t bytes)
+{
+    int error;
+
+    do {
+        error = posix_fallocate(fd, from, bytes);
+    } while (error == EINTR);
+    return -error;
+}
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+
+int file_publish(const char *temporary, const char *path)
+{
+    int rc;
+
+    if (link(temporary, path) == 0)
+        return 0;
+    rc = err_last();
+    if (rc == -EEXIST)
+        return rc;
+    if (syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    return errno == EEXIST ? -EEXIST : rc;
 }
 
 static int write_all(int fd, const char *data, size_t bytes)

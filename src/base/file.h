@@ -25,6 +25,12 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, mode_t m
 /* A name beside `path` that nobody else uses: "<path>.<pid>.<number>.tmp". -ENAMETOOLONG. */
 int file_temporary_name(const char *path, char *buffer, size_t buffer_bytes);
 
+/* Makes room that is really there: a hole that a full file system cannot fill is a SIGBUS later. */
+int file_make_real(int fd, off_t from, off_t bytes);
+
+/* Puts a finished file at its place unless there is one: -EEXIST. Not every file system has hard links. */
+int file_publish(const char *temporary, const char *path);
+
 /*
  * Where instances live: $VGPU_RUNTIME_DIR; else /run/vgpu for root, $XDG_RUNTIME_DIR/vgpu, /tmp/vgpu-<uid>.
  * Makes nothing. -ENAMETOOLONG; -EINVAL where VGPU_RUNTIME_DIR is not absolute.

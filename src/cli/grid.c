@@ -1,5 +1,7 @@
 #include "cli/grid.h"
 
+#include "base/parse.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,4 +107,11 @@ bool grid_print(const struct grid *grid, FILE *out)
         fputc('\n', out);
     }
     return true;
+}
+
+void grid_duration(struct grid *grid, unsigned column, uint64_t ns)
+{
+    char text[DURATION_TEXT_BYTES];
+
+    grid_cell(grid, column, "%s", format_duration(ns, text, sizeof(text)));
 }

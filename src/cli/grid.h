@@ -3,6 +3,7 @@
 #define VGPU_CLI_GRID_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define GRID_COLUMNS_MAX 24
@@ -19,6 +20,9 @@ void grid_align_right(struct grid *grid, unsigned column);
 void grid_row(struct grid *grid);
 /* Sets a cell of the newest row; the text is copied. */
 void grid_cell(struct grid *grid, unsigned column, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same with a span of time, for people. */
+void grid_duration(struct grid *grid, unsigned column, uint64_t ns);
 
 /* False: memory has run out before. */
 bool grid_print(const struct grid *grid, FILE *out);

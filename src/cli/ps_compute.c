@@ -52,13 +52,6 @@ static void put_heads(struct grid *grid)
     }
 }
 
-static void put_duration(struct grid *grid, unsigned column, uint64_t ns)
-{
-    char text[DURATION_TEXT_BYTES];
-
-    grid_cell(grid, column, "%s", format_duration(ns, text, sizeof(text)));
-}
-
 static void put_settings(struct grid *grid, const struct vgpu_limits *limits, unsigned slice)
 {
     char text[CAP_TEXT_BYTES];
@@ -78,9 +71,9 @@ static void put_slice(struct grid *grid, const struct ps_list *list, const struc
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     grid_cell(grid, COLUMN_NOW, "%s", format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
     grid_cell(grid, COLUMN_ENTITLED, "%.1f%%", 100 * ps_entitlement(list, instance, slice));
-    put_duration(grid, COLUMN_GPU_TIME, compute_gpu_ns(usage));
-    put_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
-    put_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
+    grid_duration(grid, COLUMN_GPU_TIME, compute_gpu_ns(usage));
+    grid_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
+    grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
 }
 
 static void put_instance(struct grid *grid, const struct ps_list *list, const struct ps_instance *instance)

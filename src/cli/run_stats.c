@@ -75,13 +75,6 @@ static void subtract(struct vgpu_compute_usage *usage, const struct vgpu_compute
     usage->copy_wait_ns -= earlier->copy_wait_ns;
 }
 
-static void put_duration(struct grid *grid, unsigned column, uint64_t ns)
-{
-    char text[DURATION_TEXT_BYTES];
-
-    grid_cell(grid, column, "%s", format_duration(ns, text, sizeof(text)));
-}
-
 static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned slice, uint64_t run_ns)
 {
     const struct vgpu_compute_usage *usage = &snapshot->slice[slice].compute;
@@ -92,14 +85,14 @@ static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, 
     grid_row(grid);
     grid_cell(grid, COLUMN_DEVICE, "%u", slice);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
-    put_duration(grid, COLUMN_GPU_TIME, gpu_ns);
+    grid_duration(grid, COLUMN_GPU_TIME, gpu_ns);
     grid_cell(grid, COLUMN_SHARE, "%s", format_share(gpu_ns, run_ns, share, sizeof(share)));
     grid_cell(grid, COLUMN_CAP, "%s", format_cap(&snapshot->limits, slice, cap, sizeof(cap)));
     grid_cell(grid, COLUMN_TURNS, "%" PRIu64, usage->turns);
-    put_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
+    grid_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
     grid_cell(grid, COLUMN_THROTTLED, "%" PRIu64, usage->throttles);
-    put_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
-    put_duration(grid, COLUMN_COPY_WAIT, usage->copy_wait_ns);
+    grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
+    grid_duration(grid, COLUMN_COPY_WAIT, usage->copy_wait_ns);
 }
 
 static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
@@ -130,7 +123,7 @@ static void put_work(struct grid *grid, const struct vgpu_compute_usage *usage, 
     grid_cell(grid, 1, "%s", vgpu_work_name(work));
     grid_cell(grid, 2, "%" PRIu64, usage->calls[work]);
     if (vgpu_work_is_time(work))
-        put_duration(grid, 3, usage->amount[work]);
+        grid_duration(grid, 3, usage->amount[work]);
     else
         grid_cell(grid, 3, "%s", format_bytes(usage->amount[work], text, sizeof(text)));
 }

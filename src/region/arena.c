@@ -40,17 +40,6 @@ static int arena_path(const char *uuid, char *buffer, size_t bytes)
     return length < 0 || (size_t)length >= bytes ? -ENAMETOOLONG : 0;
 }
 
-/* Pages of the file are made real before they are used: on a full file system, touching a hole is a SIGBUS. */
-static int make_real(int fd, off_t from, off_t bytes)
-{
-    int error;
-
-    do {
-        error = posix_fallocate(fd, from, bytes);
-    } while (error == EINTR);
-    return -error;
-}
-
 static struct arena_layout *map_file(int fd)
 {
     void *map = mmap(NULL, sizeof(struct arena_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -74,7 +63,7 @@ static int make_file(const char *path, const char *uuid)
     /* The mode is the one wanted, whatever the program's umask is: users share the device. */
     rc = fchmod(fd, 0666) < 0 || ftruncate(fd, sizeof(*layout)) < 0 ? err_last() : 0;
     if (rc == 0)
-        rc = make_real(fd, 0, offsetof(struct arena_layout, page));
+        rc = file_make_real(fd, 0, offsetof(struct arena_layout, page));
     layout = rc == 0 ? map_file(fd) : NULL;
     if (layout) {
         layout->version = ARENA_VERSION;
@@ -82,7 +71,7 @@ static int make_file(const char *path, const char *uuid)
         snprintf(layout->uuid, sizeof(layout->uuid), "%s", uuid);
         atomic_store_explicit(&layout->magic, ARENA_MAGIC, memory_order_release);
         munmap(layout, sizeof(*layout));
-        rc = link(temporary, path) < 0 ? err_last() : 0;
+        rc = file_publish(temporary, path);
     } else if (rc == 0) {
         rc = err_last();
     }
@@ -168,7 +157,7 @@ static int make_pages_real(struct vgpu_arena *arena, unsigned page)
     if (rc < 0)
         return rc;
     if (same == arena->liveness)
-        rc = make_real(fd, offsetof(struct arena_layout, page), (off_t)((page + 1) * sizeof(struct arena_page)));
+        rc = file_make_real(fd, offsetof(struct arena_layout, page), (off_t)((page + 1) * sizeof(struct arena_page)));
     else
         rc = -ESTALE; /* the file is another one by now */
     liveness_put(same);

@@ -8,15 +8,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-
-#ifndef RENAME_NOREPLACE
-#define RENAME_NOREPLACE 1
-#endif
 
 #define HAMI_FILE_MAGIC 19920718u
 #define CREATE_BOUND_NS (2 * NS_PER_S)
@@ -79,17 +73,6 @@ static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
     region->map_bytes = bytes;
     region->layout = (struct region_layout *)((char *)map + base_offset);
     return 0;
-}
-
-/* Makes room that is really there: a hole that a full file system cannot fill is a SIGBUS later. */
-static int extend(int fd, off_t end)
-{
-    int error;
-
-    do {
-        error = posix_fallocate(fd, 0, end);
-    } while (error == EINTR);
-    return -error;
 }
 
 /* The slots are zero already, as the file was made: to write them would only make all of it real memory. */
@@ -171,21 +154,6 @@ int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_re
     return 0;
 }
 
-/* Puts a finished file at its place unless there is one. Not every file system has hard links. */
-static int publish(const char *temporary, const char *path)
-{
-    int rc;
-
-    if (link(temporary, path) == 0)
-        return 0;
-    rc = err_last();
-    if (rc == -EEXIST)
-        return rc;
-    if (syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
-        return 0;
-    return errno == EEXIST ? -EEXIST : rc;
-}
-
 /* Writes a whole file under another name and publishes it. -EEXIST: somebody was faster. */
 static int make_file(const char *path, off_t base_offset, const struct vgpu_limits *limits)
 {
@@ -202,13 +170,13 @@ static int make_file(const char *path, off_t base_offset, const struct vgpu_limi
     if (fd < 0)
         return err_last();
     /* The mode is the one wanted, whatever the program's umask is. */
-    rc = fchmod(fd, mode) < 0 ? err_last() : extend(fd, base_offset + (off_t)sizeof(struct region_layout));
+    rc = fchmod(fd, mode) < 0 ? err_last() : file_make_real(fd, 0, base_offset + (off_t)sizeof(struct region_layout));
     if (rc == 0)
         rc = map_layout(fd, base_offset, &region);
     if (rc == 0) {
         fill_layout(region.layout, limits);
         munmap(region.map, region.map_bytes);
-        rc = publish(temporary, path);
+        rc = file_publish(temporary, path);
     }
     unlink(temporary);
     return rc;
@@ -289,7 +257,7 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
     if (!flock_bounded(fd))
         return -ETIMEDOUT;
     if (!long_enough(fd, base_offset))
-        rc = extend(fd, base_offset + (off_t)sizeof(struct region_layout));
+        rc = file_make_real(fd, 0, base_offset + (off_t)sizeof(struct region_layout));
     if (rc == 0)
         rc = map_layout(fd, base_offset, region);
     /* Anything else than nothing is somebody's. */

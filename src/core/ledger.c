@@ -106,6 +106,8 @@ static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t b
             if (seat_renew(ledger, seat, slice, bytes, &seat) < 0)
                 return -ENOMEM;
         }
+        if (ledger_counts_only(ledger, slice))
+            return 0;
         rc = region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, &hold);
         if (rc < 0)
             return rc;
@@ -142,7 +144,7 @@ static void give_back(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes
     }
     if (bytes == 0)
         return;
-    for (int i = 0; i < SEAT_TRIES; i++) {
+    for (int i = 0; i < SEAT_TRIES && !ledger_counts_only(ledger, slice); i++) {
         if (seat && idle_give(ledger, seat, slice, bytes))
             break;
         if (!seat || seat_renew(ledger, seat, slice, 0, &seat) < 0)

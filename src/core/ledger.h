@@ -23,6 +23,13 @@ struct vgpu_ledger;
  * -ENOMEM from every call that asks for memory, after one line on stderr.
  */
 int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger);
+
+/*
+ * The same for another process, which a guard looks after: `pid` as this process's namespace numbers it. In a region of
+ * tier GUARD only such ledgers are admitted against the quota; the others count, and are never refused.
+ */
+int ledger_new_ward(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger);
+
 void ledger_free(struct vgpu_ledger *ledger); /* gives everything back; no other thread may be in the ledger */
 
 /*

@@ -24,6 +24,8 @@ struct own_slice {
 
 struct vgpu_ledger {
     struct vgpu_region *region;
+    bool guards; /* for another process, below libcuda: what the others say does not count then */
+    struct slot_ward ward;
     _Atomic uint64_t seat; /* (slot index + 1) << 32 | generation; 0: no slot yet */
     struct vgpu_mutex seat_lock;
     atomic_bool told; /* that there is no slot to be had */
@@ -58,6 +60,13 @@ static inline struct region_slot *seat_slot(const struct vgpu_ledger *ledger, ui
 static inline uint64_t ledger_seat(const struct vgpu_ledger *ledger)
 {
     return atomic_load_explicit(&ledger->seat, memory_order_acquire);
+}
+
+/* Under the guard a process's own figures are for people: they reserve nothing. Host memory it does not see. */
+static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned slice)
+{
+    return !ledger->guards && slice != VGPU_SLICE_HOST &&
+           atomic_load_explicit(&ledger->region->layout->tier, memory_order_relaxed) == VGPU_TIER_GUARD;
 }
 
 /* Whether the slot is still the one that we were given. */

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "core/ledger_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void complain(struct vgpu_ledger *ledger, int rc)
@@ -39,10 +40,12 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_
     }
     if (old) {
         for (unsigned i = 0; i < VGPU_SLICES; i++)
-            reserved[i] = subtract_clamped(load_relaxed(&ledger->slice[i].busy), i == slice ? pending_bytes : 0);
+            reserved[i] = ledger_counts_only(ledger, i)
+                              ? 0
+                              : subtract_clamped(load_relaxed(&ledger->slice[i].busy), i == slice ? pending_bytes : 0);
         slot_release(region, seat_index(old), seat_generation(old));
     }
-    rc = slot_claim(region, old ? reserved : NULL, &index, &generation);
+    rc = slot_claim(region, ledger->guards ? &ledger->ward : NULL, old ? reserved : NULL, &index, &generation);
     if (rc < 0) {
         complain(ledger, rc);
         return rc;
@@ -75,7 +78,7 @@ static void in_child(void *arg)
     }
 }
 
-int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
+static int make(struct vgpu_region *region, const struct slot_ward *ward, struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
     struct vgpu_ledger *ledger;
@@ -87,6 +90,10 @@ int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
         return -ENOMEM;
     memset(ledger, 0, sizeof(*ledger));
     ledger->region = region;
+    if (ward) {
+        ledger->guards = true;
+        ledger->ward = *ward;
+    }
     ledger->watch.child = in_child;
     ledger->watch.arg = ledger;
     fork_watch_add(&ledger->watch);
@@ -98,6 +105,19 @@ int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
     }
     *ret_ledger = ledger;
     return 0;
+}
+
+int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
+{
+    return make(region, NULL, ret_ledger);
+}
+
+int ledger_new_ward(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger)
+{
+    struct slot_ward ward = {.pid = pid};
+
+    snprintf(ward.command, sizeof(ward.command), "%s", command);
+    return make(region, &ward, ret_ledger);
 }
 
 void ledger_free(struct vgpu_ledger *ledger)

@@ -109,6 +109,7 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgp
     struct region_layout *layout = ledger->region->layout;
     struct region_hold hold;
     unsigned count = 0, high;
+    bool guard = atomic_load_explicit(&layout->tier, memory_order_relaxed) == VGPU_TIER_GUARD;
 
     if (slice >= VGPU_SLICES)
         return 0;
@@ -119,18 +120,15 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgp
     high = region_slots_high(layout);
     for (unsigned i = 0; i < high; i++) {
         uint64_t bytes = 0;
-        pid_t pid = 0;
 
-        if (!slot_live(&layout->slot[i]))
+        if (!slot_live(&layout->slot[i]) || (guard && !layout->slot[i].guarded))
             continue;
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
             bytes = add_saturated(bytes, slot_held(&layout->slot[i].slice[slice], kind));
         if (bytes == 0)
             continue;
-        if (count < max) {
-            liveness_check(ledger->region->liveness, slot_id(i), &pid);
-            ret_procs[count] = (struct vgpu_proc_memory){.pid = (uint32_t)pid, .bytes = bytes};
-        }
+        if (count < max)
+            ret_procs[count] = (struct vgpu_proc_memory){.pid = (uint32_t)slot_pid(ledger->region, i), .bytes = bytes};
         count++;
     }
     region_unlock(ledger->region, &hold);

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "hook/nvml_driver.h"
-#include "hook/slice.h"
+#include "core/slice.h"
 
 #include <errno.h>
 #include <stdlib.h>

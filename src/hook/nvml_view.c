@@ -1,7 +1,7 @@
 #include "hook/nvml_view.h"
 
 #include "hook/nvml_driver.h"
-#include "hook/slice.h"
+#include "core/slice.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -130,6 +130,17 @@ int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena)
     return 0;
 }
 
+void arena_close(struct vgpu_arena *arena)
+{
+    KEEP_ERRNO;
+
+    if (!arena)
+        return;
+    munmap(arena->layout, sizeof(*arena->layout));
+    liveness_put(arena->liveness);
+    free(arena);
+}
+
 /* Pages of processes */
 
 static unsigned page_id(unsigned page)

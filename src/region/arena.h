@@ -28,10 +28,14 @@ struct vgpu_arena {
 const char *arena_folder(void);
 
 /*
- * Opens the arena of a device, makes it if need be (`make`). It is never closed: threads may look at it any time.
+ * Opens the arena of a device, makes it if need be (`make`). In a program of somebody else's it is never closed:
+ * threads may look at it any time.
  * -ENOENT, -EACCES, -ENOSPC ... from the system; -EPROTO: the file is no arena of this version; -ENOMEM.
  */
 int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena);
+
+/* For whoever knows that none of its threads looks at it any more. NULL is fine. */
+void arena_close(struct vgpu_arena *arena);
 
 /*
  * Takes a page for this process. -EUSERS: all are taken. The page is empty, and its flags say ARENA_RESUME.

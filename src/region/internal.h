@@ -90,16 +90,23 @@ static inline unsigned slot_id(unsigned index)
 /* slots.c. Under the lock unless said otherwise. */
 
 /*
- * Takes a free slot for this process and fills it. Takes the lock itself. -EUSERS: all are in use; -ETIMEDOUT; errors
- * of liveness_claim(). `reserved_bytes`, one a slice or NULL, is what the process holds already.
+ * Takes a free slot and fills it: for this process, or for `ward`, one that a guard looks after. Takes the lock itself.
+ * -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a slice or NULL, is what the
+ * process holds already.
  */
-int slot_claim(struct vgpu_region *region, const uint64_t *reserved_bytes, unsigned *ret_index,
-               uint32_t *ret_generation);
+struct slot_ward {
+    pid_t pid;
+    char command[32];
+};
+int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, const uint64_t *reserved_bytes,
+               unsigned *ret_index, uint32_t *ret_generation);
 /* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is left to be found
  * dead. */
 void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
 void slots_release_all(struct vgpu_region *region); /* of this handle */
 void slot_empty(struct region_layout *layout, unsigned index);
+/* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
+pid_t slot_pid(struct vgpu_region *region, unsigned index);
 
 /* Takes up to `want_bytes` of idle reservation from slots other than `except`, and out of the total. Returns how much.
  */

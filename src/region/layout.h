@@ -14,7 +14,8 @@
  *   - the one change that touches another process's slot (taking its idle bytes) goes through `steal`, a journal.
  *
  * Liveness. Process of slot i holds a POSIX record lock on byte LOCK_BYTE_BASE + i + 1 of the region's own file. The
- * kernel drops it when the process dies or execs. No pid is ever trusted for that.
+ * kernel drops it when the process dies or execs. No pid is ever trusted for that. The slots that a guard's supervisor
+ * keeps are the supervisor's in this: they end with it.
  */
 #ifndef VGPU_REGION_LAYOUT_H
 #define VGPU_REGION_LAYOUT_H
@@ -26,7 +27,7 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 2u
+#define REGION_VERSION 3u
 
 /* Record locks lie far behind the end of any file: identity `id` has byte LOCK_BYTE_BASE + id. */
 #define LOCK_BYTE_BASE  (1LL << 40)
@@ -67,9 +68,9 @@ struct region_slot {
     _Atomic uint32_t state;      /* enum slot_state; LIVE by whoever has the slot's identity, FREE under the lock */
     _Atomic uint32_t generation; /* +1 whenever the slot is given to a process or taken from one; as state */
     int32_t pid;                 /* in its own namespace; this and the next four: written before LIVE by its process */
-    uint32_t reserved;
-    uint64_t pid_namespace; /* inode number; 0: unknown */
-    uint64_t start_ns;      /* CLOCK_REALTIME when it attached */
+    uint32_t guarded;            /* 1: kept by the guard's supervisor for a process, whose pid and command are told */
+    uint64_t pid_namespace;      /* inode number; 0: unknown */
+    uint64_t start_ns;           /* CLOCK_REALTIME when it attached */
     char command[32];
     struct slot_slice slice[VGPU_SLICES];
 } __attribute__((aligned(64)));
@@ -138,6 +139,10 @@ struct region_layout {
 
     _Atomic uint32_t slots_high __attribute__((aligned(64))); /* slots at and above were never used; only grows */
     uint32_t device_count;                                    /* as struct vgpu_limits; under the lock */
+    _Atomic uint32_t paused;  /* 1: its work is to stand still. Set by anybody, read without the lock */
+    _Atomic uint32_t stands;  /* 1: its work does stand still. Set by the guard's supervisor, read without the lock */
+    _Atomic uint32_t changes; /* grows with every change of `paused` or the limits; a futex between processes */
+    _Atomic uint32_t tier;    /* enum vgpu_tier; written under the lock while nobody is attached, read without */
     char name[VGPU_NAME_LEN];
     struct vgpu_compute compute; /* under the lock; words of it are read without, see region_compute_setting() */
     struct region_steal steal;
@@ -151,7 +156,7 @@ struct region_layout {
 };
 
 _Static_assert(sizeof(struct slot_slice) == 16 + 8 * VGPU_KINDS, "slot_slice");
-_Static_assert(sizeof(struct region_slot) == 1600, "region_slot");
+_Static_assert(sizeof(struct region_slot) == 1728, "region_slot");
 _Static_assert(offsetof(struct region_slot, slice) == 64, "slot slices begin on a cache line");
 _Static_assert(sizeof(struct vgpu_limit) == 64, "vgpu_limit");
 _Static_assert(sizeof(struct vgpu_refusal) == 88, "vgpu_refusal");

@@ -1,6 +1,9 @@
+#include "base/cleanup.h"
+#include "base/mutex.h"
 #include "region/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 
@@ -58,6 +61,7 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
     layout->compute = sane_compute(&limits->compute);
     copy_text(layout->name, limits->name, sizeof(layout->name));
     layout->device_count = limits->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : limits->device_count;
+    atomic_store_explicit(&layout->tier, at_most(limits->tier, VGPU_TIERS - 1), memory_order_release);
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
         struct region_slice *slice = &layout->slice[i];
         char uuid[VGPU_UUID_LEN];
@@ -79,6 +83,7 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
     memset(ret_limits, 0, sizeof(*ret_limits));
     copy_text(ret_limits->name, layout->name, sizeof(ret_limits->name));
     ret_limits->device_count = layout->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : layout->device_count;
+    ret_limits->tier = at_most(atomic_load_explicit(&layout->tier, memory_order_acquire), VGPU_TIERS - 1);
     ret_limits->compute = sane_compute(&layout->compute);
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
         const struct vgpu_limit *limit = &layout->slice[i].limit;
@@ -88,6 +93,45 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
         ret_limits->slice[i].cap_percent = sane_cap(limit->cap_percent);
         copy_text(ret_limits->slice[i].uuid, limit->uuid, sizeof(limit->uuid));
     }
+}
+
+void region_wake(struct vgpu_region *region)
+{
+    KEEP_ERRNO;
+
+    atomic_fetch_add_explicit(&region->layout->changes, 1, memory_order_release);
+    futex_wake(&region->layout->changes, INT_MAX, 1);
+}
+
+void region_pause(struct vgpu_region *region, bool pause)
+{
+    atomic_store_explicit(&region->layout->paused, pause, memory_order_release);
+    region_wake(region);
+}
+
+bool region_paused(struct vgpu_region *region)
+{
+    return atomic_load_explicit(&region->layout->paused, memory_order_acquire) == 1;
+}
+
+void region_stand(struct vgpu_region *region, bool stands)
+{
+    atomic_store_explicit(&region->layout->stands, stands, memory_order_release);
+}
+
+bool region_stands(struct vgpu_region *region)
+{
+    return atomic_load_explicit(&region->layout->stands, memory_order_acquire) == 1;
+}
+
+uint32_t region_await(struct vgpu_region *region, uint32_t seen, uint64_t timeout_ns)
+{
+    KEEP_ERRNO;
+    _Atomic uint32_t *changes = &region->layout->changes;
+
+    if (atomic_load_explicit(changes, memory_order_acquire) == seen)
+        futex_wait(changes, seen, timeout_ns, 1);
+    return atomic_load_explicit(changes, memory_order_acquire);
 }
 
 void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits)
@@ -173,5 +217,6 @@ int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limi
         return rc;
     region_store_limits(region->layout, limits);
     region_unlock(region, &hold);
+    region_wake(region);
     return 0;
 }

@@ -38,6 +38,17 @@ bool vgpu_kind_in_nvml(enum vgpu_kind kind)
     return (unsigned)kind < VGPU_KINDS && in_nvml_figure[kind];
 }
 
+const char *vgpu_tier_name(enum vgpu_tier tier)
+{
+    static const char *const names[] = {
+#define X(id, name) name,
+        VGPU_TIER_LIST(X)
+#undef X
+    };
+
+    return (unsigned)tier < VGPU_TIERS ? names[tier] : "?";
+}
+
 const char *vgpu_work_name(enum vgpu_work work)
 {
     static const char *const names[] = {

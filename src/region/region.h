@@ -31,7 +31,8 @@
     X(GRAPH, "graph", true)                                                                                            \
     X(EXTERNAL, "external", false)                                                                                     \
     X(UNTRACKED, "untracked", true)                                                                                    \
-    X(HOST, "host", false)
+    X(HOST, "host", false)                                                                                             \
+    X(DRIVER, "driver", true) /* all of it, as the guard sees it below libcuda */
 
 enum vgpu_kind {
 #define X(id, name, in_nvml) VGPU_KIND_##id,
@@ -42,6 +43,24 @@ enum vgpu_kind {
 
 const char *vgpu_kind_name(enum vgpu_kind kind);
 bool vgpu_kind_in_nvml(enum vgpu_kind kind);
+
+/*
+ * How the limits of an instance are enforced: X(enum suffix, name in JSON and tables). Under the guard its supervisor
+ * keeps a slot for each process, of kind DRIVER, which alone counts against the quota; what the processes say of
+ * themselves, where the library is preloaded too, is for people.
+ */
+#define VGPU_TIER_LIST(X)                                                                                              \
+    X(PRELOAD, "preload")                                                                                              \
+    X(GUARD, "guard")
+
+enum vgpu_tier {
+#define X(id, name) VGPU_TIER_##id,
+    VGPU_TIER_LIST(X)
+#undef X
+        VGPU_TIERS
+};
+
+const char *vgpu_tier_name(enum vgpu_tier tier);
 
 /*
  * Work that a process gives to a device: X(enum suffix, name in JSON and tables, unit: what is counted beside the
@@ -117,6 +136,7 @@ struct vgpu_compute {
 struct vgpu_limits {
     char name[VGPU_NAME_LEN];
     uint32_t device_count; /* devices selected by the user, in order; 0: all that the driver shows */
+    uint32_t tier;         /* enum vgpu_tier; for as long as the instance is in use */
     struct vgpu_compute compute;
     struct vgpu_limit slice[VGPU_SLICES];
 };
@@ -143,6 +163,24 @@ void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);
 int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
 
 /*
+ * Pausing: the work of an instance of tier GUARD stands still where it is, between two instructions, until it is
+ * resumed; its memory stays. Whoever waits in region_await() is woken at once. Not kept: whoever makes the region anew
+ * resumes.
+ */
+void region_pause(struct vgpu_region *region, bool pause);
+bool region_paused(struct vgpu_region *region);
+/* Whether it does stand still by now; told by the supervisor. */
+void region_stand(struct vgpu_region *region, bool stands);
+bool region_stands(struct vgpu_region *region);
+
+/*
+ * Waits until something has changed that region_pause() or region_set_limits() changes, for at most timeout_ns. `seen`:
+ * what the last call returned, at first 0. Returns at once where something has changed since.
+ */
+uint32_t region_await(struct vgpu_region *region, uint32_t seen, uint64_t timeout_ns);
+void region_wake(struct vgpu_region *region); /* ends the waits of all */
+
+/*
  * For a process that brings limits along: they become the region's if no live process is attached, or if the region
  * has none at all. 0: they are the region's limits now; -EBUSY: processes are attached and the region's limits are
  * others, which stand.
@@ -152,7 +190,8 @@ int region_adopt_limits(struct vgpu_region *region, const struct vgpu_limits *li
 /* A copy of everything a person wants to see. Dead processes are removed first. */
 struct vgpu_proc_usage {
     int32_t pid;       /* as the caller's PID namespace numbers it; 0 where it is not visible there */
-    int32_t own_pid;   /* as its own namespace numbers it */
+    int32_t own_pid;   /* as its own namespace numbers it; under the guard, as the supervisor's does */
+    bool guarded;      /* the slot is the one that the guard's supervisor keeps for the process */
     uint64_t start_ns; /* CLOCK_REALTIME when it attached */
     char command[32];
     uint64_t held_bytes[VGPU_SLICES][VGPU_KINDS];

@@ -34,21 +34,34 @@ static uint64_t pid_namespace(void)
     return file_stat_path("/proc/self/ns/pid", 1, &found) == 0 ? found.st_ino : 0;
 }
 
+pid_t slot_pid(struct vgpu_region *region, unsigned index)
+{
+    const struct region_slot *slot = &region->layout->slot[index];
+    pid_t pid = 0;
+
+    if (slot->guarded)
+        return slot->pid_namespace == pid_namespace() ? slot->pid : 0;
+    liveness_check(region->liveness, slot_id(index), &pid);
+    return pid;
+}
+
 /*
  * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A region with hundreds of
  * starters would otherwise make them wait for each other.
  */
-static void fill(struct region_layout *layout, unsigned index, const uint64_t *reserved_bytes)
+static void fill(struct region_layout *layout, unsigned index, const struct slot_ward *ward,
+                 const uint64_t *reserved_bytes)
 {
     struct region_slot *slot = &layout->slot[index];
     uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
-    slot->pid = getpid();
+    slot->pid = ward ? ward->pid : getpid();
+    slot->guarded = ward != NULL;
     slot->pid_namespace = pid_namespace();
     slot->start_ns = clock_real_ns();
     memset(slot->command, 0, sizeof(slot->command));
-    snprintf(slot->command, sizeof(slot->command), "%s", program_invocation_short_name);
+    snprintf(slot->command, sizeof(slot->command), "%s", ward ? ward->command : program_invocation_short_name);
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
         store_relaxed(&slot->slice[i].idle, IDLE_TAG(generation));
         store_relaxed(&slot->slice[i].reserved_bytes, reserved_bytes ? reserved_bytes[i] : 0);
@@ -61,7 +74,8 @@ static void fill(struct region_layout *layout, unsigned index, const uint64_t *r
  * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a former owner that died
  * has left in the slot, and the totals.
  */
-static int occupy(struct vgpu_region *region, unsigned index, const uint64_t *reserved_bytes)
+static int occupy(struct vgpu_region *region, unsigned index, const struct slot_ward *ward,
+                  const uint64_t *reserved_bytes)
 {
     struct region_layout *layout = region->layout;
     struct region_slot *slot = &layout->slot[index];
@@ -73,7 +87,7 @@ static int occupy(struct vgpu_region *region, unsigned index, const uint64_t *re
         return rc;
     if (slot_live(slot))
         slot_empty(layout, index);
-    fill(layout, index, reserved_bytes);
+    fill(layout, index, ward, reserved_bytes);
     atomic_store_explicit(&slot->state, SLOT_LIVE, memory_order_release);
     for (unsigned i = 0; reserved_bytes && i < VGPU_SLICES; i++)
         region_total_add(layout, i, reserved_bytes[i]);
@@ -120,8 +134,8 @@ static int claim_free(struct vgpu_region *region, unsigned *ret_index)
     return -EUSERS;
 }
 
-int slot_claim(struct vgpu_region *region, const uint64_t *reserved_bytes, unsigned *ret_index,
-               uint32_t *ret_generation)
+int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, const uint64_t *reserved_bytes,
+               unsigned *ret_index, uint32_t *ret_generation)
 {
     struct region_hold hold;
     unsigned index;
@@ -134,7 +148,7 @@ int slot_claim(struct vgpu_region *region, const uint64_t *reserved_bytes, unsig
     }
     if (rc < 0)
         return rc;
-    rc = occupy(region, index, reserved_bytes);
+    rc = occupy(region, index, ward, reserved_bytes);
     if (rc < 0) {
         unclaim(region, index);
         return rc;

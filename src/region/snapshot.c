@@ -8,12 +8,11 @@
 static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_proc_usage *ret_proc)
 {
     const struct region_slot *slot = &region->layout->slot[index];
-    pid_t pid = 0;
 
     memset(ret_proc, 0, sizeof(*ret_proc));
-    liveness_check(region->liveness, slot_id(index), &pid);
-    ret_proc->pid = pid;
+    ret_proc->pid = slot_pid(region, index);
     ret_proc->own_pid = slot->pid;
+    ret_proc->guarded = slot->guarded;
     ret_proc->start_ns = slot->start_ns;
     memcpy(ret_proc->command, slot->command, sizeof(ret_proc->command) - 1);
     for (unsigned i = 0; i < VGPU_SLICES; i++) {

@@ -1,8 +1,8 @@
 /*
  * Which slice of the instance a device is. Devices are told by UUID ("GPU-..." or "MIG-..."), as the region has them.
  */
-#ifndef VGPU_HOOK_SLICE_H
-#define VGPU_HOOK_SLICE_H
+#ifndef VGPU_CORE_SLICE_H
+#define VGPU_CORE_SLICE_H
 
 #include "core/ledger.h"
 

@@ -1,4 +1,4 @@
-#include "hook/slice.h"
+#include "core/slice.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,0 +1,168 @@
+/* Ledgers that a guard keeps for other processes, and what those say of themselves beside it. */
+#include "unit.h"
+
+#include "core/ledger_internal.h"
+
+#include <stdlib.h>
+
+#define SOMEBODY 4242
+
+static struct vgpu_region *region;
+static struct vgpu_ledger *own, *ward;
+
+static int setup(void **state)
+{
+    struct vgpu_limits limits;
+
+    (void)state;
+    region = new_region("ward", GIB);
+    region_limits(region, &limits);
+    limits.tier = VGPU_TIER_GUARD;
+    if (region_set_limits(region, &limits) < 0 || ledger_new(region, &own) < 0)
+        return -1;
+    return ledger_new_ward(region, SOMEBODY, "trainer", &ward);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ledger_free(ward);
+    ledger_free(own);
+    region_close(region);
+    return 0;
+}
+
+static uint64_t used(void)
+{
+    struct vgpu_snapshot snapshot;
+    uint64_t bytes;
+
+    assert_int_equal(region_snapshot(region, &snapshot), 0);
+    bytes = snapshot.slice[0].used_bytes;
+    snapshot_done(&snapshot);
+    return bytes;
+}
+
+static void the_guard_is_held_to_the_quota(void **state)
+{
+    (void)state;
+    assert_int_equal(ledger_reserve(ward, 0, GIB + 1), -ENOMEM);
+    assert_int_equal(ledger_reserve(ward, 0, GIB), 0);
+    assert_int_equal(ledger_commit(ward, 0, VGPU_KIND_DRIVER, GIB, GIB), 0);
+    assert_int_equal(ledger_reserve(ward, 0, 1), -ENOMEM);
+    assert_int_equal(used(), GIB);
+    ledger_release(ward, 0, VGPU_KIND_DRIVER, GIB);
+    assert_int_equal(used(), 0);
+}
+
+static void what_a_process_says_counts_for_nothing(void **state)
+{
+    uint64_t total, available;
+
+    (void)state;
+    assert_int_equal(ledger_reserve(own, 0, 4 * GIB), 0);
+    assert_int_equal(ledger_commit(own, 0, VGPU_KIND_DATA, 4 * GIB, 4 * GIB), 0);
+    assert_int_equal(ledger_held(own, 0, VGPU_KIND_DATA), 4 * GIB);
+    assert_int_equal(used(), 0);
+    assert_int_equal(ledger_reserve(ward, 0, GIB / 4), 0);
+    ledger_view(own, 0, 8 * GIB, 8 * GIB, &total, &available);
+    assert_int_equal(total, GIB);
+    assert_int_equal(available, GIB - GIB / 4);
+    ledger_release(own, 0, VGPU_KIND_DATA, 4 * GIB);
+    ledger_set(own, 0, VGPU_KIND_CONTEXT, 2 * GIB);
+    ledger_set(own, 0, VGPU_KIND_CONTEXT, 0);
+    assert_int_equal(used(), GIB / 4);
+    ledger_cancel(ward, 0, GIB / 4);
+    assert_int_equal(used(), 0);
+    assert_int_equal(ledger_reserve(ward, 0, GIB), 0);
+    ledger_cancel(ward, 0, GIB);
+}
+
+static void host_memory_is_the_processes_own_matter(void **state)
+{
+    struct vgpu_limits limits;
+
+    (void)state;
+    region_limits(region, &limits);
+    limits.slice[VGPU_SLICE_HOST].quota_bytes = MIB;
+    assert_int_equal(region_set_limits(region, &limits), 0);
+    assert_int_equal(ledger_reserve(own, VGPU_SLICE_HOST, MIB + 1), -ENOMEM);
+    assert_int_equal(ledger_reserve(own, VGPU_SLICE_HOST, MIB), 0);
+    assert_int_equal(ledger_reserve(own, VGPU_SLICE_HOST, 1), -ENOMEM);
+    ledger_cancel(own, VGPU_SLICE_HOST, MIB);
+}
+
+static void pausing_wakes_who_waits(void **state)
+{
+    uint32_t seen = region_await(region, 0, 1);
+
+    (void)state;
+    assert_false(region_paused(region));
+    region_pause(region, true);
+    assert_true(region_paused(region));
+    assert_int_not_equal(region_await(region, seen, 3600 * NS_PER_S), seen); /* does not wait */
+    region_pause(region, false);
+    assert_false(region_paused(region));
+}
+
+static void shows_the_process_it_is_for(void **state)
+{
+    struct vgpu_proc_memory procs[4];
+    struct vgpu_snapshot snapshot;
+    bool found = false;
+
+    (void)state;
+    ledger_set(own, 0, VGPU_KIND_DATA, 3);
+    ledger_set(ward, 0, VGPU_KIND_DRIVER, 7);
+    assert_int_equal(region_snapshot(region, &snapshot), 0);
+    assert_int_equal(snapshot.limits.tier, VGPU_TIER_GUARD);
+    assert_int_equal(snapshot.proc_count, 2);
+    for (unsigned i = 0; i < snapshot.proc_count; i++) {
+        const struct vgpu_proc_usage *proc = &snapshot.procs[i];
+
+        if (!proc->guarded) {
+            assert_int_equal(proc->held_bytes[0][VGPU_KIND_DATA], 3);
+            continue;
+        }
+        found = true;
+        assert_int_equal(proc->pid, SOMEBODY);
+        assert_string_equal(proc->command, "trainer");
+        assert_int_equal(proc->held_bytes[0][VGPU_KIND_DRIVER], 7);
+    }
+    snapshot_done(&snapshot);
+    assert_true(found);
+    /* Who asks for the instance's processes is told the guard's figures, once each. */
+    assert_int_equal(ledger_processes(own, 0, procs, 4), 1);
+    assert_int_equal(procs[0].pid, SOMEBODY);
+    assert_int_equal(procs[0].bytes, 7);
+}
+
+static void the_tier_belongs_to_the_limits(void **state)
+{
+    struct vgpu_limits limits;
+
+    (void)state;
+    region_limits(region, &limits);
+    assert_int_equal(limits.tier, VGPU_TIER_GUARD);
+    assert_string_equal(vgpu_tier_name(VGPU_TIER_GUARD), "guard");
+    assert_string_equal(vgpu_tier_name(VGPU_TIER_PRELOAD), "preload");
+    assert_string_equal(vgpu_tier_name(VGPU_TIERS), "?");
+    limits.tier = 77;
+    assert_int_equal(region_set_limits(region, &limits), 0);
+    region_limits(region, &limits);
+    assert_in_range(limits.tier, 0, VGPU_TIERS - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_guard_is_held_to_the_quota, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_process_says_counts_for_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(host_memory_is_the_processes_own_matter, setup, teardown),
+        cmocka_unit_test_setup_teardown(pausing_wakes_who_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows_the_process_it_is_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_tier_belongs_to_the_limits, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -341,6 +341,7 @@ static void contend(struct arena_page *page, uint64_t now_ns)
     STORE(page->unknown, 1);
     STORE(page->busy_until_ns, now_ns + UNKNOWN_NS);
     atomic_fetch_or(&page->flags, ARENA_CONTENDED);
+    wake(page);
 }
 
 static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)

@@ -63,7 +63,7 @@ static bool startable(const struct world *world, struct queue *queue)
 
 static bool runnable(const struct world *world, struct context *context)
 {
-    for (unsigned i = 0; i < WORLD_STREAMS; i++)
+    for (unsigned i = 0; i < WORLD_STREAMS && !context->off; i++)
         if (startable(world, &context->queues[i]))
             return true;
     return false;
@@ -124,6 +124,7 @@ static void account(struct world *world, struct gpu *gpu, unsigned device)
         return;
     op = head(&context->queues[context->running]);
     gpu->busy_ns += passed_ns;
+    context->ran_ns += passed_ns;
     op->left_ns -= passed_ns < op->left_ns ? passed_ns : op->left_ns;
     if (op->left_ns == 0)
         complete(context, &context->queues[context->running]);

@@ -95,7 +95,7 @@ static bool begin(struct proc *proc, struct context *context, unsigned stream, u
     struct world *world = proc->world;
     uint32_t flags;
 
-    if (world->native)
+    if (world->native || proc->outside)
         return true;
     if (!context->joined) {
         assert_int_equal(lease_join(world->arenas[context - proc->contexts], &proc->self, &context->lease), 0);
@@ -248,7 +248,7 @@ static void launch(struct proc *proc)
     }
     gpu_push(context, stream, &op);
     context->launched++;
-    if (!proc->world->native && !context->place_launched[stream]) {
+    if (!proc->world->native && !proc->outside && !context->place_launched[stream]) {
         context->place_launched[stream] = true;
         lease_launched(&context->lease, context->work_turn[stream]);
     }

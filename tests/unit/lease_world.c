@@ -161,6 +161,8 @@ static void wake_helper(struct world *world, struct context *context)
 
 static void step_proc(struct world *world, struct proc *proc)
 {
+    if (proc->outside)
+        world->outside_step(proc);
     if (proc->dead || proc->stopped)
         return;
     for (unsigned i = 0; i < proc->devices; i++) {
@@ -194,6 +196,8 @@ static uint64_t next_ns(struct world *world)
     for (unsigned i = 0; i < world->count; i++) {
         const struct proc *proc = &world->procs[i];
 
+        if (proc->outside && world->outside_next_ns(proc) < next)
+            next = world->outside_next_ns(proc);
         if (proc->dead || proc->stopped)
             continue;
         next = proc->host_ns < next ? proc->host_ns : next;

@@ -69,6 +69,8 @@ struct context {
     int running; /* the queue whose kernel runs; -1: none */
     uint64_t launched, completed;
     uint64_t done_ns;      /* kernels completed, by their length */
+    uint64_t ran_ns;       /* the time for which the hardware has worked for it */
+    bool off;              /* switched off: nothing of it starts or goes on */
     uint64_t longest_wait; /* that a head stood at a gate */
     uint64_t gate_since_ns[WORLD_STREAMS];
 
@@ -91,6 +93,7 @@ struct proc {
     struct context contexts[WORLD_DEVICES];
     unsigned first_device, devices;
     bool dead, stopped, paused;
+    void *outside; /* whoever switches it from outside, where somebody does: it takes no part in turns itself */
 
     enum host_state state;
     uint64_t host_ns; /* when its thread acts next */
@@ -131,7 +134,9 @@ struct world {
     struct vgpu_arena *arenas[WORLD_DEVICES];
     struct pair_of_kernels pairs[WORLD_PAIRS];
     void (*each)(struct world *world); /* after every event */
-    uint64_t looks;                    /* of helpers */
+    uint64_t (*outside_next_ns)(const struct proc *proc);
+    void (*outside_step)(struct proc *proc); /* if it is time */
+    uint64_t looks;                          /* of helpers */
 
     uint64_t marked_ns, marked_done[WORLD_PROCS], marked_held[WORLD_PROCS];
 };

@@ -1,0 +1,450 @@
+/*
+ * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device of its own; switches
+ * and looks that take their time.
+ */
+#include "core/duty.h"
+#include "unit.h"
+
+#define US        1000ULL
+#define MS        NS_PER_MS
+#define WINDOW_NS (200 * MS)
+#define WINDOWS   500
+#define BURST_NS  (100 * MS)
+
+struct tenant {
+    uint64_t kernel_ns, gap_ns; /* one kernel, then the program does something else for so long, on average */
+    bool steady;                /* the gap is always the same */
+    uint64_t busy_ns, idle_ns;  /* it works so long, then nothing; 0: always works */
+};
+
+struct machine {
+    uint64_t now_ns, random;
+    struct tenant tenant;
+    bool runs;                      /* the tenant's channels are on */
+    uint64_t kernel_left, gap_left; /* one of them is 0 */
+    uint64_t idle_from_ns;
+
+    uint64_t on_cost_ns, off_cost_ns, look_cost_ns, late_ns;
+    bool blind; /* looks do not tell */
+    struct duty duty;
+
+    uint64_t gpu_ns, looking_ns, looks, offs, window_end_ns, windows[WINDOWS];
+    unsigned window;
+    uint64_t begun_ns, burst_ns[1000], bursts; /* GPU time by millisecond, for the last 100 */
+    double burst_most_ns;
+};
+
+static double random_part(struct machine *machine)
+{
+    machine->random ^= machine->random << 13;
+    machine->random ^= machine->random >> 7;
+    machine->random ^= machine->random << 17;
+    return (double)(machine->random >> 11) / 9007199254740992.;
+}
+
+static void next_gap(struct machine *machine)
+{
+    const struct tenant *tenant = &machine->tenant;
+    double part = tenant->steady ? 1 : .5 + random_part(machine);
+
+    machine->gap_left = (uint64_t)((double)tenant->gap_ns * part) + 1;
+    if (tenant->idle_ns && machine->now_ns >= machine->idle_from_ns) {
+        machine->gap_left = tenant->idle_ns;
+        machine->idle_from_ns = machine->now_ns + tenant->idle_ns + tenant->busy_ns;
+    }
+}
+
+/* GPU time within the last 100 ms, by millisecond. */
+static void count_burst(struct machine *machine, uint64_t ns)
+{
+    uint64_t slot = machine->now_ns / MS, sum = 0;
+
+    for (uint64_t i = machine->bursts + 1; i <= slot; i++) {
+        for (unsigned k = 0; k < 100; k++)
+            sum += machine->burst_ns[k];
+        if (sum > machine->burst_most_ns)
+            machine->burst_most_ns = (double)sum;
+        sum = 0;
+        machine->burst_ns[i % 100] = 0;
+    }
+    machine->bursts = slot;
+    machine->burst_ns[slot % 100] += ns;
+}
+
+/* The tenant up to then, as it is switched now. */
+static void run_until(struct machine *machine, uint64_t until_ns)
+{
+    while (machine->now_ns < until_ns) {
+        uint64_t ns = until_ns - machine->now_ns, to_window = machine->window_end_ns - machine->now_ns;
+
+        ns = ns < to_window ? ns : to_window;
+        if (machine->gap_left > 0) {
+            ns = ns < machine->gap_left ? ns : machine->gap_left;
+            machine->gap_left -= ns;
+            if (machine->gap_left == 0)
+                machine->kernel_left = machine->tenant.kernel_ns;
+        } else if (machine->runs) {
+            ns = ns < machine->kernel_left ? ns : machine->kernel_left;
+            machine->kernel_left -= ns;
+            machine->gpu_ns += ns;
+            machine->windows[machine->window] += ns;
+            count_burst(machine, ns);
+        }
+        machine->now_ns += ns;
+        if (machine->gap_left == 0 && machine->kernel_left == 0)
+            next_gap(machine);
+        if (machine->now_ns == machine->window_end_ns) {
+            machine->window_end_ns += WINDOW_NS;
+            machine->window += machine->window + 1 < WINDOWS;
+        }
+    }
+}
+
+static void switch_it(struct machine *machine, bool on)
+{
+    uint64_t begin_ns = machine->now_ns, cost_ns = on ? machine->on_cost_ns : machine->off_cost_ns;
+
+    cost_ns += (uint64_t)(random_part(machine) * 100e3) - 50 * US;
+    run_until(machine, begin_ns + (on ? machine->late_ns : cost_ns));
+    machine->runs = on;
+    run_until(machine, begin_ns + cost_ns);
+    duty_switched(&machine->duty, on, begin_ns, machine->now_ns);
+    machine->offs += !on;
+}
+
+static void look(struct machine *machine)
+{
+    uint64_t begin_ns = machine->now_ns;
+    bool busy;
+
+    run_until(machine, begin_ns + machine->look_cost_ns / 2);
+    busy = machine->gap_left == 0;
+    run_until(machine, begin_ns + machine->look_cost_ns);
+    machine->looking_ns += machine->look_cost_ns;
+    machine->looks++;
+    duty_look(&machine->duty, busy || machine->blind, begin_ns, machine->now_ns);
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void run_for(struct machine *machine, uint64_t ns)
+{
+    uint64_t until_ns = machine->now_ns + ns, step_ns, look_ns;
+    bool off;
+
+    while (machine->now_ns < until_ns) {
+        off = duty_step(&machine->duty, machine->now_ns);
+        if (off == machine->runs) {
+            switch_it(machine, !off);
+            continue;
+        }
+        step_ns = duty_step_in_ns(&machine->duty);
+        look_ns = duty_look_in_ns(&machine->duty);
+        assert_true(step_ns > 0 && look_ns > 0);
+        run_until(machine, machine->now_ns + less(less(step_ns, look_ns), until_ns - machine->now_ns) +
+                               (uint64_t)(random_part(machine) * 60e3));
+        if (look_ns <= step_ns && machine->runs)
+            look(machine);
+    }
+}
+
+static void measure(struct machine *machine)
+{
+    machine->window = 0;
+    memset(machine->windows, 0, sizeof(machine->windows));
+    machine->window_end_ns = machine->now_ns + WINDOW_NS;
+    machine->begun_ns = machine->now_ns;
+    machine->gpu_ns = machine->looking_ns = machine->looks = machine->offs = 0;
+    machine->burst_most_ns = 0;
+}
+
+static struct machine start(const struct tenant *tenant, unsigned cap_percent, uint64_t seed)
+{
+    struct machine machine = {
+        .now_ns = NS_PER_S,
+        .random = seed * 0x9e3779b97f4a7c15ULL + 1,
+        .tenant = *tenant,
+        .runs = true,
+        .kernel_left = tenant->kernel_ns,
+        .on_cost_ns = 350 * US,
+        .off_cost_ns = 600 * US,
+        .look_cost_ns = 150 * US,
+        .late_ns = DUTY_LATE_NS,
+        .window_end_ns = UINT64_MAX,
+        .bursts = NS_PER_S / MS,
+    };
+
+    duty_init(&machine.duty, seed + 1, machine.now_ns);
+    duty_cap(&machine.duty, cap_percent, machine.now_ns);
+    machine.idle_from_ns = machine.now_ns + tenant->busy_ns;
+    measure(&machine);
+    return machine;
+}
+
+static double share(const struct machine *machine)
+{
+    return (double)machine->gpu_ns / (double)(machine->now_ns - machine->begun_ns);
+}
+
+static double looking(const struct machine *machine)
+{
+    return (double)machine->looking_ns / (double)(machine->now_ns - machine->begun_ns);
+}
+
+/* Over whole windows; the square of it. */
+static double variance(const struct machine *machine)
+{
+    double mean = 0, sum = 0;
+
+    for (unsigned i = 0; i < machine->window; i++)
+        mean += (double)machine->windows[i] / WINDOW_NS / machine->window;
+    for (unsigned i = 0; i < machine->window; i++) {
+        double apart = (double)machine->windows[i] / WINDOW_NS - mean;
+
+        sum += apart * apart / machine->window;
+    }
+    return sum;
+}
+
+static double root(double square)
+{
+    double value = 1;
+
+    for (int i = 0; i < 60; i++)
+        value = (value + square / value) / 2;
+    return value;
+}
+
+static void assert_within(double value, double low, double high)
+{
+    if (value < low || value > high)
+        fail_msg("%.5f is not between %.5f and %.5f", value, low, high);
+}
+
+/* Who wants more than its cap gets its cap. */
+static void test_cap(void **state)
+{
+    static const struct tenant tenants[] = {
+        {.kernel_ns = 100 * US, .gap_ns = 8 * US},  {.kernel_ns = MS, .gap_ns = 8 * US},
+        {.kernel_ns = 10 * MS, .gap_ns = 10 * US},  {.kernel_ns = 50 * MS, .gap_ns = 10 * US},
+        {.kernel_ns = 100 * US, .gap_ns = 43 * US},
+    };
+    static const unsigned caps[] = {5, 10, 25, 50, 75, 90, 95};
+    double worst = 0, worst_variance = 0, most_looking = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++)
+        for (unsigned k = 0; k < sizeof(caps) / sizeof(caps[0]); k++) {
+            double natural = (double)tenants[i].kernel_ns / (double)(tenants[i].kernel_ns + tenants[i].gap_ns);
+            double cap = caps[k] / 100., wrong;
+            struct machine machine = start(&tenants[i], caps[k], 10 * i + k);
+
+            if (natural < cap)
+                continue;
+            run_for(&machine, 2 * NS_PER_S);
+            measure(&machine);
+            run_for(&machine, 20 * NS_PER_S);
+            wrong = share(&machine) - cap;
+            print_message("%8.1f us, %2u %%: %.4f sd %.4f looks %.3f of the time, %.1f switches/s\n",
+                          (double)tenants[i].kernel_ns / 1e3, caps[k], share(&machine), root(variance(&machine)),
+                          looking(&machine), (double)machine.offs / 20);
+            wrong = wrong < 0 ? -wrong : wrong;
+            worst = wrong > worst ? wrong : worst;
+            worst_variance = variance(&machine) > worst_variance ? variance(&machine) : worst_variance;
+            most_looking = looking(&machine) > most_looking ? looking(&machine) : most_looking;
+        }
+    print_message("worst: %.4f off, sd %.4f, looking %.3f of the time\n", worst, root(worst_variance), most_looking);
+    assert_within(worst, 0, .02);
+    assert_within(worst_variance, 0, .03 * .03);
+    assert_within(most_looking, 0, .06);
+}
+
+/* Who uses less than its cap is never switched. */
+static void test_below_cap(void **state)
+{
+    static const unsigned uses[] = {20, 30, 40, 50, 60, 70};
+    double most_looking = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(uses) / sizeof(uses[0]); i++)
+        for (unsigned above = 5; above <= 20; above += 5)
+            for (unsigned steady = 0; steady < 2; steady++) {
+                struct tenant tenant = {
+                    .kernel_ns = 100 * US, .gap_ns = 100 * US * (100 - uses[i]) / uses[i], .steady = steady};
+                struct machine machine = start(&tenant, uses[i] + above, 100 * i + above + steady);
+
+                run_for(&machine, 60 * NS_PER_S);
+                print_message("uses %.4f, cap %.2f: %llu switches, looks %.3f of the time\n", share(&machine),
+                              (uses[i] + above) / 100., (unsigned long long)machine.offs, looking(&machine));
+                assert_int_equal(machine.offs, 0);
+                most_looking = looking(&machine) > most_looking ? looking(&machine) : most_looking;
+            }
+    assert_within(most_looking, 0, .06);
+}
+
+/* Who works now and then, and little by and large, is not either, whatever it does while it works. */
+static void test_rhythms(void **state)
+{
+    static const struct tenant tenants[] = {
+        {.kernel_ns = MS, .gap_ns = 10 * US, .busy_ns = 3 * MS, .idle_ns = 7 * MS},
+        {.kernel_ns = MS, .gap_ns = 10 * US, .busy_ns = 4 * MS, .idle_ns = 12 * MS},
+        {.kernel_ns = 20 * MS, .gap_ns = 60 * MS, .steady = true},
+        {.kernel_ns = 30 * MS, .gap_ns = 70 * MS},
+        {.kernel_ns = 3 * US, .gap_ns = 10 * US},
+        {.kernel_ns = 4 * MS, .gap_ns = 12 * MS, .steady = true},
+        {.kernel_ns = 8 * MS, .gap_ns = 16 * MS, .steady = true},
+        {.kernel_ns = 1500 * US, .gap_ns = 3000 * US, .steady = true},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
+        struct machine machine = start(&tenants[i], 45, i);
+
+        run_for(&machine, 60 * NS_PER_S);
+        print_message("uses %.4f, cap 0.45: %llu switches\n", share(&machine), (unsigned long long)machine.offs);
+        assert_int_equal(machine.offs, 0);
+    }
+}
+
+/* Idleness is no credit beyond the burst. */
+static void test_bursts(void **state)
+{
+    static const unsigned caps[] = {5, 25, 50, 75, 95};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+        struct tenant tenant = {.kernel_ns = MS, .gap_ns = 5 * US, .busy_ns = 400 * MS, .idle_ns = 2000 * MS};
+        struct machine machine = start(&tenant, caps[i], 40 + i);
+        double bound = caps[i] * 1e6 + (double)DUTY_BURST_NS + (double)DUTY_SLACK_NS;
+
+        run_for(&machine, 20 * NS_PER_S);
+        print_message("cap %2u: %.1f ms within 100 ms at most, of %.1f\n", caps[i], machine.burst_most_ns / 1e6,
+                      bound / 1e6);
+        assert_within(machine.burst_most_ns, caps[i] * 1e6, bound);
+    }
+}
+
+/* What it does changes: from too much to little, and it is let go; and back. */
+static void test_changes(void **state)
+{
+    struct tenant hungry = {.kernel_ns = 100 * US, .gap_ns = 8 * US},
+                  modest = {.kernel_ns = 100 * US, .gap_ns = 400 * US};
+    struct machine machine = start(&hungry, 50, 77);
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        machine.tenant = hungry;
+        run_for(&machine, 400 * MS);
+        measure(&machine);
+        run_for(&machine, 2 * NS_PER_S);
+        assert_within(share(&machine), .48, .52);
+        machine.tenant = modest;
+        measure(&machine);
+        run_for(&machine, 400 * MS);
+        print_message("after a change: %llu switches", (unsigned long long)machine.offs);
+        assert_within((double)machine.offs, 0, 4);
+        measure(&machine);
+        run_for(&machine, 2 * NS_PER_S);
+        print_message(", then %llu\n", (unsigned long long)machine.offs);
+        assert_int_equal(machine.offs, 0);
+    }
+    duty_cap(&machine.duty, 10, machine.now_ns);
+    run_for(&machine, 400 * MS);
+    measure(&machine);
+    run_for(&machine, 4 * NS_PER_S);
+    assert_within(share(&machine), .08, .12);
+    duty_cap(&machine.duty, 100, machine.now_ns);
+    run_for(&machine, 10 * MS);
+    assert_true(machine.runs);
+    measure(&machine);
+    run_for(&machine, NS_PER_S);
+    assert_int_equal(machine.offs, 0);
+}
+
+/* Where looks do not tell, on-time counts. */
+static void test_blind(void **state)
+{
+    struct tenant tenant = {.kernel_ns = MS, .gap_ns = MS, .steady = true};
+    struct machine machine = start(&tenant, 40, 5);
+
+    (void)state;
+    machine.blind = true;
+    run_for(&machine, 2 * NS_PER_S);
+    measure(&machine);
+    run_for(&machine, 10 * NS_PER_S);
+    assert_within(share(&machine), .15, .3);
+    assert_within((double)duty_used_ns(&machine.duty) / 12e9, .38, .43);
+}
+
+/* Switches that take another time than was measured: the error is a small one, and a better figure takes it away. */
+static void test_corrected(void **state)
+{
+    static const unsigned caps[] = {5, 50, 90};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
+        for (unsigned late_us = 0; late_us <= 300; late_us += 300) {
+            struct tenant tenant = {.kernel_ns = MS, .gap_ns = 5 * US};
+            struct machine machine = start(&tenant, caps[i], 15);
+            uint64_t told_ns = 0;
+            double before, cap = caps[i] / 100.;
+
+            machine.late_ns = late_us * US;
+            run_for(&machine, 2 * NS_PER_S);
+            measure(&machine);
+            run_for(&machine, 10 * NS_PER_S);
+            before = share(&machine) - cap;
+            assert_within(before, -.015, .015);
+            machine.gpu_ns = 0;
+            duty_correct(&machine.duty, duty_used_ns(&machine.duty), machine.now_ns);
+            for (unsigned k = 0; k < 20; k++) {
+                run_for(&machine, NS_PER_S);
+                duty_correct(&machine.duty, machine.gpu_ns - told_ns, machine.now_ns);
+                told_ns = machine.gpu_ns;
+            }
+            measure(&machine);
+            run_for(&machine, 10 * NS_PER_S);
+            print_message("cap %2u, %3u us late: %+.4f, corrected %+.4f\n", caps[i], late_us, before,
+                          share(&machine) - cap);
+            assert_within(share(&machine) - cap, -.007, .007);
+        }
+}
+
+/* Times that make no sense do no harm. */
+static void test_nonsense(void **state)
+{
+    struct duty duty;
+
+    (void)state;
+    duty_init(&duty, 0, NS_PER_S);
+    assert_false(duty_step(&duty, NS_PER_S));
+    assert_int_equal(duty_look_in_ns(&duty), UINT64_MAX);
+    assert_int_equal(duty_step_in_ns(&duty), UINT64_MAX);
+    duty_cap(&duty, 30, NS_PER_S);
+    duty_look(&duty, true, 0, 1);
+    duty_switched(&duty, false, 5, 3);
+    duty_switched(&duty, true, 5, 3);
+    assert_false(duty_step(&duty, 7));
+    assert_true(duty_look_in_ns(&duty) < NS_PER_S);
+    for (unsigned i = 1; i < 100; i++) {
+        duty_cap(&duty, i, NS_PER_S);
+        duty_look(&duty, true, 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
+        assert_true(duty_step_in_ns(&duty) > 0);
+    }
+    duty_cap(&duty, 1000, 200 * NS_PER_S);
+    assert_false(duty_step(&duty, 200 * NS_PER_S));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cap),       cmocka_unit_test(test_below_cap), cmocka_unit_test(test_rhythms),
+        cmocka_unit_test(test_bursts),    cmocka_unit_test(test_changes),   cmocka_unit_test(test_blind),
+        cmocka_unit_test(test_corrected), cmocka_unit_test(test_nonsense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

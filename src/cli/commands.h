@@ -13,6 +13,8 @@
 
 int command_run(char **argv);
 int command_ps(char **argv);
+int command_pause(char **argv);
+int command_resume(char **argv);
 int command_doctor(char **argv);
 int command_version(char **argv);
 int command_help(char **argv);

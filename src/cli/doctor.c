@@ -41,9 +41,9 @@ static void print_lines(const struct doctor *doctor)
     for (unsigned i = 0; i < doctor->count; i++) {
         const struct doctor_check *check = &doctor->check[i];
 
-        printf("%-4s  %-18s  %s\n", level_names[check->level], check->name, check->detail);
+        printf("%-4s  %-21s  %s\n", level_names[check->level], check->name, check->detail);
         if (check->advice)
-            printf("%-4s  %-18s  -> %s\n", "", "", check->advice);
+            printf("%-4s  %-21s  -> %s\n", "", "", check->advice);
     }
     printf("\n%u ok, %u to know about, %u failed\n", count_level(doctor, DOCTOR_OK), count_level(doctor, DOCTOR_WARN),
            count_level(doctor, DOCTOR_FAIL));
@@ -94,6 +94,7 @@ int command_doctor(char **argv)
     doctor_environment(&doctor);
     doctor_preload_file(&doctor);
     doctor_namespaces(&doctor);
+    doctor_guard(&doctor);
     if (program)
         doctor_program(&doctor, program);
     if (!json) {

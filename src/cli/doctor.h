@@ -34,6 +34,7 @@ void doctor_arena_dir(struct doctor *doctor);
 void doctor_preload_file(struct doctor *doctor);
 void doctor_environment(struct doctor *doctor);
 void doctor_namespaces(struct doctor *doctor);
+void doctor_guard(struct doctor *doctor); /* a group of them, none of which fails: the guard is not needed */
 void doctor_program(struct doctor *doctor, const char *program);
 
 /* The hidden command that doctor_library() starts with the library preloaded. */

@@ -113,9 +113,10 @@ void doctor_program(struct doctor *doctor, const char *program)
     obstacle = program_obstacle(info.binding);
     if (obstacle)
         doctor_add(doctor, DOCTOR_FAIL, "program",
-                   info.binding == PROGRAM_PRIVILEGED
-                       ? "run it as its owner, or name the library in /etc/ld.so.preload"
-                       : "use a dynamically linked glibc build for this machine; it cannot be bound",
+                   info.binding == PROGRAM_PRIVILEGED ? "run it as its owner, or name the library in /etc/ld.so.preload"
+                   : info.binding == PROGRAM_32BIT
+                       ? "use a 64-bit build; it cannot be bound, and `vgpu run --guard` does not start it"
+                       : "use `vgpu run --guard`, or a dynamically linked glibc build for this machine",
                    "%.512s %s", info.file, obstacle);
     else if (info.binding == PROGRAM_UNKNOWN)
         doctor_add(doctor, DOCTOR_WARN, "program", "name the program that runs it",

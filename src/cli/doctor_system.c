@@ -226,7 +226,8 @@ void doctor_namespaces(struct doctor *doctor)
     if (most > 0 && unprivileged && !restricted)
         doctor_add(
             doctor, DOCTOR_WARN, "user namespaces",
-            "for users who must not get around their quota, set user.max_user_namespaces=0 and use /etc/ld.so.preload",
+            "for users who must not get around their quota, start programs with `vgpu run --guard`, or set "
+            "user.max_user_namespaces=0 and use /etc/ld.so.preload",
             "any user may make one, and in it hide even /etc/ld.so.preload: a preloaded quota is an agreement, not a "
             "wall");
     else

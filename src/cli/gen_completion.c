@@ -33,6 +33,8 @@ static const char *words_of(enum cli_complete complete)
 #define X(id, name) name " "
         return VGPU_TURN_POLICY_LIST(X);
 #undef X
+    case COMPLETE_GUARD_MODE:
+        return "strict permissive";
     case COMPLETE_NONE:
     case COMPLETE_FILE:
     case COMPLETE_COMMAND:
@@ -123,6 +125,19 @@ static void put_bash_value(FILE *out, enum cli_complete complete)
     }
 }
 
+/* Bash divides words at "=": an option with its value is one word or three. The value is that of word i afterwards. */
+static void put_bash_option(FILE *out, const struct cli_option *option)
+{
+    fprintf(out, "            --%s)\n                ", option->name);
+    if (cli_argument_optional(option))
+        fprintf(out, "if [[ ${COMP_WORDS[i + 1]} == = ]] && (((i += 2) >= COMP_CWORD)); then\n");
+    else
+        fprintf(out, "[[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))\n                if ((++i >= COMP_CWORD)); then\n");
+    fprintf(out, "                    cur=${cur#=}\n                    ");
+    put_bash_value(out, option->complete);
+    fprintf(out, "\n                    return\n                fi ;;\n");
+}
+
 static void put_bash_command(FILE *out, const struct cli_command *command)
 {
     const struct cli_operand *operand = operand_of(command->name);
@@ -130,12 +145,8 @@ static void put_bash_command(FILE *out, const struct cli_command *command)
     fprintf(out, "    %s)\n        for ((i = 2; i < COMP_CWORD; i++)); do\n            case ${COMP_WORDS[i]} in\n",
             command->name);
     for (const struct cli_option *o = cli_options; o->command; o++)
-        if (!strcmp(o->command, command->name) && o->argument) {
-            fprintf(out, "            --%s)\n                if ((++i == COMP_CWORD)); then\n                    ",
-                    o->name);
-            put_bash_value(out, o->complete);
-            fprintf(out, "\n                    return\n                fi ;;\n");
-        }
+        if (!strcmp(o->command, command->name) && o->argument)
+            put_bash_option(out, o);
     fprintf(out, "            --) ((i++)); break ;;\n            -*) ;;\n            *) break ;;\n            esac\n   "
                  "     done\n");
     fprintf(out, "        if ((i >= COMP_CWORD)) && [[ $cur == -* && ${COMP_WORDS[i - 1]} != -- ]]; then\n");
@@ -201,31 +212,39 @@ static const char *zsh_action(enum cli_complete complete)
     return "";
 }
 
-static void put_zsh_value(FILE *out, const char *name, enum cli_complete complete)
+static void put_zsh_value(FILE *out, const struct cli_option *option)
 {
-    const char *words = words_of(complete);
+    const char *words = words_of(option->complete), *name;
+    int length = cli_argument_name(option, &name);
 
-    fprintf(out, ":%s:%s%s%s", name, words ? "(" : "", words ? words : zsh_action(complete), words ? ")" : "");
+    fprintf(out, ":%s%.*s:%s%s%s", cli_argument_optional(option) ? ":" : "", length, name, words ? "(" : "",
+            words ? words : zsh_action(option->complete), words ? ")" : "");
 }
 
 static void put_zsh_command(FILE *out, const struct cli_command *command)
 {
     const struct cli_operand *operand = operand_of(command->name);
+    size_t length = operand ? strcspn(operand->name, ".") : 0; /* "NAME..." may come again */
     int ends = operand && operand->complete == COMPLETE_COMMAND && !strcmp(command->name, "run");
 
     fprintf(out, "    %s)\n        _arguments -S", command->name);
     for (const struct cli_option *o = cli_options; o->command; o++) {
         if (strcmp(o->command, command->name))
             continue;
-        fprintf(out, " \\\n            '%s--%s%s[", o->opt == OPT_ENV ? "*" : "", o->name, o->argument ? "=" : "");
+        fprintf(out, " \\\n            '%s--%s%s%s[", o->opt == OPT_ENV ? "*" : "", o->name, o->argument ? "=" : "",
+                cli_argument_optional(o) ? "-" : "");
         put_zsh_help(out, o->help);
         fputc(']', out);
         if (o->argument)
-            put_zsh_value(out, o->argument, o->complete);
+            put_zsh_value(out, o);
         fputc('\'', out);
     }
     if (operand)
-        fprintf(out, " \\\n            '%s:%s:%s'", ends ? "(-)1" : "1", operand->name, zsh_action(operand->complete));
+        fprintf(out, " \\\n            '%s:%.*s:%s'",
+                ends                    ? "(-)1"
+                : operand->name[length] ? "*"
+                                        : "1",
+                (int)length, operand->name, zsh_action(operand->complete));
     if (ends)
         fprintf(out, " \\\n            '*::arguments:_normal'");
     fprintf(out, " ;;\n");
@@ -267,10 +286,11 @@ static void put_fish_code(FILE *out, const char *code)
     fprintf(out, ")'");
 }
 
-static void put_fish_value(FILE *out, enum cli_complete complete)
+/* -x: an argument must follow, and it is no file. Without it, an argument that may be left out. */
+static void put_fish_value(FILE *out, enum cli_complete complete, bool optional)
 {
     if (words_of(complete)) {
-        fprintf(out, " -x -a '%s'", words_of(complete));
+        fprintf(out, "%s -a '%s'", optional ? " -f" : " -x", words_of(complete));
         return;
     }
     switch (complete) {
@@ -312,14 +332,14 @@ void gen_fish(FILE *out)
         else
             fprintf(out, "complete -c vgpu -n __fish_use_subcommand -l %s", o->name);
         if (o->argument)
-            put_fish_value(out, o->complete);
+            put_fish_value(out, o->complete, cli_argument_optional(o));
         fprintf(out, " -d '");
         put_quoted(out, o->help);
         fprintf(out, "'\n");
     }
     for (const struct cli_operand *o = cli_operands; o->command; o++) {
         fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s'", o->command);
-        put_fish_value(out, o->complete);
+        put_fish_value(out, o->complete, false);
         fputc('\n', out);
     }
 }

@@ -79,7 +79,7 @@ static void put_command(FILE *out, const struct cli_command *command)
     fprintf(out, "\n| option | |\n|---|---|\n");
     for (const struct cli_option *o = cli_options; o->command; o++)
         if (!strcmp(o->command, command->name)) {
-            fprintf(out, "| `--%s%s%s` | ", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+            fprintf(out, "| `--%s%s%s` | ", o->name, cli_argument_gap(o), o->argument ? o->argument : "");
             put_markdown(out, o->help);
             fprintf(out, " |\n");
         }
@@ -135,6 +135,8 @@ int main(int argc, char **argv)
     write_man(argv[1], "vgpu", "vgpu.1");
     write_man(argv[1], "run", "vgpu-run.1");
     write_man(argv[1], "ps", "vgpu-ps.1");
+    write_man(argv[1], "pause", "vgpu-pause.1");
+    write_man(argv[1], "resume", "vgpu-resume.1");
     write_man(argv[1], "doctor", "vgpu-doctor.1");
     out = open_output(argv[1], "libvgpu.7");
     error = gen_man_library(out, argv[2]);

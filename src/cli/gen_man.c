@@ -37,6 +37,16 @@ static void put_upper(FILE *out, const char *text)
         fputc(toupper((unsigned char)*text), out);
 }
 
+/* " NAME" or "[=NAME]", the name slanted. */
+static void put_argument(FILE *out, const struct cli_option *option)
+{
+    bool optional = cli_argument_optional(option);
+    const char *name;
+    int length = cli_argument_name(option, &name);
+
+    fprintf(out, "%s\\fI%.*s\\fR%s", optional ? "[=" : " ", length, name, optional ? "]" : "");
+}
+
 static void put_options(FILE *out, const char *command)
 {
     fprintf(out, ".SH OPTIONS\n");
@@ -46,11 +56,8 @@ static void put_options(FILE *out, const char *command)
         fprintf(out, ".TP\n\\fB\\-\\-");
         put_text(out, o->name);
         fprintf(out, "\\fR");
-        if (o->argument) {
-            fprintf(out, " \\fI");
-            put_text(out, o->argument);
-            fprintf(out, "\\fR");
-        }
+        if (o->argument)
+            put_argument(out, o);
         fputc('\n', out);
         put_line(out, o->help);
     }
@@ -91,7 +98,7 @@ static void put_commands(FILE *out)
 /* The pages of the other commands. */
 static void put_see_also(FILE *out, const char *command)
 {
-    static const char *const pages[] = {"vgpu", "run", "ps", "doctor"};
+    static const char *const pages[] = {"vgpu", "run", "ps", "pause", "resume", "doctor"};
 
     fprintf(out, ".SH SEE ALSO\n");
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)

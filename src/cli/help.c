@@ -68,7 +68,7 @@ static void print_options(FILE *out, const char *command)
 
         if (strcmp(o->command, command))
             continue;
-        snprintf(term, sizeof(term), "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+        snprintf(term, sizeof(term), "--%s%s%s", o->name, cli_argument_gap(o), o->argument ? o->argument : "");
         print_entry(out, term, o->help);
     }
 }

@@ -67,13 +67,20 @@ static int open_users(const char *dir, int flags)
     return fd < 0 ? err_last() : fd;
 }
 
+/* The caller holds the folder's lock: to find out is to lock, for a moment, as a user does. */
+static bool is_led(const char *dir)
+{
+    int users CLEANUP_CLOSE = open_users(dir, 0);
+
+    return users >= 0 && flock(users, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
 static bool is_in_use(const char *dir)
 {
     struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
-    int users CLEANUP_CLOSE = open_users(dir, 0);
     char path[PATH_MAX];
 
-    if (users >= 0 && flock(users, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+    if (is_led(dir))
         return true;
     if (path_join(path, sizeof(path), dir, INSTANCE_REGION) && !region_open(path, 0, &region) && region_in_use(region))
         return true;
@@ -117,6 +124,14 @@ bool instance_remove_unused(const char *folder, const char *name)
     if (lock < 0 || !path_join(dir, sizeof(dir), folder, name))
         return false;
     return remove_if_unused(dir);
+}
+
+bool instance_is_led(const char *folder, const char *name)
+{
+    int lock CLEANUP_CLOSE = lock_folder(folder);
+    char dir[PATH_MAX];
+
+    return lock >= 0 && path_join(dir, sizeof(dir), folder, name) && is_led(dir);
 }
 
 static const char *show_quota(const struct vgpu_limit *limit, char *buffer, size_t size)
@@ -215,13 +230,40 @@ static int compare_compute(const struct instance_request *request, const struct 
     return 0;
 }
 
+bool instance_is_guarded(const char *dir)
+{
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    struct vgpu_limits limits;
+    char path[PATH_MAX];
+
+    if (!path_join(path, sizeof(path), dir, INSTANCE_REGION) || region_open(path, 0, &region))
+        return false;
+    region_limits(region, &limits);
+    return limits.tier == VGPU_TIER_GUARD;
+}
+
+/* What a guarded program starts stays under its guard, and needs none of its own to join the same instance. */
+static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limits *has, const char *dir)
+{
+    const char *outer = getenv("VGPU_INSTANCE");
+
+    if (asked->tier == has->tier || (has->tier == VGPU_TIER_GUARD && outer && !strcmp(outer, dir)))
+        return 0;
+    message_error("run: instance %s is running %s the guard: %s --guard to join it, or choose another --name",
+                  asked->name, has->tier == VGPU_TIER_GUARD ? "under" : "without",
+                  has->tier == VGPU_TIER_GUARD ? "add" : "leave out");
+    return -EEXIST;
+}
+
 /* Whether what was asked for is what the running instance has. */
-static int compare(const struct instance_request *request, const struct vgpu_limits *has)
+static int compare(const struct instance_request *request, const struct vgpu_limits *has, const char *dir)
 {
     const struct vgpu_limits *asked = &request->limits;
     char a[48], b[48];
-    int error = request->has_devices ? compare_devices(asked, has) : 0;
+    int error = compare_tier(asked, has, dir);
 
+    if (!error && request->has_devices)
+        error = compare_devices(asked, has);
     if (!error)
         error = compare_slices(request, has);
     if (!error && request->has_host_quota && !same_quota(&has->slice[VGPU_SLICE_HOST], &asked->slice[VGPU_SLICE_HOST]))
@@ -246,7 +288,8 @@ static int join(const struct instance_request *request, struct instance *instanc
         return error;
     }
     region_limits(region, &has);
-    error = compare(request, &has);
+    instance->limits = has;
+    error = compare(request, &has, instance->dir);
     if (error || !request->limits.compute.turn_policy)
         return error;
     has.compute.turn_policy = request->limits.compute.turn_policy;
@@ -270,6 +313,7 @@ static int make(const struct instance_request *request, struct instance *instanc
         return error;
     }
     instance->created = true;
+    instance->limits = request->limits;
     error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION)
                 ? region_create(path, 0, &request->limits, &region, &(bool){false})
                 : -ENAMETOOLONG;

@@ -20,6 +20,7 @@ struct instance {
     char dir[PATH_MAX]; /* absolute */
     int users_fd;       /* holds the shared lock; -1: not entered */
     bool created;       /* by us, not joined */
+    struct vgpu_limits limits;
 };
 
 /*
@@ -39,6 +40,15 @@ int instance_enter(const struct instance_request *request, struct instance *ret_
 
 /* Gives up our use; removes the instance if it was the last. */
 void instance_leave(struct instance *instance);
+
+/*
+ * Whether a `vgpu run` that started or joined the instance in `folder`/`name` lives; programs may outlive them all.
+ * Takes the lock on `folder`.
+ */
+bool instance_is_led(const char *folder, const char *name);
+
+/* Whether a guard keeps the limits of the instance in the folder `dir`. */
+bool instance_is_guarded(const char *dir);
 
 /*
  * Removes the instance in `folder`/`name` if nobody uses it. True: it is gone. Takes the lock on `folder` itself.

@@ -12,10 +12,8 @@
 static const struct {
     const char *name;
     int (*run)(char **argv);
-} commands[] = {{"run", command_run},
-                {"ps", command_ps},
-                {"doctor", command_doctor},
-                {"version", command_version},
+} commands[] = {{"run", command_run},       {"ps", command_ps},         {"pause", command_pause},
+                {"resume", command_resume}, {"doctor", command_doctor}, {"version", command_version},
                 {"help", command_help}};
 
 int command_finish_output(void)

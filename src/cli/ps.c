@@ -13,13 +13,27 @@ uint64_t ps_slice_held(const struct vgpu_snapshot *snapshot, unsigned slice, enu
     return bytes;
 }
 
-uint64_t ps_proc_held(const struct vgpu_proc_usage *proc, unsigned slice)
+bool ps_kind_counts(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind)
+{
+    return slice == VGPU_SLICE_HOST || snapshot->limits.tier != VGPU_TIER_GUARD || kind == VGPU_KIND_DRIVER ||
+           kind == VGPU_KIND_MANAGED;
+}
+
+uint64_t ps_proc_held(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned slice)
 {
     uint64_t bytes = 0;
 
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-        bytes += proc->held_bytes[slice][kind];
+        bytes += ps_kind_counts(snapshot, slice, kind) ? proc->held_bytes[slice][kind] : 0;
     return bytes;
+}
+
+bool ps_proc_holds(const struct vgpu_proc_usage *proc, unsigned slice)
+{
+    for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+        if (proc->held_bytes[slice][kind])
+            return true;
+    return false;
 }
 
 bool ps_slice_shown(const struct vgpu_snapshot *snapshot, unsigned slice)

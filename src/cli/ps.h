@@ -15,6 +15,7 @@ struct ps_instance {
     char dir[PATH_MAX];
     uid_t owner;
     unsigned running; /* processes in it, whether or not they use the GPU */
+    bool paused;      /* its work stands still */
     struct vgpu_snapshot snapshot;
 };
 
@@ -34,9 +35,19 @@ void ps_done(struct ps_list *list);
  */
 double ps_entitlement(const struct ps_list *list, const struct ps_instance *instance, unsigned slice);
 
+/*
+ * Whether what is held of a kind on a slice is part of what is used there. Under the guard that is what the guard knows
+ * of a device: the driver's figure and managed memory. What the library says, where it is preloaded too, tells what
+ * for.
+ */
+bool ps_kind_counts(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind);
+
 /* What all processes hold on a slice, of one kind. */
 uint64_t ps_slice_held(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind);
-uint64_t ps_proc_held(const struct vgpu_proc_usage *proc, unsigned slice); /* of all kinds */
+/* What one holds there, of all kinds that count. */
+uint64_t ps_proc_held(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned slice);
+/* Whether it holds anything there, of whatever kind. */
+bool ps_proc_holds(const struct vgpu_proc_usage *proc, unsigned slice);
 
 /* Whether there is anything to say about a slice: it is selected, seen, used or, for host memory, limited. */
 bool ps_slice_shown(const struct vgpu_snapshot *snapshot, unsigned slice);

@@ -1,8 +1,8 @@
 #include "cli/ps.h"
 
 #include "base/err.h"
-#include "base/file.h"
 #include "base/parse.h"
+#include "cli/folders.h"
 #include "cli/instance.h"
 #include "cli/message.h"
 #include "cli/path.h"
@@ -10,36 +10,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define FOLDERS_MAX 256
-
-/* Folders that have been looked at: two names may lead to one. */
-struct seen {
-    unsigned count;
-    struct {
-        dev_t device;
-        ino_t inode;
-    } folder[FOLDERS_MAX];
-};
-
-static bool seen_before(struct seen *seen, const struct stat *st)
-{
-    for (unsigned i = 0; i < seen->count; i++)
-        if (seen->folder[i].device == st->st_dev && seen->folder[i].inode == st->st_ino)
-            return true;
-    if (seen->count == FOLDERS_MAX)
-        return true;
-    seen->folder[seen->count].device = st->st_dev;
-    seen->folder[seen->count++].inode = st->st_ino;
-    return false;
-}
 
 static bool add(struct ps_list *list, const struct ps_instance *instance)
 {
@@ -53,6 +28,37 @@ static bool add(struct ps_list *list, const struct ps_instance *instance)
     *copy = *instance;
     list->instances[list->count++] = copy;
     return true;
+}
+
+/* The slot that the guard keeps for the process of `own`; NULL: there is none. */
+static struct vgpu_proc_usage *guarded_of(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *own)
+{
+    for (uint32_t i = 0; i < snapshot->proc_count; i++)
+        if (snapshot->procs[i].guarded && own->pid && snapshot->procs[i].pid == own->pid)
+            return &snapshot->procs[i];
+    return NULL;
+}
+
+/* A process with the library under the guard has two slots: it becomes one. What both know, the guard says. */
+static void merge_slots(struct vgpu_snapshot *snapshot)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < snapshot->proc_count; i++) {
+        const struct vgpu_proc_usage *own = &snapshot->procs[i];
+        struct vgpu_proc_usage *guarded = own->guarded ? NULL : guarded_of(snapshot, own);
+
+        for (unsigned slice = 0; guarded && slice < VGPU_SLICES; slice++)
+            for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
+                if (slice == VGPU_SLICE_HOST || !ps_kind_counts(snapshot, slice, kind))
+                    guarded->held_bytes[slice][kind] += own->held_bytes[slice][kind];
+        if (guarded)
+            guarded->own_pid = own->own_pid;
+    }
+    for (uint32_t i = 0; i < snapshot->proc_count; i++)
+        if (snapshot->procs[i].guarded || !guarded_of(snapshot, &snapshot->procs[i]))
+            snapshot->procs[kept++] = snapshot->procs[i];
+    snapshot->proc_count = kept;
 }
 
 static void collect_instance(struct ps_list *list, const char *folder, const char *name, uid_t owner)
@@ -71,6 +77,8 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
                 : -ENAMETOOLONG;
     if (!error)
         error = region_snapshot(region, &instance.snapshot);
+    if (!error)
+        instance.paused = region_stands(region) && instance_is_led(folder, name);
     if (region)
         region_close(region);
     if (error) {
@@ -80,6 +88,7 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
         list->failed = true;
         return;
     }
+    merge_slots(&instance.snapshot);
     instance.running = users_count(instance.dir);
     if (instance.running < instance.snapshot.proc_count)
         instance.running = instance.snapshot.proc_count;
@@ -89,8 +98,9 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
     }
 }
 
-static void collect_folder(struct ps_list *list, const char *folder, uid_t owner)
+static bool collect_folder(void *arg, const char *folder, uid_t owner)
 {
+    struct ps_list *list = arg;
     struct dirent **names;
     char text[128];
     int count = scandir(folder, &names, NULL, alphasort);
@@ -100,7 +110,7 @@ static void collect_folder(struct ps_list *list, const char *folder, uid_t owner
             message_error("ps: %s cannot be read: %s", folder, err_text(err_last(), text, sizeof(text)));
             list->failed = true;
         }
-        return;
+        return true;
     }
     for (int i = 0; i < count; i++) {
         if (parse_name_valid(names[i]->d_name) && !instance_remove_unused(folder, names[i]->d_name))
@@ -108,78 +118,14 @@ static void collect_folder(struct ps_list *list, const char *folder, uid_t owner
         free(names[i]);
     }
     free(names);
-}
-
-/*
- * What is in another user's folder is that user's: root reads it with that user's rights, so that links in it lead
- * nowhere that its owner could not go.
- */
-static void collect_runtime_dir(struct ps_list *list, struct seen *seen, const char *runtime)
-{
-    char folder[PATH_MAX];
-    struct stat st;
-    uid_t self = geteuid();
-    gid_t group = getegid();
-    bool foreign;
-
-    if (!path_join(folder, sizeof(folder), runtime, "instances") || lstat(runtime, &st) < 0 || !S_ISDIR(st.st_mode) ||
-        seen_before(seen, &st))
-        return;
-    foreign = self == 0 && st.st_uid != 0;
-    if (foreign && (setegid(st.st_gid) < 0 || seteuid(st.st_uid) < 0)) {
-        message_error("ps: cannot take the rights of user %u to read %s: %s", st.st_uid, folder, strerror(errno));
-        list->failed = true;
-    } else {
-        collect_folder(list, folder, st.st_uid);
-    }
-    if (foreign && (seteuid(self) < 0 || setegid(group) < 0))
-        list->failed = true;
-}
-
-static void collect_matches(struct ps_list *list, struct seen *seen, const char *pattern)
-{
-    glob_t found = {0};
-
-    if (glob(pattern, 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            collect_runtime_dir(list, seen, found.gl_pathv[i]);
-    globfree(&found);
+    return true;
 }
 
 void ps_collect(struct ps_list *ret_list)
 {
-    const char *chosen = getenv("VGPU_RUNTIME_DIR");
-    struct seen seen = {0};
-    char path[PATH_MAX] = "", text[128];
-    int error = runtime_dir(path, sizeof(path));
-
     *ret_list = (struct ps_list){0};
-    if (error) {
-        message_error("ps: the runtime directory %s cannot be used: %s", chosen && *chosen ? chosen : path,
-                      err_text(error, text, sizeof(text)));
+    if (!folders_visit("ps", collect_folder, ret_list))
         ret_list->failed = true;
-        return;
-    }
-    if (chosen && *chosen) {
-        /* A folder that the user has chosen may be a link; those that we look for ourselves may not. */
-        char *real = realpath(path, NULL);
-
-        if (real)
-            collect_runtime_dir(ret_list, &seen, real);
-        free(real);
-        return;
-    }
-    collect_runtime_dir(ret_list, &seen, path);
-    if (geteuid() == 0) {
-        collect_matches(ret_list, &seen, "/tmp/vgpu-*");
-        collect_matches(ret_list, &seen, "/run/user/*/vgpu");
-        return;
-    }
-    /* The user's sessions may differ in what they have in their environment. */
-    snprintf(path, sizeof(path), "/run/user/%u/vgpu", geteuid());
-    collect_runtime_dir(ret_list, &seen, path);
-    snprintf(path, sizeof(path), "/tmp/vgpu-%u", geteuid());
-    collect_runtime_dir(ret_list, &seen, path);
 }
 
 /* What an instance has done on a device; NULL: it has not seen it. */

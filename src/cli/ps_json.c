@@ -1,8 +1,8 @@
 /*
- * {"instances": [{"name", "directory", "owner_uid", "created_ns", "running", "selects_devices", "limits": [...],
- * "compute": {...}, "devices": [{..., "compute": {...}}], "host": {...}, "processes": [...], "refusals": {"count",
- * "last", "recent": [...]}}]}. Sizes are bytes, times nanoseconds, shares from 0 to 1; a limit that is not there is
- * null.
+ * {"instances": [{"name", "directory", "owner_uid", "created_ns", "running", "paused", "tier", "selects_devices",
+ * "limits": [...], "compute": {...}, "devices": [{..., "compute": {...}}], "host": {...}, "processes": [...],
+ * "refusals": {"count", "last", "recent": [...]}}]}. Sizes are bytes, times nanoseconds, shares from 0 to 1; a limit
+ * that is not there is null.
  */
 #include "cli/ps.h"
 
@@ -98,19 +98,19 @@ static json_t *slice_json(const struct vgpu_snapshot *snapshot, unsigned slice)
     return result;
 }
 
-static json_t *held_json(const struct vgpu_proc_usage *proc, unsigned slice)
+static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned slice)
 {
     json_t *result = json_object(), *kinds = json_object();
 
     json_object_set_new(result, "device", slice == VGPU_SLICE_HOST ? json_string("host") : number(slice));
-    json_object_set_new(result, "used_bytes", number(ps_proc_held(proc, slice)));
+    json_object_set_new(result, "used_bytes", number(ps_proc_held(snapshot, proc, slice)));
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         json_object_set_new(kinds, vgpu_kind_name(kind), number(proc->held_bytes[slice][kind]));
     json_object_set_new(result, "used_by_kind", kinds);
     return result;
 }
 
-static json_t *process_json(const struct vgpu_proc_usage *proc)
+static json_t *process_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc)
 {
     json_t *result = json_object(), *held = json_array();
 
@@ -119,8 +119,8 @@ static json_t *process_json(const struct vgpu_proc_usage *proc)
     json_object_set_new(result, "command", text_of(proc->command, sizeof(proc->command)));
     json_object_set_new(result, "start_ns", number(proc->start_ns));
     for (unsigned slice = 0; slice < VGPU_SLICES; slice++)
-        if (ps_proc_held(proc, slice))
-            json_array_append_new(held, held_json(proc, slice));
+        if (ps_proc_holds(proc, slice))
+            json_array_append_new(held, held_json(snapshot, proc, slice));
     json_object_set_new(result, "held", held);
     return result;
 }
@@ -206,6 +206,8 @@ static json_t *instance_json(const struct ps_list *list, const struct ps_instanc
     json_object_set_new(result, "owner_uid", number(instance->owner));
     json_object_set_new(result, "created_ns", number(snapshot->created_ns));
     json_object_set_new(result, "running", number(instance->running));
+    json_object_set_new(result, "paused", json_boolean(instance->paused));
+    json_object_set_new(result, "tier", json_string(vgpu_tier_name(snapshot->limits.tier)));
     json_object_set_new(result, "selects_devices", json_boolean(snapshot->limits.device_count > 0));
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
         if (ps_slice_shown(snapshot, slice))
@@ -215,7 +217,7 @@ static json_t *instance_json(const struct ps_list *list, const struct ps_instanc
     json_object_set_new(result, "devices", devices);
     json_object_set_new(result, "host", slice_json(snapshot, VGPU_SLICE_HOST));
     for (uint32_t i = 0; i < snapshot->proc_count; i++)
-        json_array_append_new(processes, process_json(&snapshot->procs[i]));
+        json_array_append_new(processes, process_json(snapshot, &snapshot->procs[i]));
     json_object_set_new(result, "processes", processes);
     json_object_set_new(result, "refusals", refusals_json(snapshot));
     return result;

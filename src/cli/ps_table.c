@@ -10,13 +10,28 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COLUMN_INSTANCE, COLUMN_PROCESS, COLUMN_DEVICE, COLUMN_GPU, COLUMN_USED, COLUMN_QUOTA, COLUMN_KINDS };
+enum {
+    COLUMN_INSTANCE,
+    COLUMN_TIER,
+    COLUMN_PROCESS,
+    COLUMN_DEVICE,
+    COLUMN_GPU,
+    COLUMN_USED,
+    COLUMN_QUOTA,
+    COLUMN_KINDS
+};
 
 struct columns {
     bool kind_shown[VGPU_KINDS];
     unsigned kind[VGPU_KINDS]; /* the column of each kind that is shown */
     unsigned refused;          /* the last column */
 };
+
+/* Whether there is something to show: it counts, and is held. */
+static bool is_shown(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind)
+{
+    return ps_kind_counts(snapshot, slice, kind) && ps_slice_held(snapshot, slice, kind);
+}
 
 /* Kinds that nobody holds anything of have no column. */
 static struct columns choose_columns(const struct ps_list *list)
@@ -26,7 +41,7 @@ static struct columns choose_columns(const struct ps_list *list)
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++) {
         for (unsigned i = 0; i < list->count && !columns.kind_shown[kind]; i++)
             for (unsigned slice = 0; slice < VGPU_SLICES && !columns.kind_shown[kind]; slice++)
-                columns.kind_shown[kind] = ps_slice_held(&list->instances[i]->snapshot, slice, kind) > 0;
+                columns.kind_shown[kind] = is_shown(&list->instances[i]->snapshot, slice, kind);
         if (columns.kind_shown[kind])
             columns.kind[kind] = columns.refused++;
     }
@@ -42,7 +57,7 @@ static void put_bytes(struct grid *grid, unsigned column, uint64_t bytes)
 
 static void put_heads(struct grid *grid, const struct columns *columns)
 {
-    static const char *const heads[] = {"INSTANCE", "PROCESS", "DEVICE", "GPU", "USED", "QUOTA"};
+    static const char *const heads[] = {"INSTANCE", "TIER", "PROCESS", "DEVICE", "GPU", "USED", "QUOTA"};
 
     grid_row(grid);
     for (unsigned i = 0; i < COLUMN_KINDS; i++)
@@ -95,7 +110,7 @@ static void put_slice(struct grid *grid, const struct columns *columns, const st
     put_bytes(grid, COLUMN_USED, usage->used_bytes);
     put_quota(grid, snapshot, slice);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-        if (columns->kind_shown[kind])
+        if (columns->kind_shown[kind] && ps_kind_counts(snapshot, slice, kind))
             put_bytes(grid, columns->kind[kind], ps_slice_held(snapshot, slice, kind));
     grid_cell(grid, columns->refused, "%" PRIu64, usage->refusals);
 }
@@ -109,12 +124,13 @@ static void put_process_name(struct grid *grid, const struct vgpu_proc_usage *pr
 }
 
 /* One row for each slice that the process holds something on; at least one. */
-static void put_process(struct grid *grid, const struct columns *columns, const struct vgpu_proc_usage *proc)
+static void put_process(struct grid *grid, const struct columns *columns, const struct vgpu_snapshot *snapshot,
+                        const struct vgpu_proc_usage *proc)
 {
     bool any = false;
 
     for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
-        uint64_t bytes = ps_proc_held(proc, slice);
+        uint64_t bytes = ps_proc_held(snapshot, proc, slice);
 
         if (!bytes)
             continue;
@@ -125,7 +141,7 @@ static void put_process(struct grid *grid, const struct columns *columns, const 
         put_device(grid, slice);
         put_bytes(grid, COLUMN_USED, bytes);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            if (columns->kind_shown[kind] && proc->held_bytes[slice][kind])
+            if (columns->kind_shown[kind] && ps_kind_counts(snapshot, slice, kind) && proc->held_bytes[slice][kind])
                 put_bytes(grid, columns->kind[kind], proc->held_bytes[slice][kind]);
     }
     if (any)
@@ -156,7 +172,8 @@ static void put_instance(struct grid *grid, const struct columns *columns, const
 
     grid_row(grid);
     grid_cell(grid, COLUMN_INSTANCE, "%s", ps_instance_name(instance, name, sizeof(name)));
-    grid_cell(grid, COLUMN_PROCESS, "%u running", instance->running);
+    grid_cell(grid, COLUMN_TIER, "%s", vgpu_tier_name(snapshot->limits.tier));
+    grid_cell(grid, COLUMN_PROCESS, "%u running%s", instance->running, instance->paused ? ", paused" : "");
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
         if (!ps_slice_shown(snapshot, slice))
             continue;
@@ -177,7 +194,7 @@ static void put_instance(struct grid *grid, const struct columns *columns, const
         put_slice(grid, columns, snapshot, VGPU_SLICE_HOST);
     }
     for (uint32_t i = 0; i < snapshot->proc_count; i++)
-        put_process(grid, columns, &snapshot->procs[i]);
+        put_process(grid, columns, snapshot, &snapshot->procs[i]);
 }
 
 static void format_age(uint64_t time_ns, char *buffer, size_t size)

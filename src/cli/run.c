@@ -2,11 +2,9 @@
 
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/help.h"
 #include "cli/layout.h"
 #include "cli/message.h"
 #include "cli/program.h"
-#include "cli/table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,90 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GO_ON (-1)
-
 /* Where things are; "" where they are not needed. */
 struct places {
     char program[PATH_MAX], library[PATH_MAX], sim[PATH_MAX], nvml[PATH_MAX + 32], trace[PATH_MAX];
 };
-
-static int take_option(struct run_options *options, const struct cli_option *option, const char *value)
-{
-    switch (option->opt) {
-    case OPT_NAME:
-        options->name = value;
-        break;
-    case OPT_GPU:
-        options->gpu = value;
-        break;
-    case OPT_MEM:
-        options->mem = value;
-        break;
-    case OPT_HOST_MEM:
-        options->host_mem = value;
-        break;
-    case OPT_CORES:
-        options->cores = value;
-        break;
-    case OPT_CORES_POLICY:
-        options->cores_policy = value;
-        break;
-    case OPT_WEIGHT:
-        options->weight = value;
-        break;
-    case OPT_PRIORITY:
-        options->priority = value;
-        break;
-    case OPT_POLICY:
-        options->policy = value;
-        break;
-    case OPT_COPY_BW:
-        options->copy_bw = value;
-        break;
-    case OPT_STATS:
-        options->stats = true;
-        break;
-    case OPT_TRACE:
-        options->trace = value;
-        break;
-    case OPT_SIM:
-        options->sim = true;
-        break;
-    case OPT_ENV:
-        return run_env_set(value) ? GO_ON : RUN_FAILED;
-    case OPT_HELP:
-    case OPT_VERSION:
-    case OPT_JSON:
-        help_print(stdout, "run");
-        return command_finish_output();
-    }
-    return GO_ON;
-}
-
-/* GO_ON, or what to exit with. */
-static int take_options(char **argv, struct run_options *ret_options)
-{
-    struct cli_parse parse = {.command = "run", .argv = argv + 1, .options_end_at_operand = true};
-    const struct cli_option *option = NULL;
-    const char *value = NULL;
-    enum cli_item item;
-
-    while ((item = cli_next(&parse, &option, &value)) == ITEM_OPTION) {
-        int status = take_option(ret_options, option, value);
-
-        if (status != GO_ON)
-            return status;
-    }
-    if (item == ITEM_ERROR)
-        return RUN_FAILED;
-    if (item == ITEM_END) {
-        message_error(
-            "run: there is no command to run; `vgpu run --mem 8G -- COMMAND` starts one, `vgpu help run` explains");
-        return RUN_FAILED;
-    }
-    ret_options->command = parse.argv;
-    return GO_ON;
-}
 
 static int find_library(bool trace, char *ret_path, size_t size)
 {
@@ -116,7 +34,7 @@ static int find_library(bool trace, char *ret_path, size_t size)
         message_error(
             "run: %s is neither beside the vgpu command nor in ../%s; install it, or give its path in VGPU_LIBRARY",
             trace ? "libvgpu-trace.so" : "libvgpu.so", VGPU_LIBDIR);
-    return error ? RUN_FAILED : GO_ON;
+    return error ? RUN_FAILED : RUN_GO_ON;
 }
 
 static int find_sim(struct places *places)
@@ -134,7 +52,7 @@ static int find_sim(struct places *places)
     if (error)
         return RUN_FAILED;
     snprintf(places->nvml, sizeof(places->nvml), "%s/libnvidia-ml.so.1", places->sim);
-    return GO_ON;
+    return RUN_GO_ON;
 }
 
 /* The trace file exists from now on, is empty, and its path holds wherever the command goes. */
@@ -151,43 +69,71 @@ static int prepare_trace(const char *file, char *ret_path, size_t size)
     }
     memcpy(ret_path, real, strlen(real) + 1);
     free(real);
-    return GO_ON;
+    return RUN_GO_ON;
 }
 
-static int find_program(const char *name, char *ret_path, size_t size)
+/* "--guard strict" is a slip that is easy to make: the mode becomes the command. */
+static bool is_guard_mode(const struct run_options *options)
 {
+    const char *name = options->command[0];
+
+    return options->guard == GUARD_ON && (!strcmp(name, "strict") || !strcmp(name, "permissive"));
+}
+
+static int find_program(const struct run_options *options, char *ret_path, size_t size)
+{
+    const char *name = options->command[0];
     int error = program_find(name, ret_path, size);
 
-    if (error == -ENOENT)
+    if (error == -ENOENT && is_guard_mode(options))
+        message_error("run: %s: not found in PATH (did you mean --guard=%s?)", name, name);
+    else if (error == -ENOENT)
         message_error("run: %s: not found%s", name, strchr(name, '/') ? "" : " in PATH");
     else if (error)
         message_error("run: %s: cannot be executed (it is a directory, or the permission is missing)", ret_path);
-    return !error ? GO_ON : error == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+    return !error ? RUN_GO_ON : error == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }
 
-static int find_places(const struct run_options *options, struct places *places)
+/* Also decides about the guard: where it cannot work, the library may be needed after all. */
+static int find_places(struct run_options *options, struct places *places)
 {
-    int status = find_program(options->command[0], places->program, sizeof(places->program));
+    int status = find_program(options, places->program, sizeof(places->program));
 
-    if (status == GO_ON)
+    if (status == RUN_GO_ON)
+        status = run_guard_choose(options);
+    if (status == RUN_GO_ON && run_preloads(options))
         status = find_library(options->trace != NULL, places->library, sizeof(places->library));
-    if (status == GO_ON && options->sim)
+    if (status == RUN_GO_ON && options->sim)
         status = find_sim(places);
-    if (status == GO_ON && options->trace)
+    if (status == RUN_GO_ON && options->trace)
         status = prepare_trace(options->trace, places->trace, sizeof(places->trace));
     return status;
 }
 
-static void warn_about_program(const char *path)
+/* What of the limits does not reach this very program. False: it cannot run at all, and a message has been written. */
+static bool examine_program(const struct run_options *options, const char *path)
 {
     struct program_info info;
     const char *obstacle;
 
     program_examine(path, &info);
-    obstacle = program_obstacle(info.binding);
-    if (obstacle)
+    if (options->guard != GUARD_OFF && info.binding == PROGRAM_32BIT) {
+        message_error("run: %s is a 32-bit program: the guard lets none run, because it knows the 64-bit calls only",
+                      info.file);
+        return false;
+    }
+    if (options->guard != GUARD_OFF && info.binding == PROGRAM_PRIVILEGED)
+        message_warning("%s is setuid, setgid or has file capabilities: under the guard it runs without them",
+                        info.file);
+    obstacle = run_preloads(options) ? program_obstacle(info.binding) : NULL;
+    if (obstacle && options->guard == GUARD_OFF)
         message_warning("%s %s, so the quota does not bind it (programs that it starts may be bound)", info.file,
                         obstacle);
+    else if (obstacle && info.binding != PROGRAM_PRIVILEGED)
+        message_warning("%s %s, so it keeps the quota, which is the guard's, but no caps and turns; without --preload "
+                        "the guard keeps those too",
+                        info.file, obstacle);
+    return true;
 }
 
 static void warn_about_nesting(const char *name)
@@ -195,54 +141,78 @@ static void warn_about_nesting(const char *name)
     const char *outer = getenv("VGPU_INSTANCE");
     const char *base = outer && strrchr(outer, '/') ? strrchr(outer, '/') + 1 : outer;
 
-    if (outer && *outer && strcmp(base, name))
+    if (!outer || !*outer || !strcmp(base, name))
+        return;
+    if (instance_is_guarded(outer))
+        message_warning("this runs inside instance %s, which is under the guard; its limits hold as well as those of "
+                        "instance %s",
+                        base, name);
+    else
         message_warning("this runs inside instance %s; the limits of instance %s apply to the command instead", base,
                         name);
 }
 
 struct ending {
     struct instance *instance;
+    struct run_guard *guard;
     const char *trace;
     bool stats;
 };
 
-static void finish(void *argument)
+static int finish(void *argument, int result)
 {
     struct ending *ending = argument;
 
+    result = run_guard_end(ending->guard, ending->instance->name, result);
     if (*ending->trace)
         run_trace_summary(ending->instance->dir, ending->trace);
     if (ending->stats)
-        run_stats_summary(ending->instance);
+        run_stats_summary(ending->instance, ending->guard);
     instance_leave(ending->instance);
+    return result;
+}
+
+/* What the command finds: the environment, the files in the instance's folder, the guard. */
+static bool prepare(const struct run_options *options, const struct places *places, const struct instance *instance,
+                    struct run_guard *ret_guard)
+{
+    if (options->trace && !run_trace_prepare(instance->dir))
+        return false;
+    if (!run_env(instance->dir, run_preloads(options) ? places->library : NULL, options->trace ? places->trace : NULL,
+                 options->sim ? places->sim : NULL))
+        return false;
+    if (!run_preloads(options) && !run_env_devices(&instance->limits))
+        return false;
+    return run_guard_new(options, instance->dir, ret_guard);
 }
 
 int command_run(char **argv)
 {
     static struct places places;
-    struct run_options options = {.name = NULL};
+    struct run_options options;
     struct instance_request request;
     struct instance instance;
-    struct ending ending = {.instance = &instance, .trace = places.trace};
-    int status = take_options(argv, &options);
+    struct run_guard guard;
+    struct ending ending = {.instance = &instance, .guard = &guard, .trace = places.trace};
+    int status = run_options_take(argv, &options);
 
-    if (status == GO_ON)
+    if (status == RUN_GO_ON)
         status = find_places(&options, &places);
-    if (status != GO_ON)
+    if (status != RUN_GO_ON)
         return status;
+    if (!examine_program(&options, places.program))
+        return RUN_NOT_EXECUTABLE;
     if (!run_limits(&options, options.sim ? places.nvml : NULL, &request) || instance_enter(&request, &instance))
         return RUN_FAILED;
     if (options.sim)
         message_note("no GPU is involved: the driver is simulated (%s)", places.sim);
     warn_about_nesting(instance.name);
-    warn_about_program(places.program);
-    if ((options.trace && !run_trace_prepare(instance.dir)) ||
-        !run_env(instance.dir, places.library, options.trace ? places.trace : NULL, options.sim ? places.sim : NULL)) {
+    if (!prepare(&options, &places, &instance, &guard)) {
         instance_leave(&instance);
         return RUN_FAILED;
     }
     ending.stats = options.stats;
     if (options.stats)
         run_stats_prepare(instance.dir);
-    return run_child(places.program, options.command, finish, &ending);
+    return run_child(places.program, options.command, guard.guard, finish, &ending);
 }

@@ -3,6 +3,7 @@
 #define VGPU_CLI_RUN_H
 
 #include "cli/instance.h"
+#include "guard/guard.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -17,8 +18,42 @@ struct run_options {
     const char *name, *gpu, *mem, *host_mem, *trace; /* NULL: not given */
     const char *cores, *cores_policy, *weight, *priority, *policy, *copy_bw;
     bool sim, stats;
+    enum guard_mode guard;
+    bool preload;   /* with the guard: the library as well */
     char **command; /* NULL-terminated */
 };
+
+#define RUN_GO_ON (-1) /* in place of a status to exit with */
+
+/* RUN_GO_ON, or what to exit with; then a message or the help has been written. */
+int run_options_take(char **argv, struct run_options *ret_options);
+
+/* Whether the command gets the library. */
+static inline bool run_preloads(const struct run_options *options)
+{
+    return options->guard == GUARD_OFF || options->preload;
+}
+
+struct run_guard {
+    enum guard_mode mode;
+    struct guard *guard;        /* NULL: there is none, or it has ended */
+    struct guard_report report; /* once it has ended */
+};
+
+/* The folder of the driver's device nodes where it is not /dev; else NULL. */
+const char *run_guard_devices(void);
+
+/*
+ * Looks whether the guard that was asked for can work. RUN_GO_ON, with options->guard turned off where it cannot and
+ * that was to be put up with; else what to exit with. Messages have been written.
+ */
+int run_guard_choose(struct run_options *options);
+
+/* The guard of the instance, or none, as the options say. False: a message has been written. */
+bool run_guard_new(const struct run_options *options, const char *instance_dir, struct run_guard *ret_guard);
+
+/* Ends it, and says what it found. `result` is what vgpu would exit with; returns what it is to exit with. */
+int run_guard_end(struct run_guard *guard, const char *instance_name, int result);
 
 /*
  * From the options to what is asked of an instance. NVML is asked only for --gpu (`nvml`: its path, NULL for the
@@ -31,19 +66,26 @@ bool run_compute(const struct run_options *options, struct instance_request *req
 
 /*
  * Sets this process's environment to what the command gets: the instance, the preloaded library, the trace file, the
- * simulated driver (NULL for the last two: none). False: out of memory, and a message has been written.
+ * simulated driver (NULL for the last three: none). False: out of memory, and a message has been written.
  */
 bool run_env(const char *instance_dir, const char *library, const char *trace, const char *sim_dir);
+
+/*
+ * Without the library nobody translates CUDA_VISIBLE_DEVICES at run time: sets it to the devices that the instance
+ * selects. False: a message has been written.
+ */
+bool run_env_devices(const struct vgpu_limits *limits);
 
 /* One NAME=VALUE of --env. False: it is no such thing, and a message has been written. */
 bool run_env_set(const char *text);
 
 /*
- * Starts `path` with the arguments `command` and waits for it, passing signals on. Returns what vgpu is to exit with.
- * Does not return where vgpu must die of the signal that the command died of (see run_signals.c); `before_exit` is
- * called in any case.
+ * Starts `path` with the arguments `command`, under the guard where that is not NULL, and waits for it, passing signals
+ * on. Returns what vgpu is to exit with, which `before_exit` is given and may change. Does not return where vgpu must
+ * die of the signal that the command died of (see run_signals.c); `before_exit` is called in any case.
  */
-int run_child(const char *path, char **command, void (*before_exit)(void *argument), void *argument);
+int run_child(const char *path, char **command, struct guard *guard, int (*before_exit)(void *argument, int result),
+              void *argument);
 
 /* run_signals.c. To be called in this order; between the first and the last, signals are kept for run_signals_wait().
  */
@@ -69,6 +111,6 @@ void run_trace_summary(const char *instance_dir, const char *file);
  * region cannot be read, after a warning.
  */
 void run_stats_prepare(const char *instance_dir);
-void run_stats_summary(const struct instance *instance);
+void run_stats_summary(const struct instance *instance, const struct run_guard *guard);
 
 #endif

@@ -1,39 +1,73 @@
 #include "cli/run.h"
 
+#include "base/err.h"
 #include "cli/message.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define REPORT_WAIT_MS 1000
+
+/* Why the command does not run. All zero: it runs. */
+struct failure {
+    int exec_errno;
+    int guard_error; /* -errno */
+};
+
 /* In the child: becomes the command, or says by the pipe why not. */
-static void become(const char *path, char **command, int report)
+static void become(const char *path, char **command, struct guard *guard, int report)
 {
-    int error;
+    struct failure failure = {0};
 
     run_signals_restore();
-    execvp(path, command); /* the path has a slash: no search, but a script without "#!" is run by /bin/sh */
-    error = errno;
-    while (write(report, &error, sizeof(error)) < 0 && errno == EINTR)
+    if (guard)
+        failure.guard_error = guard_child(guard);
+    if (!failure.guard_error) {
+        execvp(path, command); /* the path has a slash: no search, but a script without "#!" is run by /bin/sh */
+        failure.exec_errno = errno;
+    }
+    while (write(report, &failure, sizeof(failure)) < 0 && errno == EINTR)
         continue;
     _exit(RUN_FAILED);
 }
 
-/* The errno of a failed exec; 0: the command runs. */
-static int exec_error(int report)
+static struct failure read_failure(int report)
 {
-    int error = 0;
+    struct failure failure;
     ssize_t got;
 
     do
-        got = read(report, &error, sizeof(error));
+        got = read(report, &failure, sizeof(failure));
     while (got < 0 && errno == EINTR);
-    return got == sizeof(error) ? error : 0;
+    return got == sizeof(failure) ? failure : (struct failure){0};
+}
+
+/*
+ * The guard's part in the parent; the child waits for it. The reason why it fails is often the child's, which has a
+ * moment to tell it; then the child ends.
+ */
+static struct failure start_guard(struct guard *guard, pid_t child, int report)
+{
+    struct failure failure = {.guard_error = guard ? guard_start(guard, child) : 0};
+    struct pollfd told = {.fd = report, .events = POLLIN};
+
+    if (!failure.guard_error)
+        return read_failure(report);
+    if (poll(&told, 1, REPORT_WAIT_MS) > 0) {
+        struct failure childs = read_failure(report);
+
+        failure = childs.guard_error ? childs : failure;
+    }
+    kill(child, SIGKILL);
+    return failure;
 }
 
 /* A shell tells by this that the user has stopped the whole job, so that it stops its script too. */
@@ -73,33 +107,57 @@ static int start_failed(const char *path, int error)
     return error == ENOENT || error == ENOTDIR ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }
 
-int run_child(const char *path, char **command, void (*before_exit)(void *), void *argument)
+static int guard_failed(int error)
+{
+    char text[128];
+
+    if (error == -EBUSY)
+        message_error(
+            "run: --guard: system calls are supervised here already: by another guard (this is inside a guarded "
+            "instance), or by a container's runtime; leave --guard out, or start the command outside");
+    else
+        message_error("run: --guard: the command was not started: %s", err_text(error, text, sizeof(text)));
+    return RUN_FAILED;
+}
+
+/* What vgpu is to exit with. A signal may have ended the child before it was the command. */
+static int outcome(const char *path, const struct failure *failure, int status)
+{
+    if (failure->exec_errno)
+        return start_failed(path, failure->exec_errno);
+    if (failure->guard_error && !(WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL))
+        return guard_failed(failure->guard_error);
+    return translate(path, status);
+}
+
+int run_child(const char *path, char **command, struct guard *guard, int (*before_exit)(void *, int), void *argument)
 {
     int report[2], status, error, result;
+    struct failure failure;
     pid_t child;
 
     if (pipe2(report, O_CLOEXEC) < 0) {
         message_error("run: cannot make a pipe: %s", strerror(errno));
-        before_exit(argument);
-        return RUN_FAILED;
+        return before_exit(argument, RUN_FAILED);
     }
     run_signals_block();
+    if (guard)
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* to be the ancestor of all that it looks into, and stay it */
     child = fork();
     if (child == 0)
-        become(path, command, report[1]);
+        become(path, command, guard, report[1]);
     error = child < 0 ? errno : 0;
     close(report[1]);
     if (child < 0) {
         message_error("run: cannot start a process: %s", strerror(error));
-        before_exit(argument);
-        return RUN_FAILED;
+        return before_exit(argument, RUN_FAILED);
     }
-    run_signals_watch();
-    error = exec_error(report[0]);
+    run_signals_watch(); /* makes a process: before there are threads */
+    failure = start_guard(guard, child, report[0]);
     close(report[0]);
     status = run_signals_wait(child);
-    result = error ? start_failed(path, error) : translate(path, status);
-    before_exit(argument);
+    result = before_exit(argument, outcome(path, &failure, status));
+    error = failure.exec_errno || failure.guard_error;
     if (!error && WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
         run_signals_shared(WTERMSIG(status)))
         die_of(WTERMSIG(status));

@@ -44,8 +44,8 @@ static bool is_same(const char *entry, size_t length, const char *own)
 }
 
 /*
- * Sets the list `name` to `first` and then what was in it, without the entries that `drop` matches. `separators` divide
- * the old list, the first of them the new one.
+ * Sets the list `name` to `first` ("": nothing) and then what was in it, without the entries that `drop` matches.
+ * `separators` divide the old list, the first of them the new one.
  */
 static bool put_first(const char *name, const char *first, const char *separators,
                       bool (*drop)(const char *entry, size_t length, const char *first))
@@ -62,22 +62,23 @@ static bool put_first(const char *name, const char *first, const char *separator
         size_t length = strcspn(old, separators);
 
         if (length && !drop(old, length, first)) {
-            *end++ = separators[0];
+            if (end != list)
+                *end++ = separators[0];
             end = mempcpy(end, old, length);
         }
         old += length;
         old += *old ? 1 : 0;
     }
     *end = '\0';
-    set = setenv(name, list, 1) == 0;
+    set = (*list ? setenv(name, list, 1) : unsetenv(name)) == 0;
     free(list);
     return set;
 }
 
 bool run_env(const char *instance_dir, const char *library, const char *trace, const char *sim_dir)
 {
-    bool set =
-        setenv("VGPU_INSTANCE", instance_dir, 1) == 0 && put_first("LD_PRELOAD", library, ": \t", is_our_library);
+    bool set = setenv("VGPU_INSTANCE", instance_dir, 1) == 0 &&
+               put_first("LD_PRELOAD", library ? library : "", ": \t", is_our_library);
 
     if (set && trace)
         set = setenv("VGPU_TRACE", trace, 1) == 0;
@@ -86,4 +87,26 @@ bool run_env(const char *instance_dir, const char *library, const char *trace, c
     if (!set)
         message_error("run: out of memory");
     return set;
+}
+
+bool run_env_devices(const struct vgpu_limits *limits)
+{
+    const char *name = "CUDA_VISIBLE_DEVICES";
+    char list[VGPU_DEVICES_MAX * (VGPU_UUID_LEN + 1)] = "", *end = list;
+
+    if (!limits->device_count)
+        return true;
+    if (getenv(name)) {
+        message_error(
+            "run: %s=%.64s cannot choose among the devices of the instance: that takes the library; unset it, "
+            "or add --preload",
+            name, getenv(name));
+        return false;
+    }
+    for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX; i++)
+        end += sprintf(end, "%s%.*s", i ? "," : "", VGPU_UUID_LEN - 1, limits->slice[i].uuid);
+    if (setenv(name, list, 1) == 0)
+        return true;
+    message_error("run: out of memory");
+    return false;
 }

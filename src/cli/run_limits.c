@@ -163,6 +163,7 @@ bool run_limits(const struct run_options *options, const char *nvml, struct inst
                                        .has_cap = options->cores != NULL,
                                        .has_host_quota = options->host_mem != NULL};
 
+    request.limits.tier = options->guard == GUARD_OFF ? VGPU_TIER_PRELOAD : VGPU_TIER_GUARD;
     if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
         !run_compute(options, &request) || !take_devices(options, nvml, &request.limits) ||
         !take_quotas(options, nvml, &request.limits) || !take_caps(options, nvml, &request.limits))

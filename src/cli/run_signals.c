@@ -213,12 +213,20 @@ static void stop_too(int signal)
     sigaction(signal, &action, NULL);
 }
 
-/* True: the command has ended with *ret_status. As process 1 of a container we bury the orphans too. */
+/* As process 1 of a container, or under the guard, we bury the orphans too. */
+static bool buries_all(void)
+{
+    int reaper = 0;
+
+    return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper);
+}
+
+/* True: the command has ended with *ret_status. */
 static bool has_ended(pid_t child, int *ret_status)
 {
     for (;;) {
         int status;
-        pid_t found = waitpid(getpid() == 1 ? -1 : child, &status, WNOHANG | WUNTRACED);
+        pid_t found = waitpid(buries_all() ? -1 : child, &status, WNOHANG | WUNTRACED);
 
         if (found < 0 && errno == EINTR)
             continue;

@@ -155,13 +155,22 @@ static void print_works(const struct vgpu_snapshot *snapshot)
     grid_free(grid);
 }
 
-void run_stats_summary(const struct instance *instance)
+static void print_guard(const struct guard_report *report)
+{
+    message_note("guard: calls checked %" PRIu64 ", memory refused %" PRIu64 ", audits %" PRIu64
+                 ", of which differed %" PRIu64 ", switches of channels %" PRIu64,
+                 report->traps, report->refusals, report->audits, report->audit_differences, report->channel_switches);
+}
+
+void run_stats_summary(const struct instance *instance, const struct run_guard *guard)
 {
     uint64_t run_ns = clock_ns() - begun_ns;
     struct vgpu_snapshot snapshot;
     char text[DURATION_TEXT_BYTES];
     bool seen = false, used = false;
 
+    if (guard->mode != GUARD_OFF)
+        print_guard(&guard->report);
     if (!look(instance->dir, &snapshot))
         return;
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {

@@ -65,6 +65,24 @@ const struct cli_command *cli_find_command(const char *name)
     return NULL;
 }
 
+bool cli_argument_optional(const struct cli_option *option)
+{
+    return option->argument && option->argument[0] == '[';
+}
+
+const char *cli_argument_gap(const struct cli_option *option)
+{
+    return option->argument && !cli_argument_optional(option) ? " " : "";
+}
+
+int cli_argument_name(const struct cli_option *option, const char **ret_name)
+{
+    size_t around = cli_argument_optional(option) ? 2 : 0; /* "[=" */
+
+    *ret_name = option->argument + around;
+    return (int)(strlen(*ret_name) - around / 2);
+}
+
 #define WORD_MAX 32
 
 static size_t min3(size_t a, size_t b, size_t c)
@@ -173,7 +191,9 @@ static enum cli_item take_option(struct cli_parse *parse, const char *word, cons
         message_error("%s: --%s takes no value, but got \"%s\"", parse->command, option->name, equals + 1);
         return ITEM_ERROR;
     }
-    if (option->argument) {
+    if (option->argument && cli_argument_optional(option)) {
+        *ret_value = equals ? equals + 1 : NULL;
+    } else if (option->argument) {
         if (!equals && !*parse->argv) {
             message_error("%s: --%s needs a value: --%s %s", parse->command, option->name, option->name,
                           option->argument);

@@ -26,7 +26,9 @@ enum cli_opt {
     OPT_ENV,
     OPT_TRACE,
     OPT_STATS,
-    OPT_SIM
+    OPT_SIM,
+    OPT_GUARD,
+    OPT_PRELOAD
 };
 
 /* What a shell may offer in the place of an argument. */
@@ -44,7 +46,8 @@ enum cli_complete {
     COMPLETE_WEIGHT,
     COMPLETE_PRIORITY,
     COMPLETE_CAP_POLICY,
-    COMPLETE_TURN_POLICY
+    COMPLETE_TURN_POLICY,
+    COMPLETE_GUARD_MODE
 };
 
 /* Rows belong to the command named `command`; "vgpu" is the command without a subcommand. */
@@ -63,7 +66,7 @@ struct cli_option {
     const char *command;
     enum cli_opt opt;
     const char *name;     /* without the dashes */
-    const char *argument; /* NULL: it takes none */
+    const char *argument; /* NULL: it takes none; "[=NAME]": it may have one, in the same word */
     enum cli_complete complete;
     const char *help;
 };
@@ -92,6 +95,13 @@ extern const struct cli_entry cli_examples[];
 
 const struct cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
+/* Whether the option may stand without its argument, which then only a '=' can bring. */
+bool cli_argument_optional(const struct cli_option *option);
+/* "NAME" of "[=NAME]" too, for messages and completion; to be printed with %.*s. */
+int cli_argument_name(const struct cli_option *option, const char **ret_name);
+/* What stands between an option's name and its argument's text: " " or "". */
+const char *cli_argument_gap(const struct cli_option *option);
+
 /* The command whose name is nearest to `word`, NULL where none is near. The same for the options of a command. */
 const char *cli_nearest_command(const char *word);
 const char *cli_nearest_option(const char *command, const char *word);
@@ -107,8 +117,9 @@ struct cli_parse {
 enum cli_item { ITEM_END, ITEM_OPTION, ITEM_OPERAND, ITEM_ERROR };
 
 /*
- * The next item. ITEM_OPTION: *ret_option and, where it takes one, *ret_value are set. ITEM_OPERAND: *ret_value is it;
- * with options_end_at_operand, `argv` still points at it and the walk is over. ITEM_ERROR: a message has been written.
+ * The next item. ITEM_OPTION: *ret_option is set and, where it takes one, *ret_value (NULL where it may be left out and
+ * is). ITEM_OPERAND: *ret_value is it; with options_end_at_operand, `argv` still points at it and the walk is over.
+ * ITEM_ERROR: a message has been written.
  */
 enum cli_item cli_next(struct cli_parse *parse, const struct cli_option **ret_option, const char **ret_value);
 

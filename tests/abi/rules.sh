@@ -30,6 +30,7 @@ allowed() {
         base) echo 'base' ;;
         region) echo 'base|region' ;;
         core) echo 'base|region|core' ;;
+        cli) echo 'base|region|core|guard|cli' ;;
         *) echo "base|region|core|$1" ;;
     esac
 }

@@ -3,7 +3,7 @@ load common.bash
 
 @test "help of every command, in every way" {
     local command
-    for command in run ps doctor version help; do
+    for command in run ps pause resume doctor version help; do
         expect 0 "$vgpu" help $command
         [[ $output == "Usage: vgpu $command"* ]]
         local text=$output
@@ -49,7 +49,7 @@ load common.bash
 
 @test "man pages and completion have every option, and are well-formed" {
     local docs=$VGPU_BUILD/generated option page
-    for page in vgpu.1 vgpu-run.1 vgpu-ps.1 vgpu-doctor.1 libvgpu.7; do
+    for page in vgpu.1 vgpu-run.1 vgpu-ps.1 vgpu-pause.1 vgpu-resume.1 vgpu-doctor.1 libvgpu.7; do
         grep -q '^\.TH ' "$docs/$page"
         if command -v groff >/dev/null; then
             [ -z "$(groff -man -Tutf8 -ww -z "$docs/$page" 2>&1)" ] || fail "$(groff -man -Tutf8 -ww -z "$docs/$page" 2>&1)"

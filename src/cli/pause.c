@@ -1,0 +1,189 @@
+/* vgpu pause and vgpu resume: the work of running instances stands still, and goes on. */
+#include "cli/commands.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/parse.h"
+#include "cli/folders.h"
+#include "cli/help.h"
+#include "cli/instance.h"
+#include "cli/message.h"
+#include "cli/path.h"
+#include "cli/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_BOUND_NS NS_PER_S
+#define ANSWER_NAP_NS   50000L /* switching takes ten times as long */
+
+struct request {
+    const char *command; /* as it was typed: it begins the messages */
+    bool pause;
+    const char *name;
+    struct vgpu_region *region; /* NULL: not found yet */
+    bool led;
+    bool failed; /* a message has been written */
+};
+
+/* The user's own instance goes before those of others, of which there may be several. */
+static bool look_in(void *arg, const char *folder, uid_t owner)
+{
+    struct request *request = arg;
+    char dir[PATH_MAX], path[PATH_MAX], text[128];
+    int error;
+
+    if (!path_join(dir, sizeof(dir), folder, request->name) || access(dir, F_OK) < 0 ||
+        instance_remove_unused(folder, request->name))
+        return true;
+    if (request->region) {
+        message_error("%s: several users have an instance %s; choose one with VGPU_RUNTIME_DIR (`vgpu ps --json` has "
+                      "their directories)",
+                      request->command, request->name);
+        request->failed = true;
+        return false;
+    }
+    error =
+        path_join(path, sizeof(path), dir, INSTANCE_REGION) ? region_open(path, 0, &request->region) : -ENAMETOOLONG;
+    if (error) {
+        message_error("%s: instance %s: %s cannot be opened: %s", request->command, request->name, path,
+                      error == -EPROTO ? "it is no region of this version of vgpu"
+                                       : err_text(error, text, sizeof(text)));
+        request->failed = true;
+        return false;
+    }
+    request->led = instance_is_led(folder, request->name);
+    return owner != getuid();
+}
+
+/* Whether the instance can do it. */
+static bool check(const struct request *request)
+{
+    struct vgpu_limits limits;
+
+    if (!request->region) {
+        message_error("%s: no instance %s is running; `vgpu ps` lists those that are", request->command, request->name);
+        return false;
+    }
+    region_limits(request->region, &limits);
+    if (limits.tier != VGPU_TIER_GUARD) {
+        message_error("%s: instance %s is not under the guard, and only what is can be paused; start it with `vgpu run "
+                      "--guard`",
+                      request->command, request->name);
+        return false;
+    }
+    if (request->pause && !request->led) {
+        message_error("%s: instance %s cannot be paused: the `vgpu run` that had it under its guard has ended, and "
+                      "what has outlived it is not guarded",
+                      request->command, request->name);
+        return false;
+    }
+    return true;
+}
+
+/* The supervisor does it, and says so in the region. */
+static bool await(const struct request *request)
+{
+    const struct timespec nap = {.tv_nsec = ANSWER_NAP_NS};
+    uint64_t end_ns = clock_ns() + ANSWER_BOUND_NS;
+
+    while (region_stands(request->region) != request->pause) {
+        if (clock_ns() >= end_ns)
+            return false;
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+static bool carry_out(const struct request *request)
+{
+    bool was_paused = region_paused(request->region);
+
+    region_pause(request->region, request->pause);
+    if (!request->led || await(request))
+        return true;
+    if (!request->pause) {
+        message_error("resume: instance %s was told to go on, but its `vgpu run` has not answered for a second (is it "
+                      "stopped?)",
+                      request->name);
+        return false;
+    }
+    /* Nothing is to happen later that nobody expects any more. */
+    region_pause(request->region, was_paused);
+    message_error(
+        "pause: instance %s cannot be paused: its `vgpu run` has not answered for a second. With --preload the "
+        "library in its programs keeps its caps and turns, and it cannot be paused; or vgpu is stopped",
+        request->name);
+    return false;
+}
+
+static bool serve(const char *command, bool pause, const char *name)
+{
+    struct request request = {.command = command, .pause = pause, .name = name};
+    bool good = folders_visit(command, look_in, &request) && !request.failed && check(&request) && carry_out(&request);
+
+    if (request.region)
+        region_close(request.region);
+    return good;
+}
+
+/* Their names are moved to the front of argv. STATUS_OK: there are *ret_count of them; else it is over, with
+ * *ret_status. */
+static bool take_names(char **argv, unsigned *ret_count, int *ret_status)
+{
+    struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
+    const struct cli_option *option = NULL;
+    const char *value = NULL;
+    unsigned count = 0;
+    enum cli_item item;
+
+    *ret_status = STATUS_USAGE;
+    while ((item = cli_next(&parse, &option, &value)) != ITEM_END) {
+        if (item == ITEM_ERROR)
+            return false;
+        if (item == ITEM_OPTION) {
+            help_print(stdout, argv[0]);
+            *ret_status = command_finish_output();
+            return false;
+        }
+        if (!parse_name_valid(value)) {
+            message_error(
+                "%s: \"%s\" is no name of an instance: a name has 1 to %d letters, digits, '.', '_' or '-' and "
+                "begins with a letter or digit",
+                argv[0], value, VGPU_NAME_LEN - 1);
+            return false;
+        }
+        argv[1 + count++] = (char *)value;
+    }
+    if (count == 0)
+        message_error("%s: no instance was named; `vgpu ps` lists those that are running", argv[0]);
+    *ret_count = count;
+    return count > 0;
+}
+
+static int command(char **argv, bool pause)
+{
+    unsigned count = 0;
+    int status;
+
+    if (!take_names(argv, &count, &status))
+        return status;
+    status = STATUS_OK;
+    for (unsigned i = 0; i < count; i++)
+        if (!serve(argv[0], pause, argv[1 + i]))
+            status = STATUS_FAILED;
+    return status;
+}
+
+int command_pause(char **argv)
+{
+    return command(argv, true);
+}
+
+int command_resume(char **argv)
+{
+    return command(argv, false);
+}

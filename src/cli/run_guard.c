@@ -1,0 +1,86 @@
+/* The guard of a run: whether it can work here, and what it has found. */
+#include "cli/run.h"
+
+#include "base/err.h"
+#include "cli/message.h"
+#include "cli/path.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+
+const char *run_guard_devices(void)
+{
+    const char *chosen = getenv("VGPU_GUARD_DEV");
+
+    return chosen && *chosen ? chosen : NULL;
+}
+
+int run_guard_choose(struct run_options *options)
+{
+    struct guard_finding findings[GUARD_FACTS];
+    bool permissive = options->guard == GUARD_PERMISSIVE, works = true;
+
+    if (options->guard == GUARD_OFF)
+        return RUN_GO_ON;
+    guard_examine(run_guard_devices(), findings);
+    for (unsigned fact = 0; fact < GUARD_FACTS; fact++) {
+        if (findings[fact].rc >= 0)
+            continue;
+        works = false;
+        if (permissive)
+            message_warning("the guard cannot work here: %s", findings[fact].text);
+        else
+            message_error("run: --guard cannot work here: %s", findings[fact].text);
+    }
+    if (works)
+        return RUN_GO_ON;
+    if (!permissive) {
+        message_error("run: leave --guard out, or use --guard=permissive, to have the limits kept by the preloaded "
+                      "library; `vgpu doctor` shows what else there is");
+        return RUN_FAILED;
+    }
+    message_warning("the limits are kept by the preloaded library instead");
+    options->guard = GUARD_OFF;
+    return RUN_GO_ON;
+}
+
+bool run_guard_new(const struct run_options *options, const char *instance_dir, struct run_guard *ret_guard)
+{
+    char path[PATH_MAX], text[128];
+    struct guard_config config = {
+        .mode = options->guard, .region_path = path, .device_dir = run_guard_devices(), .shares = !options->preload};
+    int error;
+
+    *ret_guard = (struct run_guard){.mode = options->guard};
+    if (options->guard == GUARD_OFF)
+        return true;
+    error = path_join(path, sizeof(path), instance_dir, INSTANCE_REGION) ? guard_new(&config, &ret_guard->guard)
+                                                                         : -ENAMETOOLONG;
+    if (error)
+        message_error("run: the guard cannot be made: %s", err_text(error, text, sizeof(text)));
+    return error == 0;
+}
+
+int run_guard_end(struct run_guard *guard, const char *instance_name, int result)
+{
+    const struct guard_report *report = &guard->report;
+
+    if (!guard->guard)
+        return result;
+    guard_report(guard->guard, &guard->report);
+    guard_end(guard->guard);
+    guard->guard = NULL;
+    if (report->ended) {
+        message_error(
+            "run: the guard has ended instance %s: by the driver's figure it held memory that is not accounted "
+            "for (--guard=strict)",
+            instance_name);
+        return RUN_SIGNAL_BASE + SIGKILL;
+    }
+    if (report->audit_differences)
+        message_warning("instance %s held more memory, by the driver's figure, than is accounted for: %" PRIu64
+                        " of %" PRIu64 " audits found that; its quota may have been exceeded",
+                        instance_name, report->audit_differences, report->audits);
+    return result;
+}

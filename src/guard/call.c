@@ -1,0 +1,356 @@
+/*
+ * A call on the control device: read, look at, and either let through, refused, or made here.
+ *
+ * What is made here is made through a duplicate of the caller's file, with the caller's bytes as they were read. The
+ * driver's answer is written back where it differs from those, so no table of the sizes of parameters is needed: the
+ * driver takes them from the class, and finds a whole buffer.
+ */
+#include "guard/guard_internal.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define ARG_MAX_BYTES  RM_DMABUF_BYTES_MAX
+#define LIST_MAX_BYTES (RM_FB_INFO_MAX * sizeof(struct rm_fb_info_item))
+#define LOOK_AGAIN_NS  (20 * NS_PER_MS) /* a program that is refused again and again is not worth more */
+#define PARAMS_AT      16               /* where the address of what is nested is, in RM_ALLOC and RM_CONTROL alike */
+#define RIGHTS_AT      24
+
+_Static_assert(offsetof(struct rm_alloc, params) == PARAMS_AT && offsetof(struct rm_alloc_short, params) == PARAMS_AT &&
+                   offsetof(struct rm_control, params) == PARAMS_AT && offsetof(struct rm_alloc, rights) == RIGHTS_AT,
+               "addresses of nested parameters");
+
+/* A call, as the caller had it and as the driver left it. */
+struct made {
+    struct rm_call call;
+    uint64_t address; /* of `arg` in the caller */
+    uint32_t arg_bytes, rights;
+    size_t params_bytes, list_bytes;
+    _Alignas(8) uint8_t arg[ARG_MAX_BYTES], arg_before[ARG_MAX_BYTES];
+    _Alignas(8) uint8_t params[RM_PARAMS_MAX], params_before[RM_PARAMS_MAX];
+    _Alignas(8) uint8_t list[LIST_MAX_BYTES], list_before[LIST_MAX_BYTES];
+};
+
+static uint64_t address_at(const void *bytes, size_t offset)
+{
+    uint64_t address;
+
+    memcpy(&address, (const uint8_t *)bytes + offset, sizeof(address));
+    return address;
+}
+
+static void set_address(void *bytes, size_t offset, uint64_t address)
+{
+    memcpy((uint8_t *)bytes + offset, &address, sizeof(address));
+}
+
+static int read_arg(const struct guard *guard, const struct trap *trap, struct made *made, bool *ret_indirect)
+{
+    uint32_t key = trap->cmd & RM_KEY_MASK;
+    bool indirect = key == RM_KEY(RM_ESC_XFER, sizeof(struct rm_xfer));
+    int rc;
+
+    made->address = trap->address;
+    if (indirect) {
+        struct rm_xfer xfer;
+
+        rc = task_read(trap->tid, trap->address, &xfer, sizeof(xfer));
+        if (rc == 0)
+            rc = decode_xfer(&xfer, &key, &made->address);
+        if (rc < 0)
+            return rc;
+    }
+    made->arg_bytes = RM_KEY_SIZE(key);
+    if (made->arg_bytes > sizeof(made->arg))
+        return -EINVAL;
+    rc = task_read(trap->tid, made->address, made->arg, made->arg_bytes);
+    if (rc < 0)
+        return rc;
+    memcpy(made->arg_before, made->arg, made->arg_bytes);
+    *ret_indirect = indirect;
+    return decode_call(guard->branch, guard->config.mode == GUARD_STRICT, key, made->arg, &made->call);
+}
+
+static int read_nested(const struct trap *trap, struct made *made)
+{
+    struct rm_call *call = &made->call;
+    int rc;
+
+    if (call->params && call->params_bytes > sizeof(made->params))
+        return -EINVAL;
+    if (call->params) {
+        memset(made->params, 0, sizeof(made->params));
+        made->params_bytes = task_read_some(trap->tid, call->params, made->params, call->params_bytes);
+        if (made->params_bytes == 0 && call->params_bytes) { /* the driver says this, too */
+            call->action = RM_REFUSE;
+            call->refusal = RM_ERR_INVALID_ADDRESS;
+            return 0;
+        }
+        memcpy(made->params_before, made->params, sizeof(made->params));
+    }
+    rc = decode_params(call, made->params, made->params_bytes);
+    if (rc < 0 || !call->list)
+        return rc;
+    if (call->list_bytes > sizeof(made->list))
+        return -EINVAL;
+    made->list_bytes = call->list_bytes;
+    rc = task_read(trap->tid, call->list, made->list, made->list_bytes);
+    memcpy(made->list_before, made->list, made->list_bytes);
+    return rc;
+}
+
+/* Puts our addresses in place of the caller's, or the other way round. */
+static void point(struct made *made, bool ours)
+{
+    if (made->call.params)
+        set_address(made->arg, PARAMS_AT, ours ? (uintptr_t)made->params : made->call.params);
+    if (made->call.list)
+        set_address(made->params, offsetof(struct rm_fb_info_list, items),
+                    ours ? (uintptr_t)made->list : made->call.list);
+    if (made->rights)
+        set_address(made->arg, RIGHTS_AT, ours ? (uintptr_t)&made->rights : address_at(made->arg_before, RIGHTS_AT));
+}
+
+static int read_rights(const struct trap *trap, struct made *made)
+{
+    uint64_t address;
+
+    if (made->call.kind != RM_KIND_ALLOC || made->arg_bytes != sizeof(struct rm_alloc))
+        return 0;
+    address = address_at(made->arg, RIGHTS_AT);
+    return address ? task_read(trap->tid, address, &made->rights, sizeof(made->rights)) : 0;
+}
+
+static int make(const struct guard_file *file, struct made *made)
+{
+    int rc;
+
+    point(made, true);
+    rc = ioctl(file->fd, RM_IOCTL(RM_KEY_NR(made->call.key), made->arg_bytes), made->arg) < 0 ? err_last() : 0;
+    point(made, false);
+    return rc;
+}
+
+static int write_back(const struct guard *guard, const struct trap *trap, const struct made *made)
+{
+    int rc = trap_valid(guard, trap) ? 0 : -EINTR; /* the driver took its time: the thread's number may be another's */
+
+    if (rc == 0)
+        rc = task_write_changes(trap->tid, made->address, made->arg_before, made->arg, made->arg_bytes);
+
+    if (rc == 0 && made->params_bytes)
+        rc = task_write_changes(trap->tid, made->call.params, made->params_before, made->params, made->params_bytes);
+    if (rc == 0 && made->list_bytes)
+        rc = task_write_changes(trap->tid, made->call.list, made->list_before, made->list, made->list_bytes);
+    return rc;
+}
+
+static int refuse(struct made *made, uint32_t status)
+{
+    decode_set_status(&made->call, made->arg, status);
+    return 0;
+}
+
+static const char *api_of(const struct rm_call *call)
+{
+    return call->kind == RM_KIND_HEAP_ALLOC ? "VID_HEAP_CONTROL" : "RM_ALLOC";
+}
+
+/* The driver makes memory beneath devices and subdevices, and those are made by calls that the guard makes. */
+static bool is_memory_parent(const struct guard *guard, const struct rm_call *call)
+{
+    uint32_t class_id;
+
+    return objects_class(guard->objects, call->client, call->parent, &class_id) == 0 &&
+           (class_id == RM_CLASS_DEVICE || class_id == RM_CLASS_SUBDEVICE);
+}
+
+/* Whether what the call asks for is there; then it is set aside. */
+static bool try_reserve(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes)
+{
+    return processes_within_quota(guard, slice, bytes) && ledger_reserve(process->ledger, slice, bytes) == 0;
+}
+
+/* Sets what the call asks for aside. The status to refuse it with, or RM_OK. */
+static uint32_t reserve(struct guard *guard, struct guard_process *process, const struct guard_file *file,
+                        const struct rm_call *call, unsigned *ret_slice)
+{
+    unsigned slice;
+
+    if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &slice) < 0)
+        return RM_ERR_INSUFFICIENT_PERMISSIONS;
+    *ret_slice = slice;
+    if (objects_reserve(guard->objects) < 0)
+        return RM_ERR_NO_MEMORY;
+    if (!try_reserve(guard, process, slice, call->charge_bytes)) {
+        /* What programs have let go of without a call, by exec or munmap, is found by looking. */
+        watch_look(guard, LOOK_AGAIN_NS);
+        if (!try_reserve(guard, process, slice, call->charge_bytes)) {
+            atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
+            ledger_refuse(process->ledger, slice, call->charge_bytes, api_of(call));
+            return RM_ERR_NO_MEMORY;
+        }
+    }
+    process->reserved_bytes = call->charge_bytes;
+    return RM_OK;
+}
+
+/* What of the reservation was not turned into a charge. */
+static void settle(struct guard_process *process, unsigned slice)
+{
+    ledger_cancel(process->ledger, slice, process->reserved_bytes);
+    process->reserved_bytes = 0;
+}
+
+/* What the answer says of the card is of the program's share of it. */
+static void rewrite_view(struct guard *guard, const struct guard_file *file, struct made *made)
+{
+    const struct rm_call *call = &made->call;
+    struct rm_vid_heap_control *heap = (struct rm_vid_heap_control *)made->arg;
+    struct rm_fb_info *info = (struct rm_fb_info *)made->params;
+    bool is_heap =
+        call->kind == RM_KIND_HEAP_ALLOC || call->kind == RM_KIND_HEAP_FREE || call->kind == RM_KIND_HEAP_OTHER;
+    unsigned slice;
+
+    if ((call->kind != RM_KIND_CONTROL && !is_heap) ||
+        card_of(guard, file, call->client, is_heap ? call->parent : call->handle, &slice) < 0)
+        return;
+    if (is_heap)
+        view_heap(guard, slice, &heap->total, &heap->free);
+    else if (call->control == RM_CTRL_FB_GET_INFO_V2)
+        view_fb_info(guard, slice, info->item, info->count);
+    else if (call->control == RM_CTRL_FB_GET_INFO && made->list_bytes)
+        view_fb_info(guard, slice, (struct rm_fb_info_item *)made->list,
+                     (uint32_t)(made->list_bytes / sizeof(struct rm_fb_info_item)));
+}
+
+static bool frees(const struct rm_call *call)
+{
+    return call->kind == RM_KIND_FREE || call->kind == RM_KIND_HEAP_FREE;
+}
+
+/* Makes the call and notes what it has done. */
+static int execute(struct guard *guard, const struct trap *trap, struct guard_process *process,
+                   const struct guard_file *file, struct made *made)
+{
+    struct rm_result result = {.status = RM_OK};
+    unsigned slice = 0;
+    int rc;
+
+    if (made->call.charges) {
+        uint32_t status = reserve(guard, process, file, &made->call, &slice);
+
+        if (status != RM_OK)
+            return refuse(made, status);
+    } else if (!frees(&made->call) &&
+               (objects_reserve(guard->objects) < 0 || !client_has_room(guard, made->call.client))) {
+        return refuse(made, RM_ERR_NO_MEMORY);
+    }
+    guard->caller = process;
+    rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
+    if (rc == 0) {
+        decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
+        if (result.status == RM_OK)
+            account_known(guard, file, &made->call, &result, process, slice);
+    }
+    guard->caller = NULL;
+    if (made->call.charges)
+        settle(process, slice);
+    if (rc == 0 && result.status == RM_OK)
+        rewrite_view(guard, file, made);
+    return rc;
+}
+
+static bool is_transfer(const struct rm_call *call)
+{
+    return call->kind == RM_KIND_EXPORT || call->kind == RM_KIND_IMPORT || call->kind == RM_KIND_DMABUF;
+}
+
+/* The same for a call that names another file. */
+static int transfer(struct guard *guard, const struct trap *trap, struct guard_process *process,
+                    const struct guard_file *file, struct made *made)
+{
+    static struct exports exports; /* the trap thread's; large */
+    bool nested = made->call.kind != RM_KIND_DMABUF;
+    void *data = nested ? made->params : made->arg;
+    size_t bytes = nested ? made->params_bytes : made->arg_bytes;
+    struct rm_result result;
+    int rc = exports_begin(guard, trap, process, &made->call, data, bytes, &exports);
+
+    if (rc)
+        return rc < 0 ? rc : refuse(made, (uint32_t)rc);
+    guard->caller = process;
+    rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
+    if (rc == 0) {
+        decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
+        rc = (int)result.status;
+        if (rc == RM_OK && nested) /* through the client's file */
+            account_known(guard, file, &made->call, &result, process, 0);
+    }
+    rc = exports_end(guard, trap, process, file, &made->call, data, bytes, rc, &exports);
+    guard->caller = NULL;
+    if (rc < 0)
+        return rc;
+    return refuse(made, (uint32_t)rc);
+}
+
+/* What was read is looked at, and done; under the lock. 0: it is to be written back. */
+static int act(struct guard *guard, const struct trap *trap, struct made *made)
+{
+    struct guard_process *process;
+    struct guard_file *file;
+    int rc = file_get(guard, trap->tid, trap->fd, &file);
+
+    if (rc == 0)
+        rc = process_of(guard, trap->tid, &process);
+    if (rc < 0)
+        return rc;
+    if (!file->owner)
+        file->owner = process->owner;
+    if (made->call.action == RM_CONTINUE && file->kind != DEVICE_CTL)
+        return -EINVAL;
+    if (made->call.action == RM_CONTINUE)
+        return (rc = account_seen(guard, file, &made->call, process, trap->tid)) < 0 ? rc : TRAP_CONTINUE;
+    if (file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))
+        return -EINVAL;
+    if (made->call.action == RM_REFUSE)
+        return refuse(made, made->call.refusal);
+    return is_transfer(&made->call) ? transfer(guard, trap, process, file, made)
+                                    : execute(guard, trap, process, file, made);
+}
+
+static int read_all(const struct guard *guard, const struct trap *trap, struct made *made)
+{
+    bool indirect;
+    int rc;
+
+    made->params_bytes = made->list_bytes = 0;
+    made->rights = 0;
+    rc = read_arg(guard, trap, made, &indirect);
+    if (rc < 0)
+        return rc;
+    if (made->call.action == RM_CONTINUE && made->call.kind == RM_KIND_CONTROL && !indirect)
+        return TRAP_CONTINUE; /* most calls: nothing of it is of interest */
+    if (made->call.action == RM_CONTINUE && indirect)
+        return -EINVAL;
+    if (made->call.action != RM_EXECUTE)
+        return 0;
+    rc = read_nested(trap, made);
+    return rc < 0 ? rc : read_rights(trap, made);
+}
+
+int call_rm(struct guard *guard, const struct trap *trap)
+{
+    static struct made made; /* the trap thread's; large */
+    int rc = read_all(guard, trap, &made);
+
+    if (rc)
+        return rc;
+    rc = trap_begin(guard) ? act(guard, trap, &made) : -ENOSYS;
+    trap_end(guard);
+    return rc ? rc : write_back(guard, trap, &made);
+}

@@ -1,0 +1,236 @@
+/* The cards that programs of the instance use: which slice each is, and its share. */
+#include "guard/guard_internal.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/slice.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+int card_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes)
+{
+    struct rm_control control = {
+        .client = client, .object = object, .cmd = cmd, .params = (uintptr_t)params, .params_bytes = bytes};
+
+    if (ioctl(fd, RM_IOCTL(RM_ESC_CONTROL, sizeof(control)), &control) < 0)
+        return err_last();
+    return (int)control.status;
+}
+
+static struct guard_device *find_device(struct guard *guard, uint32_t client, uint32_t device)
+{
+    for (unsigned i = 0; i < guard->devices_high; i++) {
+        if (guard->device[i].device == device && guard->device[i].client == client)
+            return &guard->device[i];
+    }
+    return NULL;
+}
+
+static void remember_device(struct guard *guard, uint32_t client, uint32_t device, unsigned slice)
+{
+    for (unsigned i = 0; i < GUARD_DEVICES_MAX; i++) {
+        if (guard->device[i].device)
+            continue;
+        guard->device[i] = (struct guard_device){.client = client, .device = device, .slice = slice};
+        if (i >= guard->devices_high)
+            guard->devices_high = i + 1;
+        return;
+    }
+}
+
+void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device)
+{
+    struct guard_device *entry = find_device(guard, client, device);
+
+    if (entry)
+        *entry = (struct guard_device){0};
+}
+
+/* A subdevice of the client's device: one that the program has, or one that is made for as long as it is needed. */
+static int borrow_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
+                            uint32_t *ret_subdevice, bool *ret_made)
+{
+    uint32_t which = 0;
+    struct rm_alloc alloc = {.root = client,
+                             .parent = device,
+                             .class_id = RM_CLASS_SUBDEVICE,
+                             .params = (uintptr_t)&which,
+                             .params_bytes = sizeof(which)};
+
+    *ret_made = false;
+    if (objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
+        return 0;
+    if (ioctl(file->fd, RM_IOCTL(RM_ESC_ALLOC, sizeof(alloc)), &alloc) < 0 || alloc.status != RM_OK)
+        return -ENODEV;
+    *ret_subdevice = alloc.handle;
+    *ret_made = true;
+    return 0;
+}
+
+static void return_subdevice(const struct guard_file *file, uint32_t client, uint32_t device, uint32_t subdevice)
+{
+    struct rm_free call = {.root = client, .parent = device, .handle = subdevice};
+
+    if (ioctl(file->fd, RM_IOCTL(RM_ESC_FREE, sizeof(call)), &call) < 0 || call.status != RM_OK)
+        log_warning("guard: a subdevice that was made to ask for a card's UUID could not be freed");
+}
+
+static int ask_uuid(const struct guard_file *file, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
+{
+    struct rm_gid_info gid = {.flags = RM_GID_BINARY};
+    int rc = card_control(file->fd, client, subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
+
+    if (rc != RM_OK || gid.length < 16)
+        return -ENODEV;
+    memcpy(ret_uuid, gid.data, 16);
+    return 0;
+}
+
+static uint64_t ask_size(const struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice)
+{
+    struct rm_fb_info info = {.count = 1, .item = {{.index = RM_FB_HEAP_SIZE}}};
+    int rc = card_control(file->fd, client, subdevice, RM_CTRL_FB_GET_INFO_V2, &info, guard->branch->fb_info_bytes);
+
+    return rc == RM_OK ? (uint64_t)info.item[0].value * 1024 : 0;
+}
+
+/* The slice of a card. One that is new gets one as the preload tier does it, where the instance does not name its
+ * cards. */
+static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint8_t uuid[16], uint64_t physical_bytes,
+                     unsigned *ret_slice)
+{
+    struct slice_device device = {.physical_bytes = physical_bytes};
+    struct guard_card *card;
+    int rc;
+
+    slice_uuid_text("GPU", uuid, device.uuid);
+    rc = slice_find(ledger, device.uuid, ret_slice);
+    if (rc < 0) {
+        slice_bind(ledger, &device, 1);
+        rc = slice_find(ledger, device.uuid, ret_slice);
+    } else {
+        slice_size(ledger, *ret_slice, device.uuid, physical_bytes);
+    }
+    if (rc < 0 || *ret_slice >= VGPU_DEVICES_MAX)
+        return -ENODEV;
+    card = &guard->card[*ret_slice];
+    if (atomic_load(&card->known))
+        return 0;
+    card->guard = guard;
+    card->physical_bytes = physical_bytes;
+    memcpy(card->uuid_text, device.uuid, sizeof(card->uuid_text));
+    atomic_store(&card->known, true);
+    return 0;
+}
+
+static int find_card(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
+                     unsigned *ret_slice)
+{
+    struct vgpu_ledger *ledger = process_any_ledger(guard);
+    uint64_t physical_bytes = 0;
+    uint32_t subdevice;
+    uint8_t uuid[16];
+    bool made;
+    int rc = borrow_subdevice(guard, file, client, device, &subdevice, &made);
+
+    if (rc < 0 || !ledger)
+        return -ENODEV;
+    rc = ask_uuid(file, client, subdevice, uuid);
+    if (rc == 0)
+        physical_bytes = ask_size(guard, file, client, subdevice);
+    if (made)
+        return_subdevice(file, client, device, subdevice);
+    return rc < 0 ? rc : bind_card(guard, ledger, uuid, physical_bytes, ret_slice);
+}
+
+int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice)
+{
+    const struct guard_device *entry;
+    uint32_t device;
+    int rc = objects_device(guard->objects, client, object, &device);
+
+    if (rc < 0)
+        return -ENODEV;
+    entry = find_device(guard, client, device);
+    if (entry) {
+        *ret_slice = entry->slice;
+        return 0;
+    }
+    rc = find_card(guard, file, client, device, ret_slice);
+    if (rc == 0)
+        remember_device(guard, client, device, *ret_slice);
+    return rc;
+}
+
+static int share_set(void *arg, bool on)
+{
+    struct guard_card *card = arg;
+
+    return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), on);
+}
+
+static int share_busy(void *arg)
+{
+    struct guard_card *card = arg;
+
+    return channels_busy(card->guard->channels, (unsigned)(card - card->guard->card));
+}
+
+static void *serve(void *arg)
+{
+    struct guard_card *card = arg;
+
+    while (!atomic_load(&card->guard->ending)) {
+        uint64_t ns = share_step(card->share);
+
+        if (channels_settle(card->guard->channels, (unsigned)(card - card->guard->card)) && ns > NS_PER_MS)
+            ns = NS_PER_MS;
+        share_wait(card->share, ns);
+    }
+    return NULL;
+}
+
+void cards_begin_share(struct guard *guard, unsigned slice)
+{
+    static const struct share_ops ops = {.set = share_set, .busy = share_busy};
+    struct guard_card *card = &guard->card[slice];
+    struct share *share;
+    int rc;
+
+    if (!guard->config.shares)
+        return;
+    if (card->share) {
+        share_changed(card->share);
+        return;
+    }
+    rc = share_new(guard->region, slice, card->uuid_text, &ops, card, &share);
+    if (rc == 0) {
+        card->share = share;
+        if (region_paused(guard->region))
+            share_pause(share, true);
+        rc = -pthread_create(&card->thread, NULL, serve, card);
+        card->running = rc == 0;
+    }
+    if (rc < 0)
+        log_error("guard: no thread for the share of %s (%s): its caps and turns do not hold", card->uuid_text,
+                  strerror(-rc));
+}
+
+void cards_done(struct guard *guard)
+{
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        struct guard_card *card = &guard->card[i];
+
+        if (card->running) {
+            share_poke(card->share);
+            pthread_join(card->thread, NULL);
+        }
+        share_free(card->share);
+        card->share = NULL;
+        card->running = false;
+    }
+}

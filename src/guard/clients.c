@@ -1,0 +1,83 @@
+#include "guard/guard_internal.h"
+
+#include <errno.h>
+
+static struct guard_client *find(struct guard *guard, uint32_t client)
+{
+    for (unsigned i = 0; i < guard->clients_high; i++) {
+        if (guard->client[i].file && guard->client[i].client == client)
+            return &guard->client[i];
+    }
+    return NULL;
+}
+
+static struct guard_client *free_entry(struct guard *guard)
+{
+    for (unsigned i = 0; i < GUARD_CLIENTS_MAX; i++) {
+        if (guard->client[i].file)
+            continue;
+        if (i >= guard->clients_high)
+            guard->clients_high = i + 1;
+        return &guard->client[i];
+    }
+    return NULL;
+}
+
+int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner, bool known)
+{
+    struct guard_client *entry = find(guard, client);
+
+    if (entry && entry->file != file->number) {
+        if (!known)
+            return -EPERM;
+        /* The driver takes it through this file, so the other client of that name is gone. */
+        objects_remove(guard->objects, client, client);
+        client_gone(guard, client);
+        entry = NULL;
+    }
+    if (!entry)
+        entry = free_entry(guard);
+    if (!entry)
+        return -ENOSPC;
+    *entry = (struct guard_client){.client = client, .file = file->number};
+    return objects_client(guard->objects, client, owner);
+}
+
+void client_gone(struct guard *guard, uint32_t client)
+{
+    struct guard_client *entry = find(guard, client);
+
+    channels_remove_client(guard->channels, client);
+    if (entry)
+        *entry = (struct guard_client){0};
+}
+
+bool client_has_room(struct guard *guard, uint32_t client)
+{
+    return find(guard, client) || free_entry(guard);
+}
+
+bool client_known(struct guard *guard, uint32_t client)
+{
+    return find(guard, client) != NULL;
+}
+
+void clients_file_unseen(struct guard *guard, uint32_t file)
+{
+    for (unsigned i = 0; i < guard->clients_high; i++) {
+        if (guard->client[i].file == file)
+            channels_remove_client(guard->channels, guard->client[i].client);
+    }
+}
+
+void clients_file_gone(struct guard *guard, uint32_t file)
+{
+    for (unsigned i = 0; i < guard->clients_high; i++) {
+        uint32_t client = guard->client[i].client;
+
+        if (guard->client[i].file != file)
+            continue;
+        objects_remove(guard->objects, client, client);
+        client_gone(guard, client);
+    }
+}

@@ -1,0 +1,136 @@
+#include "guard/device.h"
+
+#include "base/err.h"
+#include "base/file.h"
+#include "guard/abi.h"
+
+#include <errno.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+/* The module asks for any free major number. */
+static unsigned find_uvm_major(void)
+{
+    char text[8192];
+    const char *line;
+    size_t length;
+
+    if (file_read_small("/proc/devices", text, sizeof(text), &length) < 0)
+        return 0;
+    line = strstr(text, " nvidia-uvm\n");
+    while (line && line > text && line[-1] != '\n')
+        line--;
+    return line ? (unsigned)strtoul(line, NULL, 10) : 0;
+}
+
+static void look(const char *folder, const char *name, struct device_node *ret_node)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+        return;
+    if (file_stat_path(path, 1, &st) == 0 && S_ISREG(st.st_mode))
+        *ret_node = (struct device_node){.file_system = st.st_dev, .inode = st.st_ino};
+}
+
+void devices_init(struct devices *devices, const char *folder)
+{
+    char name[16];
+
+    memset(devices, 0, sizeof(*devices));
+    devices->uvm_major = find_uvm_major();
+    if (!folder)
+        return;
+    look(folder, "nvidiactl", &devices->ctl);
+    look(folder, "nvidia-uvm", &devices->uvm);
+    for (unsigned i = 0; i < DEVICE_GPUS_MAX; i++) {
+        snprintf(name, sizeof(name), "nvidia%u", i);
+        look(folder, name, &devices->gpu[i]);
+    }
+}
+
+static int same(const struct device_node *node, const struct stat *st)
+{
+    return node->inode && node->inode == st->st_ino && node->file_system == st->st_dev;
+}
+
+static enum device_kind kind_of_file(const struct devices *devices, const struct stat *st)
+{
+    if (same(&devices->ctl, st))
+        return DEVICE_CTL;
+    if (same(&devices->uvm, st))
+        return DEVICE_UVM;
+    for (unsigned i = 0; i < DEVICE_GPUS_MAX; i++) {
+        if (same(&devices->gpu[i], st))
+            return DEVICE_GPU;
+    }
+    return DEVICE_OTHER;
+}
+
+static enum device_kind kind_of(struct devices *devices, const struct stat *st)
+{
+    if (S_ISREG(st->st_mode))
+        return kind_of_file(devices, st);
+    if (!S_ISCHR(st->st_mode))
+        return DEVICE_OTHER;
+    if (major(st->st_rdev) == RM_MAJOR)
+        return minor(st->st_rdev) == RM_MINOR_CTL ? DEVICE_CTL : DEVICE_GPU;
+    if (!devices->uvm_major)
+        devices->uvm_major = find_uvm_major(); /* the module may have been loaded since */
+    return devices->uvm_major && major(st->st_rdev) == devices->uvm_major && minor(st->st_rdev) == 0 ? DEVICE_UVM
+                                                                                                     : DEVICE_OTHER;
+}
+
+enum device_kind devices_kind(struct devices *devices, int fd)
+{
+    struct stat st;
+
+    return file_stat_fd(fd, &st) < 0 ? DEVICE_OTHER : kind_of(devices, &st);
+}
+
+int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind)
+{
+    char path[64];
+    struct statx found;
+    struct stat st = {0};
+
+    snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)tid, fd);
+    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &found) < 0)
+        return errno == ENOENT ? -EBADF : err_last();
+    st.st_mode = found.stx_mode;
+    st.st_ino = found.stx_ino;
+    st.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor);
+    st.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
+    *ret_kind = kind_of(devices, &st);
+    return 0;
+}
+
+int device_mapping_of(int fd, struct device_mapping *ret_mapping)
+{
+    struct stat st;
+    int rc = file_stat_fd(fd, &st);
+
+    if (rc == 0)
+        *ret_mapping = (struct device_mapping){.file_system = st.st_dev, .inode = st.st_ino};
+    return rc;
+}
+
+int device_mapping_at(const char *folder, struct device_mapping *ret_mapping)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int rc;
+
+    if (snprintf(path, sizeof(path), "%s/nvidia-uvm", folder ? folder : "/dev") >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    rc = file_stat_path(path, 1, &st);
+    if (rc == 0)
+        *ret_mapping = (struct device_mapping){.file_system = st.st_dev, .inode = st.st_ino};
+    return rc;
+}

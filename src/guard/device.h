@@ -1,0 +1,54 @@
+/*
+ * Which of NVIDIA's devices an open file is. Told by device number: a path says nothing, links and mounts are the
+ * program's. In a folder whose nodes are regular files, which is how a stand-in for the driver makes them, they are
+ * told by file system and inode.
+ */
+#ifndef VGPU_GUARD_DEVICE_H
+#define VGPU_GUARD_DEVICE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum device_kind {
+    DEVICE_OTHER,  /* nothing of NVIDIA's */
+    DEVICE_CTL,    /* nvidiactl */
+    DEVICE_GPU,    /* nvidia0 ... */
+    DEVICE_UVM,    /* nvidia-uvm */
+    DEVICE_DMABUF, /* no device: what RM_ESC_EXPORT_DMABUF makes; devices_kind() does not know it */
+};
+
+#define DEVICE_GPUS_MAX 32
+
+struct device_node {
+    dev_t file_system;
+    ino_t inode; /* 0: there is no such node, or it is a real device */
+};
+
+/* One thread at a time. */
+struct devices {
+    unsigned uvm_major; /* 0: not known (yet) */
+    struct device_node ctl, uvm, gpu[DEVICE_GPUS_MAX];
+};
+
+/* `folder`: where the nodes are; NULL: /dev. Nodes that are missing may appear later, as real devices. */
+void devices_init(struct devices *devices, const char *folder);
+
+/* What an open file is. */
+enum device_kind devices_kind(struct devices *devices, int fd);
+
+/*
+ * The same of a descriptor of another thread, without taking it: to close a duplicate of a file that is not the
+ * driver's may do anything, as its file system likes. -EBADF: it has none; -errno: it cannot be looked at.
+ */
+int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind);
+
+/* How /proc/PID/maps shows mappings of an open file. */
+struct device_mapping {
+    dev_t file_system;
+    ino_t inode;
+};
+int device_mapping_of(int fd, struct device_mapping *ret_mapping);
+/* The same of the UVM device's node in the folder, before anybody has opened it; NULL: /dev. */
+int device_mapping_at(const char *folder, struct device_mapping *ret_mapping);
+
+#endif

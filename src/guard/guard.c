@@ -1,0 +1,336 @@
+#include "guard/guard_internal.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "guard/filter.h"
+#include "guard/privilege.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+
+#define OURS   0 /* of the socket pair */
+#define CHILDS 1
+
+#define HANDOVER_BOUND_MS 10000
+#define STUCK_MS          1000
+#define INTERRUPT         (SIGRTMAX - 1) /* ends the trap thread's wait; sent to that thread only */
+
+static const char *keep_text(char *buffer, size_t buffer_bytes, const char *text)
+{
+    if (!text || !*text)
+        return NULL;
+    snprintf(buffer, buffer_bytes, "%s", text);
+    return buffer;
+}
+
+static void free_guard(struct guard *guard)
+{
+    int *const fds[] = {&guard->socket[OURS], &guard->socket[CHILDS], &guard->listener,
+                        &guard->epoll,        &guard->wake,           &guard->child};
+
+    keeper_end(guard);
+    processes_done(guard);
+    files_done(guard);
+    tasks_done(&guard->tasks);
+    objects_free(guard->objects);
+    channels_free(guard->channels);
+    region_close(guard->region);
+    for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i] != &guard->listener || !guard->abandoned)
+            cleanup_close(fds[i]);
+    }
+    if (!guard->abandoned) /* which still looks at `ending`, to answer its call */
+        free(guard);
+}
+
+static bool has_quota(const struct vgpu_limits *limits)
+{
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (limits->slice[i].quota_bytes || limits->slice[i].quota_percent)
+            return true;
+    }
+    return false;
+}
+
+static void keep_quota(struct guard *guard, const struct vgpu_limits *limits)
+{
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        guard->quota[i].bytes = limits->slice[i].quota_bytes;
+        guard->quota[i].percent = limits->slice[i].quota_percent;
+    }
+}
+
+static int open_parts(struct guard *guard)
+{
+    const struct objects_events events = {.charged = process_charged, .removed = account_removed, .arg = guard};
+    struct vgpu_limits limits;
+    int rc = branch_read(guard->config.device_dir, &guard->version, &guard->branch);
+
+    if (rc == 0)
+        rc = region_open(guard->region_path, 0, &guard->region);
+    if (rc < 0)
+        return rc;
+    region_limits(guard->region, &limits);
+    if (limits.tier != VGPU_TIER_GUARD)
+        return -EINVAL;
+    keep_quota(guard, &limits);
+    guard->control = has_quota(&limits) || guard->config.mode == GUARD_STRICT;
+    rc = objects_new(&events, OBJECTS_LIMIT, &guard->objects);
+    if (rc == 0)
+        rc = channels_new(&guard->channels);
+    if (rc < 0)
+        return rc;
+    guard->epoll = epoll_create1(EPOLL_CLOEXEC);
+    guard->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (guard->epoll < 0 || guard->wake < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard->socket) < 0 ||
+        epoll_ctl(guard->epoll, EPOLL_CTL_ADD, guard->wake, &(struct epoll_event){.events = EPOLLIN}) < 0)
+        return err_last();
+    return keeper_start(guard);
+}
+
+int guard_new(const struct guard_config *config, struct guard **ret_guard)
+{
+    struct guard *guard = calloc(1, sizeof(*guard));
+    char text[64];
+    int rc;
+
+    if (!guard)
+        return -ENOMEM;
+    /* Nobody of the same user may look into this process, or into those that are forked from it: they have the
+     * listener. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    guard->config = *config;
+    guard->config.region_path = keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
+    guard->config.device_dir = keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
+    guard->config.nvml = keep_text(guard->nvml, sizeof(guard->nvml), config->nvml);
+    guard->child = guard->listener = guard->epoll = guard->wake = guard->socket[OURS] = guard->socket[CHILDS] = -1;
+    guard->keeper = -1;
+    descriptors_init(&guard->descriptors);
+    tasks_init(&guard->tasks, descriptors_for_tasks(&guard->descriptors));
+    devices_init(&guard->devices, guard->config.device_dir);
+    rc = files_init(guard);
+    if (rc == 0)
+        rc = open_parts(guard);
+    if (rc < 0) {
+        log_error("guard: cannot be set up: %s", err_text(rc, text, sizeof(text)));
+        free_guard(guard);
+        return rc;
+    }
+    *ret_guard = guard;
+    return 0;
+}
+
+static int send_fd(int socket, int fd)
+{
+    char byte = 0, space[CMSG_SPACE(sizeof(fd))] __attribute__((aligned(8))) = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(fd));
+    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 ? 0 : err_last();
+}
+
+static int receive_fd(int socket, int *ret_fd)
+{
+    char byte, space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
+    struct pollfd ready = {.fd = socket, .events = POLLIN};
+    struct cmsghdr *head;
+    ssize_t got;
+
+    if (poll(&ready, 1, HANDOVER_BOUND_MS) <= 0)
+        return -ETIMEDOUT;
+    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (got <= 0)
+        return got < 0 ? err_last() : -ECHILD; /* it has said why */
+    head = CMSG_FIRSTHDR(&message);
+    if (!head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int)))
+        return -EPROTO;
+    memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
+    return 0;
+}
+
+int guard_child(struct guard *guard)
+{
+    char text[64], byte;
+    ssize_t got;
+    int listener, rc = privilege_drop_for_good();
+
+    descriptors_restore(&guard->descriptors);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the supervisor has to look into it, now and as the program that it will be */
+    close(guard->socket[OURS]);
+    listener = rc < 0 ? rc : filter_install(guard->branch, guard->control);
+    if (listener < 0) {
+        log_error("guard: the command cannot be guarded: %s%s", err_text(listener, text, sizeof(text)),
+                  listener == -EBUSY ? " (it runs under another guard already)" : "");
+        return listener;
+    }
+    rc = send_fd(guard->socket[CHILDS], listener);
+    close(listener);
+    if (rc < 0)
+        return rc;
+    do
+        got = read(guard->socket[CHILDS], &byte, 1);
+    while (got < 0 && errno == EINTR);
+    close(guard->socket[CHILDS]);
+    return got == 1 ? 0 : -ECONNABORTED;
+}
+
+static pthread_t main_thread;
+
+/* Sent by anybody else it is a signal for the command, which the main thread passes on. */
+static void interrupted(int signal, siginfo_t *info, void *context)
+{
+    int saved = errno;
+
+    (void)context;
+    if (info->si_code != SI_TKILL || info->si_pid != getpid())
+        pthread_kill(main_thread, signal);
+    errno = saved;
+}
+
+/* Threads of ours take no signals but the one that ends a wait. */
+static int start_threads(struct guard *guard)
+{
+    struct sigaction action = {.sa_sigaction = interrupted, .sa_flags = SA_SIGINFO};
+    sigset_t set, before;
+    int rc;
+
+    main_thread = pthread_self();
+    sigemptyset(&action.sa_mask);
+    sigaction(INTERRUPT, &action, NULL);
+    sigfillset(&set);
+    sigdelset(&set, INTERRUPT);
+    pthread_sigmask(SIG_SETMASK, &set, &before);
+    rc = -pthread_create(&guard->trap_thread, NULL, trap_serve, guard);
+    sigaddset(&set, INTERRUPT);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    if (rc == 0) {
+        rc = -pthread_create(&guard->watch_thread, NULL, watch_serve, guard);
+        guard->trapping = true;
+        guard->watching = rc == 0;
+    }
+    if (rc == 0) {
+        rc = -pthread_create(&guard->steer_thread, NULL, steer_serve, guard);
+        guard->steering = rc == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int guard_start(struct guard *guard, pid_t child)
+{
+    char text[64], byte = 0;
+    int fd CLEANUP_CLOSE = -1;
+    int rc;
+
+    guard->child = (int)syscall(SYS_pidfd_open, child, 0);
+    if (guard->child < 0)
+        return err_last();
+    close(guard->socket[CHILDS]);
+    guard->socket[CHILDS] = -1;
+    rc = receive_fd(guard->socket[OURS], &guard->listener);
+    /* The right to look into it is asked for now rather than at the first call. */
+    if (rc == 0)
+        rc = task_file(&guard->tasks, child, guard->listener, &fd);
+    if (rc == -EBADF)
+        rc = 0;
+    if (rc == 0)
+        rc = start_threads(guard);
+    if (rc == 0 && send(guard->socket[OURS], &byte, 1, MSG_NOSIGNAL) != 1)
+        rc = err_last();
+    if (rc < 0 && rc != -ECHILD)
+        log_error("guard: the command cannot be served: %s", err_text(rc, text, sizeof(text)));
+    close(guard->socket[OURS]);
+    guard->socket[OURS] = -1;
+    return rc;
+}
+
+/* False: a program keeps it in its memory, where no signal reaches it; it ends with this process. */
+static bool end_trap_thread(struct guard *guard)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    /* A signal just before it waits is lost: until it has ended, again. */
+    for (unsigned tries = 0; pthread_tryjoin_np(guard->trap_thread, NULL) == EBUSY; tries++) {
+        if (tries >= STUCK_MS && !atomic_load(&guard->acting))
+            return false;
+        pthread_kill(guard->trap_thread, INTERRUPT);
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+/* Nobody would hold to the quota what the command leaves behind. */
+static void end_orphans(struct guard *guard)
+{
+    unsigned count = 0;
+
+    MUTEX_SCOPE(&guard->lock);
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        const struct guard_process *process = &guard->process[i];
+
+        if (process->pid && process->guarded && process_alive(process) &&
+            syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0) == 0)
+            count++;
+    }
+    if (count)
+        log_warning("guard: the command has ended, and with it %u process%s that it has left behind with GPU memory",
+                    count, count == 1 ? "" : "es");
+}
+
+void guard_end(struct guard *guard)
+{
+    if (!guard)
+        return;
+    if (guard->trapping)
+        end_orphans(guard);
+    atomic_store(&guard->ending, true);
+    watch_wake(guard);
+    if (guard->trapping)
+        guard->abandoned = !end_trap_thread(guard);
+    if (guard->watching)
+        pthread_join(guard->watch_thread, NULL);
+    if (guard->steering) {
+        region_wake(guard->region);
+        pthread_join(guard->steer_thread, NULL);
+    }
+    cards_done(guard);
+    free_guard(guard);
+}
+
+void guard_report(const struct guard *guard, struct guard_report *ret_report)
+{
+    *ret_report = (struct guard_report){.traps = atomic_load(&guard->traps),
+                                        .refusals = atomic_load(&guard->refusals),
+                                        .audits = atomic_load(&guard->audits),
+                                        .audit_differences = atomic_load(&guard->differences),
+                                        .ended = atomic_load(&guard->ended)};
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (guard->card[i].share)
+            ret_report->channel_switches += share_switches(guard->card[i].share);
+    }
+}

@@ -1,0 +1,286 @@
+/*
+ * What the files of the supervisor share; nobody else includes this.
+ *
+ * Threads: the trap thread (trap.c, call.c, uvm.c, view.c), the watch thread (watch.c), the steering thread (steer.c),
+ * and one for each card's share (cards.c). Locks, in the order in which they are taken: guard->lock      processes,
+ * files, objects, cards and tasks. Held by the trap thread from before a call is executed until it is noted, so for as
+ * long as the driver takes; the watch thread waits meanwhile. channels.lock    the channels and the duplicates by which
+ * they are switched; held during the driver's call.
+ */
+#ifndef VGPU_GUARD_INTERNAL_H
+#define VGPU_GUARD_INTERNAL_H
+
+#include "base/mutex.h"
+#include "core/ledger.h"
+#include "guard/abi.h"
+#include "guard/branch.h"
+#include "guard/channels.h"
+#include "guard/decode.h"
+#include "guard/descriptors.h"
+#include "guard/device.h"
+#include "guard/guard.h"
+#include "guard/objects.h"
+#include "guard/share.h"
+#include "guard/task.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define GUARD_PROCESSES_MAX 512
+#define GUARD_FILES_MAX     2048
+#define GUARD_CLIENTS_MAX   4096
+#define GUARD_DEVICES_MAX   4096
+
+/* A process that has used the driver. */
+struct guard_process {
+    pid_t pid;      /* 0: the entry is free */
+    uint32_t owner; /* its number among the objects; never used twice */
+    int pidfd;
+    int memory; /* its address space, of when it was first seen */
+    struct vgpu_ledger *ledger;
+    struct device_mapping mapping; /* how its mappings of the UVM device show; inode 0: there is no such device yet */
+    uint64_t managed_bytes;        /* the sum of those that can be managed memory, */
+    unsigned managed_slice;        /* which is charged to this slice */
+    uint64_t reserved_bytes;       /* of the call that is being executed, on its card */
+    bool guarded; /* it has made a call that was trapped; else it is one that has got a file from another */
+};
+
+/*
+ * An open file of the driver, of which a duplicate is held: to tell it when it comes again, and to make calls through
+ * it. What the driver keeps for it would outlive the program with the duplicate, so it is closed as soon as no process
+ * has it any more.
+ */
+struct guard_file {
+    int fd; /* -1: the entry is free */
+    enum device_kind kind;
+    uint32_t number;      /* never used twice; its space, if it is a UVM file or holds objects (exports.c) */
+    bool watched, hidden; /* hidden.c; hidden: `fd` is another file's meanwhile */
+    pid_t pid;            /* a process that has it, */
+    int its_fd;           /* as this number */
+    uint32_t owner;       /* the process that has used it first, of those that live */
+    bool inherited;       /* which is not the one that has used it first of all */
+    struct device_mapping mapping;
+};
+
+/* A client of the driver's: it belongs to the file under which it was made. */
+struct guard_client {
+    uint32_t client, file; /* file: its number; 0: the entry is free */
+};
+
+/* A card of which a program of the instance has made a device. */
+struct guard_card {
+    atomic_bool known; /* once it is, the next three stay as they are; read without the lock */
+    char uuid_text[VGPU_UUID_LEN];
+    uint64_t physical_bytes;
+    struct guard *guard;
+    _Atomic(struct share *) share; /* NULL: nobody asked for it, or it could not be had. Read without the lock */
+    pthread_t thread;
+    bool running;
+};
+
+/* Which card a device of a client is. */
+struct guard_device {
+    uint32_t client, device; /* device 0: the entry is free */
+    unsigned slice;
+};
+
+struct guard {
+    struct guard_config config;
+    char region_path[4096], device_dir[4096], nvml[4096];
+    const struct rm_branch *branch;
+    struct rm_version version;
+    struct vgpu_region *region;
+    struct channels *channels;
+    bool control; /* RM_CONTROL is trapped */
+    struct {
+        uint64_t bytes;
+        uint32_t percent;
+    } quota[VGPU_DEVICES_MAX]; /* by slice, as it was at the start; 0: none */
+    int socket[2];             /* the listener comes this way */
+    int listener, epoll, wake;
+    int child; /* the command's pidfd */
+    pid_t keeper;
+    int keeper_pidfd; /* of this process, which the keeper waits for */
+    pthread_t trap_thread, watch_thread, steer_thread;
+    bool trapping, watching, steering; /* the threads run */
+    atomic_bool ending, ended;
+    atomic_bool acting; /* the trap thread has the lock */
+    bool abandoned;     /* the trap thread is stuck in a program's memory */
+    _Atomic uint64_t traps, refusals, audits, differences;
+    uint64_t looked_ns; /* watch_look(), the last time */
+    bool mapped_over;   /* it has found more managed memory than the quota leaves */
+
+    struct vgpu_mutex lock;
+    struct objects *objects;
+    struct descriptors descriptors;
+    struct tasks tasks;
+    struct devices devices;
+    struct guard_process process[GUARD_PROCESSES_MAX];
+    struct guard_file file[GUARD_FILES_MAX];
+    unsigned files_high;
+    struct guard_client client[GUARD_CLIENTS_MAX];
+    unsigned clients_high;
+    uint32_t next_owner, next_file;
+    int files_epoll, nothing;                 /* hidden.c */
+    struct guard_process *caller;             /* whose call is being executed */
+    struct guard_card card[VGPU_DEVICES_MAX]; /* by slice */
+    struct guard_device device[GUARD_DEVICES_MAX];
+    unsigned devices_high;
+};
+
+/* trap.c: answers until the guard ends or no process is left that could call. */
+void *trap_serve(void *guard);
+
+/* A call that waits: what of it is the kernel's, and so cannot change. */
+struct trap {
+    uint64_t id;
+    pid_t tid;
+    uint32_t cmd; /* the low half of an ioctl's */
+    int fd;
+    uint64_t address; /* of its structure; of mmap: the length */
+};
+
+/* Whether the call still waits: after reading from the caller, before anything is done. */
+bool trap_valid(const struct guard *guard, const struct trap *trap);
+
+/*
+ * A program's memory may make its reader wait for as long as it likes (userfaultfd(2), a file system of its own), so it
+ * is read before the lock is taken and written after that. trap_begin() locks; false: the guard ends, nothing may be
+ * done. trap_end() in any case.
+ */
+bool trap_begin(struct guard *guard);
+void trap_end(struct guard *guard);
+
+/* The answers to a trapped call: TRAP_CONTINUE, or what the system call returns, 0 or -errno. */
+#define TRAP_CONTINUE 1
+int call_rm(struct guard *guard, const struct trap *trap);  /* call.c: on the control device */
+int uvm_call(struct guard *guard, const struct trap *trap); /* uvm.c */
+int uvm_mmap(struct guard *guard, const struct trap *trap);
+
+/* process.c. All under guard->lock. */
+void processes_done(struct guard *guard);
+/* -ESRCH: it is gone; -EUSERS: too many; errors of ledger_new_ward(). */
+int process_of(struct guard *guard, pid_t tid, struct guard_process **ret_process);
+int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_process);
+struct guard_process *process_by_owner(struct guard *guard, uint32_t owner);
+struct vgpu_ledger *process_any_ledger(struct guard *guard); /* NULL: there is no process */
+/* It has died: what was its is another's or gone. */
+void process_gone(struct guard *guard, struct guard_process *process);
+bool process_alive(const struct guard_process *process);
+bool process_memory_lives(const struct guard_process *process); /* it has neither ended nor become another program */
+/* What objects.h wants to be told by. */
+void process_charged(void *guard, uint32_t owner, unsigned card, int64_t bytes);
+/* The sum of its shared, writable mappings of a device. -errno: they cannot be read. */
+int process_mapped(pid_t pid, const struct device_mapping *device, uint64_t *ret_bytes);
+/*
+ * Whether so much more is within the quota by the guard's own books. The region is the user's file, and so a hostile
+ * program's: it may lower what the instance has, not raise it above what was given at the start.
+ */
+bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes);
+/* Sets what it has mapped of the UVM device; `force`: whether or not it fits. -ENOMEM. */
+int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force);
+
+/* files.c. All under guard->lock. */
+int files_init(struct guard *guard); /* -errno */
+void files_done(struct guard *guard);
+/*
+ * The caller's open file. -EBADF: it has none; -ENOTTY: it is not the driver's (nothing else is ever trapped on
+ * purpose); -EPERM, -ESRCH, -EMFILE.
+ */
+int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_file);
+/* Takes `fd` for a file of that thread's, which is its `its_fd`. -EMFILE; -ESRCH. */
+int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kind kind, uint32_t number,
+             struct guard_file **ret_file);
+void file_close(struct guard *guard, struct guard_file *file); /* nobody has it, as far as one can see */
+/* Looks whether files are still had by the process that they were last seen at, and lets go of those that nobody has
+ * any more. With `only_pid` (0: all) those of a process that is gone. */
+void files_check(struct guard *guard, pid_t only_pid);
+/* A process is gone: what others still have of its files is theirs with all that belongs to it. False: they have none.
+ */
+bool files_inherit(struct guard *guard, uint32_t owner);
+
+/* hidden.c. All under guard->lock. */
+int hidden_init(struct guard *guard);
+void hidden_done(struct guard *guard);
+void hidden_watch(const struct guard *guard, struct guard_file *file); /* from now on it can be asked: */
+/* Whether a file that nobody is seen to have is closed. If it can be told it is hidden from then on: its duplicate is
+ * put away. */
+bool hidden_is_closed(const struct guard *guard, struct guard_file *file);
+/* Whether `fd` is this hidden file, which is none any more then. */
+bool hidden_is(const struct guard *guard, struct guard_file *file, int fd);
+
+/* exports.c. Under guard->lock: calls by which files come to hold objects, or objects are made of what files hold. */
+struct exports {
+    struct rm_transfer transfer;
+    struct guard_file *file; /* NULL: it is to be made */
+    uint32_t number;         /* of the file */
+};
+/*
+ * Before the call is made: `data` has the descriptors as the caller numbers them, and as the guard does afterwards. The
+ * status to refuse it with, or 0; -errno. After 0 exports_end() has to be called, with the call's status or -errno,
+ * which gives those back or others, and the descriptors.
+ */
+int exports_begin(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+                  const struct rm_call *call, void *data, size_t bytes, struct exports *ret_exports);
+int exports_end(struct guard *guard, const struct trap *trap, struct guard_process *process,
+                const struct guard_file *file, const struct rm_call *call, void *data, size_t bytes, int status,
+                struct exports *exports);
+
+/* clients.c. All under guard->lock. */
+/*
+ * A client was used through a file. `known`: the driver has taken the call, so it is the file's client; else it is said
+ * to be. -EPERM: it is known, or said, to be another file's; -ENOSPC, -ENOMEM: too many.
+ */
+int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner, bool known);
+void client_gone(struct guard *guard, uint32_t client);
+void clients_file_gone(struct guard *guard, uint32_t file);
+void clients_file_unseen(struct guard *guard, uint32_t file); /* what keeps it alive here is dropped */
+/* Whether the client is known, or can be: before a call is executed that makes something for it. */
+bool client_has_room(struct guard *guard, uint32_t client);
+bool client_known(struct guard *guard, uint32_t client);
+
+/* cards.c. Under guard->lock. */
+/* The slice of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
+int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice);
+void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
+void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared */
+void cards_done(struct guard *guard);                        /* without the lock */
+/* Runs a control through a file of the caller's; the status, or -errno. */
+int card_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes);
+
+/* account.c. Under guard->lock. */
+/* A call that continues in the caller may do this. -errno: there is no room for it, it must not be. */
+int account_seen(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                 const struct guard_process *process, pid_t tid);
+/* A call that the driver has taken has done this. */
+void account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                   const struct rm_result *result, const struct guard_process *process, unsigned slice);
+/* What objects.h wants to be told by: an object that is no memory is gone. */
+void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t class_id);
+
+/* view.c: what a program is to see of the card, in the answer of a control. */
+void view_heap(struct guard *guard, unsigned slice, uint64_t *total, uint64_t *available);
+void view_fb_info(struct guard *guard, unsigned slice, struct rm_fb_info_item *items, uint32_t count);
+
+/* audit.c: the watch thread's. */
+struct audit;
+int audit_new(const char *nvml, struct audit **ret_audit); /* -ENOENT: there is no NVML; -EIO: it cannot be used */
+void audit_free(struct audit *audit);
+/* Compares; takes guard->lock where it has to be sure. True: a process has more than is accounted for. */
+bool audit_run(struct audit *audit, struct guard *guard);
+
+/* watch.c */
+void *watch_serve(void *guard);
+void watch_wake(struct guard *guard);
+/* What of files and mappings is gone; under guard->lock. Not if that was looked at less than so long ago. */
+void watch_look(struct guard *guard, uint64_t at_least_ns);
+int watch_add(struct guard *guard, struct guard_process *process);
+
+/* steer.c */
+void *steer_serve(void *guard);
+
+/* keeper.c. -errno. The keeper ends by keeper_end(), or by itself after it has switched on what was off. */
+int keeper_start(struct guard *guard);
+void keeper_end(struct guard *guard);
+
+#endif

@@ -1,0 +1,178 @@
+/*
+ * Files that no process is seen to have. That is not to say that they are closed: they may wait in a socket, be mapped,
+ * or be in a table of descriptors that is not shown. What the driver holds for them must not be taken to be free.
+ *
+ * The kernel tells: an epoll instance lists a file for as long as that exists and does not keep it alive itself. So our
+ * duplicate is put away, and if the file is listed still, somebody has it. In place of the duplicate there is another
+ * file under the same number meanwhile: a file is added to an epoll instance by that number, so if a file that comes to
+ * light is put there and cannot be added because it is there already, it is the same file.
+ *
+ * The UVM device does not know poll(), so its files cannot be listed. They are taken to exist for as long as the
+ * instance has places for files that are not shown: messages that are under way, io_uring's tables, threads with
+ * descriptors of their own. (files.c asks no sooner than the program that has used one has ended.)
+ */
+#include "guard/guard_internal.h"
+
+#include "base/err.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int hidden_init(struct guard *guard)
+{
+    guard->files_epoll = epoll_create1(EPOLL_CLOEXEC);
+    guard->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return guard->files_epoll < 0 || guard->nothing < 0 ? err_last() : 0;
+}
+
+void hidden_done(struct guard *guard)
+{
+    if (guard->files_epoll >= 0)
+        close(guard->files_epoll);
+    if (guard->nothing >= 0)
+        close(guard->nothing);
+    guard->files_epoll = guard->nothing = -1;
+}
+
+static int add(const struct guard *guard, int fd, uint32_t number)
+{
+    struct epoll_event event = {.data.u64 = number};
+
+    return epoll_ctl(guard->files_epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? err_last() : 0;
+}
+
+static bool is_listed(const struct guard *guard, uint32_t number)
+{
+    char path[48], line[256];
+    bool found = false;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", guard->files_epoll);
+    file = fopen(path, "re");
+    if (!file)
+        return true;
+    while (!found && fgets(line, sizeof(line), file)) {
+        unsigned long long data;
+
+        found = sscanf(line, "tfd: %*d events: %*x data: %llx", &data) == 1 && data == number;
+    }
+    fclose(file);
+    return found;
+}
+
+void hidden_watch(const struct guard *guard, struct guard_file *file)
+{
+    /* (A stand-in for the UVM device may know poll().) */
+    file->watched = file->kind != DEVICE_UVM && add(guard, file->fd, file->number) == 0;
+}
+
+/* What the kernel says of a descriptor, as /proc/PID/fdinfo has it: whether the number behind `key` is not 0. */
+static bool is_there(int folder, const char *name, const char *key)
+{
+    char path[64], line[256];
+    bool found = false;
+    int fd;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "../fdinfo/%s", name);
+    fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
+    file = fd < 0 ? NULL : fdopen(fd, "r");
+    while (file && !found && fgets(line, sizeof(line), file))
+        found = strncmp(line, key, strlen(key)) == 0 && strtoul(line + strlen(key), NULL, 10) > 0;
+    if (file)
+        fclose(file);
+    else if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+/* Whether one of a thread's descriptors is the file, or may have it. */
+static bool table_may_have(const struct guard_file *file, pid_t pid, pid_t tid)
+{
+    char path[64], link[64];
+    struct dirent *entry;
+    bool found = false;
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task/%ld/fd", (long)pid, (long)tid);
+    folder = opendir(path);
+    while (folder && !found && (entry = readdir(folder))) {
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
+
+        if (length <= 0)
+            continue;
+        link[length] = '\0';
+        if (strncmp(link, "socket:", 7) == 0)
+            found = is_there(dirfd(folder), entry->d_name, "scm_fds:");
+        else if (strcmp(link, "anon_inode:[io_uring]") == 0)
+            found = is_there(dirfd(folder), entry->d_name, "UserFiles:");
+        else
+            found = syscall(SYS_kcmp, tid, getpid(), KCMP_FILE, (unsigned long)atoi(entry->d_name),
+                            (unsigned long)file->fd) == 0;
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+/* Threads share the table of the first, but for those that have unshared it; and a first thread that has ended has
+ * none. */
+static bool process_may_have(const struct guard_file *file, pid_t pid)
+{
+    struct dirent *entry;
+    bool found = table_may_have(file, pid, pid);
+    char path[48];
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task", (long)pid);
+    folder = opendir(path);
+    while (folder && !found && (entry = readdir(folder))) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+
+        found = tid > 0 && tid != pid && syscall(SYS_kcmp, tid, pid, KCMP_FILES, 0, 0) != 0 &&
+                table_may_have(file, pid, tid);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+static bool anybody_may_have(const struct guard *guard, const struct guard_file *file)
+{
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid && process_may_have(file, guard->process[i].pid))
+            return true;
+    }
+    return false;
+}
+
+bool hidden_is_closed(const struct guard *guard, struct guard_file *file)
+{
+    if (!file->watched)
+        return !anybody_may_have(guard, file);
+    if (!file->hidden && dup3(guard->nothing, file->fd, O_CLOEXEC) < 0)
+        return false;
+    file->hidden = true;
+    return !is_listed(guard, file->number);
+}
+
+bool hidden_is(const struct guard *guard, struct guard_file *file, int fd)
+{
+    if (!file->hidden || dup3(fd, file->fd, O_CLOEXEC) < 0)
+        return false;
+    if (add(guard, file->fd, file->number) == -EEXIST) {
+        file->hidden = false;
+        return true;
+    }
+    epoll_ctl(guard->files_epoll, EPOLL_CTL_DEL, file->fd, NULL);
+    dup3(guard->nothing, file->fd, O_CLOEXEC);
+    return false;
+}

@@ -1,0 +1,15 @@
+/*
+ * Capabilities. The driver looks at the caller's, at each call: with CAP_SYS_ADMIN it gives out what is not for
+ * programs (all of a card's memory in one mapping), with CAP_SYS_NICE it lets channels be put before others'. With
+ * CAP_SYS_PTRACE a program could take the supervisor's descriptors, or make it do things.
+ */
+#ifndef VGPU_GUARD_PRIVILEGE_H
+#define VGPU_GUARD_PRIVILEGE_H
+
+/* The calling thread makes calls for programs: it gives the first two up. -errno. */
+int privilege_drop(void);
+
+/* The calling process is about to be the program: it and what it starts never have them again. -errno. */
+int privilege_drop_for_good(void);
+
+#endif

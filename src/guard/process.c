@@ -1,0 +1,286 @@
+#include "guard/guard_internal.h"
+
+#include "base/err.h"
+#include "guard/tell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+bool process_alive(const struct guard_process *process)
+{
+    struct pollfd end = {.fd = process->pidfd, .events = POLLIN};
+
+    return poll(&end, 1, 0) == 0; /* a process that nobody has waited for yet has ended, too */
+}
+
+/* A file that is open for it reads as empty once nobody runs in it any more. */
+bool process_memory_lives(const struct guard_process *process)
+{
+    char byte;
+
+    return pread(process->memory, &byte, 1, 0) != 0;
+}
+
+static void forget(struct guard_process *process)
+{
+    close(process->pidfd);
+    close(process->memory);
+    ledger_free(process->ledger);
+    memset(process, 0, sizeof(*process));
+}
+
+static int open_memory(pid_t pid, int *ret_fd)
+{
+    char path[48];
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%ld/mem", (long)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_last();
+    *ret_fd = fd;
+    return 0;
+}
+
+static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
+{
+    char name[32];
+    int rc;
+
+    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (process->pidfd < 0)
+        return err_last();
+    rc = open_memory(pid, &process->memory);
+    if (rc < 0) {
+        close(process->pidfd);
+        return rc;
+    }
+    task_name(pid, name);
+    rc = descriptors_left(&guard->descriptors, process->memory)
+             ? ledger_new_ward(guard->region, pid, name, &process->ledger)
+             : -EMFILE;
+    if (rc < 0) {
+        close(process->pidfd);
+        close(process->memory);
+        return rc;
+    }
+    process->pid = pid;
+    /* It may have mapped the device without being seen, with another file in its place when that was looked at. */
+    device_mapping_at(guard->config.device_dir, &process->mapping);
+    process->owner = ++guard->next_owner;
+    rc = watch_add(guard, process);
+    if (rc < 0) {
+        forget(process);
+        return rc;
+    }
+    log_debug("guard: process %ld (%s) uses the driver", (long)pid, name);
+    return 0;
+}
+
+int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_process)
+{
+    struct guard_process *unused = NULL;
+    int rc;
+
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        struct guard_process *process = &guard->process[i];
+
+        if (process->pid == pid && !process_alive(process))
+            process_gone(guard, process); /* its number is another's now */
+        if (process->pid == pid) {
+            *ret_process = process;
+            return 0;
+        }
+        if (!process->pid && !unused)
+            unused = process;
+    }
+    if (!unused) {
+        tell_seldom("guard: more than %d processes of the instance use GPUs: process %ld gets none",
+                    GUARD_PROCESSES_MAX, (long)pid);
+        return -EUSERS;
+    }
+    memset(unused, 0, sizeof(*unused));
+    rc = begin(guard, pid, unused);
+    if (rc < 0) {
+        memset(unused, 0, sizeof(*unused));
+        return rc;
+    }
+    *ret_process = unused;
+    return 0;
+}
+
+int process_of(struct guard *guard, pid_t tid, struct guard_process **ret_process)
+{
+    const struct task *task;
+    int rc = task_get(&guard->tasks, tid, &task);
+
+    if (rc == 0)
+        rc = process_get(guard, task->process, ret_process);
+    if (rc == 0)
+        (*ret_process)->guarded = true;
+    return rc;
+}
+
+struct guard_process *process_by_owner(struct guard *guard, uint32_t owner)
+{
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid && guard->process[i].owner == owner)
+            return &guard->process[i];
+    }
+    return NULL;
+}
+
+struct vgpu_ledger *process_any_ledger(struct guard *guard)
+{
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid)
+            return guard->process[i].ledger;
+    }
+    return NULL;
+}
+
+void process_gone(struct guard *guard, struct guard_process *process)
+{
+    pid_t pid = process->pid;
+    uint32_t owner = process->owner;
+
+    files_check(guard, pid);
+    if (!files_inherit(guard, owner))
+        objects_owner_gone(guard->objects, owner);
+    if (process->pid == pid && process->owner == owner)
+        forget(process);
+    log_debug("guard: process %ld is gone", (long)pid);
+}
+
+void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
+{
+    struct guard *guard = arg;
+    struct guard_process *process = process_by_owner(guard, owner);
+    uint64_t more = bytes > 0 ? (uint64_t)bytes : 0;
+
+    if (!process)
+        return;
+    if (bytes <= 0) {
+        ledger_release(process->ledger, card, VGPU_KIND_DRIVER, (uint64_t)-bytes);
+        return;
+    }
+    if (process == guard->caller && process->reserved_bytes) {
+        uint64_t reserved = process->reserved_bytes;
+
+        process->reserved_bytes = 0;
+        if (ledger_commit(process->ledger, card, VGPU_KIND_DRIVER, reserved, more) == 0)
+            return;
+        ledger_cancel(process->ledger, card, reserved);
+    }
+    /* It has happened: another's memory that is this process's now, or more than was asked for. */
+    ledger_set(process->ledger, card, VGPU_KIND_DRIVER, ledger_held(process->ledger, card, VGPU_KIND_DRIVER) + more);
+}
+
+/* Which card managed memory will be on nobody knows: it is charged to the first of the instance's that is used. */
+static unsigned first_slice(const struct guard *guard)
+{
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (guard->card[i].known)
+            return i;
+    }
+    return 0;
+}
+
+/* Of all processes. */
+static uint64_t sum_managed(const struct guard *guard, unsigned slice)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid && guard->process[i].managed_slice == slice)
+            sum += guard->process[i].managed_bytes;
+    }
+    return sum;
+}
+
+bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes)
+{
+    uint64_t quota = guard->quota[slice].bytes, size = guard->card[slice].physical_bytes, used;
+
+    if (guard->quota[slice].percent)
+        quota = size / 100 * guard->quota[slice].percent + size % 100 * guard->quota[slice].percent / 100;
+    used = objects_total(guard->objects, slice) + sum_managed(guard, slice);
+    return !quota || (used <= quota && bytes <= quota - used);
+}
+
+int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
+{
+    uint64_t before = process->managed_bytes;
+    unsigned slice;
+
+    if (before == 0)
+        process->managed_slice = first_slice(guard);
+    slice = process->managed_slice;
+    if (force || bytes <= before) {
+        ledger_set(process->ledger, slice, VGPU_KIND_MANAGED, bytes);
+    } else {
+        int rc = -ENOMEM;
+
+        if (processes_within_quota(guard, slice, bytes - before))
+            rc = ledger_reserve(process->ledger, slice, bytes - before);
+        if (rc == 0)
+            rc = ledger_commit(process->ledger, slice, VGPU_KIND_MANAGED, bytes - before, bytes - before);
+        if (rc < 0)
+            return -ENOMEM;
+    }
+    process->managed_bytes = bytes;
+    return 0;
+}
+
+/*
+ * Adds the mapping that a line of /proc/PID/maps is of, if it is a shared one of the device. The driver makes none that
+ * cannot be written to; those that cannot now were made so by mprotect(), and hold as much.
+ */
+static void add_mapping(const struct device_mapping *device, const char *line, uint64_t *sum)
+{
+    unsigned long long begin, end, offset;
+    unsigned long inode;
+    unsigned device_major, device_minor;
+    char access[8];
+
+    if (sscanf(line, "%llx-%llx %7s %llx %x:%x %lu", &begin, &end, access, &offset, &device_major, &device_minor,
+               &inode) != 7)
+        return;
+    if (access[3] == 's' && inode == device->inode && makedev(device_major, device_minor) == device->file_system)
+        *sum += end - begin;
+}
+
+int process_mapped(pid_t pid, const struct device_mapping *device, uint64_t *ret_bytes)
+{
+    char path[48], line[512];
+    uint64_t sum = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%ld/maps", (long)pid);
+    file = fopen(path, "re");
+    if (!file)
+        return err_last();
+    while (fgets(line, sizeof(line), file))
+        add_mapping(device, line, &sum);
+    fclose(file);
+    *ret_bytes = sum;
+    return 0;
+}
+
+void processes_done(struct guard *guard)
+{
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid)
+            forget(&guard->process[i]);
+    }
+}

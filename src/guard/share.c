@@ -1,0 +1,302 @@
+#include "guard/share.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/meter.h"
+#include "guard/share_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFRESH_NS    50000000ULL
+#define RETRY_NS      10000000ULL /* after a switch that failed */
+#define STEP_MOST_NS  50000000ULL
+#define STEP_LEAST_NS 20000ULL
+#define ROUNDS        4u /* of one step: a turn ends, and the next one is there at once */
+#define END_TRIES     5u
+#define RECENT_NS     100000000ULL
+
+static void count_throttled(struct share *share, uint64_t now_ns)
+{
+    if (share->throttled_ns)
+        meter_throttled(share->region, share->slice, now_ns - share->throttled_ns);
+    share->throttled_ns = 0;
+}
+
+static int switch_it(struct share *share, bool on)
+{
+    uint64_t begin_ns = clock_ns(), end_ns;
+    int rc;
+
+    /* Before it is off, and not before it is on: channels that are made meanwhile are switched by somebody. */
+    atomic_store(&share->off, !on);
+    rc = share->ops.set(share->arg, on);
+    end_ns = clock_ns();
+    atomic_fetch_add(&share->switches, 1);
+    share->retry_ns = rc < 0 ? end_ns + RETRY_NS : 0;
+    if (rc < 0) {
+        atomic_store(&share->off, !share->on);
+        if (!share->failed)
+            log_warning("the channels of an instance on device %s cannot be switched %s: error %d", share->uuid,
+                        on ? "on" : "off", -rc);
+        share->failed = true;
+        return rc;
+    }
+    share->on = on;
+    share->switched_ns = end_ns;
+    duty_switched(&share->duty, on, begin_ns, end_ns);
+    share_looks_switched(share, end_ns);
+    return 0;
+}
+
+/* Settings and counts */
+
+static void set_turn_policy(struct share *share, uint32_t turn_policy)
+{
+    if (turn_policy == share->turn_policy)
+        return;
+    share->turn_policy = turn_policy;
+    /* A setting of the device: whoever asks for one last has it. */
+    if (turn_policy > 0)
+        atomic_store(&share->arena->layout->policy, turn_policy - 1);
+}
+
+static void stay_away(struct share *share)
+{
+    log_info("no turns for the instance on device %s any more: its page of the arena is another's now", share->uuid);
+    share->joined = false;
+}
+
+static void refresh_turns(struct share *share, const struct vgpu_compute *settings)
+{
+    uint64_t turns, waited_ns;
+
+    if (share->joined && !arena_holds(share->arena, share->outside.lease.index))
+        stay_away(share);
+    if (!share->joined)
+        return;
+    set_turn_policy(share, settings->turn_policy);
+    lease_settings(&share->outside.lease, settings->weight, settings->priority);
+    lease_take_counts(&share->outside.lease, &turns, &waited_ns);
+    if (turns > 0)
+        meter_turns(share->region, share->slice, turns, waited_ns);
+}
+
+static void refresh(struct share *share, uint64_t now_ns)
+{
+    struct vgpu_compute settings = meter_settings(share->region);
+    uint64_t used_ns = duty_used_ns(&share->duty);
+
+    if (now_ns - share->refreshed_ns < REFRESH_NS)
+        return;
+    share->refreshed_ns = now_ns;
+    share->cap_policy = settings.cap_policy;
+    refresh_turns(share, &settings);
+    if (used_ns != share->told_ns)
+        meter_add(share->region, share->slice, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
+    share->told_ns = used_ns;
+}
+
+static unsigned cap_now(const struct share *share)
+{
+    unsigned percent = atomic_load_explicit(meter_cap(share->region, share->slice), memory_order_relaxed);
+    bool contended = share->joined && share->outside.contended;
+
+    if (share->cap_policy == VGPU_CAP_OFF || (share->cap_policy == VGPU_CAP_ELASTIC && !contended))
+        return 0;
+    return percent;
+}
+
+/* Deciding */
+
+/* Whether it must be off, whoever has the device. */
+static bool is_held(struct share *share, uint64_t now_ns)
+{
+    bool rests;
+
+    duty_cap(&share->duty, cap_now(share), now_ns);
+    rests = duty_step(&share->duty, now_ns);
+    if (!rests)
+        count_throttled(share, now_ns);
+    else if (!share->throttled_ns && !share->paused)
+        share->throttled_ns = now_ns;
+    return rests || share->paused;
+}
+
+/*
+ * One decision, carried out. False: there is another one to be made at once. *ret_again_ns: when the turn may be
+ * another one.
+ */
+static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
+{
+    uint64_t now_ns = clock_ns();
+    bool may_switch = now_ns >= share->retry_ns;
+    /* What cannot be switched on has no use for the device either. */
+    bool held = is_held(share, now_ns) || (!share->on && !may_switch);
+    enum outside_demand demand = held ? OUTSIDE_HELD : share->idle ? OUTSIDE_IDLE : OUTSIDE_BUSY;
+    enum outside_word word = OUTSIDE_RUNS;
+
+    *ret_again_ns = UINT64_MAX;
+    *ret_rc = 0;
+    if (held && share->on && may_switch)
+        *ret_rc = switch_it(share, false);
+    if (share->joined)
+        word = outside_step(&share->outside, demand, clock_ns(), ret_again_ns);
+    if (word == OUTSIDE_ENDS) {
+        if (share->on && may_switch)
+            *ret_rc = switch_it(share, false);
+        /* What cannot be switched off does not wait for turns, but lets others have theirs. */
+        outside_leave(&share->outside, !share->on, clock_ns());
+        return share->on;
+    }
+    if (!held && share->on != (word == OUTSIDE_RUNS) && may_switch)
+        *ret_rc = switch_it(share, word == OUTSIDE_RUNS);
+    return *ret_rc == 0 || share->on;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t run(struct share *share, int *ret_rc)
+{
+    uint64_t again_ns = 0, now_ns;
+    bool done = false;
+    int rc;
+
+    *ret_rc = 0;
+    for (unsigned i = 0; i < ROUNDS && !done; i++) {
+        done = decide(share, &rc, &again_ns);
+        if (rc < 0)
+            *ret_rc = rc;
+    }
+    now_ns = clock_ns();
+    refresh(share, now_ns);
+    again_ns = least(least(again_ns, duty_step_in_ns(&share->duty)), STEP_MOST_NS);
+    again_ns = least(again_ns, share_looks_in_ns(share, now_ns));
+    if (share->retry_ns > now_ns)
+        again_ns = least(again_ns, share->retry_ns - now_ns);
+    return done ? (again_ns > STEP_LEAST_NS ? again_ns : STEP_LEAST_NS) : STEP_LEAST_NS;
+}
+
+uint64_t share_step(struct share *share)
+{
+    int rc;
+
+    MUTEX_SCOPE(&share->mutex);
+    share->seen_pokes = atomic_load(&share->pokes);
+    share->seen_page = share->joined ? share->outside.lease.page : NULL;
+    if (share->seen_page) {
+        share->seen_open = atomic_load(&share->seen_page->open);
+        share->seen_wake = atomic_load(&share->seen_page->wake);
+    }
+    if (atomic_exchange(&share->changed, false) && (!share->on || clock_ns() - share->switched_ns < RECENT_NS))
+        switch_it(share, share->on);
+    share_looks_step(share);
+    return run(share, &rc);
+}
+
+int share_pause(struct share *share, bool pause)
+{
+    int rc = 0;
+
+    {
+        MUTEX_SCOPE(&share->mutex);
+        share->paused = pause;
+        share->retry_ns = 0;
+        /* What it has to do is not known; there is something, or nobody would have cared. */
+        share->idle = share->idle && pause;
+        if (pause)
+            count_throttled(share, clock_ns());
+        run(share, &rc);
+    }
+    share_poke(share);
+    return rc;
+}
+
+bool share_is_off(const struct share *share)
+{
+    return atomic_load(&share->off);
+}
+
+void share_changed(struct share *share)
+{
+    atomic_store(&share->changed, true);
+    share_poke(share);
+}
+
+uint64_t share_switches(const struct share *share)
+{
+    return atomic_load(&share->switches);
+}
+
+/* Coming and going */
+
+static int join(struct share *share)
+{
+    struct vgpu_compute settings = meter_settings(share->region);
+    struct lease_self self = {
+        .id = meter_instance_id(share->region),
+        .weight = settings.weight,
+        .priority = settings.priority,
+    };
+    int rc = arena_open(share->uuid, true, &share->arena);
+
+    meter_instance_name(share->region, self.name);
+    if (rc == 0)
+        rc = outside_join(share->arena, &self, &share->outside);
+    share->joined = rc == 0;
+    return rc;
+}
+
+int share_new(struct vgpu_region *region, unsigned slice, const char *uuid, const struct share_ops *ops, void *arg,
+              struct share **ret_share)
+{
+    uint64_t now_ns = clock_ns();
+    struct share *share;
+    char text[64];
+    int rc;
+
+    if (slice >= VGPU_DEVICES_MAX || strlen(uuid) >= VGPU_UUID_LEN)
+        return -EINVAL;
+    share = calloc(1, sizeof(*share));
+    if (!share)
+        return -ENOMEM;
+    share->region = region;
+    share->slice = slice;
+    share->ops = *ops;
+    share->arg = arg;
+    share->on = true;
+    memcpy(share->uuid, uuid, strlen(uuid) + 1);
+    share->random = meter_instance_id(region) ^ now_ns;
+    duty_init(&share->duty, share->random, now_ns);
+    share_looks_init(share, now_ns);
+    rc = join(share);
+    if (rc < 0)
+        log_info("no turns on device %s: %s; the instance shares it as the driver does", uuid,
+                 rc == -EUSERS   ? "all places of its arena are taken"
+                 : rc == -EPROTO ? "its arena is not one of this version"
+                                 : err_text(rc, text, sizeof(text)));
+    share->refreshed_ns = now_ns - REFRESH_NS;
+    refresh(share, now_ns);
+    *ret_share = share;
+    return 0;
+}
+
+void share_free(struct share *share)
+{
+    if (!share)
+        return;
+    if (share->joined)
+        outside_part(&share->outside, clock_ns());
+    for (unsigned i = 0; i < END_TRIES && !share->on; i++)
+        switch_it(share, true);
+    share->refreshed_ns = 0;
+    share->joined = false;
+    refresh(share, clock_ns());
+    arena_close(share->arena);
+    free(share);
+}

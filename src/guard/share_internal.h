@@ -1,0 +1,58 @@
+/* What the files of the share share. */
+#ifndef VGPU_GUARD_SHARE_INTERNAL_H
+#define VGPU_GUARD_SHARE_INTERNAL_H
+
+#include "base/mutex.h"
+#include "core/duty.h"
+#include "core/outside.h"
+#include "guard/share.h"
+
+#include <stdatomic.h>
+
+struct share {
+    struct vgpu_mutex mutex; /* guards all that is not atomic, but what share_wait() looks at */
+    struct vgpu_region *region;
+    unsigned slice;
+    char uuid[VGPU_UUID_LEN];
+    struct share_ops ops;
+    void *arg;
+
+    struct vgpu_arena *arena;
+    bool joined;
+    struct outside outside;
+    struct duty duty;
+
+    bool on, paused, failed;
+    uint64_t switched_ns;
+    uint64_t retry_ns; /* no switch before then, for one has failed */
+    _Atomic bool off, changed;
+    _Atomic uint64_t switches;
+
+    /* Looks, see share_look.c. */
+    bool idle;         /* what they say by and large */
+    bool last_busy;    /* what the last one said */
+    unsigned in_a_row; /* that said so */
+    uint64_t said_ns;  /* the first of these */
+    bool looked_off;   /* since it was switched off, one has found work */
+    uint64_t looked_ns, idle_ns, cost_ns;
+    unsigned part; /* of the usual time until the next, in 1/1024 */
+    uint64_t random;
+
+    uint64_t refreshed_ns, told_ns;
+    uint64_t throttled_ns; /* since when its cap has kept it off; 0: it does not */
+    uint32_t turn_policy, cap_policy;
+
+    /* The words that a wait is for, as they were when the last step began: two of the page, if there is one. Of the
+     * thread that steps and waits. */
+    struct arena_page *seen_page;
+    uint32_t seen_open, seen_wake, seen_pokes;
+    _Atomic uint32_t pokes;
+};
+
+/* share_look.c: whether there is work. init: nothing is known. step: looks, if it is time. */
+void share_looks_init(struct share *share, uint64_t now_ns);
+void share_looks_step(struct share *share);
+void share_looks_switched(struct share *share, uint64_t now_ns);
+uint64_t share_looks_in_ns(const struct share *share, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,197 @@
+#include "guard/task.h"
+
+#include "base/err.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
+
+#define PAGE_BYTES 4096u
+
+void tasks_init(struct tasks *tasks, unsigned count)
+{
+    memset(tasks, 0, sizeof(*tasks));
+    tasks->count = count;
+}
+
+static void forget(struct task *task)
+{
+    if (task->tid)
+        close(task->pidfd);
+    memset(task, 0, sizeof(*task));
+}
+
+void tasks_done(struct tasks *tasks)
+{
+    for (unsigned i = 0; i < TASKS_CACHED; i++)
+        forget(&tasks->cached[i]);
+}
+
+static int thread_group(pid_t tid, pid_t *ret_process)
+{
+    char path[48], text[1024];
+    const char *line;
+    size_t length;
+    int rc;
+
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long)tid);
+    rc = file_read_small(path, text, sizeof(text), &length);
+    if (rc < 0)
+        return rc == -ENOENT ? -ESRCH : rc;
+    line = strstr(text, "\nTgid:");
+    if (!line)
+        return -ESRCH;
+    *ret_process = (pid_t)strtol(line + 6, NULL, 10);
+    return 0;
+}
+
+static int open_task(pid_t tid, struct task *ret_task)
+{
+    struct task task = {.tid = tid};
+    int rc = thread_group(tid, &task.process);
+
+    if (rc < 0)
+        return rc;
+    task.pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+    if (task.pidfd < 0 && errno == EINVAL) {
+        task.whole = 1;
+        task.pidfd = (int)syscall(SYS_pidfd_open, task.process, 0);
+    }
+    if (task.pidfd < 0)
+        return err_last();
+    *ret_task = task;
+    return 0;
+}
+
+static struct task *entry(struct tasks *tasks, pid_t tid)
+{
+    return &tasks->cached[(uint32_t)tid % tasks->count];
+}
+
+static int reopen(struct task *task, pid_t tid)
+{
+    forget(task);
+    return open_task(tid, task);
+}
+
+int task_get(struct tasks *tasks, pid_t tid, const struct task **ret_task)
+{
+    struct task *task = entry(tasks, tid);
+    int rc = 0;
+
+    /* Its number may have become another thread's since. */
+    if (task->tid != tid || syscall(SYS_pidfd_send_signal, task->pidfd, 0, NULL, 0) < 0)
+        rc = reopen(task, tid);
+    if (rc == 0)
+        *ret_task = task;
+    return rc;
+}
+
+static int get_file(const struct task *task, int fd)
+{
+    int got;
+
+    if (task->whole && syscall(SYS_kcmp, task->tid, task->process, KCMP_FILES, 0, 0) != 0)
+        return -EPERM;
+    got = (int)syscall(SYS_pidfd_getfd, task->pidfd, fd, 0);
+    return got < 0 ? err_last() : got;
+}
+
+int task_file(struct tasks *tasks, pid_t tid, int fd, int *ret_fd)
+{
+    struct task *task = entry(tasks, tid);
+    int got = -ESRCH;
+
+    if (task->tid == tid)
+        got = get_file(task, fd);
+    if (got == -ESRCH) {
+        int rc = reopen(task, tid);
+
+        if (rc < 0)
+            return rc;
+        got = get_file(task, fd);
+    }
+    if (got < 0)
+        return got;
+    *ret_fd = got;
+    return 0;
+}
+
+int task_read(pid_t tid, uint64_t address, void *to, size_t bytes)
+{
+    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
+    ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+
+    if (got < 0)
+        return err_last();
+    return (size_t)got == bytes ? 0 : -EFAULT;
+}
+
+int task_write(pid_t tid, uint64_t address, const void *from, size_t bytes)
+{
+    struct iovec local = {(void *)(uintptr_t)from, bytes}, remote = {(void *)(uintptr_t)address, bytes};
+    ssize_t got = process_vm_writev(tid, &local, 1, &remote, 1, 0);
+
+    if (got < 0)
+        return err_last();
+    return (size_t)got == bytes ? 0 : -EFAULT;
+}
+
+size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes)
+{
+    size_t first = PAGE_BYTES - address % PAGE_BYTES, length = bytes;
+    struct iovec local = {to, bytes}, remote[2];
+    ssize_t got;
+
+    /* One element a page: the call moves whole elements or none of one, it does not stop within. */
+    if (first > length)
+        first = length;
+    remote[0] = (struct iovec){(void *)(uintptr_t)address, first};
+    remote[1] = (struct iovec){(void *)(uintptr_t)(address + first), length - first};
+    got = process_vm_readv(tid, &local, 1, remote, length > first ? 2 : 1, 0);
+    return got < 0 ? 0 : (size_t)got;
+}
+
+int task_write_changes(pid_t tid, uint64_t address, const void *before, const void *after, size_t bytes)
+{
+    const uint8_t *was = before, *is = after;
+    size_t begin = 0, end = bytes;
+
+    while (begin < bytes && was[begin] == is[begin])
+        begin++;
+    if (begin == bytes)
+        return 0;
+    while (was[end - 1] == is[end - 1])
+        end--;
+    return task_write(tid, address + begin, is + begin, end - begin);
+}
+
+void task_name(pid_t process, char ret_name[32])
+{
+    char path[48];
+    size_t length = 0;
+
+    snprintf(path, sizeof(path), "/proc/%ld/comm", (long)process);
+    if (file_read_small(path, ret_name, 32, &length) < 0 || length == 0)
+        snprintf(ret_name, 32, "?");
+    else
+        ret_name[strcspn(ret_name, "\n")] = '\0';
+}

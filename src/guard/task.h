@@ -1,0 +1,55 @@
+/*
+ * A thread that waits for the supervisor's answer, and what can be done to it: its open files and its memory.
+ *
+ * Needs the right to trace the thread (an ancestor has it, or CAP_SYS_PTRACE). Where a call is stale (the thread is
+ * gone and its number may be another's) what was read means nothing: the caller asks SECCOMP_IOCTL_NOTIF_ID_VALID after
+ * reading and before acting. Not thread-safe: the trap thread's.
+ */
+#ifndef VGPU_GUARD_TASK_H
+#define VGPU_GUARD_TASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define TASKS_CACHED 256 /* at most */
+
+struct task {
+    pid_t tid;     /* 0: the entry is free */
+    pid_t process; /* its thread group */
+    int pidfd;     /* of the thread; before Linux 6.9 of the process */
+    int whole;     /* 1: pidfd is the process's */
+};
+
+struct tasks {
+    unsigned count; /* entries that are used */
+    struct task cached[TASKS_CACHED];
+};
+
+void tasks_init(struct tasks *tasks, unsigned count);
+void tasks_done(struct tasks *tasks);
+
+/* The thread `tid`; valid until the next call with the same `tasks`. -ESRCH: gone; -EPERM and others from the system.
+ */
+int task_get(struct tasks *tasks, pid_t tid, const struct task **ret_task);
+
+/*
+ * A duplicate of the thread's descriptor `fd`, from the table of this very thread. -EBADF: it has none; -ESRCH; -EPERM:
+ * no right to (or, before Linux 6.9, the thread has a table of its own).
+ */
+int task_file(struct tasks *tasks, pid_t tid, int fd, int *ret_fd);
+
+/* Reads or writes exactly `bytes`. -EFAULT: not all of it is mapped; -ESRCH; -EPERM. */
+int task_read(pid_t tid, uint64_t address, void *to, size_t bytes);
+int task_write(pid_t tid, uint64_t address, const void *from, size_t bytes);
+
+/* Reads as much of it as is mapped, whole pages but for the ends; returns how much. */
+size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes);
+
+/* Writes what differs between `before` and `after`, from the first byte that does to the last. */
+int task_write_changes(pid_t tid, uint64_t address, const void *before, const void *after, size_t bytes);
+
+/* The name of a process, for people: at most 31 bytes; "?" where there is none. */
+void task_name(pid_t process, char ret_name[32]);
+
+#endif

@@ -1,0 +1,166 @@
+/* The watch thread: processes that end, files that nobody has any more, mappings, the audit. */
+#include "guard/guard_internal.h"
+#include "guard/tell.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+
+#define ROUND_NS   NS_PER_S
+#define EVENTS_MAX 16
+
+int watch_add(struct guard *guard, struct guard_process *process)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = process->owner};
+
+    return epoll_ctl(guard->epoll, EPOLL_CTL_ADD, process->pidfd, &event) < 0 ? err_last() : 0;
+}
+
+void watch_wake(struct guard *guard)
+{
+    uint64_t one = 1;
+
+    while (write(guard->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+}
+
+static void has_ended(struct guard *guard, uint32_t owner)
+{
+    struct guard_process *process;
+
+    MUTEX_SCOPE(&guard->lock);
+    process = process_by_owner(guard, owner);
+    if (process && !process_alive(process))
+        process_gone(guard, process);
+}
+
+/* True: one has mapped more than the quota leaves, with another file in the device's place when that was looked at. */
+static bool look_at_mappings(struct guard *guard)
+{
+    bool over = false;
+
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        struct guard_process *process = &guard->process[i];
+        uint64_t bytes;
+
+        if (!process->pid || !process->mapping.inode || process_mapped(process->pid, &process->mapping, &bytes) < 0)
+            continue;
+        over = over || (bytes > process->managed_bytes &&
+                        !processes_within_quota(guard, process->managed_slice, bytes - process->managed_bytes));
+        process_managed(guard, process, bytes, true);
+    }
+    return over;
+}
+
+void watch_look(struct guard *guard, uint64_t at_least_ns)
+{
+    uint64_t now_ns = clock_ns();
+
+    if (now_ns - guard->looked_ns < at_least_ns)
+        return;
+    guard->looked_ns = now_ns;
+    files_check(guard, 0);
+    if (look_at_mappings(guard))
+        guard->mapped_over = true;
+}
+
+static void end_instance(struct guard *guard)
+{
+    if (atomic_exchange(&guard->ended, true))
+        return;
+    log_error("guard: the instance is ended (--guard=strict)");
+    syscall(SYS_pidfd_send_signal, guard->child, SIGKILL, NULL, 0);
+    MUTEX_SCOPE(&guard->lock);
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].guarded)
+            syscall(SYS_pidfd_send_signal, guard->process[i].pidfd, SIGKILL, NULL, 0);
+    }
+}
+
+static bool look_at_programs(struct guard *guard)
+{
+    bool over;
+
+    MUTEX_SCOPE(&guard->lock);
+    watch_look(guard, 0);
+    over = guard->mapped_over;
+    guard->mapped_over = false;
+    return over;
+}
+
+static void look_around(struct guard *guard, struct audit *audit)
+{
+    bool differs = look_at_programs(guard);
+
+    if (differs) {
+        atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
+        tell_seldom("guard: the instance has mapped more managed memory than its quota leaves, around the guard");
+    }
+    if (audit && audit_run(audit, guard))
+        differs = true;
+    if (differs && guard->config.mode == GUARD_STRICT)
+        end_instance(guard);
+}
+
+static struct audit *begin_audit(struct guard *guard)
+{
+    struct audit *audit = NULL;
+    int rc = audit_new(guard->config.nvml, &audit);
+
+    if (rc < 0)
+        log_warning("guard: NVML cannot be used (%s): what is accounted for is not compared with its figures",
+                    rc == -ENOENT ? "not found" : "it does not start");
+    return audit;
+}
+
+static bool anybody(struct guard *guard)
+{
+    MUTEX_SCOPE(&guard->lock);
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid)
+            return true;
+    }
+    return false;
+}
+
+void *watch_serve(void *arg)
+{
+    struct guard *guard = arg;
+    struct audit *audit = NULL;
+    bool tried = false;
+    uint64_t next_ns = clock_ns() + ROUND_NS;
+
+    while (!atomic_load(&guard->ending)) {
+        struct epoll_event event[EVENTS_MAX];
+        uint64_t now_ns = clock_ns();
+        int timeout_ms = now_ns < next_ns ? (int)((next_ns - now_ns) / NS_PER_MS) + 1 : 0;
+        int count = epoll_wait(guard->epoll, event, EVENTS_MAX, timeout_ms);
+
+        for (int i = 0; i < count; i++) {
+            if (event[i].data.u32)
+                has_ended(guard, event[i].data.u32);
+        }
+        if (clock_ns() < next_ns || atomic_load(&guard->ending))
+            continue;
+        next_ns = clock_ns() + ROUND_NS;
+        if (!anybody(guard))
+            continue;
+        /* NVML takes some 20 ms to start: not before there is something to compare. */
+        if (!tried)
+            audit = begin_audit(guard);
+        tried = true;
+        look_around(guard, audit);
+    }
+    audit_free(audit);
+    return NULL;
+}

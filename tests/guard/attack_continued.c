@@ -1,0 +1,36 @@
+/*
+ * Calls that continue in the caller, so that the driver reads their arguments again: by then they may be others. A
+ * client's, or another object's, allocation becomes one of video memory, which nobody has charged. The guard cannot
+ * prevent that; it has to find it.
+ *
+ *   attack_continued WAY     gets memory that way, and holds it until the end: killed, or some seconds later
+ *     root         the allocation of a client
+ *     other        that of another object
+ *     behind       the same, behind as much memory that is charged and that no process is said to have
+ */
+#include "attack.h"
+
+#include <string.h>
+
+#define BLOCK   (64 * MIB)
+#define BASE    0x500000000000ULL
+#define HOLD_MS 4000
+
+int main(int argc, char **argv)
+{
+    const char *way = argc > 1 ? argv[1] : "";
+    struct rmclient client;
+    uint32_t all;
+
+    attack_open(&client);
+    all = attack_must_alloc(&client, attack_quota());
+    if (strcmp(way, "behind") == 0) {
+        CHECK_EQUAL(rmclient_uvm_range(&client, BASE, attack_quota()), 0);
+        CHECK_EQUAL(rmclient_uvm_map(&client, BASE, attack_quota(), 0, all), 0);
+        attack_must_free(&client, all);
+        CHECK_EQUAL(book(&client, 0).pid_bytes, 0);
+    }
+    attack_around(&client, strcmp(way, "root") == 0 ? RM_CLASS_ROOT_CLIENT : RM_CLASS_MEMORY_VIRTUAL, BLOCK);
+    nap_ms(HOLD_MS);
+    return 0;
+}

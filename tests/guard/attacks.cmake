@@ -1,0 +1,97 @@
+# Attacks on the guard from within: programs under `vgpu run --guard`, with the fake driver's book as the truth.
+# FULL=1 in the environment makes those that count do as much as they can.
+
+add_library(attack STATIC attack.c attack_around.c)
+target_link_libraries(attack PUBLIC rmclient vgpu_base Threads::Threads)
+
+# guard_attack(SUBJECT): attack_SUBJECT.c
+function(guard_attack subject)
+  add_executable(attack_${subject} attack_${subject}.c)
+  target_link_libraries(attack_${subject} PRIVATE attack)
+  set_target_properties(attack_${subject} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${out})
+endfunction()
+
+set(attack ${CMAKE_CURRENT_SOURCE_DIR}/attack.sh)
+
+guard_attack(quota)
+guard_test(quota --mem 4G -- ${attack} 1G -- ${out}/attack_quota)
+guard_test(quota_huge --mem 4G --huge -- ${attack} 1G -- ${out}/attack_quota default)
+
+guard_attack(race)
+guard_test(race --gpus 2 --mem 4G -- ${attack} 1G -- ${out}/attack_race 100000)
+
+guard_attack(pages)
+guard_test(pages --mem 4G -- ${attack} 1G -- ${out}/attack_pages 2000)
+
+guard_attack(stall)
+foreach(what resolve kill end)
+  guard_test(stall_${what} --mem 4G -- ${attack} 1G -- ${out}/attack_stall ${what})
+endforeach()
+guard_test(stall_audit --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
+  ${attack} 1G --guard=strict -- ${out}/attack_stall audit)
+
+guard_attack(continued)
+foreach(what root other behind)
+  guard_test(continued_${what} --mem 4G -- env OVER=1 DIFFER=1 ${attack} 1G -- ${out}/attack_continued ${what})
+  guard_test(continued_${what}_strict --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
+    ${attack} 1G --guard=strict -- ${out}/attack_continued ${what})
+endforeach()
+
+guard_attack(signals)
+guard_test(signals --mem 4G -- ${attack} 1G -- ${out}/attack_signals 9000 50)
+
+guard_attack(refs)
+guard_test(refs --mem 4G -- ${attack} 1G -- ${out}/attack_refs)
+
+guard_attack(uvm)
+guard_test(uvm_550 --gpus 2 --mem 4G --version 550.163.01 -- ${attack} 1G -- ${out}/attack_uvm)
+guard_test(uvm_580 --gpus 2 --mem 4G --version 580.126.20 -- ${attack} 1G -- ${out}/attack_uvm)
+guard_test(uvm_595 --gpus 2 --mem 4G --version 595.45.04 -- ${attack} 1G -- ${out}/attack_uvm no-length)
+
+guard_attack(hold)
+foreach(way flight uvm_flight mapping control_mapping thread leader ring process)
+  guard_test(hold_${way} --mem 4G -- ${attack} 1G -- ${out}/attack_hold ${way})
+endforeach()
+
+guard_attack(files)
+guard_test(files --mem 4G -- ${attack} 1G -- ${out}/attack_files)
+
+guard_attack(kill)
+guard_test(kill --mem 4G -- ${attack} 1G -- ${out}/attack_kill 200)
+
+guard_attack(supervisor)
+guard_test(supervisor --mem 4G -- ${out}/attack_supervisor 30)
+
+guard_attack(abi)
+guard_test(abi --mem 4G -- ${attack} 1G -- ${out}/attack_abi)
+
+guard_attack(many)
+guard_test(many_processes --mem 4G -- ${attack} 1G -- ${out}/attack_many 100)
+guard_test(many_instances --mem 4G -- env INSTANCES=20 ${attack} 100M -- ${out}/attack_many 4)
+
+guard_attack(churn)
+guard_test(churn --mem 4G -- ${attack} 1G -- ${out}/attack_churn 10000 1000000)
+set_tests_properties(guard.churn PROPERTIES TIMEOUT 1800) # with FULL=1
+
+guard_attack(managed)
+guard_test(managed --mem 4G -- ${attack} 1G -- ${out}/attack_managed)
+foreach(what swapped grown)
+  guard_test(managed_${what} --mem 4G -- env DIFFER=1 ${attack} 1G -- ${out}/attack_managed ${what})
+endforeach()
+
+guard_attack(view)
+guard_test(view --mem 4G -- ${attack} 1G -- ${out}/attack_view)
+guard_test(view_no_quota --mem 4G -- ${attack} 0 -- ${out}/attack_view)
+
+add_executable(rmtest_static rmtest.c)
+target_link_libraries(rmtest_static PRIVATE rmclient vgpu_base)
+target_link_options(rmtest_static PRIVATE -static)
+set_target_properties(rmtest_static PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${out})
+guard_test(programs --mem 4G -- ${CMAKE_CURRENT_SOURCE_DIR}/attack_programs.sh)
+
+guard_attack(reach)
+guard_test(reach --mem 4G -- ${attack} 1G -- ${out}/attack_reach)
+
+guard_attack(limits)
+guard_test(limits --mem 4G -- ${attack} 1G -- ${out}/attack_limits)
+guard_test(limits_few --mem 4G -- prlimit --nofile=256 ${attack} 1G -- ${out}/attack_limits)

@@ -1,0 +1,230 @@
+/*
+ * fakerm: a file system that plays NVIDIA's driver, for machines without a GPU.
+ *
+ *     fakerm [OPTIONS] DIR       mounts on DIR, prints "ready" and goes on in the background
+ *     cat DIR/book               who has what, and what was called
+ *     kill PID                   unmounts; so does umount -l DIR, once the last file is closed
+ *
+ *     --foreground               stay; "ready" is printed and standard output closed
+ *     --pidfile FILE             where the process's number goes
+ *     --gpus N                   1
+ *     --mem BYTES                of each GPU, 16 GiB; K, M, G
+ *     --version TEXT             of the driver, 580.126.20; branches differ as the driver's do
+ *     --huge                     memory of 2 MiB and more is rounded up to 2 MiB (otherwise to 64 KiB)
+ *     --slice-us N               of a channel group, 2000
+ *     --switch-us N              the device turns from one process to another, 20
+ *     --off-us N, --on-us N      FIFO_DISABLE_CHANNELS, 600 and 350
+ *
+ * Needs /dev/fuse and the right to mount, which root has, and anybody in `unshare -rm`. Ends with 77 where that is not
+ * to be had. Files: nvidiactl, nvidia-uvm, nvidia0.., version (as /proc/driver/nvidia/version), book. Programs for it
+ * are linked with rmclient; libnvidia-ml.so.1 in nvml/ reads the book of $FAKERM_DIR. rmtest says what it can do.
+ *
+ * What it is honest about: sizes, statuses, owners, references, whose memory is read when, and time. What it leaves
+ * out: rights between users, sharing policies, dma-bufs (a file system cannot make a descriptor; FAKERM_HOLD stands in
+ * for what they hold), faults, contents of memory, everything that has to do with displays.
+ */
+#include "fakerm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define SKIP 77
+
+struct settings settings = {
+    .gpus = 1,
+    .mem_bytes = 16ULL << 30,
+    .version = "580.126.20",
+    .slice_ns = 2000000,
+    .switch_ns = 20000,
+    .off_ns = 600000,
+    .on_ns = 350000,
+};
+
+pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
+struct file *files;
+
+struct command {
+    const char *dir, *pidfile;
+    bool foreground;
+};
+
+static uint64_t number(const char *text)
+{
+    char *end;
+    uint64_t value = strtoull(text, &end, 0);
+
+    switch (*end) {
+    case 'G':
+        value <<= 10;
+        __attribute__((fallthrough));
+    case 'M':
+        value <<= 10;
+        __attribute__((fallthrough));
+    case 'K':
+        value <<= 10;
+        end++;
+    }
+    if (*text == '\0' || *end != '\0') {
+        fprintf(stderr, "fakerm: no number: %s\n", text);
+        exit(2);
+    }
+    return value;
+}
+
+static void read_options(int argc, char **argv, struct command *ret_command)
+{
+    static const struct option options[] = {
+        {"foreground", no_argument, NULL, 'f'},
+        {"pidfile", required_argument, NULL, 'p'},
+        {"gpus", required_argument, NULL, 'g'},
+        {"mem", required_argument, NULL, 'm'},
+        {"version", required_argument, NULL, 'v'},
+        {"huge", no_argument, NULL, 'h'},
+        {"slice-us", required_argument, NULL, 's'},
+        {"switch-us", required_argument, NULL, 'w'},
+        {"off-us", required_argument, NULL, 'o'},
+        {"on-us", required_argument, NULL, 'n'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'f':
+            ret_command->foreground = true;
+            break;
+        case 'p':
+            ret_command->pidfile = optarg;
+            break;
+        case 'g':
+            settings.gpus = (unsigned)number(optarg);
+            break;
+        case 'm':
+            settings.mem_bytes = number(optarg) & ~0xffffULL;
+            break;
+        case 'v':
+            settings.version = optarg;
+            break;
+        case 'h':
+            settings.huge = true;
+            break;
+        case 's':
+            settings.slice_ns = number(optarg) * 1000;
+            break;
+        case 'w':
+            settings.switch_ns = number(optarg) * 1000;
+            break;
+        case 'o':
+            settings.off_ns = number(optarg) * 1000;
+            break;
+        case 'n':
+            settings.on_ns = number(optarg) * 1000;
+            break;
+        default:
+            exit(2);
+        }
+    }
+    settings.branch = (unsigned)strtoul(settings.version, NULL, 10);
+    if (optind != argc - 1 || settings.gpus < 1 || settings.gpus > FAKERM_GPUS_MAX || settings.mem_bytes == 0) {
+        fprintf(stderr, "usage: fakerm [OPTIONS] DIR\n");
+        exit(2);
+    }
+    ret_command->dir = argv[optind];
+}
+
+static void write_pidfile(const char *path)
+{
+    FILE *file = path ? fopen(path, "we") : NULL;
+
+    if (!path)
+        return;
+    if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0) {
+        fprintf(stderr, "fakerm: %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+}
+
+/* In the background from here on. The parent ends once the child says that it serves: its output is closed then. */
+static void go_back(int *ret_ready)
+{
+    int ends[2];
+    pid_t child;
+    char byte;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        exit(1);
+    child = fork();
+    if (child < 0)
+        exit(1);
+    if (child > 0) {
+        close(ends[1]);
+        if (read(ends[0], &byte, 1) != 1)
+            _exit(1);
+        if (write(STDOUT_FILENO, "ready\n", 6) != 6)
+            _exit(1);
+        _exit(0);
+    }
+    close(ends[0]);
+    setsid();
+    *ret_ready = ends[1];
+}
+
+static void tell_ready(int ready)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (write(ready, ready == STDOUT_FILENO ? "ready\n" : "r", ready == STDOUT_FILENO ? 6 : 1) < 0)
+        exit(1);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+    if (ready != STDOUT_FILENO)
+        close(ready);
+}
+
+int main(int argc, char **argv)
+{
+    struct command command = {0};
+    int rc, got, ready = STDOUT_FILENO;
+    sigset_t ends;
+
+    read_options(argc, argv, &command);
+    rc = fuse_mount(command.dir);
+    if (rc < 0) {
+        fprintf(stderr, "fakerm: cannot mount on %s: %s\n", command.dir, strerror(-rc));
+        return rc == -ENOTDIR || (rc == -ENOENT && access(command.dir, F_OK) < 0) ? 1 : SKIP;
+    }
+    if (!command.foreground)
+        go_back(&ready);
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    rc = gpu_start();
+    if (rc == 0)
+        rc = fuse_start();
+    if (rc < 0) {
+        fprintf(stderr, "fakerm: %s\n", strerror(-rc));
+        umount2(command.dir, MNT_DETACH);
+        return 1;
+    }
+    write_pidfile(command.pidfile);
+    tell_ready(ready);
+    sigwait(&ends, &got);
+    umount2(command.dir, MNT_DETACH);
+    if (command.pidfile)
+        unlink(command.pidfile);
+    _exit(0); /* other threads still use everything */
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# vgpu pause and vgpu resume, beside the fake driver of run.sh: its book tells what really runs.
+set -uo pipefail
+
+export VGPU_GUARD_DEV=$FAKERM_DIR
+vgpu=$TEST_BUILD/vgpu
+rmtest=$TEST_BUILD/tests/guard/rmtest
+cd "$TEST_WORK/tmp" || exit 1
+
+fail() {
+    echo "pause.sh: line ${BASH_LINENO[0]}: $*" >&2
+    cat "$FAKERM_DIR/book" >&2
+    exit 1
+}
+cleanup() {
+    local pid
+    # What is paused would not notice before it goes on.
+    for pid in $(cat ./*.pid 2>/dev/null) $(jobs -p); do kill -KILL "$pid" 2>/dev/null; done
+}
+trap cleanup EXIT
+
+# wait_for COMMAND...: until it succeeds; 60 s are for ever.
+wait_for() {
+    local i
+    for ((i = 0; i < 3000; i++)); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.02
+    done
+    fail "waited in vain for: $*"
+}
+
+of_book() { # of_book PID KEY: of its row, or 0
+    awk -v pid="$1" -v key="$2" '$1 == "process" && $2 == pid { for (i = 3; i < NF; i++) if ($i == key) n = $(i + 1) } END { print n == "" ? 0 : n }' \
+        "$FAKERM_DIR/book"
+}
+busy() { of_book "$1" busy_ns; }
+of_gpu() { sed -n "s/^gpu 0 .* $1 \([0-9]*\).*/\1/p" "$FAKERM_DIR/book"; }
+more_than() { [ "$("${@:2}")" -gt "$1" ]; }
+
+# For as long as the neighbour needs for 200 ms of work.
+while_other_works() { wait_for more_than $(($(busy "$other") + 200000000)) busy "$other"; }
+
+# A channel that is made in a paused instance works until it is found, a millisecond later: it does not get far, and stops.
+stops() { # stops PID WORK_NS
+    local before i
+    for ((i = 0; i < 20; i++)); do
+        before=$(busy "$1")
+        while_other_works
+        [ "$(busy "$1")" != "$before" ] || break
+    done
+    [ "$i" -lt 20 ] || return 1
+    echo "made while paused, it has worked: $before ns"
+    [ "$before" -lt "$2" ] && kill -0 "$1"
+}
+
+# start NAME [OPTIONS] -- PROGRAM...: in the instance NAME. Its pid is in NAME.pid, that of vgpu in NAME.run.
+start() {
+    local name=$1 options=()
+    shift
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    "$vgpu" run --guard --name "$name" "${options[@]}" -- sh -c 'echo $$ >"$0.pid.new"; mv "$0.pid.new" "$0.pid"; exec "$@"' \
+        "$name" "$@" >"$name.out" 2>&1 &
+    echo $! >"$name.run"
+    wait_for test -s "$name.pid"
+}
+is_paused() { "$vgpu" ps | grep -E "^$1 .* running, paused "; }
+timed() { # timed WHAT COMMAND...: for the log; how long it takes is up to the machine
+    local begin=${EPOCHREALTIME/[.,]/} status=0
+    "${@:2}" || status=$?
+    echo "$1: $((${EPOCHREALTIME/[.,]/} - begin)) us"
+    return $status
+}
+
+start other --mem 1G -- "$rmtest" "$FAKERM_DIR" queue 2000 3600
+other=$(cat other.pid)
+wait_for more_than 0 busy "$other"
+
+# One that works, with memory.
+start one --mem 1G --cores 50 -- sh -c '"$@" hold 256M & echo $! >hold.pid; exec "$@" work 1000 2000' one "$rmtest" "$FAKERM_DIR"
+one=$(cat one.pid)
+wait_for more_than 50000000 busy "$one"
+wait_for more_than $((255 << 20)) of_book "$(cat hold.pid)" bytes
+for i in 1 2 3 4 5; do timed "a process of vgpu that does nothing" "$vgpu" help version | grep us$ >>timings; done
+for i in 1 2 3 4 5; do
+    timed pause "$vgpu" pause one >>timings || fail "pause: $?"
+    stood=$(busy "$one")
+    [ "$i" = 1 ] || timed "pause of a paused one" "$vgpu" pause one >>timings || fail "again: $?"
+    while_other_works
+    [ "$(busy "$one")" = "$stood" ] || fail "it has worked $(($(busy "$one") - stood)) ns while it was paused"
+    is_paused one >/dev/null || fail "ps says that it is not paused"
+    timed resume "$vgpu" resume one >>timings || fail "resume: $?"
+    ! is_paused one >/dev/null || fail "ps says that it is paused"
+    wait_for more_than "$stood" busy "$one"
+done
+sort timings
+
+"$vgpu" pause one one || fail "twice"
+"$vgpu" ps >table
+grep -qE '^one +guard +2 running, paused ' table || fail "$(cat table)"
+! grep '^other' table | grep -q paused || fail "$(cat table)"
+held=$(of_book "$(cat hold.pid)" bytes)
+[ "$held" -ge $((256 << 20)) ] || fail "memory has gone: $held"
+
+# Of several names: those that can be.
+"$vgpu" pause nobody one 2>err && fail "nobody"
+grep -q 'no instance nobody is running.*vgpu ps' err || fail "$(cat err)"
+"$vgpu" resume one one || fail "resume"
+"$vgpu" resume one other || fail "of those that run"
+wait "$(cat one.run)" || fail "one has ended with $?: $(cat one.out)"
+grep -q '^worked 2000000000 kernels 2000 ' one.out || fail "$(cat one.out)"
+
+# Channels that are made while it is paused: at first it has none, later some.
+mkfifo orders
+start late -- bash -c 'for i in 1 2 3 4 5 6 7 8; do read -r line; (echo $BASHPID >late$i.new; mv late$i.new late$i.pid; exec "$@") & done <orders; wait' \
+    late "$rmtest" "$FAKERM_DIR" work 1000 500
+exec 9>orders
+"$vgpu" pause late || fail "without a channel"
+channels=$(of_gpu channels)
+for i in 1 2 3 4; do echo >&9; wait_for test -s late$i.pid; done
+wait_for more_than $((channels + 3)) of_gpu channels
+for i in 1 2 3 4; do stops "$(cat late$i.pid)" 500000000 || fail "the first channels there were: $(cat late.out)"; done
+"$vgpu" resume late || fail "resume: $?"
+for i in 1 2 3 4; do wait_for more_than 499999999 busy "$(cat late$i.pid)"; done
+"$vgpu" pause late || fail "between"
+channels=$(of_gpu channels)
+for i in 5 6 7 8; do echo >&9; wait_for test -s late$i.pid; done
+wait_for more_than $((channels + 3)) of_gpu channels
+for i in 5 6 7 8; do stops "$(cat late$i.pid)" 500000000 || fail "later ones: $(cat late.out)"; done
+"$vgpu" resume late || fail "resume"
+wait "$(cat late.run)" || fail "late has ended with $?: $(cat late.out)"
+[ "$(grep -c '^worked 500000000 ' late.out)" = 8 ] || fail "$(cat late.out)"
+exec 9>&-
+
+# The supervisor dies: nobody stays off.
+start orphan -- "$rmtest" "$FAKERM_DIR" sync 1000 3600
+orphan=$(cat orphan.pid)
+wait_for more_than 0 busy "$orphan"
+"$vgpu" pause orphan || fail "orphan"
+stood=$(busy "$orphan")
+while_other_works
+[ "$(busy "$orphan")" = "$stood" ] || fail "the orphan works"
+kill -KILL "$(cat orphan.run)"
+wait "$(cat orphan.run)"
+wait_for more_than "$stood" busy "$orphan"
+! is_paused orphan >/dev/null || fail "ps says that it is paused"
+"$vgpu" pause orphan 2>err && fail "an orphan cannot be paused"
+grep -q 'orphan.*has ended' err || fail "$(cat err)"
+"$vgpu" resume orphan || fail "resume of what works"
+kill -KILL "$orphan"
+
+# It ends while it is paused: the command by itself, and a program that is killed.
+start brief -- "$rmtest" "$FAKERM_DIR" sync 1000 3600
+wait_for more_than 0 busy "$(cat brief.pid)"
+"$vgpu" pause brief || fail "brief"
+kill -TERM "$(cat brief.run)"
+wait "$(cat brief.run)"
+[ $? = 143 ] || fail "a paused command cannot be ended"
+"$vgpu" resume brief 2>err && fail "there is no such instance any more"
+
+# The library has the device's time: the guard cannot stop it, and says so.
+if [ -e "$TEST_BUILD/libvgpu.so" ]; then
+    start both --preload -- "$rmtest" "$FAKERM_DIR" sync 1000 3600
+    wait_for more_than 0 busy "$(cat both.pid)"
+    "$vgpu" pause both 2>err && fail "it cannot be paused"
+    grep -q 'both cannot be paused.*--preload' err || fail "$(cat err)"
+    ! is_paused both >/dev/null || fail "ps says that it is paused"
+    stood=$(busy "$(cat both.pid)")
+    wait_for more_than "$stood" busy "$(cat both.pid)"
+    "$vgpu" resume both || fail "resume of what works"
+    kill -TERM "$(cat both.run)"
+fi
+kill -TERM "$(cat other.run)"
+wait

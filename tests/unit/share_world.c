@@ -1,0 +1,290 @@
+#include "share_world.h"
+
+#include "guard/share_internal.h"
+#include "region/liveness.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+#define STACK_BYTES   (256U << 10)
+#define STOPS_NS      (50 * US)  /* before the end of the call that switches off, nothing of it runs */
+#define STARTS_NS     (100 * US) /* after the beginning of the one that switches on, it does */
+#define LATE_NS       (40 * US)
+#define VERY_LATE_NS  (400 * US)
+#define VERY_LATE_ONE 200
+#define RESCUE_NS     MS
+
+static struct guarded *all[WORLD_PROCS];
+static unsigned count;
+
+static struct context *context_of(struct guarded *guarded)
+{
+    return &guarded->proc->contexts[0];
+}
+
+static uint64_t lateness(struct guarded *guarded)
+{
+    bool very = world_random(&guarded->proc->random) % VERY_LATE_ONE == 0;
+
+    return very ? VERY_LATE_NS : LATE_NS;
+}
+
+/* On the share's stack: others act, and the GPU works, for so long. */
+static void pass(struct guarded *guarded, uint64_t ns)
+{
+    struct world *world = guarded->proc->world;
+
+    guarded->next_ns = world->now_ns + world->extra_ns + ns;
+    swapcontext(&guarded->own, &guarded->world);
+}
+
+static void switched(struct guarded *guarded, bool on)
+{
+    uint64_t now_ns = guarded->proc->world->now_ns;
+    struct context *context = context_of(guarded);
+
+    if (context->off == !on)
+        return;
+    context->off = !on;
+    if (!on) {
+        guarded->offs++;
+        guarded->off_since_ns = now_ns;
+    } else if (now_ns - guarded->off_since_ns > guarded->longest_off_ns) {
+        guarded->longest_off_ns = now_ns - guarded->off_since_ns;
+    }
+}
+
+static int set(void *arg, bool on)
+{
+    struct guarded *guarded = arg;
+
+    guarded->switching = true;
+    pass(guarded, on ? STARTS_NS : guarded->off_ns - STOPS_NS);
+    if (!guarded->set_rc)
+        switched(guarded, on);
+    pass(guarded, on ? guarded->on_ns - STARTS_NS : STOPS_NS);
+    guarded->switching = false;
+    return guarded->set_rc;
+}
+
+static int busy(void *arg)
+{
+    struct guarded *guarded = arg;
+    int rc;
+
+    guarded->looks++;
+    guarded->looking_ns += guarded->look_ns;
+    pass(guarded, guarded->look_ns / 2);
+    rc = !gpu_drained(context_of(guarded));
+    pass(guarded, guarded->look_ns - guarded->look_ns / 2);
+    return guarded->busy_rc ? guarded->busy_rc : rc;
+}
+
+static struct arena_page *page_of(const struct guarded *guarded)
+{
+    return guarded->share->outside.lease.page;
+}
+
+static void serve(struct guarded *guarded)
+{
+    uint64_t ns;
+
+    for (;;) {
+        if (guarded->pause) {
+            int pause = guarded->pause;
+
+            guarded->pause = 0;
+            guarded->pause_rc = share_pause(guarded->share, pause > 0);
+        }
+        ns = share_step(guarded->share);
+        guarded->waiting = true;
+        pass(guarded, ns + lateness(guarded));
+        guarded->waiting = false;
+    }
+}
+
+static void begin(unsigned index)
+{
+    serve(all[index]);
+}
+
+static void look_for_wake(struct guarded *guarded)
+{
+    struct share *share = guarded->share;
+    uint64_t now_ns = guarded->proc->world->now_ns;
+
+    if (guarded->waiting && guarded->next_ns > now_ns + LATE_NS &&
+        (share->seen_open != page_of(guarded)->open || share->seen_wake != page_of(guarded)->wake ||
+         share->seen_pokes != share->pokes))
+        guarded->next_ns = now_ns + LATE_NS;
+}
+
+static struct guarded *guarded_of(const struct proc *proc)
+{
+    return proc->outside;
+}
+
+static uint64_t next_ns(const struct proc *proc)
+{
+    struct guarded *guarded = guarded_of(proc);
+
+    if (guarded->stopped)
+        return NEVER;
+    if (!guarded->dead)
+        look_for_wake(guarded);
+    return guarded->next_ns;
+}
+
+static void step(struct proc *proc)
+{
+    struct guarded *guarded = guarded_of(proc);
+    struct world *world = proc->world;
+
+    if (guarded->stopped || guarded->next_ns > world->now_ns)
+        return;
+    world->extra_ns = 0;
+    if (guarded->dead) {
+        switched(guarded, true);
+        guarded->next_ns = NEVER;
+    } else {
+        swapcontext(&guarded->world, &guarded->own);
+    }
+    world->extra_ns = 0;
+}
+
+static struct vgpu_limits limits_of(const struct guarded *guarded, const struct limits *limits)
+{
+    struct vgpu_limits all_of_them = {
+        .compute = {.weight = limits->weight, .priority = limits->priority, .cap_policy = limits->cap_policy},
+    };
+
+    snprintf(all_of_them.name, sizeof(all_of_them.name), "%s", guarded->file);
+    all_of_them.slice[0].cap_percent = limits->cap_percent;
+    return all_of_them;
+}
+
+struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
+                            uint64_t start_ns)
+{
+    struct share_ops ops = {.set = set, .busy = busy};
+    struct guarded *guarded = calloc(1, sizeof(*guarded));
+    struct vgpu_limits region_limits;
+    bool created;
+
+    assert_non_null(guarded);
+    world->outside_next_ns = next_ns;
+    world->outside_step = step;
+    *guarded = (struct guarded){
+        .proc = world_add(world, 1000 + count, limits->weight, limits->priority, program, start_ns),
+        .next_ns = world->now_ns + count * 7 * US,
+        .off_ns = 600 * US,
+        .on_ns = 350 * US,
+        .look_ns = 150 * US,
+        .stack = malloc(STACK_BYTES),
+    };
+    assert_non_null(guarded->stack);
+    snprintf(guarded->file, sizeof(guarded->file), "guarded-%u", count);
+    region_limits = limits_of(guarded, limits);
+    unlink(scratch_path(guarded->file));
+    assert_int_equal(region_create(scratch_path(guarded->file), 0, &region_limits, &guarded->region, &created), 0);
+    assert_int_equal(share_new(guarded->region, 0, world->arenas[0]->layout->uuid, &ops, guarded, &guarded->share), 0);
+    assert_true(guarded->share->joined);
+    /* Its seed is made from the time of day: the world decides alone. */
+    guarded->share->random = guarded->proc->random;
+    duty_init(&guarded->share->duty, guarded->proc->random, world->now_ns);
+    guarded->proc->outside = guarded;
+    assert_int_equal(getcontext(&guarded->own), 0);
+    guarded->own.uc_stack.ss_sp = guarded->stack;
+    guarded->own.uc_stack.ss_size = STACK_BYTES;
+    all[count] = guarded;
+    makecontext(&guarded->own, (void (*)(void))begin, 1, count);
+    count++;
+    return guarded;
+}
+
+void guarded_limit(struct guarded *guarded, const struct limits *limits)
+{
+    struct vgpu_limits region_limits = limits_of(guarded, limits);
+
+    assert_int_equal(region_set_limits(guarded->region, &region_limits), 0);
+}
+
+void guarded_stop(struct guarded *guarded, bool stop)
+{
+    guarded->stopped = stop;
+}
+
+void guarded_kill(struct guarded *guarded)
+{
+    guarded->dead = true;
+    guarded->next_ns = guarded->proc->world->now_ns + RESCUE_NS;
+    liveness_drop(guarded->share->arena->liveness, guarded->share->outside.lease.index + 1);
+}
+
+void guarded_pause(struct guarded *guarded, bool pause)
+{
+    guarded->pause = pause ? 1 : -1;
+    share_poke(guarded->share);
+}
+
+void guarded_measure(struct world *world)
+{
+    world_measure(world);
+    for (unsigned i = 0; i < count; i++) {
+        all[i]->marked_ran = context_of(all[i])->ran_ns;
+        all[i]->marked_offs = all[i]->offs;
+        all[i]->marked_looking = all[i]->looking_ns;
+        all[i]->longest_off_ns = 0;
+    }
+}
+
+static double part(const struct guarded *guarded, uint64_t ns)
+{
+    const struct world *world = guarded->proc->world;
+
+    return (double)ns / (double)(world->now_ns - world->marked_ns);
+}
+
+double guarded_ran(const struct guarded *guarded)
+{
+    return part(guarded, guarded->proc->contexts[0].ran_ns - guarded->marked_ran);
+}
+
+uint64_t guarded_offs(const struct guarded *guarded)
+{
+    return guarded->offs - guarded->marked_offs;
+}
+
+double guarded_looking(const struct guarded *guarded)
+{
+    return part(guarded, guarded->looking_ns - guarded->marked_looking);
+}
+
+struct vgpu_compute_usage guarded_usage(const struct guarded *guarded)
+{
+    struct vgpu_snapshot snapshot;
+    struct vgpu_compute_usage usage;
+
+    assert_int_equal(region_snapshot(guarded->region, &snapshot), 0);
+    usage = snapshot.slice[0].compute;
+    snapshot_done(&snapshot);
+    return usage;
+}
+
+void guarded_free(struct world *world)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct guarded *guarded = all[i];
+
+        /* Its stack is in the middle of something. */
+        arena_release(guarded->share->arena, guarded->share->outside.lease.index);
+        arena_close(guarded->share->arena);
+        free(guarded->share);
+        region_close(guarded->region);
+        unlink(scratch_path(guarded->file));
+        free(guarded->stack);
+        free(guarded);
+    }
+    count = 0;
+    world_free(world);
+}

@@ -1,0 +1,62 @@
+/*
+ * Instances of the guard in the machine in virtual time of lease_world.h: their programs launch as if nobody limited
+ * them, and a share each, the real one, switches them off and on. Switches and looks take the time that they were
+ * measured to take; a share runs on a stack of its own, so that others act meanwhile.
+ */
+#ifndef VGPU_TESTS_SHARE_WORLD_H
+#define VGPU_TESTS_SHARE_WORLD_H
+
+#include "guard/share.h"
+#include "lease_world.h"
+
+#include <ucontext.h>
+
+struct guarded {
+    struct proc *proc;
+    struct share *share;
+    struct vgpu_region *region;
+    char file[32];
+
+    uint64_t next_ns; /* when it goes on */
+    bool waiting;     /* in share_wait() */
+    bool switching;   /* in set() */
+    bool stopped, dead;
+    int pause;                     /* 1: to pause, -1: to resume, 0: neither */
+    int pause_rc, set_rc, busy_rc; /* what the operations answer, where not 0 */
+    uint32_t seen_open, seen_wake, seen_pokes;
+
+    uint64_t off_ns, on_ns, look_ns, late_ns;
+    uint64_t offs, looks, looking_ns, off_since_ns, longest_off_ns;
+    uint64_t marked_ran, marked_offs, marked_looking;
+    ucontext_t own, world;
+    char *stack;
+};
+
+/* How the instance is limited. */
+struct limits {
+    unsigned cap_percent;
+    enum vgpu_cap_policy cap_policy;
+    uint32_t weight, priority; /* weight 0: the default */
+};
+
+struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
+                            uint64_t start_ns);
+void guarded_limit(struct guarded *guarded, const struct limits *limits);
+
+/* The supervisor, not the program. kill: what it has switched off is switched on by the keeper, a millisecond later. */
+void guarded_stop(struct guarded *guarded, bool stop);
+void guarded_kill(struct guarded *guarded);
+void guarded_pause(struct guarded *guarded, bool pause);
+
+/* From the last guarded_measure() on: of the device's time; how often it was switched off; the part spent on looks. */
+void guarded_measure(struct world *world);
+double guarded_ran(const struct guarded *guarded);
+uint64_t guarded_offs(const struct guarded *guarded);
+double guarded_looking(const struct guarded *guarded);
+
+/* What the region says. */
+struct vgpu_compute_usage guarded_usage(const struct guarded *guarded);
+
+void guarded_free(struct world *world); /* all of them, and the world */
+
+#endif

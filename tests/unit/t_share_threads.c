@@ -1,0 +1,175 @@
+/*
+ * Shares in threads of their own and real time: they wait and are woken, pause from another thread, take turns, and
+ * leave everything on. What they decide is tested in virtual time.
+ */
+#include "guard/share.h"
+#include "region/arena.h"
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PATIENCE_MS 30000 /* a loaded machine */
+
+struct tenant {
+    struct vgpu_region *region;
+    struct share *share;
+    pthread_t thread;
+    atomic_bool ending, on, busy;
+    _Atomic unsigned sets, looks;
+};
+
+static int set(void *arg, bool on)
+{
+    struct tenant *tenant = arg;
+
+    nap_ms(1);
+    atomic_store(&tenant->on, on);
+    atomic_fetch_add(&tenant->sets, 1);
+    return 0;
+}
+
+static int busy(void *arg)
+{
+    struct tenant *tenant = arg;
+
+    atomic_fetch_add(&tenant->looks, 1);
+    return atomic_load(&tenant->busy);
+}
+
+static const struct share_ops ops = {.set = set, .busy = busy};
+
+static void *serve(void *arg)
+{
+    struct tenant *tenant = arg;
+
+    while (!atomic_load(&tenant->ending))
+        share_wait(tenant->share, share_step(tenant->share));
+    return NULL;
+}
+
+static void begin(struct tenant *tenant, const char *name, unsigned cap_percent)
+{
+    struct vgpu_limits limits = {.slice[0].cap_percent = cap_percent};
+    bool created;
+
+    *tenant = (struct tenant){.on = true, .busy = true};
+    snprintf(limits.name, sizeof(limits.name), "%s", name);
+    unlink(scratch_path(name));
+    assert_int_equal(region_create(scratch_path(name), 0, &limits, &tenant->region, &created), 0);
+    assert_int_equal(share_new(tenant->region, 0, "GPU-threads", &ops, tenant, &tenant->share), 0);
+    assert_int_equal(pthread_create(&tenant->thread, NULL, serve, tenant), 0);
+}
+
+static void end(struct tenant *tenant)
+{
+    atomic_store(&tenant->ending, true);
+    share_poke(tenant->share);
+    assert_int_equal(pthread_join(tenant->thread, NULL), 0);
+    share_free(tenant->share);
+    assert_true(atomic_load(&tenant->on));
+    region_close(tenant->region);
+}
+
+static struct vgpu_compute_usage usage_of(const struct tenant *tenant)
+{
+    struct vgpu_snapshot snapshot;
+    struct vgpu_compute_usage usage;
+
+    assert_int_equal(region_snapshot(tenant->region, &snapshot), 0);
+    usage = snapshot.slice[0].compute;
+    snapshot_done(&snapshot);
+    return usage;
+}
+
+#define WAIT_FOR(condition)                                                                                            \
+    do {                                                                                                               \
+        for (unsigned i_ = 0; i_ < PATIENCE_MS && !(condition); i_++)                                                  \
+            nap_ms(1);                                                                                                 \
+        assert_true(condition);                                                                                        \
+    } while (0)
+
+static void test_turns(void **state)
+{
+    struct tenant tenants[2];
+
+    (void)state;
+    begin(&tenants[0], "one", 0);
+    begin(&tenants[1], "two", 0);
+    WAIT_FOR(usage_of(&tenants[0]).turns >= 5 && usage_of(&tenants[1]).turns >= 5);
+    /* Who goes, without a word, leaves the device to the other. */
+    end(&tenants[0]);
+    WAIT_FOR(atomic_load(&tenants[1].on));
+    end(&tenants[1]);
+}
+
+static void test_pause(void **state)
+{
+    struct tenant tenants[2];
+
+    (void)state;
+    begin(&tenants[0], "one", 0);
+    begin(&tenants[1], "two", 0);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(share_pause(tenants[i % 2].share, true), 0);
+        assert_false(atomic_load(&tenants[i % 2].on));
+        assert_true(share_is_off(tenants[i % 2].share));
+        nap_ms(20);
+        assert_false(atomic_load(&tenants[i % 2].on));
+        if (i % 4 == 0) {
+            unsigned sets = atomic_load(&tenants[i % 2].sets);
+
+            /* New channels: those that were there before are switched once more, and stay off. */
+            share_changed(tenants[i % 2].share);
+            WAIT_FOR(atomic_load(&tenants[i % 2].sets) > sets);
+            assert_false(atomic_load(&tenants[i % 2].on));
+        }
+        assert_int_equal(share_pause(tenants[i % 2].share, false), 0);
+        WAIT_FOR(atomic_load(&tenants[i % 2].on));
+    }
+    end(&tenants[1]);
+    end(&tenants[0]);
+}
+
+static void test_cap(void **state)
+{
+    struct tenant tenant;
+
+    (void)state;
+    begin(&tenant, "capped", 25);
+    WAIT_FOR(atomic_load(&tenant.sets) >= 20);
+    assert_true(usage_of(&tenant).throttles > 0);
+    assert_true(usage_of(&tenant).amount[VGPU_WORK_KERNEL] > 0);
+    /* A wait is ended by a poke, however long it was to be: a lone one is looked at only now and then. */
+    atomic_store(&tenant.busy, false);
+    end(&tenant);
+}
+
+static void test_no_arena(void **state)
+{
+    struct tenant tenant;
+
+    (void)state;
+    setenv("VGPU_ARENA_DIR", scratch_path("not-there"), 1);
+    begin(&tenant, "alone", 25);
+    WAIT_FOR(atomic_load(&tenant.sets) >= 4);
+    assert_int_equal(share_pause(tenant.share, true), 0);
+    assert_false(atomic_load(&tenant.on));
+    end(&tenant);
+    setenv("VGPU_ARENA_DIR", scratch(), 1);
+    assert_int_equal(share_new(NULL, VGPU_DEVICES_MAX, "GPU-0", &ops, NULL, &tenant.share), -EINVAL);
+    share_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_no_arena),
+    };
+
+    setenv("VGPU_ARENA_DIR", scratch(), 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

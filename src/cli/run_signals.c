@@ -171,11 +171,26 @@ static bool is_own_timer(int signal)
     return signal == SIGALRM || signal == SIGVTALRM || signal == SIGPROF;
 }
 
-static void take_signal(pid_t child, const siginfo_t *info)
+/* Whether the command has got it as well; noted for run_signals_shared(). */
+static bool is_shared(const siginfo_t *info)
 {
     const struct timespec grace = {.tv_nsec = GRACE_NS};
     int signal = info->si_signo;
     bool shared;
+
+    if (info->si_code != SI_KERNEL)
+        nanosleep(&grace, NULL);
+    shared = witness_got(signal);
+    if (info->si_code == SI_KERNEL)
+        shared = !is_own_timer(signal);
+    if (shared)
+        shared_signals |= 1ULL << (signal - 1);
+    return shared;
+}
+
+static void take_signal(pid_t child, const siginfo_t *info)
+{
+    int signal = info->si_signo;
 
     if (info->si_pid == getpid() && info->si_code == SI_USER)
         return; /* our own SIGPIPE */
@@ -184,15 +199,23 @@ static void take_signal(pid_t child, const siginfo_t *info)
             pass_on(child, info); /* twice does no harm */
         return;
     }
-    if (info->si_code != SI_KERNEL)
-        nanosleep(&grace, NULL);
-    shared = witness_got(signal);
-    if (info->si_code == SI_KERNEL)
-        shared = !is_own_timer(signal);
-    if (shared)
-        shared_signals |= 1ULL << (signal - 1);
-    else
+    if (!is_shared(info))
         pass_on(child, info);
+}
+
+/* The command may have ended of a signal that waits for us still. */
+static void note_the_last(void)
+{
+    static const int deadly[] = {SIGINT, SIGQUIT};
+    const struct timespec at_once = {0, 0};
+    siginfo_t info;
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+        sigaddset(&set, deadly[i]);
+    while (sigtimedwait(&set, &info, &at_once) > 0)
+        is_shared(&info);
 }
 
 /* Stops as the command did; returns when we are continued. */
@@ -257,6 +280,7 @@ int run_signals_wait(pid_t child)
         if (sigwaitinfo(&taken, &info) > 0 && info.si_signo != SIGCHLD)
             take_signal(child, &info);
     }
+    note_the_last();
     witness_end();
     return status;
 }

@@ -84,6 +84,17 @@ def test_status():
     check("status after SIGINT to the group", process.wait(), -signal.SIGINT)
 
 
+def test_early():
+    """A ^C that comes before vgpu waits for the command ends vgpu, too."""
+    for _ in range(20):
+        process = start("sh", "-c", "kill -STOP $PPID; echo up; exec sleep 60")
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.01)
+        os.kill(process.pid, signal.SIGCONT)
+        check("status after an early SIGINT", process.wait(), -signal.SIGINT)
+
+
 def test_ignored():
     """What the caller ignores (nohup), the command ignores too."""
     process = subprocess.Popen(["nohup", VGPU, "run", "sh", "-c", "kill -HUP $$; echo alive"], stdout=subprocess.PIPE,
@@ -175,7 +186,7 @@ def test_terminal():
 
 
 signal.alarm(110)  # what hangs, ends with its stdin
-for test in (test_once, test_status, test_ignored, test_pipe, test_terminal):
+for test in (test_once, test_status, test_early, test_ignored, test_pipe, test_terminal):
     test()
 print("\n".join(failures), file=sys.stderr)
 sys.exit(bool(failures))

@@ -11,69 +11,11 @@ Whatever is compared runs in this one call, in turn. Changes no setting of the c
 """
 import argparse
 import json
-import os
-import shlex
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
-RESULTS = []
-
-
-def record(section, what, value, bar, ok):
-    RESULTS.append({"section": section, "what": what, "value": value, "bar": bar, "ok": ok})
-    mark = "" if ok is None else "ok" if ok else "MISS"
-    print(f"{section:10} {what:58} {value:30} {bar:34} {mark}", flush=True)
-
-
-class Bench:
-    def __init__(self, args):
-        self.args = args
-        self.env = dict(os.environ)
-        self.env["VGPU_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="vgpu-bench.")
-        self.scale = 0.5 if args.quick else 1.0
-
-    def command(self, options, program):
-        if options is None:
-            return program
-        return [self.args.vgpu, "run", *shlex.split(options), "--", *program]
-
-    def start(self, options, program, env=None):
-        # Under a supervisor of its own limit: a tenant that hangs is a finding, not the end of the run.
-        return subprocess.Popen(["timeout", "90", *self.command(options, program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env={**self.env, **(env or {})})
-
-    def finish(self, process):
-        out, err = process.communicate()
-        rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        if process.returncode != 0 or not rows or "error" in rows[-1]:
-            print(f"# exit {process.returncode}: {' '.join(process.args[-8:])}: {out[-200:]} {err[-500:]}", flush=True)
-            return None
-        return rows[-1]
-
-    def one(self, options, program, env=None):
-        return self.finish(self.start(options, program, env))
-
-    def many(self, runs, env=None):
-        """Runs (options, program) side by side; their figures in order."""
-        return [self.finish(p) for p in [self.start(o, c, env) for o, c in runs]]
-
-    def load(self, us, secs, **more):
-        words = [self.args.probe, "load", "--us", str(us), "--secs", str(secs * self.scale)]
-        for key, value in more.items():
-            words += [f"--{key}", str(value)]
-        return words
-
-    def torch(self, mode, secs):
-        return ["python3", self.args.torch, mode, str(secs * self.scale)]
-
-
-def calibrate(bench):
-    row = bench.one(None, bench.load(1000, 1))
-    bench.env["PROBE_ITERS_PER_US"] = str(row["iters_per_us"])
-    print(f"# {row['iters_per_us']} iterations a microsecond", flush=True)
+from common import RESULTS, Bench, calibrate, record, shares
 
 
 def caps(bench):
@@ -137,10 +79,6 @@ def latency(bench):
                 ratios.append(b["steps_per_s"] / a["steps_per_s"] if i % 2 == 0 else a["steps_per_s"] / b["steps_per_s"])
         record("latency", f"torch {mode}, no limit / native", " ".join(f"{r:.3f}" for r in ratios), ">= 0.99 (median)",
                bool(ratios) and statistics.median(ratios) >= 0.99)
-
-
-def shares(rows):
-    return [row["share"] if row else 0.0 for row in rows]
 
 
 def turns(bench):

@@ -2,7 +2,7 @@
  * A long life: memory that comes and goes, with clients, threads, processes, duplicates and mappings beside it. The
  * supervisor does not grow, and its answers do not get slower.
  *
- *   attack_churn [ROUNDS [ROUNDS_IF_FULL]]      the latter with FULL=1 in the environment
+ *   attack_churn [ROUNDS [ROUNDS_IF_LONG]]      the latter with LONG=1 in the environment
  */
 #include "attack.h"
 
@@ -133,7 +133,7 @@ static uint64_t tenth(uint64_t rounds, uint64_t *random)
 
 int main(int argc, char **argv)
 {
-    uint64_t rounds = attack_number(argc, argv, getenv("FULL") ? 2 : 1, 10000), random = 1;
+    uint64_t rounds = attack_number(argc, argv, getenv("LONG") ? 2 : 1, 10000), random = 1;
     uint64_t first_ns = 0, last_ns = 0, kib = 0;
     unsigned files = 0;
     pid_t vgpu = getppid();

@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FILES     3000
-#define CLIENTS   6000
-#define PROCESSES 600
+#define FILES     2200
+#define CLIENTS   4200
+#define PROCESSES 540
 
 static struct rmclient judge;
 

@@ -25,6 +25,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#ifndef FOPEN_NOFLUSH
+#define FOPEN_NOFLUSH (1 << 5)
+#endif
+
 #define SKIP       77
 #define FILE_BYTES 65536u
 #define NODE       2

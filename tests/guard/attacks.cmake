@@ -1,5 +1,5 @@
 # Attacks on the guard from within: programs under `vgpu run --guard`, with the fake driver's book as the truth.
-# FULL=1 in the environment makes those that count do as much as they can.
+# LONG=1 in the environment makes those that count do as much as they can.
 
 add_library(attack STATIC attack.c attack_around.c)
 target_link_libraries(attack PUBLIC rmclient vgpu_base Threads::Threads)
@@ -71,7 +71,7 @@ guard_test(many_instances --mem 4G -- env INSTANCES=20 ${attack} 100M -- ${out}/
 
 guard_attack(churn)
 guard_test(churn --mem 4G -- ${attack} 1G -- ${out}/attack_churn 10000 1000000)
-set_tests_properties(guard.churn PROPERTIES TIMEOUT 1800) # with FULL=1
+set_tests_properties(guard.churn PROPERTIES TIMEOUT 1800) # with LONG=1
 
 guard_attack(managed)
 guard_test(managed --mem 4G -- ${attack} 1G -- ${out}/attack_managed)

@@ -15,8 +15,8 @@
  */
 #include "guard/guard_internal.h"
 
-#include "guard/tell.h"
 #include "base/parse.h"
+#include "guard/tell.h"
 
 #include <dlfcn.h>
 #include <errno.h>

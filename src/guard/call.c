@@ -303,14 +303,10 @@ static int act(struct guard *guard, const struct trap *trap, struct made *made)
 {
     struct guard_process *process;
     struct guard_file *file;
-    int rc = file_get(guard, trap->tid, trap->fd, &file);
+    int rc = process_calls(guard, trap, &process, &file);
 
-    if (rc == 0)
-        rc = process_of(guard, trap->tid, &process);
     if (rc < 0)
         return rc;
-    if (!file->owner)
-        file->owner = process->owner;
     if (made->call.action == RM_CONTINUE && file->kind != DEVICE_CTL)
         return -EINVAL;
     if (made->call.action == RM_CONTINUE)

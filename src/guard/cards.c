@@ -5,21 +5,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "core/slice.h"
+#include "guard/rm.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
-
-int card_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes)
-{
-    struct rm_control control = {
-        .client = client, .object = object, .cmd = cmd, .params = (uintptr_t)params, .params_bytes = bytes};
-
-    if (ioctl(fd, RM_IOCTL(RM_ESC_CONTROL, sizeof(control)), &control) < 0)
-        return err_last();
-    return (int)control.status;
-}
 
 static struct guard_device *find_device(struct guard *guard, uint32_t client, uint32_t device)
 {
@@ -73,16 +64,14 @@ static int borrow_subdevice(struct guard *guard, const struct guard_file *file, 
 
 static void return_subdevice(const struct guard_file *file, uint32_t client, uint32_t device, uint32_t subdevice)
 {
-    struct rm_free call = {.root = client, .parent = device, .handle = subdevice};
-
-    if (ioctl(file->fd, RM_IOCTL(RM_ESC_FREE, sizeof(call)), &call) < 0 || call.status != RM_OK)
+    if (rm_free(file->fd, client, device, subdevice) != RM_OK)
         log_warning("guard: a subdevice that was made to ask for a card's UUID could not be freed");
 }
 
 static int ask_uuid(const struct guard_file *file, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
 {
     struct rm_gid_info gid = {.flags = RM_GID_BINARY};
-    int rc = card_control(file->fd, client, subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
+    int rc = rm_control(file->fd, client, subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
 
     if (rc != RM_OK || gid.length < 16)
         return -ENODEV;
@@ -93,7 +82,7 @@ static int ask_uuid(const struct guard_file *file, uint32_t client, uint32_t sub
 static uint64_t ask_size(const struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice)
 {
     struct rm_fb_info info = {.count = 1, .item = {{.index = RM_FB_HEAP_SIZE}}};
-    int rc = card_control(file->fd, client, subdevice, RM_CTRL_FB_GET_INFO_V2, &info, guard->branch->fb_info_bytes);
+    int rc = rm_control(file->fd, client, subdevice, RM_CTRL_FB_GET_INFO_V2, &info, guard->branch->fb_info_bytes);
 
     return rc == RM_OK ? (uint64_t)info.item[0].value * 1024 : 0;
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mutex.h"
 #include "guard/abi.h"
+#include "guard/rm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,18 +19,22 @@
 #define BACKOFF_MAX 10 /* one that is late is looked for once a second at least */
 #define LATE_MAX    64
 
+/* A channel is made by a call that the supervisor does not make: it may be there later, or never. */
+struct channel {
+    uint32_t handle;
+    bool proven;
+    pid_t maker; /* the thread that makes the call; 0: it is over */
+    uint64_t seen_ns;
+    uint8_t misses; /* each counts for twice as long as the one before */
+};
+
 /* What one call of the driver switches: channels of a client on a card. */
 struct set {
     _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
     _Atomic uint32_t count;
     int fd;
     uint32_t client, slice, device, subdevice;
-    uint32_t channel[RM_DISABLE_MAX];
-    /* A channel is made by a call that the supervisor does not make: it may be there later, or never. */
-    bool proven[RM_DISABLE_MAX];
-    pid_t maker[RM_DISABLE_MAX]; /* the thread that makes the call; 0: it is over */
-    uint64_t seen_ns[RM_DISABLE_MAX];
-    uint8_t misses[RM_DISABLE_MAX]; /* each counts for twice as long as the one before */
+    struct channel channel[RM_DISABLE_MAX];
 };
 
 struct channels {
@@ -96,7 +101,7 @@ static bool has(const struct channels *channels, uint32_t client, uint32_t chann
         const struct set *set = &channels->set[i];
 
         for (unsigned k = 0; set->used && set->client == client && k < set->count; k++) {
-            if (set->channel[k] == channel)
+            if (set->channel[k].handle == channel)
                 return true;
         }
     }
@@ -111,7 +116,7 @@ static unsigned count_late(const struct channels *channels)
         const struct set *set = &channels->set[i];
 
         for (unsigned k = 0; set->used && k < set->count; k++)
-            late += !set->proven[k];
+            late += !set->channel[k].proven;
     }
     return late;
 }
@@ -146,11 +151,7 @@ int channels_add(struct channels *channels, int fd, uint32_t client, unsigned sl
         atomic_store(&set->used, 1);
     }
     at = set->count;
-    set->channel[at] = channel;
-    set->proven[at] = false;
-    set->maker[at] = maker;
-    set->seen_ns[at] = clock_ns();
-    set->misses[at] = 0;
+    set->channel[at] = (struct channel){.handle = channel, .maker = maker, .seen_ns = clock_ns()};
     atomic_store(&set->count, at + 1);
     atomic_store(&channels->late, true);
     return 0;
@@ -161,10 +162,6 @@ static void take_out(struct set *set, unsigned at)
     unsigned last = set->count - 1;
 
     set->channel[at] = set->channel[last];
-    set->proven[at] = set->proven[last];
-    set->maker[at] = set->maker[last];
-    set->seen_ns[at] = set->seen_ns[last];
-    set->misses[at] = set->misses[last];
     atomic_store(&set->count, last);
     if (last == 0)
         drop(set);
@@ -177,7 +174,7 @@ void channels_remove(struct channels *channels, uint32_t client, uint32_t channe
         struct set *set = &channels->set[i];
 
         for (unsigned k = 0; set->used && set->client == client && k < set->count; k++) {
-            if (set->channel[k] == channel) {
+            if (set->channel[k].handle == channel) {
                 take_out(set, k);
                 return;
             }
@@ -195,53 +192,59 @@ void channels_remove_client(struct channels *channels, uint32_t client)
 }
 
 /* The status, or -errno. */
-static int switch_some(const struct set *set, const uint32_t *channel, unsigned count, bool on)
+static int switch_some(const struct set *set, const struct rm_disable_channels *which, bool on)
 {
-    struct rm_disable_channels params = {.disable = !on, .count = count};
-    struct rm_control control = {.client = set->client,
-                                 .object = set->subdevice,
-                                 .cmd = RM_CTRL_FIFO_DISABLE_CHANNELS,
-                                 .params = (uintptr_t)&params,
-                                 .params_bytes = sizeof(params)};
+    struct rm_disable_channels params = *which;
 
-    for (unsigned i = 0; i < count; i++) {
-        params.client[i] = set->client;
-        params.channel[i] = channel[i];
-    }
-    if (ioctl(set->fd, RM_IOCTL(RM_ESC_CONTROL, sizeof(control)), &control) < 0)
-        return err_last();
-    return (int)control.status;
+    params.disable = !on;
+    return params.count ? rm_control(set->fd, set->client, set->subdevice, RM_CTRL_FIFO_DISABLE_CHANNELS, &params,
+                                     sizeof(params))
+                        : RM_OK;
+}
+
+static void choose(const struct set *set, unsigned at, struct rm_disable_channels *which)
+{
+    which->client[which->count] = set->client;
+    which->channel[which->count++] = set->channel[at].handle;
+}
+
+static int switch_one(const struct set *set, unsigned at, bool on)
+{
+    struct rm_disable_channels which = {.count = 0};
+
+    choose(set, at, &which);
+    return switch_some(set, &which, on);
 }
 
 /* Those of a set that are proven or not, in one call. */
-static int switch_part(const struct set *set, bool proven, bool on, unsigned *ret_count)
+static int switch_part(const struct set *set, bool proven, bool on)
 {
-    uint32_t channel[RM_DISABLE_MAX];
-    unsigned count = 0;
+    struct rm_disable_channels which = {.count = 0};
 
     for (unsigned i = 0; i < set->count; i++) {
-        if (set->proven[i] == proven)
-            channel[count++] = set->channel[i];
+        if (set->channel[i].proven == proven)
+            choose(set, i, &which);
     }
-    *ret_count = count;
-    return count ? switch_some(set, channel, count, on) : 0;
+    return switch_some(set, &which, on);
 }
 
 static bool is_due(const struct set *set, unsigned at)
 {
-    return clock_ns() - set->seen_ns[at] >= NS_PER_MS << set->misses[at];
+    return clock_ns() - set->channel[at].seen_ns >= NS_PER_MS << set->channel[at].misses;
 }
 
 static void prove(struct set *set, unsigned at)
 {
-    set->proven[at] = true;
-    set->maker[at] = 0;
+    set->channel[at].proven = true;
+    set->channel[at].maker = 0;
 }
 
 /* Whether the call that makes a channel is over: it comes never, or is there no more. */
 static bool is_over(const struct set *set, unsigned at)
 {
-    return set->maker[at] == 0 || (syscall(SYS_tkill, set->maker[at], 0) < 0 && errno == ESRCH);
+    pid_t maker = set->channel[at].maker;
+
+    return maker == 0 || (syscall(SYS_tkill, maker, 0) < 0 && errno == ESRCH);
 }
 
 /* Those that are not proven, one by one: one that is not there makes a call for many fail. */
@@ -252,17 +255,17 @@ static int switch_singly(struct set *set, bool on)
     for (unsigned i = set->count; i-- > 0;) {
         int status;
 
-        if (set->proven[i])
+        if (set->channel[i].proven)
             continue;
-        status = switch_some(set, &set->channel[i], 1, on);
+        status = switch_one(set, i, on);
         if (status == RM_OK)
             prove(set, i);
         else if (status != RM_ERR_OBJECT_NOT_FOUND)
             rc = status < 0 ? status : -EIO;
         else if (is_over(set, i))
             take_out(set, i);
-        else if (set->misses[i] < BACKOFF_MAX && is_due(set, i))
-            set->misses[i]++;
+        else if (set->channel[i].misses < BACKOFF_MAX && is_due(set, i))
+            set->channel[i].misses++;
         if (!set->used)
             break;
     }
@@ -271,15 +274,13 @@ static int switch_singly(struct set *set, bool on)
 
 static int switch_set(struct set *set, bool on)
 {
-    unsigned count;
-
     if (!on)
         atomic_store(&set->off, 1);
-    if (switch_part(set, true, on, &count) != RM_OK) {
+    if (switch_part(set, true, on) != RM_OK) {
         for (unsigned i = 0; i < set->count; i++)
-            set->proven[i] = false;
+            set->channel[i].proven = false;
     }
-    if (switch_part(set, false, on, &count) == RM_OK) {
+    if (switch_part(set, false, on) == RM_OK) {
         for (unsigned i = 0; i < set->count; i++)
             prove(set, i);
     } else {
@@ -317,7 +318,7 @@ static int busy_of_status(uint32_t status)
 static bool all_proven(const struct set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
-        if (!set->proven[i])
+        if (!set->channel[i].proven)
             return false;
     }
     return true;
@@ -336,11 +337,11 @@ static int query(struct set *set)
     if (!all_proven(set))
         switch_set(set, !set->off); /* as they are: it shows which of them are there */
     for (unsigned i = 0; set->used && i < set->count; i++) {
-        if (!set->proven[i])
+        if (!set->channel[i].proven)
             continue;
         client[call.count] = set->client;
         device[call.count] = set->device;
-        channel[call.count++] = set->channel[i];
+        channel[call.count++] = set->channel[i].handle;
     }
     if (call.count == 0)
         return 0;
@@ -375,7 +376,7 @@ bool channels_settle(struct channels *channels, unsigned slice)
         bool due = false;
 
         for (unsigned k = 0; set->used && set->slice == slice && k < set->count; k++)
-            due = due || (!set->proven[k] && is_due(set, k));
+            due = due || (!set->channel[k].proven && is_due(set, k));
         if (due)
             switch_singly(set, !set->off);
     }
@@ -393,10 +394,10 @@ void channels_call_over(struct channels *channels, pid_t tid)
         bool made = false;
 
         for (unsigned k = 0; set->used && k < set->count; k++) {
-            if (set->maker[k] != tid)
+            if (set->channel[k].maker != tid)
                 continue;
-            set->maker[k] = 0;
-            made = made || !set->proven[k];
+            set->channel[k].maker = 0;
+            made = true; /* only what is not proven has a maker */
         }
         if (made)
             switch_singly(set, !set->off);
@@ -404,31 +405,20 @@ void channels_call_over(struct channels *channels, pid_t tid)
     atomic_store(&channels->late, count_late(channels) > 0);
 }
 
-unsigned channels_count(struct channels *channels, unsigned slice)
-{
-    unsigned count = 0;
-
-    MUTEX_SCOPE(&channels->lock);
-    for (unsigned i = 0; i < channels->high; i++) {
-        if (channels->set[i].used && channels->set[i].slice == slice)
-            count += channels->set[i].count;
-    }
-    return count;
-}
-
 void channels_rescue(struct channels *channels)
 {
     for (unsigned i = 0; i < SETS_MAX; i++) {
         struct set *set = &channels->set[i];
+        struct rm_disable_channels which = {.count = 0};
         unsigned count = atomic_load(&set->count);
 
         if (!atomic_load(&set->used) || !atomic_load(&set->off))
             continue;
-        if (count > RM_DISABLE_MAX)
-            count = RM_DISABLE_MAX;
-        if (switch_some(set, set->channel, count, true) == RM_OK)
+        for (unsigned k = 0; k < count && k < RM_DISABLE_MAX; k++)
+            choose(set, k, &which);
+        if (switch_some(set, &which, true) == RM_OK)
             continue;
-        for (unsigned k = 0; k < count; k++)
-            switch_some(set, &set->channel[k], 1, true);
+        for (unsigned k = 0; k < which.count; k++)
+            switch_one(set, k, true);
     }
 }

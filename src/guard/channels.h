@@ -46,8 +46,6 @@ bool channels_settle(struct channels *channels, unsigned slice);
 /* 1: one of them has work; 0: none has; -ENOTSUP: the driver does not say. */
 int channels_busy(struct channels *channels, unsigned slice);
 
-unsigned channels_count(struct channels *channels, unsigned slice);
-
 /* The keeper's, once nobody else uses the table: switches on whatever may be off. */
 void channels_rescue(struct channels *channels);
 

@@ -5,7 +5,6 @@
 #include "guard/abi.h"
 
 #include <errno.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -28,15 +27,26 @@ static unsigned find_uvm_major(void)
     return line ? (unsigned)strtoul(line, NULL, 10) : 0;
 }
 
-static void look(const char *folder, const char *name, struct device_node *ret_node)
+static int stat_node(const char *folder, const char *name, struct stat *ret_stat)
 {
     char path[PATH_MAX];
+
+    if (snprintf(path, sizeof(path), "%s/%s", folder ? folder : "/dev", name) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    return file_stat_path(path, 1, ret_stat);
+}
+
+static struct device_node node_of(const struct stat *st)
+{
+    return (struct device_node){.file_system = st->st_dev, .inode = st->st_ino};
+}
+
+static void look(const char *folder, const char *name, struct device_node *ret_node)
+{
     struct stat st;
 
-    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
-        return;
-    if (file_stat_path(path, 1, &st) == 0 && S_ISREG(st.st_mode))
-        *ret_node = (struct device_node){.file_system = st.st_dev, .inode = st.st_ino};
+    if (stat_node(folder, name, &st) == 0 && S_ISREG(st.st_mode))
+        *ret_node = node_of(&st);
 }
 
 void devices_init(struct devices *devices, const char *folder)
@@ -111,26 +121,22 @@ int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind
     return 0;
 }
 
-int device_mapping_of(int fd, struct device_mapping *ret_mapping)
+int device_node_of(int fd, struct device_node *ret_node)
 {
     struct stat st;
     int rc = file_stat_fd(fd, &st);
 
     if (rc == 0)
-        *ret_mapping = (struct device_mapping){.file_system = st.st_dev, .inode = st.st_ino};
+        *ret_node = node_of(&st);
     return rc;
 }
 
-int device_mapping_at(const char *folder, struct device_mapping *ret_mapping)
+int device_node_at(const char *folder, const char *name, struct device_node *ret_node)
 {
-    char path[PATH_MAX];
     struct stat st;
-    int rc;
+    int rc = stat_node(folder, name, &st);
 
-    if (snprintf(path, sizeof(path), "%s/nvidia-uvm", folder ? folder : "/dev") >= (int)sizeof(path))
-        return -ENAMETOOLONG;
-    rc = file_stat_path(path, 1, &st);
     if (rc == 0)
-        *ret_mapping = (struct device_mapping){.file_system = st.st_dev, .inode = st.st_ino};
+        *ret_node = node_of(&st);
     return rc;
 }

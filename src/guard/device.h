@@ -19,15 +19,16 @@ enum device_kind {
 
 #define DEVICE_GPUS_MAX 32
 
+/* What /proc/PID/maps tells mapped files by, too. */
 struct device_node {
     dev_t file_system;
-    ino_t inode; /* 0: there is no such node, or it is a real device */
+    ino_t inode; /* 0: there is no such node */
 };
 
 /* One thread at a time. */
 struct devices {
-    unsigned uvm_major; /* 0: not known (yet) */
-    struct device_node ctl, uvm, gpu[DEVICE_GPUS_MAX];
+    unsigned uvm_major;                                /* 0: not known (yet) */
+    struct device_node ctl, uvm, gpu[DEVICE_GPUS_MAX]; /* those that are regular files */
 };
 
 /* `folder`: where the nodes are; NULL: /dev. Nodes that are missing may appear later, as real devices. */
@@ -42,13 +43,8 @@ enum device_kind devices_kind(struct devices *devices, int fd);
  */
 int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind);
 
-/* How /proc/PID/maps shows mappings of an open file. */
-struct device_mapping {
-    dev_t file_system;
-    ino_t inode;
-};
-int device_mapping_of(int fd, struct device_mapping *ret_mapping);
-/* The same of the UVM device's node in the folder, before anybody has opened it; NULL: /dev. */
-int device_mapping_at(const char *folder, struct device_mapping *ret_mapping);
+/* The node of an open file, and of one in a folder (NULL: /dev) that nobody need have opened. 0 or -errno. */
+int device_node_of(int fd, struct device_node *ret_node);
+int device_node_at(const char *folder, const char *name, struct device_node *ret_node);
 
 #endif

@@ -22,17 +22,6 @@
 
 #define SAY(finding, ...) snprintf((finding)->text, sizeof((finding)->text), __VA_ARGS__)
 
-const char *guard_fact_name(enum guard_fact fact)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        GUARD_FACT_LIST(X)
-#undef X
-    };
-
-    return (unsigned)fact < GUARD_FACTS ? names[fact] : "?";
-}
-
 static bool is_older(int major, int minor, int than_major, int than_minor)
 {
     return major < than_major || (major == than_major && minor < than_minor);
@@ -60,9 +49,8 @@ static void examine_kernel(struct guard_finding *finding)
         finding->rc = 1;
         SAY(finding,
             "Linux %s: before %d.%d a signal that comes right after the guard's answer can make a call happen twice, "
-            "unless "
-            "the distribution has the fix (\"seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies too "
-            "fast\")",
+            "unless the distribution has the fix (\"seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies "
+            "too fast\")",
             name.release, FIXED_MAJOR, FIXED_MINOR);
         return;
     }
@@ -96,8 +84,7 @@ static void examine_driver(const char *device_dir, struct guard_finding *finding
     else if (finding->rc == -ENOENT)
         SAY(finding,
             "driver %s is of a branch that the guard does not know (it knows %s): use one of these, a newer vgpu, or "
-            "run "
-            "without --guard",
+            "run without --guard",
             version.text, known);
     else if (finding->rc == -ENODEV)
         SAY(finding, "NVIDIA's driver is not loaded (no /proc/driver/nvidia/version)");

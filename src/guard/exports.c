@@ -19,6 +19,7 @@
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
+#include "guard/rm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +121,7 @@ static uint64_t ask_bytes(const struct guard_file *file, uint32_t client, uint32
     struct rm_fb_info_item items[] = {{RM_SURFACE_ADDRESS_SPACE, 0}, {RM_SURFACE_SIZE, 0}};
     struct rm_fb_info_list list = {.count = 2, .items = (uintptr_t)items};
 
-    if (card_control(file->fd, client, handle, RM_CTRL_SURFACE_INFO, &list, sizeof(list)) != RM_OK ||
+    if (rm_control(file->fd, client, handle, RM_CTRL_SURFACE_INFO, &list, sizeof(list)) != RM_OK ||
         items[0].value != RM_SURFACE_VIDMEM)
         return 0;
     return items[1].value * 4096ULL;
@@ -174,12 +175,10 @@ static void undo_imports(struct guard *guard, const struct guard_file *file, con
     const struct rm_transfer *transfer = &exports->transfer;
 
     for (unsigned i = 0; i < transfer->count; i++) {
-        struct rm_free request = {.root = call->client, .parent = transfer->parent, .handle = transfer->handle[i]};
-
-        if (!request.handle)
+        if (!transfer->handle[i])
             continue;
-        ioctl(file->fd, RM_IOCTL(RM_ESC_FREE, sizeof(request)), &request);
-        objects_remove(guard->objects, call->client, request.handle);
+        rm_free(file->fd, call->client, transfer->parent, transfer->handle[i]);
+        objects_remove(guard->objects, call->client, transfer->handle[i]);
     }
 }
 

@@ -90,7 +90,7 @@ int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kin
     if (!file)
         return -EMFILE;
     *file = (struct guard_file){.fd = fd, .kind = kind, .number = number, .pid = task->process, .its_fd = its_fd};
-    device_mapping_of(fd, &file->mapping);
+    device_node_of(fd, &file->node);
     hidden_watch(guard, file);
     *ret_file = file;
     return 0;

@@ -3,7 +3,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/passfd.h"
 #include "guard/filter.h"
+#include "guard/pidfd.h"
 #include "guard/privilege.h"
 
 #include <errno.h>
@@ -16,15 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
 
 #define OURS   0 /* of the socket pair */
 #define CHILDS 1
@@ -70,29 +64,19 @@ static bool has_quota(const struct vgpu_limits *limits)
     return false;
 }
 
-static void keep_quota(struct guard *guard, const struct vgpu_limits *limits)
-{
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        guard->quota[i].bytes = limits->slice[i].quota_bytes;
-        guard->quota[i].percent = limits->slice[i].quota_percent;
-    }
-}
-
 static int open_parts(struct guard *guard)
 {
     const struct objects_events events = {.charged = process_charged, .removed = account_removed, .arg = guard};
-    struct vgpu_limits limits;
     int rc = branch_read(guard->config.device_dir, &guard->version, &guard->branch);
 
     if (rc == 0)
         rc = region_open(guard->region_path, 0, &guard->region);
     if (rc < 0)
         return rc;
-    region_limits(guard->region, &limits);
-    if (limits.tier != VGPU_TIER_GUARD)
+    region_limits(guard->region, &guard->limits);
+    if (guard->limits.tier != VGPU_TIER_GUARD)
         return -EINVAL;
-    keep_quota(guard, &limits);
-    guard->control = has_quota(&limits) || guard->config.mode == GUARD_STRICT;
+    guard->control = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;
     rc = objects_new(&events, OBJECTS_LIMIT, &guard->objects);
     if (rc == 0)
         rc = channels_new(&guard->channels);
@@ -138,39 +122,11 @@ int guard_new(const struct guard_config *config, struct guard **ret_guard)
     return 0;
 }
 
-static int send_fd(int socket, int fd)
+static int receive_listener(struct guard *guard)
 {
-    char byte = 0, space[CMSG_SPACE(sizeof(fd))] __attribute__((aligned(8))) = {0};
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    struct pollfd ready = {.fd = guard->socket[OURS], .events = POLLIN};
 
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(fd));
-    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 ? 0 : err_last();
-}
-
-static int receive_fd(int socket, int *ret_fd)
-{
-    char byte, space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    struct pollfd ready = {.fd = socket, .events = POLLIN};
-    struct cmsghdr *head;
-    ssize_t got;
-
-    if (poll(&ready, 1, HANDOVER_BOUND_MS) <= 0)
-        return -ETIMEDOUT;
-    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    if (got <= 0)
-        return got < 0 ? err_last() : -ECHILD; /* it has said why */
-    head = CMSG_FIRSTHDR(&message);
-    if (!head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int)))
-        return -EPROTO;
-    memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
-    return 0;
+    return poll(&ready, 1, HANDOVER_BOUND_MS) <= 0 ? -ETIMEDOUT : passfd_receive(guard->socket[OURS], &guard->listener);
 }
 
 int guard_child(struct guard *guard)
@@ -188,7 +144,7 @@ int guard_child(struct guard *guard)
                   listener == -EBUSY ? " (it runs under another guard already)" : "");
         return listener;
     }
-    rc = send_fd(guard->socket[CHILDS], listener);
+    rc = passfd_send(guard->socket[CHILDS], listener);
     close(listener);
     if (rc < 0)
         return rc;
@@ -247,13 +203,13 @@ int guard_start(struct guard *guard, pid_t child)
     int fd CLEANUP_CLOSE = -1;
     int rc;
 
-    guard->child = (int)syscall(SYS_pidfd_open, child, 0);
+    guard->child = pidfd_of(child, 0);
     if (guard->child < 0)
         return err_last();
     close(guard->socket[CHILDS]);
     guard->socket[CHILDS] = -1;
-    rc = receive_fd(guard->socket[OURS], &guard->listener);
-    /* The right to look into it is asked for now rather than at the first call. */
+    rc = receive_listener(guard);
+    /* The right to look into it is asked for here rather than at the first call. */
     if (rc == 0)
         rc = task_file(&guard->tasks, child, guard->listener, &fd);
     if (rc == -EBADF)
@@ -262,7 +218,7 @@ int guard_start(struct guard *guard, pid_t child)
         rc = start_threads(guard);
     if (rc == 0 && send(guard->socket[OURS], &byte, 1, MSG_NOSIGNAL) != 1)
         rc = err_last();
-    if (rc < 0 && rc != -ECHILD)
+    if (rc < 0 && rc != -ECHILD) /* the child has said why */
         log_error("guard: the command cannot be served: %s", err_text(rc, text, sizeof(text)));
     close(guard->socket[OURS]);
     guard->socket[OURS] = -1;
@@ -287,16 +243,10 @@ static bool end_trap_thread(struct guard *guard)
 /* Nobody would hold to the quota what the command leaves behind. */
 static void end_orphans(struct guard *guard)
 {
-    unsigned count = 0;
+    unsigned count;
 
     MUTEX_SCOPE(&guard->lock);
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        const struct guard_process *process = &guard->process[i];
-
-        if (process->pid && process->guarded && process_alive(process) &&
-            syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0) == 0)
-            count++;
-    }
+    count = processes_kill(guard);
     if (count)
         log_warning("guard: the command has ended, and with it %u process%s that it has left behind with GPU memory",
                     count, count == 1 ? "" : "es");

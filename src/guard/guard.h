@@ -48,8 +48,6 @@ enum guard_fact {
         GUARD_FACTS
 };
 
-const char *guard_fact_name(enum guard_fact fact);
-
 struct guard_finding {
     int rc;         /* 0: good; above: worth knowing; below: the guard cannot work */
     char text[320]; /* what was found and, unless it is good, what to do */

@@ -38,11 +38,11 @@ struct guard_process {
     int pidfd;
     int memory; /* its address space, of when it was first seen */
     struct vgpu_ledger *ledger;
-    struct device_mapping mapping; /* how its mappings of the UVM device show; inode 0: there is no such device yet */
-    uint64_t managed_bytes;        /* the sum of those that can be managed memory, */
-    unsigned managed_slice;        /* which is charged to this slice */
-    uint64_t reserved_bytes;       /* of the call that is being executed, on its card */
-    bool guarded; /* it has made a call that was trapped; else it is one that has got a file from another */
+    struct device_node uvm;  /* of which its mappings are looked for; inode 0: there is no such device yet */
+    uint64_t managed_bytes;  /* the sum of those that can be managed memory, */
+    unsigned managed_slice;  /* which is charged to this slice */
+    uint64_t reserved_bytes; /* of the call that is being executed, on its card */
+    bool guarded;            /* it has made a call that was trapped; else it is one that has got a file from another */
 };
 
 /*
@@ -59,7 +59,7 @@ struct guard_file {
     int its_fd;           /* as this number */
     uint32_t owner;       /* the process that has used it first, of those that live */
     bool inherited;       /* which is not the one that has used it first of all */
-    struct device_mapping mapping;
+    struct device_node node;
 };
 
 /* A client of the driver's: it belongs to the file under which it was made. */
@@ -91,11 +91,8 @@ struct guard {
     struct rm_version version;
     struct vgpu_region *region;
     struct channels *channels;
-    bool control; /* RM_CONTROL is trapped */
-    struct {
-        uint64_t bytes;
-        uint32_t percent;
-    } quota[VGPU_DEVICES_MAX]; /* by slice, as it was at the start; 0: none */
+    bool control;              /* RM_CONTROL is trapped */
+    struct vgpu_limits limits; /* as they were at the start */
     int socket[2];             /* the listener comes this way */
     int listener, epoll, wake;
     int child; /* the command's pidfd */
@@ -162,16 +159,20 @@ void processes_done(struct guard *guard);
 /* -ESRCH: it is gone; -EUSERS: too many; errors of ledger_new_ward(). */
 int process_of(struct guard *guard, pid_t tid, struct guard_process **ret_process);
 int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_process);
+/* Whose call it is, and through which file: errors of process_of() and file_get(). */
+int process_calls(struct guard *guard, const struct trap *trap, struct guard_process **ret_process,
+                  struct guard_file **ret_file);
 struct guard_process *process_by_owner(struct guard *guard, uint32_t owner);
 struct vgpu_ledger *process_any_ledger(struct guard *guard); /* NULL: there is no process */
 /* It has died: what was its is another's or gone. */
 void process_gone(struct guard *guard, struct guard_process *process);
 bool process_alive(const struct guard_process *process);
+unsigned processes_kill(struct guard *guard);                   /* those that have made calls; returns how many lived */
 bool process_memory_lives(const struct guard_process *process); /* it has neither ended nor become another program */
 /* What objects.h wants to be told by. */
 void process_charged(void *guard, uint32_t owner, unsigned card, int64_t bytes);
 /* The sum of its shared, writable mappings of a device. -errno: they cannot be read. */
-int process_mapped(pid_t pid, const struct device_mapping *device, uint64_t *ret_bytes);
+int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_bytes);
 /*
  * Whether so much more is within the quota by the guard's own books. The region is the user's file, and so a hostile
  * program's: it may lower what the instance has, not raise it above what was given at the start.
@@ -245,8 +246,6 @@ int card_of(struct guard *guard, const struct guard_file *file, uint32_t client,
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
 void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared */
 void cards_done(struct guard *guard);                        /* without the lock */
-/* Runs a control through a file of the caller's; the status, or -errno. */
-int card_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes);
 
 /* account.c. Under guard->lock. */
 /* A call that continues in the caller may do this. -errno: there is no room for it, it must not be. */

@@ -8,6 +8,7 @@
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
+#include "guard/pidfd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,10 +18,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 /* In the child. Nothing here may allocate or lock: the parent may have had threads. */
 static void keep(struct channels *channels, int supervisor)
@@ -41,7 +38,7 @@ static void keep(struct channels *channels, int supervisor)
 
 int keeper_start(struct guard *guard)
 {
-    int supervisor = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int supervisor = pidfd_of(getpid(), 0);
     pid_t pid;
 
     if (supervisor < 0)

@@ -1,20 +1,17 @@
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
+#include "guard/pidfd.h"
 #include "guard/tell.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 bool process_alive(const struct guard_process *process)
 {
@@ -57,7 +54,7 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
     char name[32];
     int rc;
 
-    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    process->pidfd = pidfd_of(pid, 0);
     if (process->pidfd < 0)
         return err_last();
     rc = open_memory(pid, &process->memory);
@@ -76,7 +73,7 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
     }
     process->pid = pid;
     /* It may have mapped the device without being seen, with another file in its place when that was looked at. */
-    device_mapping_at(guard->config.device_dir, &process->mapping);
+    device_node_at(guard->config.device_dir, "nvidia-uvm", &process->uvm);
     process->owner = ++guard->next_owner;
     rc = watch_add(guard, process);
     if (rc < 0) {
@@ -131,6 +128,18 @@ int process_of(struct guard *guard, pid_t tid, struct guard_process **ret_proces
     return rc;
 }
 
+int process_calls(struct guard *guard, const struct trap *trap, struct guard_process **ret_process,
+                  struct guard_file **ret_file)
+{
+    int rc = file_get(guard, trap->tid, trap->fd, ret_file);
+
+    if (rc == 0)
+        rc = process_of(guard, trap->tid, ret_process);
+    if (rc == 0 && !(*ret_file)->owner)
+        (*ret_file)->owner = (*ret_process)->owner;
+    return rc;
+}
+
 struct guard_process *process_by_owner(struct guard *guard, uint32_t owner)
 {
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
@@ -160,6 +169,19 @@ void process_gone(struct guard *guard, struct guard_process *process)
     if (process->pid == pid && process->owner == owner)
         forget(process);
     log_debug("guard: process %ld is gone", (long)pid);
+}
+
+unsigned processes_kill(struct guard *guard)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        const struct guard_process *process = &guard->process[i];
+
+        if (process->guarded && process_alive(process) && pidfd_signal(process->pidfd, SIGKILL) == 0)
+            count++;
+    }
+    return count;
 }
 
 void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
@@ -210,11 +232,9 @@ static uint64_t sum_managed(const struct guard *guard, unsigned slice)
 
 bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes)
 {
-    uint64_t quota = guard->quota[slice].bytes, size = guard->card[slice].physical_bytes, used;
+    uint64_t quota = vgpu_limit_quota(&guard->limits.slice[slice], guard->card[slice].physical_bytes);
+    uint64_t used = objects_total(guard->objects, slice) + sum_managed(guard, slice);
 
-    if (guard->quota[slice].percent)
-        quota = size / 100 * guard->quota[slice].percent + size % 100 * guard->quota[slice].percent / 100;
-    used = objects_total(guard->objects, slice) + sum_managed(guard, slice);
     return !quota || (used <= quota && bytes <= quota - used);
 }
 
@@ -246,7 +266,7 @@ int process_managed(struct guard *guard, struct guard_process *process, uint64_t
  * Adds the mapping that a line of /proc/PID/maps is of, if it is a shared one of the device. The driver makes none that
  * cannot be written to; those that cannot now were made so by mprotect(), and hold as much.
  */
-static void add_mapping(const struct device_mapping *device, const char *line, uint64_t *sum)
+static void add_mapping(const struct device_node *device, const char *line, uint64_t *sum)
 {
     unsigned long long begin, end, offset;
     unsigned long inode;
@@ -260,7 +280,7 @@ static void add_mapping(const struct device_mapping *device, const char *line, u
         *sum += end - begin;
 }
 
-int process_mapped(pid_t pid, const struct device_mapping *device, uint64_t *ret_bytes)
+int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_bytes)
 {
     char path[48], line[512];
     uint64_t sum = 0;

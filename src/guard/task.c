@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "guard/pidfd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,15 +14,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 
 #define PAGE_BYTES 4096u
@@ -70,10 +62,10 @@ static int open_task(pid_t tid, struct task *ret_task)
 
     if (rc < 0)
         return rc;
-    task.pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+    task.pidfd = pidfd_of(tid, PIDFD_THREAD);
     if (task.pidfd < 0 && errno == EINVAL) {
         task.whole = 1;
-        task.pidfd = (int)syscall(SYS_pidfd_open, task.process, 0);
+        task.pidfd = pidfd_of(task.process, 0);
     }
     if (task.pidfd < 0)
         return err_last();
@@ -98,7 +90,7 @@ int task_get(struct tasks *tasks, pid_t tid, const struct task **ret_task)
     int rc = 0;
 
     /* Its number may have become another thread's since. */
-    if (task->tid != tid || syscall(SYS_pidfd_send_signal, task->pidfd, 0, NULL, 0) < 0)
+    if (task->tid != tid || pidfd_signal(task->pidfd, 0) < 0)
         rc = reopen(task, tid);
     if (rc == 0)
         *ret_task = task;
@@ -111,7 +103,7 @@ static int get_file(const struct task *task, int fd)
 
     if (task->whole && syscall(SYS_kcmp, task->tid, task->process, KCMP_FILES, 0, 0) != 0)
         return -EPERM;
-    got = (int)syscall(SYS_pidfd_getfd, task->pidfd, fd, 0);
+    got = pidfd_take(task->pidfd, fd);
     return got < 0 ? err_last() : got;
 }
 

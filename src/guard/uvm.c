@@ -133,14 +133,10 @@ static int act(struct guard *guard, const struct trap *trap, struct arguments *a
 {
     struct guard_process *process;
     struct guard_file *file;
-    int rc = file_get(guard, trap->tid, trap->fd, &file);
+    int rc = process_calls(guard, trap, &process, &file);
 
-    if (rc == 0)
-        rc = process_of(guard, trap->tid, &process);
     if (rc < 0)
         return rc;
-    if (!file->owner)
-        file->owner = process->owner;
     /* Not to be continued: another thread may put a UVM file in its place meanwhile. The driver says the same. */
     if (file->kind != DEVICE_UVM)
         return -EINVAL;
@@ -190,11 +186,11 @@ static int map_managed(struct guard *guard, const struct trap *trap)
         return TRAP_CONTINUE;
     if (trap->address > MAPPED_BYTES_MAX)
         return -ENOMEM;
-    process->mapping = file->mapping;
+    process->uvm = file->node;
     if (process_managed(guard, process, process->managed_bytes + trap->address, false) == 0)
         return TRAP_CONTINUE;
     /* What was unmapped meanwhile is seen now. */
-    if (process_mapped(process->pid, &process->mapping, &bytes) == 0)
+    if (process_mapped(process->pid, &process->uvm, &bytes) == 0)
         process_managed(guard, process, bytes, true);
     return process_managed(guard, process, process->managed_bytes + trap->address, false) == 0 ? TRAP_CONTINUE
                                                                                                : -ENOMEM;

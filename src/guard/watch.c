@@ -1,20 +1,16 @@
 /* The watch thread: processes that end, files that nobody has any more, mappings, the audit. */
 #include "guard/guard_internal.h"
-#include "guard/tell.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "guard/pidfd.h"
+#include "guard/tell.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
 
 #define ROUND_NS   NS_PER_S
 #define EVENTS_MAX 16
@@ -53,7 +49,7 @@ static bool look_at_mappings(struct guard *guard)
         struct guard_process *process = &guard->process[i];
         uint64_t bytes;
 
-        if (!process->pid || !process->mapping.inode || process_mapped(process->pid, &process->mapping, &bytes) < 0)
+        if (!process->pid || !process->uvm.inode || process_mapped(process->pid, &process->uvm, &bytes) < 0)
             continue;
         over = over || (bytes > process->managed_bytes &&
                         !processes_within_quota(guard, process->managed_slice, bytes - process->managed_bytes));
@@ -79,12 +75,9 @@ static void end_instance(struct guard *guard)
     if (atomic_exchange(&guard->ended, true))
         return;
     log_error("guard: the instance is ended (--guard=strict)");
-    syscall(SYS_pidfd_send_signal, guard->child, SIGKILL, NULL, 0);
+    pidfd_signal(guard->child, SIGKILL);
     MUTEX_SCOPE(&guard->lock);
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].guarded)
-            syscall(SYS_pidfd_send_signal, guard->process[i].pidfd, SIGKILL, NULL, 0);
-    }
+    processes_kill(guard);
 }
 
 static bool look_at_programs(struct guard *guard)
@@ -126,11 +119,7 @@ static struct audit *begin_audit(struct guard *guard)
 static bool anybody(struct guard *guard)
 {
     MUTEX_SCOPE(&guard->lock);
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid)
-            return true;
-    }
-    return false;
+    return process_any_ledger(guard) != NULL;
 }
 
 void *watch_serve(void *arg)

@@ -18,20 +18,22 @@ static void copy_text(char *to, const char *from, size_t bytes)
     memset(to + length, 0, bytes - length);
 }
 
-void region_resolve_quota(struct region_slice *slice)
+uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_bytes)
 {
-    uint64_t quota = slice->limit.quota_bytes;
-    uint32_t percent = slice->limit.quota_percent;
+    uint64_t quota = limit->quota_bytes;
+    uint32_t percent = limit->quota_percent;
 
     if (percent > 0 && percent <= 100) {
         /* In this order: 100 * a size may not fit, and the rest of size / 100 is worth less than 100 bytes. */
-        quota = slice->physical_bytes
-                    ? slice->physical_bytes / 100 * percent + slice->physical_bytes % 100 * percent / 100
-                    : QUOTA_UNRESOLVED;
+        quota =
+            physical_bytes ? physical_bytes / 100 * percent + physical_bytes % 100 * percent / 100 : QUOTA_UNRESOLVED;
     }
-    if (quota && slice->physical_bytes && quota > slice->physical_bytes)
-        quota = slice->physical_bytes;
-    store_relaxed(&slice->quota_bytes, quota);
+    return quota && physical_bytes && quota > physical_bytes ? physical_bytes : quota;
+}
+
+void region_resolve_quota(struct region_slice *slice)
+{
+    store_relaxed(&slice->quota_bytes, vgpu_limit_quota(&slice->limit, slice->physical_bytes));
 }
 
 static uint32_t at_most(uint32_t value, uint32_t max)

@@ -120,6 +120,12 @@ enum vgpu_turn_policy {
         VGPU_TURN_POLICIES
 };
 
+/*
+ * The quota of a device of that size; 0: none. Where the size is not known (0) a percentage is one byte: nothing fits
+ * until it is.
+ */
+uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_bytes);
+
 #define VGPU_WEIGHT_DEFAULT 100u
 #define VGPU_WEIGHT_MAX     1000u
 #define VGPU_PRIORITY_MAX   255u

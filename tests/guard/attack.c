@@ -1,5 +1,7 @@
 #include "attack.h"
 
+#include "base/passfd.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -75,6 +77,19 @@ int attack_fork(void)
     if (child == 0)
         CHECK_EQUAL(prctl(PR_SET_PDEATHSIG, SIGKILL), 0);
     return child;
+}
+
+void attack_send_fd(int socket, int fd)
+{
+    CHECK_EQUAL(passfd_send(socket, fd), 0);
+}
+
+int attack_receive_fd(int socket)
+{
+    int fd = -1;
+
+    CHECK_EQUAL(passfd_receive(socket, &fd), 0);
+    return fd;
 }
 
 int attack_alloc(struct rmclient *client, uint64_t bytes, uint32_t *handle)

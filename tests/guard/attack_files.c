@@ -186,33 +186,6 @@ static void check_orphan(bool known)
     check_gone();
 }
 
-static void send_file(int socket, int fd)
-{
-    char byte = 0, space[CMSG_SPACE(sizeof(fd))] __attribute__((aligned(8))) = {0};
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(fd));
-    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-    CHECK_EQUAL(sendmsg(socket, &message, 0), 1);
-}
-
-static int receive_file(int socket)
-{
-    char byte, space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    int fd;
-
-    CHECK_EQUAL(recvmsg(socket, &message, 0), 1);
-    CHECK(CMSG_FIRSTHDR(&message) != NULL);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-    return fd;
-}
-
 /* To a sibling, which goes on with it when the sender is gone. */
 static void check_sent(void)
 {
@@ -230,14 +203,14 @@ static void check_sent(void)
         memory = attack_must_alloc(&client, attack_quota());
         CHECK_EQUAL(write(numbers[1], &client, sizeof(client)), sizeof(client));
         CHECK_EQUAL(write(numbers[1], &memory, sizeof(memory)), sizeof(memory));
-        send_file(sockets[0], client.ctl);
+        attack_send_fd(sockets[0], client.ctl);
         _exit(0);
     }
     receiver = fork();
     if (receiver == 0) {
         struct rmclient client;
         uint32_t memory;
-        int fd = receive_file(sockets[1]);
+        int fd = attack_receive_fd(sockets[1]);
 
         CHECK_EQUAL(read(numbers[0], &client, sizeof(client)), sizeof(client));
         CHECK_EQUAL(read(numbers[0], &memory, sizeof(memory)), sizeof(memory));

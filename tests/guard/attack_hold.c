@@ -27,20 +27,6 @@ static uint32_t memory;
 static uint64_t whole; /* that it has */
 static sem_t hid, done;
 
-static void send_file(int socket, int fd)
-{
-    char byte = 0, space[CMSG_SPACE(sizeof(fd))] __attribute__((aligned(8))) = {0};
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(fd));
-    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-    CHECK_EQUAL(sendmsg(socket, &message, 0), 1);
-}
-
 /* What is in the way of others: for a second or so, so that the guard looks at files meanwhile. */
 static void check_held(void)
 {
@@ -81,7 +67,7 @@ static int by_flight(void)
 
     begin();
     CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    send_file(sockets[0], hidden.ctl);
+    attack_send_fd(sockets[0], hidden.ctl);
     close(hidden.ctl);
     check_held();
     close(sockets[0]);
@@ -105,7 +91,7 @@ static void in_uvm_flight(void)
 
     begin_mapped();
     CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    send_file(sockets[0], hidden.uvm);
+    attack_send_fd(sockets[0], hidden.uvm);
     close(hidden.uvm);
     check_held();
 }

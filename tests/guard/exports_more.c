@@ -37,7 +37,7 @@ void outside(const char *path)
     CHECK_EQUAL(listen(listener, 1), 0);
     socket_fd = accept(listener, NULL, NULL);
     CHECK(socket_fd >= 0);
-    send_fd(socket_fd, fd);
+    attack_send_fd(socket_fd, fd);
     hear(socket_fd);
     close(fd);
     attack_must_free(&client, memory);
@@ -59,7 +59,7 @@ void foreign(const char *path, bool strict)
         CHECK(i < 1000);
         nap_ms(10);
     }
-    fd = receive_fd(to);
+    fd = attack_receive_fd(to);
     if (strict) {
         all = attack_must_alloc(&client, attack_quota() - BLOCK + PAGE);
         CHECK_EQUAL(rmclient_import(&client, fd, &made), RM_ERR_NO_MEMORY);

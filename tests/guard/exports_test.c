@@ -30,33 +30,6 @@ void check_charged(struct rmclient *client, uint64_t bytes)
     CHECK_EQUAL(book(client, 0).gpu_used, bytes);
 }
 
-void send_fd(int socket, int fd)
-{
-    char byte = 0, space[CMSG_SPACE(sizeof(fd))] __attribute__((aligned(8))) = {0};
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(fd));
-    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-    CHECK_EQUAL(sendmsg(socket, &message, 0), 1);
-}
-
-int receive_fd(int socket)
-{
-    char byte, space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
-    int fd;
-
-    CHECK_EQUAL(recvmsg(socket, &message, MSG_CMSG_CLOEXEC), 1);
-    CHECK(CMSG_FIRSTHDR(&message) != NULL);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-    return fd;
-}
-
 void say(int socket)
 {
     CHECK_EQUAL(write(socket, "x", 1), 1);
@@ -227,7 +200,7 @@ static void export_and_go(int socket, bool frees)
     CHECK_EQUAL(rmclient_export(&client, fd, memory), 0);
     if (frees)
         attack_must_free(&client, memory);
-    send_fd(socket, fd);
+    attack_send_fd(socket, fd);
     close(fd);
     if (frees) {
         hear(socket);
@@ -251,7 +224,7 @@ static void sent(bool frees)
         CHECK_EQUAL(finish(pid), 0);
     nap_ms(AUDIT_MS); /* nobody has it: it is in the socket */
     check_charged(&client, BLOCK);
-    fd = receive_fd(sockets[0]);
+    fd = attack_receive_fd(sockets[0]);
     check_charged(&client, BLOCK);
     CHECK_EQUAL(rmclient_import(&client, fd, &made), 0);
     CHECK_EQUAL(rmclient_import(&client, fd, &again), 0);
@@ -285,7 +258,7 @@ static void map_send_and_go(int socket)
     CHECK_EQUAL(rmclient_uvm_range(&client, BLOCK, BLOCK), 0);
     CHECK_EQUAL(rmclient_uvm_map(&client, BLOCK, BLOCK, 0, memory), 0);
     attack_must_free(&client, memory);
-    send_fd(socket, client.uvm);
+    attack_send_fd(socket, client.uvm);
     exit(0);
 }
 
@@ -305,7 +278,7 @@ static void uvm_sent(void)
         CHECK_EQUAL(finish(sender), 0);
         say(sockets[1]);
         hear(sockets[1]);
-        receive_fd(inner[0]);
+        attack_receive_fd(inner[0]);
         say(sockets[1]);
         hear(sockets[1]);
         exit(0);
@@ -336,7 +309,7 @@ static void importers(void)
         if (pid[i])
             continue;
         attack_open(&client);
-        fd = receive_fd(sockets[i][1]);
+        fd = attack_receive_fd(sockets[i][1]);
         CHECK_EQUAL(rmclient_import(&client, fd, &made), 0);
         close(fd);
         say(sockets[i][1]);
@@ -346,7 +319,7 @@ static void importers(void)
     memory = attack_must_alloc(&client, BLOCK);
     CHECK_EQUAL(rmclient_export(&client, fd, memory), 0);
     for (unsigned i = 0; i < 3; i++) {
-        send_fd(sockets[i][0], fd);
+        attack_send_fd(sockets[i][0], fd);
         hear(sockets[i][0]);
     }
     close(fd);

@@ -13,8 +13,6 @@ int new_file(const struct rmclient *client);
 /* What is used is `bytes`, once the driver knows of what was closed, and that is what is charged, not a page less. */
 void check_charged(struct rmclient *client, uint64_t bytes);
 
-void send_fd(int socket, int fd);
-int receive_fd(int socket);
 void say(int socket);
 void hear(int socket);
 

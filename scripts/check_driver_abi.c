@@ -72,7 +72,6 @@ static void calls(void)
     VALUE(RM_ESC_ALLOC, NV_ESC_RM_ALLOC);
     VALUE(RM_ESC_DUP_OBJECT, NV_ESC_RM_DUP_OBJECT);
     VALUE(RM_ESC_SHARE, NV_ESC_RM_SHARE);
-    VALUE(RM_ESC_IDLE_CHANNELS, NV_ESC_RM_IDLE_CHANNELS);
     VALUE(RM_ESC_VID_HEAP_CONTROL, NV_ESC_RM_VID_HEAP_CONTROL);
     VALUE(RM_ESC_XFER, NV_ESC_IOCTL_XFER_CMD);
     VALUE(RM_ESC_EXPORT_DMABUF, NV_ESC_EXPORT_TO_DMABUF_FD);
@@ -161,23 +160,6 @@ static void objects(void)
     FIELD_AT(struct rm_xfer, nr, nv_ioctl_xfer_t, cmd);
     FIELD_AT(struct rm_xfer, size, nv_ioctl_xfer_t, size);
     FIELD_AT(struct rm_xfer, params, nv_ioctl_xfer_t, ptr);
-}
-
-static void idle(void)
-{
-    SIZE(struct rm_idle_channels, NVOS30_PARAMETERS);
-    FIELD_AT(struct rm_idle_channels, client, NVOS30_PARAMETERS, hClient);
-    FIELD_AT(struct rm_idle_channels, device, NVOS30_PARAMETERS, hDevice);
-    FIELD_AT(struct rm_idle_channels, channel, NVOS30_PARAMETERS, hChannel);
-    FIELD_AT(struct rm_idle_channels, count, NVOS30_PARAMETERS, numChannels);
-    FIELD_AT(struct rm_idle_channels, clients, NVOS30_PARAMETERS, phClients);
-    FIELD_AT(struct rm_idle_channels, devices, NVOS30_PARAMETERS, phDevices);
-    FIELD_AT(struct rm_idle_channels, channels, NVOS30_PARAMETERS, phChannels);
-    FIELD_AT(struct rm_idle_channels, flags, NVOS30_PARAMETERS, flags);
-    FIELD_AT(struct rm_idle_channels, timeout_us, NVOS30_PARAMETERS, timeout);
-    FIELD_AT(struct rm_idle_channels, status, NVOS30_PARAMETERS, status);
-    VALUE(RM_IDLE_QUERY, DRF_DEF(OS30, _FLAGS, _BEHAVIOR, _QUERY));
-    VALUE(RM_IDLE_SINGLE_CHANNEL, DRF_DEF(OS30, _FLAGS, _CHANNEL, _SINGLE));
 }
 
 static void memory(void)
@@ -464,7 +446,6 @@ int main(int argc, char **argv)
         return 2;
     calls();
     objects();
-    idle();
     memory();
     heap();
     controls();

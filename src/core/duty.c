@@ -6,7 +6,7 @@
 /* Chance takes a tenant that is at its cap so many standard deviations beyond it once in hours. */
 #define DOUBT 4.5
 
-#define PERIOD_NS    (20 * MS) /* of switching, but */
+#define PERIOD_NS    (25 * MS) /* of switching, but */
 #define ON_LEAST_NS  (2 * MS)  /* no shorter than these */
 #define OFF_LEAST_NS (1 * MS)
 
@@ -23,13 +23,12 @@
 /* What the two estimates of how busy the tenant is are made of; how far apart they contradict each other; over which
  * time what was charged by estimate is put right. */
 #define QUICK_LOOKS 12
-#define SLOW_NS     (1500 * MS)
+#define SLOW_NS     (3000 * MS)
 #define FAR         .35
 #define FAR_DOUBT   4.5 /* and that by so many standard deviations */
 #define SETTLE_NS   (4000 * MS)
 
 #define COST_MOST_NS (20 * MS) /* what took longer was something else */
-#define LATE_MOST_NS (2 * MS)
 
 static double least(double a, double b)
 {
@@ -39,11 +38,6 @@ static double least(double a, double b)
 static double most(double a, double b)
 {
     return a > b ? a : b;
-}
-
-static double between(double low, double value, double high)
-{
-    return most(low, least(value, high));
 }
 
 /* By how much the excess goes up and down while the tenant is held. */
@@ -83,9 +77,9 @@ void duty_init(struct duty *duty, uint64_t seed, uint64_t now_ns)
         .on = true,
         .at_ns = now_ns,
         .on_since_ns = now_ns,
-        .off_cost_ns = .6 * MS,
-        .look_cost_ns = .1 * MS,
-        .late_ns = DUTY_LATE_NS,
+        .on_cost_ns = .4 * MS,
+        .off_cost_ns = .65 * MS,
+        .look_cost_ns = .8 * MS,
         .random = seed ? seed : 1,
     };
     plan_look(duty);
@@ -120,6 +114,10 @@ void duty_cap(struct duty *duty, unsigned percent, uint64_t now_ns)
     if (cap == duty->cap)
         return;
     advance(duty, now_ns);
+    /* What it did before is no matter of this cap. */
+    if (!duty->held)
+        duty->used_ns += duty->rate * duty->on_ns;
+    duty->on_ns = 0;
     duty->cap = cap;
     if (cap == 0)
         duty->held = duty->resting = false;
@@ -140,24 +138,23 @@ static double cost(uint64_t begin_ns, uint64_t end_ns)
 
 void duty_switched(struct duty *duty, bool on, uint64_t begin_ns, uint64_t end_ns)
 {
+    double cost_ns = cost(begin_ns, end_ns);
+
     if (on == duty->on)
         return;
-    advance(duty, on ? begin_ns : end_ns);
+    if (on) {
+        learn(&duty->on_cost_ns, cost_ns, .1);
+        advance(duty, begin_ns);
+        duty->on_since_ns = begin_ns + (uint64_t)(DUTY_GOES * cost_ns);
+    } else {
+        learn(&duty->off_cost_ns, cost_ns, .1);
+        advance(duty, begin_ns + (uint64_t)(DUTY_STOPS * cost_ns));
+    }
     duty->on = on;
-    if (!on) {
-        learn(&duty->off_cost_ns, cost(begin_ns, end_ns), .1);
-        return;
-    }
-    duty->switches++;
-    duty->on_since_ns = begin_ns + (uint64_t)most(0, duty->late_ns);
-    if (duty->held && duty->late_ns < 0) {
-        duty->used_ns -= duty->rate * duty->late_ns;
-        duty->excess_ns -= duty->rate * duty->late_ns;
-    }
 }
 
 /* The slow estimate, and a new one where the quick one contradicts it. */
-static void learn_rate(struct duty *duty, bool busy)
+static void learn_rate(struct duty *duty, double busy)
 {
     double quick_ns = QUICK_LOOKS * most(HELD_LOOK_NS, LOOK_PART * duty->look_cost_ns), apart, variance;
 
@@ -174,7 +171,7 @@ static void learn_rate(struct duty *duty, bool busy)
 
 /* What the look says of the time since the last one, and what was charged for that: the difference is charged slowly.
  */
-static void settle(struct duty *duty, bool busy)
+static void settle(struct duty *duty, double busy)
 {
     double part = least(1, duty->on_ns / SETTLE_NS), ns;
 
@@ -192,9 +189,9 @@ static bool too_much(const struct duty *duty)
 }
 
 /* What the look says of the time since the last one. */
-static void charge(struct duty *duty, bool busy)
+static void charge(struct duty *duty, double busy, double lost_ns)
 {
-    double used_ns = busy ? duty->on_ns : 0;
+    double used_ns = most(0, busy * duty->on_ns - lost_ns);
 
     duty->used_ns += used_ns;
     if (duty->cap == 0)
@@ -212,18 +209,24 @@ static void charge(struct duty *duty, bool busy)
     duty->owed_ns = 0;
 }
 
-void duty_look(struct duty *duty, bool busy, uint64_t begin_ns, uint64_t end_ns)
+void duty_look(struct duty *duty, double busy, uint64_t begin_ns, uint64_t end_ns)
 {
+    double lost_ns = DUTY_LOST * busy * cost(begin_ns, end_ns);
+
     learn(&duty->look_cost_ns, cost(begin_ns, end_ns), .1);
     advance(duty, end_ns);
     if (!duty->on || duty->on_ns <= 0)
         return;
-    duty->busy = busy;
+    duty->busy = busy > 0;
+    if (duty->held) {
+        duty->used_ns -= lost_ns;
+        duty->excess_ns = most(0, duty->excess_ns - lost_ns);
+    }
     if (duty->held)
         settle(duty, busy);
     learn_rate(duty, busy);
     if (!duty->held)
-        charge(duty, busy);
+        charge(duty, busy, lost_ns);
     duty->on_ns = 0;
     plan_look(duty);
 }
@@ -236,12 +239,12 @@ bool duty_step(struct duty *duty, uint64_t now_ns)
     if (!duty->held)
         return false;
     if (duty->resting) {
-        duty->resting = duty->excess_ns - duty->cap * duty->late_ns > BURST_NS - band(duty->cap);
+        duty->resting = duty->excess_ns - duty->cap * DUTY_GOES * duty->on_cost_ns > BURST_NS - band(duty->cap);
     } else if (duty->excess_ns < BURST_NS / 2) {
         duty->held = false;
         duty->on_ns = duty->chance = 0;
     } else {
-        duty->resting = more > 0 && duty->excess_ns + more * duty->off_cost_ns >= BURST_NS;
+        duty->resting = more > 0 && duty->excess_ns + more * DUTY_STOPS * duty->off_cost_ns >= BURST_NS;
     }
     return duty->resting;
 }
@@ -258,10 +261,10 @@ uint64_t duty_step_in_ns(const struct duty *duty)
     if (!duty->held)
         return UINT64_MAX;
     if (duty->resting)
-        return whole((duty->excess_ns - BURST_NS + band(duty->cap)) / duty->cap - duty->late_ns);
+        return whole((duty->excess_ns - BURST_NS + band(duty->cap)) / duty->cap - DUTY_GOES * duty->on_cost_ns);
     if (!duty->on || more <= 0)
         return UINT64_MAX;
-    return whole((BURST_NS - duty->excess_ns) / more - duty->off_cost_ns);
+    return whole((BURST_NS - duty->excess_ns) / more - DUTY_STOPS * duty->off_cost_ns);
 }
 
 uint64_t duty_look_in_ns(const struct duty *duty)
@@ -276,21 +279,4 @@ uint64_t duty_look_in_ns(const struct duty *duty)
 uint64_t duty_used_ns(const struct duty *duty)
 {
     return (uint64_t)most(0, duty->used_ns);
-}
-
-void duty_correct(struct duty *duty, uint64_t used_ns, uint64_t now_ns)
-{
-    double wrong_ns;
-
-    advance(duty, now_ns);
-    wrong_ns = (double)used_ns - (duty->used_ns - duty->corrected_ns);
-    duty->used_ns += wrong_ns;
-    duty->corrected_ns = duty->used_ns;
-    if (duty->cap > 0)
-        duty->excess_ns = between(0, duty->excess_ns + wrong_ns, 2 * BURST_NS);
-    if (duty->switches > duty->corrected_switches)
-        duty->late_ns =
-            between(-LATE_MOST_NS, duty->late_ns - wrong_ns / (double)(duty->switches - duty->corrected_switches) / 4,
-                    LATE_MOST_NS);
-    duty->corrected_switches = duty->switches;
 }

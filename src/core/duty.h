@@ -10,7 +10,7 @@
  * DUTY_BURST_NS and more than chance would make of one that is at its cap: who uses less never is, while it is told at
  * once of who always works. Looks get denser as the excess grows.
  *
- * Held: the excess is kept between the burst and a little less by switching, about every 20 ms. On-time is charged at a
+ * Held: the excess is kept between the burst and a little less by switching, about every 25 ms. On-time is charged at a
  * rate that is learned slowly, so that chance does not show in what the tenant gets, and anew as soon as a few looks
  * contradict it; what looks have shown beyond that is charged later on. It is free again once its excess has fallen to
  * half of the burst.
@@ -25,13 +25,17 @@
 #include <stdint.h>
 
 /*
- * Measured on an H200: after the call that switches on has begun, work runs so late; when the one that switches off
- * ends, it has just stopped.
+ * Measured on an H200, of a kernel that never ends (docs/measurements.md): work goes on after so much of the call that
+ * switches it on, and stops after so much of the one that switches it off.
  */
-#define DUTY_LATE_NS 100000
+#define DUTY_GOES  .85
+#define DUTY_STOPS .73
+
+/* The same of a look, for which work is stopped and goes on again: that part of it is lost. */
+#define DUTY_LOST .45
 
 #define DUTY_BURST_NS 25000000ULL
-#define DUTY_SLACK_NS 20000000ULL /* what it takes to notice, and to switch */
+#define DUTY_SLACK_NS 40000000ULL /* what it takes to notice, and to switch */
 
 struct duty {
     double cap; /* 0..1; 0: none */
@@ -48,9 +52,7 @@ struct duty {
     double rate, quick, learned_ns; /* how busy the tenant is while it is on; the on-time that `rate` is made of */
     double look_in_ns;              /* the next look, in on-time from here */
 
-    double look_cost_ns, off_cost_ns, late_ns;
-    uint64_t corrected_switches, switches; /* to on */
-    double corrected_ns;
+    double look_cost_ns, on_cost_ns, off_cost_ns;
     uint64_t random;
 };
 
@@ -63,8 +65,9 @@ void duty_cap(struct duty *duty, unsigned percent, uint64_t now_ns);
 /* It was switched, by a call from begin_ns to end_ns; for whatever reason. */
 void duty_switched(struct duty *duty, bool on, uint64_t begin_ns, uint64_t end_ns);
 
-/* Somebody has looked, which took from begin_ns to end_ns. While it is off, that tells nothing of its rate. */
-void duty_look(struct duty *duty, bool busy, uint64_t begin_ns, uint64_t end_ns);
+/* Somebody has looked, which took from begin_ns to end_ns: so much of it, 0 to 1, was at work. While it is off, that
+ * tells nothing of its rate. */
+void duty_look(struct duty *duty, double busy, uint64_t begin_ns, uint64_t end_ns);
 
 /* Whether it is to be off now, because of its cap. */
 bool duty_step(struct duty *duty, uint64_t now_ns);
@@ -75,9 +78,5 @@ uint64_t duty_look_in_ns(const struct duty *duty);
 
 /* GPU time that was charged, in all. */
 uint64_t duty_used_ns(const struct duty *duty);
-
-/* A better figure: since the last correction, the first since duty_init(), the GPU has worked for it so long. Puts the
- * excess right, and what is taken for the time it takes to switch. */
-void duty_correct(struct duty *duty, uint64_t used_ns, uint64_t now_ns);
 
 #endif

@@ -18,7 +18,7 @@
 
 #include "core/lease.h"
 
-#define OUTSIDE_TURN_NS     20000000ULL
+#define OUTSIDE_TURN_NS     25000000ULL
 #define OUTSIDE_LEAST_NS    5000000ULL
 #define OUTSIDE_OFF_MOST_NS 1200000000ULL
 

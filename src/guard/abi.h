@@ -27,7 +27,6 @@ enum rm_escape {
     RM_ESC_ALLOC = 0x2b,
     RM_ESC_DUP_OBJECT = 0x34,
     RM_ESC_SHARE = 0x35,
-    RM_ESC_IDLE_CHANNELS = 0x41,
     RM_ESC_VID_HEAP_CONTROL = 0x4a,
     RM_ESC_XFER = 0xd3,
     RM_ESC_EXPORT_DMABUF = 0xd9, /* on /dev/nvidiaN */
@@ -36,6 +35,7 @@ enum rm_escape {
 enum rm_status {
     RM_OK = 0,
     RM_ERR_BUSY_RETRY = 0x03,
+    RM_ERR_INSUFFICIENT_RESOURCES = 0x1a,
     RM_ERR_INSUFFICIENT_PERMISSIONS = 0x1b,
     RM_ERR_INVALID_ADDRESS = 0x1e,
     RM_ERR_INVALID_ARGUMENT = 0x1f,
@@ -99,15 +99,6 @@ struct rm_control { /* NVOS54 */
 };
 
 #define RM_CONTROL_SERIALIZED 0x4u /* flags: `params` is not the structure that belongs to cmd */
-
-struct rm_idle_channels { /* NVOS30 */
-    uint32_t client, device, channel, count;
-    uint64_t clients, devices, channels;
-    uint32_t flags, timeout_us, status, pad;
-};
-
-#define RM_IDLE_QUERY          0x2u
-#define RM_IDLE_SINGLE_CHANNEL 0x10u
 
 struct rm_xfer { /* any call, indirectly */
     uint32_t nr, size;
@@ -199,14 +190,33 @@ enum rm_ctrl {
     RM_CTRL_FIFO_DISABLE_CHANNELS = 0x2080110b,
     RM_CTRL_FB_GET_INFO = 0x20801301,
     RM_CTRL_FB_GET_INFO_V2 = 0x20801303,
+    RM_CTRL_GR_GET_CTXSW_STATS = 0x20801215,
     RM_CTRL_GROUP_SCHEDULE = 0xa06c0101,
     RM_CTRL_GROUP_SET_TIMESLICE = 0xa06c0103,
     RM_CTRL_GROUP_GET_TIMESLICE = 0xa06c0104,
+    RM_CTRL_GROUP_PREEMPT = 0xa06c0105,
     RM_CTRL_CHANNEL_SCHEDULE = 0xa06f0103,
 };
 
 struct rm_schedule { /* GROUP_SCHEDULE, CHANNEL_SCHEDULE; how much of it a branch has: struct rm_branch */
     uint8_t enable, skip_submit, skip_enable;
+};
+
+/* On a subdevice: how often the context of a group (`object`) was put on the graphics engine, and taken off it; with
+ * which effort: it was idle, or stopped between blocks, or in the midst of instructions. */
+struct rm_ctxsw_stats {
+    uint32_t object, flags, save, restore, wfi, cta, cilp, gfxp;
+};
+
+#define RM_CTXSW_RESET 1u /* in `flags` */
+
+struct rm_timeslice { /* GROUP_SET_TIMESLICE */
+    uint64_t us;
+};
+
+struct rm_preempt { /* on a group */
+    uint8_t wait, manual_timeout;
+    uint32_t timeout_us;
 };
 
 struct rm_export_object { /* on a client: a file descriptor that holds an object */
@@ -353,7 +363,6 @@ _Static_assert(sizeof(struct rm_alloc_short) == 32 && sizeof(struct rm_alloc) ==
 _Static_assert(sizeof(struct rm_alloc_object) == 20, "ALLOC_OBJECT");
 _Static_assert(sizeof(struct rm_free) == 16 && sizeof(struct rm_dup_object) == 28, "FREE, DUP_OBJECT");
 _Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_xfer) == 16, "CONTROL, XFER");
-_Static_assert(sizeof(struct rm_idle_channels) == 56, "IDLE_CHANNELS");
 _Static_assert(sizeof(struct rm_memory_params) == 128 && offsetof(struct rm_memory_params, size) == 64,
                "memory params");
 _Static_assert(sizeof(struct rm_vid_heap_control) == 184 && offsetof(struct rm_vid_heap_control, u) == 40, "VID_HEAP");

@@ -21,7 +21,14 @@ static int channel_seen(struct guard *guard, const struct guard_file *file, cons
         tell_seldom("guard: a channel is refused: on which card it would be, or what its name is, cannot be told");
         return -EINVAL;
     }
-    rc = channels_add(guard->channels, file->fd, call->client, slice, device, subdevice, call->handle, maker);
+    rc = channels_add(guard->channels, &(struct channels_new_one){.fd = file->fd,
+                                                                  .client = call->client,
+                                                                  .device = device,
+                                                                  .subdevice = subdevice,
+                                                                  .group = call->parent == device ? 0 : call->parent,
+                                                                  .channel = call->handle,
+                                                                  .slice = slice,
+                                                                  .maker = maker});
     if (rc < 0) {
         tell_seldom("guard: a channel is refused: there is no room for more of them");
         return -ENOMEM;
@@ -75,8 +82,11 @@ void account_known(struct guard *guard, const struct guard_file *file, const str
     case RM_KIND_DUP:
         rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client, call->source_handle);
         break;
-    case RM_KIND_HEAP_OTHER:
     case RM_KIND_CONTROL:
+        if (call->schedules)
+            channels_scheduled(guard->channels, call->client, call->handle);
+        break;
+    case RM_KIND_HEAP_OTHER:
     case RM_KIND_EXPORT: /* exports.c */
     case RM_KIND_IMPORT:
     case RM_KIND_DMABUF:

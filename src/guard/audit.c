@@ -173,7 +173,7 @@ bool audit_run(struct audit *audit, struct guard *guard)
 {
     bool more = false;
 
-    for (unsigned i = 0; guard->control && i < VGPU_DEVICES_MAX; i++) {
+    for (unsigned i = 0; guard->audited && i < VGPU_DEVICES_MAX; i++) {
         struct finding finding;
 
         if (!guard->card[i].known)

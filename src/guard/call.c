@@ -93,6 +93,7 @@ static int read_nested(const struct trap *trap, struct made *made)
         memcpy(made->params_before, made->params, sizeof(made->params));
     }
     rc = decode_params(call, made->params, made->params_bytes);
+    decode_bound(call, made->params, made->params_bytes);
     if (rc < 0 || !call->list)
         return rc;
     if (call->list_bytes > sizeof(made->list))
@@ -132,6 +133,19 @@ static int make(const struct guard_file *file, struct made *made)
     point(made, true);
     rc = ioctl(file->fd, RM_IOCTL(RM_KEY_NR(made->call.key), made->arg_bytes), made->arg) < 0 ? err_last() : 0;
     point(made, false);
+    return rc;
+}
+
+/* If it still waits: with what the driver looks for in the caller. */
+static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+{
+    struct lent lent = {.count = 0};
+    int rc;
+
+    if (made->call.kind == RM_KIND_ALLOC && made->call.class_id == RM_CLASS_DEVICE)
+        lend_cards(guard, trap->tid, &lent);
+    rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
+    lend_over(&lent);
     return rc;
 }
 
@@ -251,7 +265,7 @@ static int execute(struct guard *guard, const struct trap *trap, struct guard_pr
         return refuse(made, RM_ERR_NO_MEMORY);
     }
     guard->caller = process;
-    rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
+    rc = make_for(guard, trap, file, made);
     if (rc == 0) {
         decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
         if (result.status == RM_OK)
@@ -298,7 +312,10 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
     return refuse(made, (uint32_t)rc);
 }
 
-/* What was read is looked at, and done; under the lock. 0: it is to be written back. */
+/*
+ * What was read is looked at, and done; under the lock. 0: it is to be written back. On a card's node the driver makes
+ * events, and nothing of any other class (escape.c, NV_ESC_RM_ALLOC).
+ */
 static int act(struct guard *guard, const struct trap *trap, struct made *made)
 {
     struct guard_process *process;
@@ -308,7 +325,7 @@ static int act(struct guard *guard, const struct trap *trap, struct made *made)
     if (rc < 0)
         return rc;
     if (made->call.action == RM_CONTINUE && file->kind != DEVICE_CTL)
-        return -EINVAL;
+        return made->call.kind == RM_KIND_ALLOC && file->kind == DEVICE_GPU ? TRAP_CONTINUE : -EINVAL;
     if (made->call.action == RM_CONTINUE)
         return (rc = account_seen(guard, file, &made->call, process, trap->tid)) < 0 ? rc : TRAP_CONTINUE;
     if (file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))

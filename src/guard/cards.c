@@ -155,18 +155,23 @@ int card_of(struct guard *guard, const struct guard_file *file, uint32_t client,
     return rc;
 }
 
-static int share_set(void *arg, bool on)
+static int share_set(void *arg, enum share_state to)
 {
+    static const enum channels_state states[] = {
+        [SHARE_OFF] = CHANNELS_OFF, [SHARE_ENDING] = CHANNELS_ENDING, [SHARE_ON] = CHANNELS_ON};
     struct guard_card *card = arg;
 
-    return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), on);
+    return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), states[to]);
 }
 
-static int share_busy(void *arg)
+static int share_look(void *arg, bool stop, struct share_look *ret_look)
 {
     struct guard_card *card = arg;
+    struct channels_look look;
+    int rc = channels_look(card->guard->channels, (unsigned)(card - card->guard->card), stop, &look);
 
-    return channels_busy(card->guard->channels, (unsigned)(card - card->guard->card));
+    *ret_look = (struct share_look){.runs = look.runs, .worked = look.worked};
+    return rc;
 }
 
 static void *serve(void *arg)
@@ -185,7 +190,7 @@ static void *serve(void *arg)
 
 void cards_begin_share(struct guard *guard, unsigned slice)
 {
-    static const struct share_ops ops = {.set = share_set, .busy = share_busy};
+    static const struct share_ops ops = {.set = share_set, .look = share_look};
     struct guard_card *card = &guard->card[slice];
     struct share *share;
     int rc;
@@ -193,7 +198,7 @@ void cards_begin_share(struct guard *guard, unsigned slice)
     if (!guard->config.shares)
         return;
     if (card->share) {
-        share_changed(card->share);
+        share_poke(card->share); /* it is to be settled */
         return;
     }
     rc = share_new(guard->region, slice, card->uuid_text, &ops, card, &share);

@@ -2,48 +2,26 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/mutex.h"
-#include "guard/abi.h"
+#include "base/log.h"
+#include "guard/channels_internal.h"
 #include "guard/rm.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SETS_MAX    512
 #define BACKOFF_MAX 10 /* one that is late is looked for once a second at least */
 #define LATE_MAX    64
 
-/* A channel is made by a call that the supervisor does not make: it may be there later, or never. */
-struct channel {
-    uint32_t handle;
-    bool proven;
-    pid_t maker; /* the thread that makes the call; 0: it is over */
-    uint64_t seen_ns;
-    uint8_t misses; /* each counts for twice as long as the one before */
-};
-
-/* What one call of the driver switches: channels of a client on a card. */
-struct set {
-    _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
-    _Atomic uint32_t count;
-    int fd;
-    uint32_t client, slice, device, subdevice;
-    struct channel channel[RM_DISABLE_MAX];
-};
-
-struct channels {
-    struct vgpu_mutex lock;
-    atomic_bool late; /* some channels may not be there yet */
-    bool cannot_tell; /* the driver does not say whether channels are idle */
-    unsigned high;    /* sets at and above were never used */
-    struct set set[SETS_MAX];
-};
+/*
+ * What becomes of a channel that is switched off before it is scheduled for the first time is not known. It does not
+ * run before, so it is left alone; should a driver know another way to schedule it, it is switched after this.
+ */
+#define UNSCHEDULED_NS (2 * NS_PER_S)
 
 int channels_new(struct channels **ret_channels)
 {
@@ -121,48 +99,113 @@ static unsigned count_late(const struct channels *channels)
     return late;
 }
 
-int channels_add(struct channels *channels, int fd, uint32_t client, unsigned slice, uint32_t device,
-                 uint32_t subdevice, uint32_t channel, pid_t maker)
+static bool is_ready(const struct channel *channel)
 {
+    return channel->scheduled || clock_ns() - channel->made_ns >= UNSCHEDULED_NS;
+}
+
+static unsigned count_unready(const struct channels *channels)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < channels->high; i++) {
+        const struct set *set = &channels->set[i];
+
+        for (unsigned k = 0; set->used && k < set->count; k++)
+            count += !is_ready(&set->channel[k]);
+    }
+    return count;
+}
+
+static void note_late(struct channels *channels)
+{
+    atomic_store(&channels->late, count_late(channels) > 0 || count_unready(channels) > 0);
+}
+
+static int begin_set(struct channels *channels, struct set *set, const struct channels_new_one *one)
+{
+    int own = fcntl(one->fd, F_DUPFD_CLOEXEC, 3);
+
+    if (own < 0)
+        return err_last();
+    memset(set, 0, sizeof(*set));
+    set->fd = own;
+    set->client = one->client;
+    set->slice = one->slice;
+    set->device = one->device;
+    set->subdevice = one->subdevice;
+    set->ending = channels->state[one->slice] == CHANNELS_ENDING;
+    atomic_store(&set->off, channels->state[one->slice] != CHANNELS_ON);
+    if (set - channels->set >= channels->high)
+        channels->high = (unsigned)(set - channels->set) + 1;
+    atomic_store(&set->used, 1);
+    return 0;
+}
+
+static void add_group(struct set *set, uint32_t handle)
+{
+    for (unsigned i = 0; i < set->groups; i++) {
+        if (set->group[i].handle == handle)
+            return;
+    }
+    set->group[set->groups++] = (struct group){.handle = handle};
+}
+
+int channels_add(struct channels *channels, const struct channels_new_one *one)
+{
+    uint64_t now_ns = clock_ns();
     struct set *set;
     unsigned at;
+    int rc;
 
     MUTEX_SCOPE(&channels->lock);
-    if (has(channels, client, channel))
+    if (has(channels, one->client, one->channel))
         return 0;
     if (count_late(channels) >= LATE_MAX)
         return -ENOSPC;
-    set = find_room(channels, client, slice, subdevice);
+    set = find_room(channels, one->client, one->slice, one->subdevice);
     if (!set)
         return -ENOSPC;
-    if (!set->used) {
-        int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-
-        if (own < 0)
-            return err_last();
-        memset(set, 0, sizeof(*set));
-        set->fd = own;
-        set->client = client;
-        set->slice = slice;
-        set->device = device;
-        set->subdevice = subdevice;
-        if (set - channels->set >= channels->high)
-            channels->high = (unsigned)(set - channels->set) + 1;
-        atomic_store(&set->used, 1);
-    }
+    rc = set->used ? 0 : begin_set(channels, set, one);
+    if (rc < 0)
+        return rc;
     at = set->count;
-    set->channel[at] = (struct channel){.handle = channel, .maker = maker, .seen_ns = clock_ns()};
+    set->channel[at] = (struct channel){
+        .handle = one->channel, .group = one->group, .maker = one->maker, .made_ns = now_ns, .seen_ns = now_ns};
+    add_group(set, one->group ? one->group : one->channel);
     atomic_store(&set->count, at + 1);
     atomic_store(&channels->late, true);
     return 0;
 }
 
+static uint32_t group_of(const struct channel *channel)
+{
+    return channel->group ? channel->group : channel->handle;
+}
+
+/* Unless one of its channels is there still. So there are no more groups than channels. */
+static void take_group_out(struct set *set, uint32_t handle)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        if (group_of(&set->channel[i]) == handle)
+            return;
+    }
+    for (unsigned i = 0; i < set->groups; i++) {
+        if (set->group[i].handle == handle) {
+            set->group[i] = set->group[--set->groups];
+            return;
+        }
+    }
+}
+
 static void take_out(struct set *set, unsigned at)
 {
     unsigned last = set->count - 1;
+    uint32_t group = group_of(&set->channel[at]);
 
     set->channel[at] = set->channel[last];
     atomic_store(&set->count, last);
+    take_group_out(set, group);
     if (last == 0)
         drop(set);
 }
@@ -191,12 +234,20 @@ void channels_remove_client(struct channels *channels, uint32_t client)
     }
 }
 
+/*
+ * What is off must not be switched off again: the driver then keeps it off for ever, or until it is switched on as
+ * often (seen with 580 on an H200). To switch on what is on does nothing. So it is noted of each channel that it may be
+ * off, before it is switched off; and if the call fails, after which some may be and some not, all of them are switched
+ * on.
+ */
+
 /* The status, or -errno. */
-static int switch_some(const struct set *set, const struct rm_disable_channels *which, bool on)
+static int switch_some(const struct set *set, const struct rm_disable_channels *which, enum channels_state to)
 {
     struct rm_disable_channels params = *which;
 
-    params.disable = !on;
+    params.disable = to != CHANNELS_ON;
+    params.only_scheduling = to == CHANNELS_ENDING;
     return params.count ? rm_control(set->fd, set->client, set->subdevice, RM_CTRL_FIFO_DISABLE_CHANNELS, &params,
                                      sizeof(params))
                         : RM_OK;
@@ -208,35 +259,17 @@ static void choose(const struct set *set, unsigned at, struct rm_disable_channel
     which->channel[which->count++] = set->channel[at].handle;
 }
 
-static int switch_one(const struct set *set, unsigned at, bool on)
+static int switch_on_one(const struct set *set, unsigned at)
 {
     struct rm_disable_channels which = {.count = 0};
 
     choose(set, at, &which);
-    return switch_some(set, &which, on);
-}
-
-/* Those of a set that are proven or not, in one call. */
-static int switch_part(const struct set *set, bool proven, bool on)
-{
-    struct rm_disable_channels which = {.count = 0};
-
-    for (unsigned i = 0; i < set->count; i++) {
-        if (set->channel[i].proven == proven)
-            choose(set, i, &which);
-    }
-    return switch_some(set, &which, on);
+    return switch_some(set, &which, CHANNELS_ON);
 }
 
 static bool is_due(const struct set *set, unsigned at)
 {
     return clock_ns() - set->channel[at].seen_ns >= NS_PER_MS << set->channel[at].misses;
-}
-
-static void prove(struct set *set, unsigned at)
-{
-    set->channel[at].proven = true;
-    set->channel[at].maker = 0;
 }
 
 /* Whether the call that makes a channel is over: it comes never, or is there no more. */
@@ -247,72 +280,52 @@ static bool is_over(const struct set *set, unsigned at)
     return maker == 0 || (syscall(SYS_tkill, maker, 0) < 0 && errno == ESRCH);
 }
 
-/* Those that are not proven, one by one: one that is not there makes a call for many fail. */
-static int switch_singly(struct set *set, bool on)
+/*
+ * Switches on, one by one, those that are not proven, with `all` also those that may be off: one that is not there
+ * makes a call for many fail.
+ */
+static int prove(struct set *set, bool all)
 {
     int rc = 0;
 
-    for (unsigned i = set->count; i-- > 0;) {
+    for (unsigned i = set->count; i-- > 0 && set->used;) {
+        struct channel *channel = &set->channel[i];
         int status;
 
-        if (set->channel[i].proven)
+        if (channel->proven && !(all && channel->off))
             continue;
-        status = switch_one(set, i, on);
-        if (status == RM_OK)
-            prove(set, i);
-        else if (status != RM_ERR_OBJECT_NOT_FOUND)
+        status = switch_on_one(set, i);
+        if (status == RM_OK) {
+            channel->proven = true;
+            channel->off = false;
+            channel->maker = 0;
+        } else if (status != RM_ERR_OBJECT_NOT_FOUND) {
             rc = status < 0 ? status : -EIO;
-        else if (is_over(set, i))
+            log_debug("guard: channel %#x of client %#x cannot be switched on: %s %#x", channel->handle, set->client,
+                      status < 0 ? "errno" : "status", (unsigned)(status < 0 ? -status : status));
+        } else if (is_over(set, i)) {
             take_out(set, i);
-        else if (set->channel[i].misses < BACKOFF_MAX && is_due(set, i))
-            set->channel[i].misses++;
-        if (!set->used)
-            break;
+        } else if (channel->misses < BACKOFF_MAX && is_due(set, i)) {
+            channel->misses++;
+        }
     }
     return rc;
 }
 
-static int switch_set(struct set *set, bool on)
+/* One call for those that are on and may be switched. The status, or -errno. */
+static int switch_off_rest(struct set *set, enum channels_state to)
 {
-    if (!on)
-        atomic_store(&set->off, 1);
-    if (switch_part(set, true, on) != RM_OK) {
-        for (unsigned i = 0; i < set->count; i++)
-            set->channel[i].proven = false;
+    struct rm_disable_channels which = {.count = 0};
+
+    for (unsigned i = 0; i < set->count; i++) {
+        struct channel *channel = &set->channel[i];
+
+        if (channel->off || !channel->proven || !is_ready(channel))
+            continue;
+        channel->off = true;
+        choose(set, i, &which);
     }
-    if (switch_part(set, false, on) == RM_OK) {
-        for (unsigned i = 0; i < set->count; i++)
-            prove(set, i);
-    } else {
-        int rc = switch_singly(set, on);
-
-        if (rc < 0 || !set->used)
-            return rc;
-    }
-    if (on)
-        atomic_store(&set->off, 0);
-    return 0;
-}
-
-int channels_set(struct channels *channels, unsigned slice, bool on)
-{
-    int rc = 0;
-
-    MUTEX_SCOPE(&channels->lock);
-    for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
-        int one = set->used && set->slice == slice ? switch_set(set, on) : 0;
-
-        if (one < 0)
-            rc = one;
-    }
-    return rc;
-}
-
-/* What a query may be answered by a driver that understands it. */
-static int busy_of_status(uint32_t status)
-{
-    return status == RM_OK ? 0 : status == RM_ERR_TIMEOUT || status == RM_ERR_BUSY_RETRY ? 1 : -ENOTSUP;
+    return switch_some(set, &which, to);
 }
 
 static bool all_proven(const struct set *set)
@@ -324,46 +337,92 @@ static bool all_proven(const struct set *set)
     return true;
 }
 
-static int query(struct set *set)
+static int switch_off(struct set *set, enum channels_state to)
 {
-    uint32_t client[RM_DISABLE_MAX], device[RM_DISABLE_MAX], channel[RM_DISABLE_MAX];
-    struct rm_idle_channels call = {.client = set->client,
-                                    .device = set->device,
-                                    .clients = (uintptr_t)client,
-                                    .devices = (uintptr_t)device,
-                                    .channels = (uintptr_t)channel,
-                                    .flags = RM_IDLE_QUERY};
+    int rc = 0;
 
-    if (!all_proven(set))
-        switch_set(set, !set->off); /* as they are: it shows which of them are there */
-    for (unsigned i = 0; set->used && i < set->count; i++) {
-        if (!set->channel[i].proven)
-            continue;
-        client[call.count] = set->client;
-        device[call.count] = set->device;
-        channel[call.count++] = set->channel[i].handle;
+    if (set->ending && to == CHANNELS_OFF)
+        looks_stop(set);
+    set->ending = to == CHANNELS_ENDING && (!set->off || set->ending);
+    atomic_store(&set->off, 1);
+    /* Twice: some of those that were there may be there no more. */
+    for (unsigned i = 0; i < 2; i++) {
+        if (rc != 0 || !all_proven(set))
+            prove(set, rc != 0);
+        if (!set->used)
+            return 0;
+        rc = switch_off_rest(set, to);
+        if (rc == RM_OK)
+            return 0;
     }
-    if (call.count == 0)
-        return 0;
-    if (ioctl(set->fd, RM_IOCTL(RM_ESC_IDLE_CHANNELS, sizeof(call)), &call) < 0)
-        return -ENOTSUP;
-    return busy_of_status(call.status);
+    log_debug("guard: channels of client %#x cannot be switched off: %s %#x", set->client, rc < 0 ? "errno" : "status",
+              (unsigned)(rc < 0 ? -rc : rc));
+    prove(set, true);
+    return rc < 0 ? rc : -EIO;
 }
 
-int channels_busy(struct channels *channels, unsigned slice)
+static int switch_on(struct set *set)
+{
+    struct rm_disable_channels which = {.count = 0};
+    int rc = 0;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        if (set->channel[i].off)
+            choose(set, i, &which);
+    }
+    if (switch_some(set, &which, CHANNELS_ON) == RM_OK) {
+        for (unsigned i = 0; i < set->count; i++)
+            set->channel[i].off = false;
+    } else {
+        rc = prove(set, true);
+    }
+    if (rc == 0 && set->used) {
+        set->ending = false;
+        atomic_store(&set->off, 0);
+    }
+    return rc;
+}
+
+int channels_set(struct channels *channels, unsigned slice, enum channels_state to)
 {
     int rc = 0;
 
     MUTEX_SCOPE(&channels->lock);
-    for (unsigned i = 0; i < channels->high && rc == 0; i++) {
+    channels->state[slice] = to;
+    for (unsigned i = 0; i < channels->high; i++) {
+        struct set *set = &channels->set[i];
+        int one;
+
+        if (!set->used || set->slice != slice)
+            continue;
+        one = to == CHANNELS_ON ? switch_on(set) : switch_off(set, to);
+        if (one < 0)
+            rc = one;
+    }
+    return rc;
+}
+
+/* Those that could not be switched off with the others, and can be now. */
+static void catch_up(struct set *set)
+{
+    if (set->used && set->off && !set->ending)
+        switch_off(set, CHANNELS_OFF);
+}
+
+void channels_scheduled(struct channels *channels, uint32_t client, uint32_t object)
+{
+    MUTEX_SCOPE(&channels->lock);
+    for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
 
-        if (set->used && set->slice == slice)
-            rc = channels->cannot_tell ? -ENOTSUP : query(set);
+        if (!set->used || set->client != client)
+            continue;
+        for (unsigned k = 0; k < set->count; k++) {
+            if (set->channel[k].handle == object || set->channel[k].group == object)
+                set->channel[k].scheduled = true;
+        }
+        catch_up(set);
     }
-    if (rc == -ENOTSUP)
-        channels->cannot_tell = true;
-    return rc;
 }
 
 bool channels_settle(struct channels *channels, unsigned slice)
@@ -378,10 +437,12 @@ bool channels_settle(struct channels *channels, unsigned slice)
         for (unsigned k = 0; set->used && set->slice == slice && k < set->count; k++)
             due = due || (!set->channel[k].proven && is_due(set, k));
         if (due)
-            switch_singly(set, !set->off);
+            prove(set, false);
+        if (set->slice == slice)
+            catch_up(set);
     }
-    atomic_store(&channels->late, count_late(channels) > 0);
-    return atomic_load(&channels->late);
+    note_late(channels);
+    return count_late(channels) > 0;
 }
 
 void channels_call_over(struct channels *channels, pid_t tid)
@@ -400,9 +461,9 @@ void channels_call_over(struct channels *channels, pid_t tid)
             made = true; /* only what is not proven has a maker */
         }
         if (made)
-            switch_singly(set, !set->off);
+            prove(set, false);
     }
-    atomic_store(&channels->late, count_late(channels) > 0);
+    note_late(channels);
 }
 
 void channels_rescue(struct channels *channels)
@@ -416,9 +477,9 @@ void channels_rescue(struct channels *channels)
             continue;
         for (unsigned k = 0; k < count && k < RM_DISABLE_MAX; k++)
             choose(set, k, &which);
-        if (switch_some(set, &which, true) == RM_OK)
+        if (switch_some(set, &which, CHANNELS_ON) == RM_OK)
             continue;
         for (unsigned k = 0; k < which.count; k++)
-            switch_one(set, k, true);
+            switch_on_one(set, k);
     }
 }

@@ -20,19 +20,32 @@ struct channels;
 int channels_new(struct channels **ret_channels); /* -ENOMEM */
 void channels_free(struct channels *channels);
 
-/*
- * A channel of `client`, on the card `slice`, whose device and subdevice are objects of that client. `fd`: an open
- * control device of the client's, of which a duplicate is kept. Channels are on at first. `maker`: the thread that is
- * about to make it. -ENOSPC: no room, or too many that are not there yet; -EMFILE.
- */
-int channels_add(struct channels *channels, int fd, uint32_t client, unsigned slice, uint32_t device,
-                 uint32_t subdevice, uint32_t channel, pid_t maker);
+/* A channel that is about to be made by the thread `maker`. */
+struct channels_new_one {
+    int fd; /* an open control device of the client's, of which a duplicate is kept */
+    uint32_t client, device, subdevice, group, channel; /* objects of the client's; group: 0: it has none */
+    unsigned slice;                                     /* the card's */
+    pid_t maker;
+};
+
+/* It is on, and stays so until it is scheduled. -ENOSPC: no room, or too many that are not there yet; -EMFILE. */
+int channels_add(struct channels *channels, const struct channels_new_one *one);
+
+/* A group or a channel was scheduled: its channels are switched as the others are from now on. */
+void channels_scheduled(struct channels *channels, uint32_t client, uint32_t object);
+
 void channels_remove(struct channels *channels, uint32_t client, uint32_t channel);
 void channels_remove_client(struct channels *channels, uint32_t client);
 
+/*
+ * ENDING: what runs goes on until its time slice ends, if somebody else has work, or its kernels do; then it is off.
+ * That takes a third less time, and the device does not stand still before the next one has it.
+ */
+enum channels_state { CHANNELS_ON, CHANNELS_ENDING, CHANNELS_OFF };
+
 /* Switches all of a card. -errno: some of them could not be switched (-ENOENT never: a channel that is gone is
  * forgotten). */
-int channels_set(struct channels *channels, unsigned slice, bool on);
+int channels_set(struct channels *channels, unsigned slice, enum channels_state to);
 
 /* A thread is in no call any more: a channel that its last one was to make is there by now, or comes never. */
 void channels_call_over(struct channels *channels, pid_t tid);
@@ -43,8 +56,19 @@ void channels_call_over(struct channels *channels, pid_t tid);
  */
 bool channels_settle(struct channels *channels, unsigned slice);
 
-/* 1: one of them has work; 0: none has; -ENOTSUP: the driver does not say. */
-int channels_busy(struct channels *channels, unsigned slice);
+/*
+ * What a card's work looks like from outside, by how often contexts were put on the engine for kernels and taken off it
+ * (looks.c). `runs`: which part of the engine it has at this moment, 0 to 1; `worked`: whether it has run, or runs,
+ * since the last look. With `stop` a context that is there is taken off the engine to see whether it is at work, which
+ * costs a program that works a third of a millisecond; without, one that is there is said to have worked, and `runs`
+ * means nothing then. Takes 0.2 ms for each group that does not work, 0.8 for one that does. -ENOTSUP: nothing can be
+ * said.
+ */
+struct channels_look {
+    double runs;
+    bool worked;
+};
+int channels_look(struct channels *channels, unsigned slice, bool stop, struct channels_look *ret_look);
 
 /* The keeper's, once nobody else uses the table: switches on whatever may be off. */
 void channels_rescue(struct channels *channels);

@@ -179,6 +179,14 @@ static void view(struct rm_call *call, const struct rm_control *arg, uint32_t by
     call->params_bytes = bytes;
 }
 
+/* Executed if it is of the form that the guard knows, and refused otherwise: it has to be looked at. */
+static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
+{
+    view(call, arg, bytes);
+    if (call->action != RM_EXECUTE)
+        refuse(call, RM_ERR_INVALID_ARGUMENT);
+}
+
 /* The number of the file descriptor is put in another's words. Serialized it is refused: nobody could look. */
 static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind, uint32_t bytes)
 {
@@ -223,11 +231,15 @@ static void control(const struct rm_branch *branch, bool strict, struct rm_call 
         break;
     case RM_CTRL_GROUP_SCHEDULE:
     case RM_CTRL_CHANNEL_SCHEDULE:
-        if (!strict)
-            break;
-        view(call, arg, branch->schedule_bytes);
-        if (call->action != RM_EXECUTE)
-            refuse(call, RM_ERR_INVALID_ARGUMENT);
+        /* From then on channels are switched, so the guard has to know. */
+        call->may_unschedule = !strict;
+        watched(call, arg, branch->schedule_bytes);
+        break;
+    case RM_CTRL_GROUP_SET_TIMESLICE:
+        watched(call, arg, sizeof(struct rm_timeslice));
+        break;
+    case RM_CTRL_GR_GET_CTXSW_STATS:
+        watched(call, arg, sizeof(struct rm_ctxsw_stats));
         break;
     }
 }
@@ -324,6 +336,7 @@ static void control_params(struct rm_call *call, const void *params, size_t byte
 {
     struct rm_fb_info_list list;
     struct rm_schedule schedule;
+    struct rm_ctxsw_stats stats;
 
     if (bytes < call->params_bytes) {
         refuse(call, RM_ERR_INVALID_ADDRESS);
@@ -342,10 +355,28 @@ static void control_params(struct rm_call *call, const void *params, size_t byte
     case RM_CTRL_GROUP_SCHEDULE:
     case RM_CTRL_CHANNEL_SCHEDULE:
         memcpy(&schedule, params, sizeof(schedule.enable));
-        if (!schedule.enable)
+        call->schedules = schedule.enable;
+        if (!schedule.enable && !call->may_unschedule)
+            refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
+        break;
+    case RM_CTRL_GR_GET_CTXSW_STATS: /* the guard reads them, too */
+        memcpy(&stats, params, sizeof(stats));
+        if (stats.flags & RM_CTXSW_RESET)
             refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
         break;
     }
+}
+
+void decode_bound(const struct rm_call *call, void *params, size_t bytes)
+{
+    struct rm_timeslice slice;
+
+    if (call->kind != RM_KIND_CONTROL || call->control != RM_CTRL_GROUP_SET_TIMESLICE || bytes < sizeof(slice))
+        return;
+    memcpy(&slice, params, sizeof(slice));
+    if (slice.us > RM_TIMESLICE_MOST_US)
+        slice.us = RM_TIMESLICE_MOST_US;
+    memcpy(params, &slice, sizeof(slice));
 }
 
 int decode_params(struct rm_call *call, const void *params, size_t bytes)

@@ -53,6 +53,8 @@ struct rm_call {
      */
     uint32_t params_bytes;
     bool is_root;          /* allocation of a client */
+    bool schedules;        /* control, by decode_params(): channels may run from now on */
+    bool may_unschedule;   /* or may not */
     bool charges;          /* asks for memory of the card, */
     bool charge_keeps;     /* (the driver may take more than it says: decode_result()) */
     uint64_t charge_bytes; /* at most this much: the size in whole pages */
@@ -85,6 +87,11 @@ int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const
  * action, or more bytes than were asked for.
  */
 int decode_params(struct rm_call *call, const void *params, size_t bytes);
+
+/* Puts in place of what a program wants more of than it may have, what it may have: longer time slices than these would
+ * keep the card from others. (libcuda asks for 2 ms.) */
+#define RM_TIMESLICE_MOST_US 3000u
+void decode_bound(const struct rm_call *call, void *params, size_t bytes);
 
 /*
  * What RM_KIND_EXPORT, RM_KIND_IMPORT and RM_KIND_DMABUF are about: objects of `client`, and a file, which is told by

@@ -36,3 +36,8 @@ bool descriptors_left(const struct descriptors *descriptors, int fd)
 {
     return (unsigned)fd + descriptors_for_tasks(descriptors) + OURS < descriptors->most;
 }
+
+bool descriptors_left_for_call(const struct descriptors *descriptors, int fd)
+{
+    return (unsigned)fd + OURS / 2 < descriptors->most; /* the other threads look at something, too */
+}

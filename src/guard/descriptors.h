@@ -22,5 +22,7 @@ void descriptors_restore(const struct descriptors *descriptors);
 unsigned descriptors_for_tasks(const struct descriptors *descriptors);
 /* Whether enough are left for everything else, now that this one is made for a file or a process. */
 bool descriptors_left(const struct descriptors *descriptors, int fd);
+/* The same for one that is had for a call only: there are some that files and processes do not get. */
+bool descriptors_left_for_call(const struct descriptors *descriptors, int fd);
 
 #endif

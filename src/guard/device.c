@@ -104,7 +104,8 @@ enum device_kind devices_kind(struct devices *devices, int fd)
     return file_stat_fd(fd, &st) < 0 ? DEVICE_OTHER : kind_of(devices, &st);
 }
 
-int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind)
+int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind,
+                    struct device_node *ret_node)
 {
     char path[64];
     struct statx found;
@@ -118,6 +119,8 @@ int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind
     st.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor);
     st.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
     *ret_kind = kind_of(devices, &st);
+    if (ret_node)
+        *ret_node = node_of(&st);
     return 0;
 }
 

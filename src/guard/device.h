@@ -39,9 +39,11 @@ enum device_kind devices_kind(struct devices *devices, int fd);
 
 /*
  * The same of a descriptor of another thread, without taking it: to close a duplicate of a file that is not the
- * driver's may do anything, as its file system likes. -EBADF: it has none; -errno: it cannot be looked at.
+ * driver's may do anything, as its file system likes. Its node, too, unless `ret_node` is NULL. -EBADF: it has none;
+ * -errno: it cannot be looked at.
  */
-int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind);
+int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind,
+                    struct device_node *ret_node);
 
 /* The node of an open file, and of one in a folder (NULL: /dev) that nobody need have opened. 0 or -errno. */
 int device_node_of(int fd, struct device_node *ret_node);

@@ -136,7 +136,7 @@ int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_fil
         *ret_file = file;
         return 0;
     }
-    rc = devices_kind_at(&guard->devices, tid, fd, &kind);
+    rc = devices_kind_at(&guard->devices, tid, fd, &kind, NULL);
     if (rc == 0 && kind == DEVICE_OTHER)
         rc = -ENOTTY;
     if (rc == 0)

@@ -76,7 +76,8 @@ static int open_parts(struct guard *guard)
     region_limits(guard->region, &guard->limits);
     if (guard->limits.tier != VGPU_TIER_GUARD)
         return -EINVAL;
-    guard->control = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;
+    guard->audited = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;
+    guard->control = guard->audited || guard->config.shares;
     rc = objects_new(&events, OBJECTS_LIMIT, &guard->objects);
     if (rc == 0)
         rc = channels_new(&guard->channels);

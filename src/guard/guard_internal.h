@@ -91,6 +91,7 @@ struct guard {
     struct rm_version version;
     struct vgpu_region *region;
     struct channels *channels;
+    bool audited;              /* its memory is compared with NVML's figures */
     bool control;              /* RM_CONTROL is trapped */
     struct vgpu_limits limits; /* as they were at the start */
     int socket[2];             /* the listener comes this way */
@@ -199,6 +200,15 @@ void files_check(struct guard *guard, pid_t only_pid);
 /* A process is gone: what others still have of its files is theirs with all that belongs to it. False: they have none.
  */
 bool files_inherit(struct guard *guard, uint32_t owner);
+
+/* lend.c. Under guard->lock. */
+struct lent {
+    unsigned count;
+    int fd[DEVICE_GPUS_MAX];
+    struct device_node node[DEVICE_GPUS_MAX];
+};
+void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent); /* what cannot be had is not */
+void lend_over(struct lent *lent);
 
 /* hidden.c. All under guard->lock. */
 int hidden_init(struct guard *guard);

@@ -12,11 +12,11 @@
 
 #define REFRESH_NS    50000000ULL
 #define RETRY_NS      10000000ULL /* after a switch that failed */
+#define ENDING_NS     5000000ULL  /* more than a time slice that a program has not made longer */
 #define STEP_MOST_NS  50000000ULL
 #define STEP_LEAST_NS 20000ULL
 #define ROUNDS        4u /* of one step: a turn ends, and the next one is there at once */
 #define END_TRIES     5u
-#define RECENT_NS     100000000ULL
 
 static void count_throttled(struct share *share, uint64_t now_ns)
 {
@@ -25,19 +25,16 @@ static void count_throttled(struct share *share, uint64_t now_ns)
     share->throttled_ns = 0;
 }
 
-static int switch_it(struct share *share, bool on)
+static int switch_it(struct share *share, enum share_state to)
 {
     uint64_t begin_ns = clock_ns(), end_ns;
-    int rc;
+    bool on = to == SHARE_ON;
+    int rc = share->ops.set(share->arg, to);
 
-    /* Before it is off, and not before it is on: channels that are made meanwhile are switched by somebody. */
-    atomic_store(&share->off, !on);
-    rc = share->ops.set(share->arg, on);
     end_ns = clock_ns();
     atomic_fetch_add(&share->switches, 1);
     share->retry_ns = rc < 0 ? end_ns + RETRY_NS : 0;
     if (rc < 0) {
-        atomic_store(&share->off, !share->on);
         if (!share->failed)
             log_warning("the channels of an instance on device %s cannot be switched %s: error %d", share->uuid,
                         on ? "on" : "off", -rc);
@@ -45,10 +42,17 @@ static int switch_it(struct share *share, bool on)
         return rc;
     }
     share->on = on;
+    share->ending_ns = to == SHARE_ENDING ? end_ns : 0;
     share->switched_ns = end_ns;
     duty_switched(&share->duty, on, begin_ns, end_ns);
     share_looks_switched(share, end_ns);
     return 0;
+}
+
+/* At the end of a turn. Whoever has a cap would be charged for less than it gets. */
+static enum share_state end_of_turn(const struct share *share)
+{
+    return share->duty.cap > 0 ? SHARE_OFF : SHARE_ENDING;
 }
 
 /* Settings and counts */
@@ -140,19 +144,21 @@ static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
 
     *ret_again_ns = UINT64_MAX;
     *ret_rc = 0;
-    if (held && share->on && may_switch)
-        *ret_rc = switch_it(share, false);
+    /* What is ending ends, whatever time slice the program has given itself. */
+    if (may_switch &&
+        ((held && (share->on || share->ending_ns)) || (share->ending_ns && now_ns - share->ending_ns >= ENDING_NS)))
+        *ret_rc = switch_it(share, SHARE_OFF);
     if (share->joined)
         word = outside_step(&share->outside, demand, clock_ns(), ret_again_ns);
     if (word == OUTSIDE_ENDS) {
         if (share->on && may_switch)
-            *ret_rc = switch_it(share, false);
+            *ret_rc = switch_it(share, end_of_turn(share));
         /* What cannot be switched off does not wait for turns, but lets others have theirs. */
         outside_leave(&share->outside, !share->on, clock_ns());
         return share->on;
     }
     if (!held && share->on != (word == OUTSIDE_RUNS) && may_switch)
-        *ret_rc = switch_it(share, word == OUTSIDE_RUNS);
+        *ret_rc = switch_it(share, word == OUTSIDE_RUNS ? SHARE_ON : end_of_turn(share));
     return *ret_rc == 0 || share->on;
 }
 
@@ -179,6 +185,8 @@ static uint64_t run(struct share *share, int *ret_rc)
     again_ns = least(again_ns, share_looks_in_ns(share, now_ns));
     if (share->retry_ns > now_ns)
         again_ns = least(again_ns, share->retry_ns - now_ns);
+    if (share->ending_ns)
+        again_ns = least(again_ns, share->ending_ns + ENDING_NS > now_ns ? share->ending_ns + ENDING_NS - now_ns : 0);
     return done ? (again_ns > STEP_LEAST_NS ? again_ns : STEP_LEAST_NS) : STEP_LEAST_NS;
 }
 
@@ -193,8 +201,6 @@ uint64_t share_step(struct share *share)
         share->seen_open = atomic_load(&share->seen_page->open);
         share->seen_wake = atomic_load(&share->seen_page->wake);
     }
-    if (atomic_exchange(&share->changed, false) && (!share->on || clock_ns() - share->switched_ns < RECENT_NS))
-        switch_it(share, share->on);
     share_looks_step(share);
     return run(share, &rc);
 }
@@ -215,17 +221,6 @@ int share_pause(struct share *share, bool pause)
     }
     share_poke(share);
     return rc;
-}
-
-bool share_is_off(const struct share *share)
-{
-    return atomic_load(&share->off);
-}
-
-void share_changed(struct share *share)
-{
-    atomic_store(&share->changed, true);
-    share_poke(share);
 }
 
 uint64_t share_switches(const struct share *share)
@@ -293,7 +288,7 @@ void share_free(struct share *share)
     if (share->joined)
         outside_part(&share->outside, clock_ns());
     for (unsigned i = 0; i < END_TRIES && !share->on; i++)
-        switch_it(share, true);
+        switch_it(share, SHARE_ON);
     share->refreshed_ns = 0;
     share->joined = false;
     refresh(share, clock_ns());

@@ -1,7 +1,7 @@
 /*
  * The share of a device that one instance gets from outside: all of its channels there are switched off and on to hold
  * its cap, and to take turns with other instances (the guard's as well as the preload tier's) through the device's
- * arena. Knows neither channels nor the driver: `set` and `busy` are the caller's.
+ * arena. Knows neither channels nor the driver: `set` and `look` are the caller's.
  *
  * What limits it is read from the instance's region, every now and then: the cap of the slice, the policy of caps,
  * weight, priority, the policy of turns. What happens is counted there: GPU time as far as it can be told from outside
@@ -22,23 +22,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* ENDING: off, but what runs may go on for some milliseconds, if there is nobody else to run. */
+enum share_state { SHARE_OFF, SHARE_ENDING, SHARE_ON };
+
+struct share_look {
+    double runs; /* which part of the device's engine it has at this moment, 0 to 1 */
+    bool worked; /* it runs, or has run since the last look */
+};
+
 /*
  * Called by share_new(), share_step(), share_pause() and share_free(), one at a time, with a lock held that those take:
  * they must call none of them back, and no lock that is held around one of them may be taken here. The others are safe.
  */
 struct share_ops {
     /*
-     * Switches all channels of the instance on this device; those of now, and again those that are as wanted already.
-     * Takes about 0.6 ms off and 0.35 ms on. -errno: they may be either way; it is tried again later.
+     * Switches all channels of the instance on this device; those that come later are to be like them. Takes about 0.6
+     * ms off and 0.4 ms on or ending. -errno: they may be either way; it is tried again later.
      */
-    int (*set)(void *arg, bool on);
+    int (*set)(void *arg, enum share_state to);
 
     /*
-     * 1: work of it runs or waits to run, also while it is off; 0: there is none; -errno: cannot be told, and it is
-     * taken for busy: all on-time counts. Takes 0.1 to 0.3 ms; called for less than 5 percent of the time, or 13 while
-     * it has a contended device or is close to its cap.
+     * What of its work is to be seen. With `stop` it may be interrupted to see it, for a third of a millisecond, and
+     * is only asked for while it is on; without, it may be said to have worked because it has the device, and `runs`
+     * means nothing then. -errno: cannot be told, and it is taken for
+     * busy: all on-time counts. Takes 0.2 to 0.8 ms; called for less than 10 percent of the time, or 30 while it has a
+     * contended device and was idle lately.
      */
-    int (*busy)(void *arg);
+    int (*look)(void *arg, bool stop, struct share_look *ret_look);
 };
 
 struct share;
@@ -68,15 +78,6 @@ void share_poke(struct share *share);
  * by steps.
  */
 int share_pause(struct share *share, bool pause);
-
-/* Whether channels that are made now must be off. False, too, while a switch to on is under way. */
-bool share_is_off(const struct share *share);
-
-/*
- * There are channels that there were not. The next step, which comes at once, switches all of them to how they are to
- * be, where some may not have been reached: if it is off, or was within the last 100 ms.
- */
-void share_changed(struct share *share);
 
 /* How often the channels were switched. */
 uint64_t share_switches(const struct share *share);

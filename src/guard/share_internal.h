@@ -23,18 +23,19 @@ struct share {
     struct duty duty;
 
     bool on, paused, failed;
+    uint64_t ending_ns; /* since when it is off, but what runs may go on; 0: it is off altogether, or on */
     uint64_t switched_ns;
     uint64_t retry_ns; /* no switch before then, for one has failed */
-    _Atomic bool off, changed;
     _Atomic uint64_t switches;
 
     /* Looks, see share_look.c. */
     bool idle;         /* what they say by and large */
-    bool last_busy;    /* what the last one said */
-    unsigned in_a_row; /* that said so */
-    uint64_t said_ns;  /* the first of these */
-    bool looked_off;   /* since it was switched off, one has found work */
+    bool last_worked;  /* what the last one said */
+    bool fresh;        /* there was none since it was switched on */
+    uint64_t still_ns; /* since when it has not worked, if it has not */
     uint64_t looked_ns, idle_ns, cost_ns;
+    uint64_t idled_ns; /* when it was idle last */
+    unsigned lone_looks;
     unsigned part; /* of the usual time until the next, in 1/1024 */
     uint64_t random;
 

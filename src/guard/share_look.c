@@ -1,8 +1,8 @@
 /*
- * When to look whether a tenant has work, and what to make of it. A look is a call to the card's firmware and shows one
- * moment: a program that waits for each of its kernels has none at some moments although it works all the time, and one
- * that does next to nothing has some now and then. So it takes several looks to change what is believed; the first one
- * that contradicts it is followed by others soon.
+ * When to look whether a tenant has work, and what to make of it. A look is some calls to the card's firmware; while
+ * the tenant works it costs the tenant something, too. It tells exactly whether there was work since the last one, so
+ * one that finds none after a while of its own is enough to call a tenant idle; one that does next to nothing has some
+ * now and then, so it takes two in a row to call it busy.
  */
 #include "base/clock.h"
 #include "guard/share_internal.h"
@@ -11,26 +11,30 @@
 #define MS 1000000ULL
 
 /* The usual time between looks. */
-#define LONE_NS      (50 * MS) /* for what people see, and so that others know that the device is used */
-#define HOLDS_NS     (1 * MS)  /* it has the device, and others wait */
-#define UNCLAIMED_NS (20 * MS) /* and nobody waits */
+#define LONE_NS      (50 * MS) /* so that others know that the device is used; every LONE_STOPSth for what people see */
+#define LONE_STOPS   10u
+#define FRESH_NS     (700 * US) /* it has just been switched on: whether there is anything to do */
+#define HOLDS_NS     (2 * MS)   /* it has the device, and others wait */
+#define UNCLAIMED_NS (20 * MS)  /* and nobody waits */
 /* It has nothing to do; for longer than LATE_NS, than VERY_LATE_NS. */
 #define ASIDE_NS           (1600 * US)
 #define ASIDE_LATE_NS      (4 * MS)
 #define ASIDE_VERY_LATE_NS (8 * MS)
-#define OFF_NS             (1500 * US)
 #define SOON_NS            (300 * US)
 /* Others may come and wait without being noticed otherwise: a step, without a look. */
 #define STEP_NS (1 * MS)
 
 #define LATE_NS      (1000 * MS)
 #define VERY_LATE_NS (10000 * MS)
-#define COSTLY       6u   /* no look before so many times what one takes */
 #define SLACK_NS     1000 /* a look is not worth another step */
 
-#define IDLE_LOOKS    3u /* in a row, */
-#define IDLE_LEAST_NS (600 * US)
-#define BUSY_LOOKS    2u
+/* No look before so many times what one takes: of a tenant that works on and on, of one that was idle lately. */
+#define COSTLY       30u
+#define COSTLY_IDLER 6u
+#define LATELY_NS    (500 * MS)
+
+/* Work that waits for somebody else's time slice to end is not seen. */
+#define SLICE_NS (3 * MS)
 
 static uint32_t random_bits(struct share *share)
 {
@@ -45,8 +49,8 @@ static uint32_t random_bits(struct share *share)
 void share_looks_init(struct share *share, uint64_t now_ns)
 {
     share->idle = true;
-    share->looked_ns = share->idle_ns = share->said_ns = now_ns;
-    share->cost_ns = 100 * US;
+    share->looked_ns = share->idle_ns = share->idled_ns = share->still_ns = now_ns;
+    share->cost_ns = 800 * US;
     share->part = 1024;
     if (share->random == 0)
         share->random = 1;
@@ -54,13 +58,8 @@ void share_looks_init(struct share *share, uint64_t now_ns)
 
 void share_looks_switched(struct share *share, uint64_t now_ns)
 {
-    share->looked_off = false;
-    share->looked_ns = now_ns;
-}
-
-static bool waits(const struct share *share)
-{
-    return share->joined && share->outside.contended && share->outside.waiting_ns;
+    share->fresh = share->on;
+    share->looked_ns = share->still_ns = now_ns;
 }
 
 static bool claimed(const struct share *share)
@@ -73,33 +72,41 @@ static uint64_t aside_ns(uint64_t idle_ns)
     return idle_ns < LATE_NS ? ASIDE_NS : idle_ns < VERY_LATE_NS ? ASIDE_LATE_NS : ASIDE_VERY_LATE_NS;
 }
 
-/* 0: none is needed, as things are. */
+static bool in_company(const struct share *share)
+{
+    return share->joined && (share->outside.contended || share->outside.others);
+}
+
+/* UINT64_MAX: none is of use, as things are. */
 static uint64_t usual_ns(const struct share *share, uint64_t now_ns)
 {
-    bool company = share->joined && (share->outside.contended || share->outside.others);
-
     if (!share->on)
-        return share->paused || share->throttled_ns || share->looked_off || !waits(share) ? 0
-               : share->last_busy == !share->idle                                         ? OFF_NS
-                                                                                          : SOON_NS;
-    if (!company)
+        return UINT64_MAX;
+    if (!in_company(share))
         return LONE_NS;
-    if (share->last_busy == share->idle)
+    if (share->last_worked == share->idle)
         return SOON_NS;
     if (share->idle)
         return aside_ns(now_ns - share->idle_ns);
-    return claimed(share) ? HOLDS_NS : UNCLAIMED_NS;
+    if (!claimed(share))
+        return UNCLAIMED_NS;
+    return share->fresh ? FRESH_NS : HOLDS_NS;
+}
+
+static uint64_t costly_ns(const struct share *share, uint64_t now_ns)
+{
+    return (now_ns - share->idled_ns < LATELY_NS ? COSTLY_IDLER : COSTLY) * share->cost_ns;
 }
 
 static uint64_t look_in_ns(const struct share *share, uint64_t now_ns)
 {
-    uint64_t usual = usual_ns(share, now_ns), least_ns = COSTLY * share->cost_ns, ns, duty_ns;
+    uint64_t usual = usual_ns(share, now_ns), least_ns = costly_ns(share, now_ns), ns, duty_ns;
 
     duty_ns = duty_look_in_ns(&share->duty);
-    if (usual == 0)
+    if (usual == UINT64_MAX)
         return duty_ns;
     /* Looks that settle a doubt are few. */
-    if (usual != SOON_NS && usual < least_ns)
+    if (usual != SOON_NS && usual != FRESH_NS && usual < least_ns)
         usual = least_ns;
     ns = usual * share->part / 1024;
     ns = share->looked_ns + ns > now_ns ? share->looked_ns + ns - now_ns : 0;
@@ -115,39 +122,62 @@ uint64_t share_looks_in_ns(const struct share *share, uint64_t now_ns)
     return ns;
 }
 
-static void believe(struct share *share, bool busy, uint64_t now_ns)
+/* `from_ns`: since when the look says what it says. */
+static void believe(struct share *share, bool worked, uint64_t from_ns, uint64_t now_ns)
 {
-    if (busy != share->last_busy) {
-        share->last_busy = busy;
-        share->in_a_row = 0;
-        share->said_ns = now_ns;
-    }
-    share->in_a_row++;
-    if (busy == !share->idle)
+    bool again = worked == share->last_worked;
+
+    /* It has begun to work, and may wait to go on. */
+    if (!worked && share->idle && share->last_worked && now_ns - share->still_ns < SLICE_NS)
         return;
-    if (busy ? share->in_a_row >= BUSY_LOOKS
-             : share->in_a_row >= IDLE_LOOKS && now_ns - share->said_ns >= IDLE_LEAST_NS) {
-        share->idle = !busy;
-        share->idle_ns = now_ns;
+    share->last_worked = worked;
+    if (worked)
+        share->still_ns = now_ns;
+    else if (again == false)
+        share->still_ns = from_ns;
+    if (worked == !share->idle) {
+        if (share->idle)
+            share->idled_ns = now_ns;
+        return;
     }
+    if (worked ? again : now_ns - share->still_ns >= SLICE_NS) {
+        share->idle = !worked;
+        share->idle_ns = share->idled_ns = now_ns;
+    }
+}
+
+/* Whether it is worth the tenant's time. */
+static bool may_stop(struct share *share)
+{
+    if (!share->on)
+        return false;
+    if (share->duty.cap > 0)
+        return true;
+    if (!in_company(share))
+        return ++share->lone_looks % LONE_STOPS == 0;
+    return !share->fresh;
 }
 
 static void look(struct share *share)
 {
     uint64_t begin_ns = clock_ns(), end_ns, cost_ns;
-    int rc = share->ops.busy(share->arg);
-    bool busy = rc != 0;
+    bool stop = may_stop(share);
+    struct share_look seen = {.worked = false};
+    int rc = share->ops.look(share->arg, stop, &seen);
 
+    if (rc < 0)
+        seen = (struct share_look){.runs = 1, .worked = true};
     end_ns = clock_ns();
     cost_ns = end_ns > begin_ns ? end_ns - begin_ns : 0;
-    if (cost_ns < 10 * MS)
+    if (stop && cost_ns < 10 * MS)
         share->cost_ns = (7 * share->cost_ns + cost_ns) / 8;
-    duty_look(&share->duty, busy, begin_ns, end_ns);
-    believe(share, busy, end_ns);
+    if (stop || !seen.worked || rc < 0)
+        duty_look(&share->duty, seen.runs, begin_ns, end_ns);
+    believe(share, seen.worked, share->looked_ns, end_ns);
     share->looked_ns = end_ns;
-    share->looked_off = share->looked_off || (!share->on && busy);
+    share->fresh = false;
     share->part = 512 + random_bits(share) % 1024;
-    if (busy && share->joined)
+    if (seen.worked && share->joined)
         outside_active(&share->outside, end_ns);
 }
 

@@ -149,8 +149,10 @@ static void call_holds(const struct rm_call *call, bool strict, uint32_t key, co
         require(call->action != RM_CONTINUE);
     if (nr == 0x2b && word(arg, 12) == 0x71)
         require(call->action == RM_REFUSE);
-    if (nr == 0x2a && strict &&
-        (word(arg, 8) == 0x2080110b || word(arg, 8) == 0xa06c0101 || word(arg, 8) == 0xa06f0103))
+    if (nr == 0x2a && strict && word(arg, 8) == 0x2080110b)
+        require(call->action == RM_REFUSE);
+    if (nr == 0x2a && (word(arg, 8) == 0xa06c0101 || word(arg, 8) == 0xa06f0103 || word(arg, 8) == 0xa06c0103 ||
+                       word(arg, 8) == 0x20801215))
         require(call->action != RM_CONTINUE);
     require(call->is_root == (nr == 0x2b && (word(arg, 12) <= 1 || word(arg, 12) == 0x41)));
     if (call->kind == RM_KIND_FREE || call->kind == RM_KIND_DUP || call->kind == RM_KIND_ALLOC)
@@ -256,8 +258,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         asked = asks(key, arg, params, bytes, &wanted);
         require(asked == (call.charges && call.action == RM_EXECUTE));
         require(!asked || call.charge_bytes >= wanted);
-        if (call.control == 0xa06c0101 || call.control == 0xa06f0103) /* executed in strict mode only */
-            require(call.action == RM_REFUSE || (bytes >= 2 && params[0]));
+        if (call.control == 0xa06c0101 || call.control == 0xa06f0103)
+            require(call.action == RM_REFUSE ||
+                    (bytes >= 2 && (params[0] || !strict) && call.schedules == !!params[0]));
+        if (call.control == 0x20801215)
+            require(call.action == RM_REFUSE || (bytes == 32 && !(params[4] & 1)));
+        decode_bound(&call, params, bytes);
+        if (call.control == 0xa06c0103 && call.action == RM_EXECUTE)
+            require(bytes == 8 &&
+                    (uint64_t)word(params, 0) + ((uint64_t)word(params, 4) << 32) <= RM_TIMESLICE_MOST_US);
         require(key != RM_KEY(0x2b, 48) || word(arg, 12) != 0x40 || asked || call.action == RM_REFUSE);
     } else {
         require(decode_params(&call, params, bytes) < 0);

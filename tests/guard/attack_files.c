@@ -45,7 +45,7 @@ static void check_close(void)
         attack_open(&client);
         attack_must_alloc(&client, attack_quota());
         check_held();
-        close(client.ctl);
+        rmclient_close(&client);
         check_gone();
     }
 }
@@ -65,7 +65,7 @@ static void check_duplicate(void)
     check_held();
     CHECK_EQUAL(rmclient_free_root(&client), 0);
     check_gone();
-    close(client.ctl);
+    rmclient_close(&client);
 }
 
 /*
@@ -334,7 +334,7 @@ static void check_many(void)
             attack_must_alloc(&clients[i], attack_quota() / count / PAGE * PAGE);
         }
         for (unsigned i = 0; i < count; i++)
-            close(clients[(i * 7) % count].ctl);
+            rmclient_close(&clients[(i * 7) % count]);
         check_gone();
     }
 }

@@ -40,6 +40,13 @@ static void check_all_back(void)
     attack_check_room(&judge);
 }
 
+/* The device is made, and the judge's serves for those to come; the descriptors are for what is tried here. */
+static void close_card(struct rmclient *client)
+{
+    close(client->card);
+    client->card = -1;
+}
+
 /* Each with a client that has a page; as many as can be had. */
 static void check_files(void)
 {
@@ -50,6 +57,7 @@ static void check_files(void)
     while (count < FILES && rmclient_open(NULL, 0, &clients[count]) == 0) {
         uint32_t handle = 0;
 
+        close_card(&clients[count]);
         if (attack_alloc(&clients[count], PAGE, &handle) == 0)
             held += PAGE;
         count++;
@@ -93,6 +101,7 @@ static void check_clients(void)
     while (count < CLIENTS && rmclient_attach(NULL, first.ctl, 0, &clients[count]) == 0) {
         uint32_t handle = 0;
 
+        close_card(&clients[count]);
         if (attack_alloc(&clients[count], PAGE, &handle) == 0)
             held += PAGE;
         count++;
@@ -107,7 +116,7 @@ static void check_clients(void)
     check_last(&first, &last, held);
     for (unsigned i = 1; i < count; i += 2)
         CHECK_EQUAL(rmclient_free_root(&clients[i]), 0);
-    close(first.ctl);
+    rmclient_close(&first);
     check_all_back();
 }
 

@@ -20,6 +20,7 @@ check() {
 cp "$bin/rmtest" "$TEST_WORK/-odd name"
 ln -s "$FAKERM_DIR/nvidiactl" "$TEST_WORK/nvidiactl"
 ln -s "$FAKERM_DIR/nvidia-uvm" "$TEST_WORK/nvidia-uvm"
+ln -s "$FAKERM_DIR/nvidia0" "$TEST_WORK/nvidia0"
 printf '#!/bin/sh\nexec "%s" "%s" fill 64M\n' "$bin/rmtest" "$FAKERM_DIR" >"$TEST_WORK/script"
 chmod +x "$TEST_WORK/script"
 

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SMALL (1 * MIB)
 #define LEFT  (4 * MIB) /* of the quota; the rest is held throughout */
@@ -422,6 +423,8 @@ static void open_second(struct race *race)
     race->second = race->client;
     race->second.gpu = 1;
     race->second.device = 0;
+    race->second.card = rmclient_open_file(NULL, "nvidia1");
+    CHECK(race->second.card >= 0);
     CHECK_EQUAL(rmclient_alloc(&race->client, race->client.client, &race->second.device, RM_CLASS_DEVICE, params,
                                sizeof(params)),
                 0);
@@ -468,6 +471,7 @@ int main(int argc, char **argv)
     CHECK_EQUAL(book(&race.client, 0).refused, 0);
     attack_must_free(&race.client, held);
     attack_must_free(&race.client, held_second);
+    close(race.second.card);
     rmclient_close(&race.client);
     return 0;
 }

@@ -65,6 +65,9 @@ guard_test(supervisor --mem 4G -- ${out}/attack_supervisor 30)
 guard_attack(abi)
 guard_test(abi --mem 4G -- ${attack} 1G -- ${out}/attack_abi)
 
+guard_attack(cards)
+guard_test(cards --gpus 2 --mem 4G -- ${attack} 1G -- ${out}/attack_cards)
+
 guard_attack(many)
 guard_test(many_processes --mem 4G -- ${attack} 1G -- ${out}/attack_many 100)
 guard_test(many_instances --mem 4G -- env INSTANCES=20 ${attack} 100M -- ${out}/attack_many 4)

@@ -23,7 +23,8 @@ struct fakerm_wait {
 struct fakerm_work {
     uint32_t client, channel;
     uint64_t completed, pending, busy_ns;
-    uint32_t disabled; /* channels that are switched off */
+    uint32_t disabled;          /* channels that are switched off */
+    uint32_t scheduled, wedged; /* that may run; that never run, having been switched off unscheduled, or twice */
     uint32_t status;
 };
 
@@ -38,14 +39,16 @@ struct fakerm_stats {
     uint64_t biggest;                     /* the biggest allocation that was made, in bytes as asked for */
     uint64_t pid_busy_ns, gpu_busy_ns;    /* kernels only, without switches */
     uint64_t switches;                    /* from one process to another */
+    uint64_t now_ns;                      /* by the device's clock */
     uint64_t disable_calls, enable_calls; /* of all GPUs */
     uint32_t last_allocation_pid;         /* the process that made the call, of all GPUs */
     uint32_t channels, channels_disabled;
     uint32_t clients, objects, files; /* of all GPUs */
+    uint32_t wedged;                  /* channels of this GPU, those that are gone too: see fakerm_work */
     uint32_t status, pad;
 };
 
-/* Peaks become what is used now, `biggest`, the counts of allocations and of calls 0. */
+/* Peaks become what is used now, `biggest`, `wedged`, the counts of allocations and of calls 0. */
 struct fakerm_reset {
     uint32_t status, pad;
 };

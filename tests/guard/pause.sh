@@ -172,3 +172,4 @@ if [ -e "$TEST_BUILD/libvgpu.so" ]; then
 fi
 kill -TERM "$(cat other.run)"
 wait
+[ "$(of_gpu wedged)" = 0 ] || fail "channels that never run"

@@ -11,6 +11,8 @@
 #define FIRST_ADDRESS 0x700000000000ULL
 #define PARENT_OF_ALL 0u
 
+#define CLASS_EVENT_OS 0x79u
+
 int rmclient_ioctl(int fd, unsigned long cmd, void *arg)
 {
     return syscall(SYS_ioctl, fd, cmd, arg) < 0 ? -errno : 0;
@@ -54,7 +56,14 @@ static int make_devices(struct rmclient *client)
 {
     uint32_t device[14] = {client->gpu}, subdevice = 0;
     struct rm_gid_info gid = {.flags = RM_GID_BINARY};
-    int rc = rmclient_alloc(client, client->client, &client->device, RM_CLASS_DEVICE, device, sizeof(device));
+    char name[16];
+    int rc;
+
+    snprintf(name, sizeof(name), "nvidia%u", client->gpu);
+    client->card = rmclient_open_file(client->dir, name);
+    if (client->card < 0)
+        return client->card;
+    rc = rmclient_alloc(client, client->client, &client->device, RM_CLASS_DEVICE, device, sizeof(device));
 
     if (rc == 0)
         rc = rmclient_alloc(client, client->device, &client->subdevice, RM_CLASS_SUBDEVICE, &subdevice,
@@ -68,7 +77,7 @@ static int make_devices(struct rmclient *client)
 
 int rmclient_attach(const char *dir, int ctl, unsigned gpu, struct rmclient *ret_client)
 {
-    struct rmclient client = {.ctl = ctl, .uvm = -1, .gpu = gpu, .next_address = FIRST_ADDRESS};
+    struct rmclient client = {.ctl = ctl, .uvm = -1, .card = -1, .gpu = gpu, .next_address = FIRST_ADDRESS};
     int rc;
 
     if (!dir)
@@ -79,6 +88,8 @@ int rmclient_attach(const char *dir, int ctl, unsigned gpu, struct rmclient *ret
         rc = make_devices(&client);
     if (rc == 0)
         *ret_client = client;
+    else if (client.card >= 0)
+        close(client.card);
     return rc;
 }
 
@@ -97,12 +108,14 @@ void rmclient_close(struct rmclient *client)
     close(client->ctl);
     if (client->uvm >= 0)
         close(client->uvm);
-    client->ctl = client->uvm = -1;
+    if (client->card >= 0)
+        close(client->card);
+    client->ctl = client->uvm = client->card = -1;
 }
 
 /* Objects */
 
-static int alloc_by(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), const struct rmclient *client,
+static int alloc_on(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), int fd, const struct rmclient *client,
                     uint32_t parent, uint32_t *handle, uint32_t class_id, void *params, uint32_t params_bytes)
 {
     struct rm_alloc alloc = {
@@ -113,7 +126,7 @@ static int alloc_by(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), 
         .params = (uintptr_t)params,
         .params_bytes = params_bytes,
     };
-    int rc = send(client->ctl, RM_ESC_ALLOC, sizeof(alloc), &alloc);
+    int rc = send(fd, RM_ESC_ALLOC, sizeof(alloc), &alloc);
 
     if (rc == 0 && alloc.status == RM_OK)
         *handle = alloc.handle;
@@ -123,13 +136,13 @@ static int alloc_by(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), 
 int rmclient_alloc(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
                    uint32_t params_bytes)
 {
-    return alloc_by(rmclient_call, client, parent, handle, class_id, params, params_bytes);
+    return alloc_on(rmclient_call, client->ctl, client, parent, handle, class_id, params, params_bytes);
 }
 
 int rmclient_alloc_xfer(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
                         uint32_t params_bytes)
 {
-    return alloc_by(rmclient_call_xfer, client, parent, handle, class_id, params, params_bytes);
+    return alloc_on(rmclient_call_xfer, client->ctl, client, parent, handle, class_id, params, params_bytes);
 }
 
 int rmclient_alloc_short(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
@@ -191,6 +204,16 @@ int rmclient_control(struct rmclient *client, uint32_t object, uint32_t cmd, voi
     int rc = rmclient_call(client->ctl, RM_ESC_CONTROL, sizeof(control), &control);
 
     return rc < 0 ? rc : (int)control.status;
+}
+
+int rmclient_event(struct rmclient *client, int card_fd, uint32_t parent, uint32_t *handle)
+{
+    struct {
+        uint32_t client, object, class_id, index;
+        uint64_t fd;
+    } params = {.client = client->client, .object = parent, .class_id = CLASS_EVENT_OS, .fd = (uint64_t)card_fd};
+
+    return alloc_on(rmclient_call, card_fd, client, parent, handle, CLASS_EVENT_OS, &params, sizeof(params));
 }
 
 /* Memory */

@@ -15,6 +15,7 @@
 
 struct rmclient {
     int ctl, uvm; /* uvm: -1 until the first call that needs it */
+    int card;     /* nvidia0 ...: the driver makes devices for who has it open */
     uint32_t client, device, subdevice;
     unsigned gpu;
     uint8_t uuid[16];
@@ -24,7 +25,7 @@ struct rmclient {
 
 /* Opens nvidiactl in `dir` (NULL: $FAKERM_DIR, /dev) and makes a client, device and subdevice for one GPU. */
 int rmclient_open(const char *dir, unsigned gpu, struct rmclient *ret_client);
-/* The same on a nvidiactl that is open already; close() it yourself. */
+/* The same on a nvidiactl that is open already; close() that yourself, and `card`. */
 int rmclient_attach(const char *dir, int ctl, unsigned gpu, struct rmclient *ret_client);
 /* Closes the files; nothing is freed but by that. */
 void rmclient_close(struct rmclient *client);
@@ -49,6 +50,8 @@ int rmclient_free(struct rmclient *client, uint32_t handle);
 int rmclient_free_root(struct rmclient *client);
 int rmclient_dup(struct rmclient *client, uint32_t source_client, uint32_t source, uint32_t *handle);
 int rmclient_control(struct rmclient *client, uint32_t object, uint32_t cmd, void *params, uint32_t params_bytes);
+/* As libcuda makes one: by way of an open nvidiaN. */
+int rmclient_event(struct rmclient *client, int card_fd, uint32_t parent, uint32_t *handle);
 
 /* Memory. `bytes` becomes what was really allocated. */
 
@@ -94,17 +97,24 @@ int rmclient_mfree(struct rmclient *client, const struct rmclient_block *block);
 
 #define RMCLIENT_CHANNEL_CLASS 0xc86fu
 
+/* They do not run before they are scheduled: the group once for all of its channels, or each. */
 int rmclient_group(struct rmclient *client, uint32_t *group);
 int rmclient_channel(struct rmclient *client, uint32_t parent, uint32_t *channel);
-/* A group of `count` channels that may run. */
+/* A group of `count` channels that may run: for kernels; for copies. */
 int rmclient_compute(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels);
+int rmclient_copies(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels);
 int rmclient_schedule(struct rmclient *client, uint32_t group, bool on);
+int rmclient_schedule_channel(struct rmclient *client, uint32_t channel, bool on);
 int rmclient_set_slice(struct rmclient *client, uint32_t group, uint64_t slice_us);
 int rmclient_get_slice(struct rmclient *client, uint32_t group, uint64_t *ret_slice_us);
 /* `clients` NULL: all this client's own. */
 int rmclient_disable(struct rmclient *client, const uint32_t *clients, const uint32_t *channels, unsigned count,
                      bool disable);
-int rmclient_idle(struct rmclient *client, const uint32_t *channels, unsigned count); /* RM_ERR_TIMEOUT: busy */
+/* Disables them, but what runs goes on until its kernel ends, or its time slice if somebody else has work. */
+int rmclient_end(struct rmclient *client, const uint32_t *clients, const uint32_t *channels, unsigned count);
+int rmclient_preempt(struct rmclient *client, uint32_t group);
+/* `object`: a group, or a channel of it. */
+int rmclient_ctxsw(struct rmclient *client, uint32_t object, bool reset, struct rm_ctxsw_stats *ret_stats);
 
 /* Only of the fake driver: work, and its book */
 

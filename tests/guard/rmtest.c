@@ -6,17 +6,24 @@
  *   hold BYTES [SECONDS]        has that much; for ever without SECONDS. Says "holding"
  *   churn COUNT [BYTES]         allocates and frees
  *   work KERNEL_US COUNT        launches so many kernels at once and waits for the last; says how long it took
- *   sync KERNEL_US SECONDS      launches one after the other, each once the one before is over; says how many there
- * were queue KERNEL_US SECONDS     keeps four in the queue; says how many there were stats [PID]                 what
- * the fake driver's book has about a process (this one)
+ *   sync KERNEL_US SECONDS      launches one after the other, each once the one before is over; says how many
+ *   queue KERNEL_US SECONDS     the same with always four in the queue
+ *   rest KERNEL_US REST_US COUNT  the same with a rest after each
+ *   slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
+ *   reset KERNEL_US COUNT       as work, and sets the counts of its context back all the time
+ *   stats [PID]                 what the fake driver's book has about a process (this one)
+ *   share SECONDS PID...        which part of the device's time each of the processes gets, by the fake's clock
  *
- * GPU=N takes another one than the first. Ends with 1 where a call failed that should not.
+ * GPU=N takes another one than the first. START_MS=N: channels are scheduled so long after they were made, and
+ * others of its work meanwhile. Ends with 1 where a call failed that should not.
  */
 #include "rmclient.h"
 
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,12 +115,57 @@ static int churn(struct rmclient *client, uint64_t count, uint64_t bytes)
     return 0;
 }
 
-static int work(struct rmclient *client, uint64_t kernel_ns, uint64_t count)
+#define OWN_HANDLES 0x5c300000u
+
+static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels)
+{
+    const char *text = getenv("START_MS");
+    uint64_t start_ms = text ? number(text) : 0;
+    uint32_t handle = OWN_HANDLES, group, channel;
+    int rc;
+
+    if (start_ms == 0)
+        return rmclient_compute(client, count, ret_group, ret_channels);
+    *ret_group = handle;
+    rc = rmclient_compute(client, 1, &group, &channel);
+    if (rc == 0)
+        rc = rmclient_submit(client, channel, 1000 * NS_PER_US, start_ms);
+    if (rc == 0)
+        rc = rmclient_group(client, ret_group);
+    for (unsigned i = 0; i < count && rc == 0; i++) {
+        ret_channels[i] = ++handle;
+        rc = rmclient_channel(client, *ret_group, &ret_channels[i]);
+    }
+    usleep((useconds_t)start_ms * 1000);
+    return rc ? rc : rmclient_schedule(client, *ret_group, true);
+}
+
+struct resetting {
+    struct rmclient *client;
+    uint32_t group;
+    atomic_bool over;
+    uint64_t count;
+};
+
+static void *reset_all_the_time(void *arg)
+{
+    struct resetting *resetting = arg;
+    struct rm_ctxsw_stats counts;
+
+    while (!atomic_load(&resetting->over) &&
+           !say(rmclient_ctxsw(resetting->client, resetting->group, true, &counts), "counts"))
+        resetting->count++;
+    return NULL;
+}
+
+/* slice_us: 0: as it is. */
+static int work(struct rmclient *client, uint64_t slice_us, uint64_t kernel_ns, uint64_t count)
 {
     uint32_t group, channel;
     uint64_t begin_ns;
 
-    if (say(rmclient_compute(client, 1, &group, &channel), "channels"))
+    if (say(make_channels(client, 1, &group, &channel), "channels") ||
+        (slice_us && say(rmclient_set_slice(client, group, slice_us), "slice")))
         return 1;
     begin_ns = clock_ns();
     if (say(rmclient_submit(client, channel, kernel_ns, count), "submit") ||
@@ -124,13 +176,45 @@ static int work(struct rmclient *client, uint64_t kernel_ns, uint64_t count)
     return 0;
 }
 
+static int work_and_reset(struct rmclient *client, uint64_t kernel_ns, uint64_t count)
+{
+    struct resetting resetting = {.client = client};
+    uint32_t channel;
+    pthread_t thread;
+    int failed;
+
+    if (say(make_channels(client, 1, &resetting.group, &channel), "channels") ||
+        say(-pthread_create(&thread, NULL, reset_all_the_time, &resetting), "thread"))
+        return 1;
+    failed = say(rmclient_submit(client, channel, kernel_ns, count), "submit") ||
+             say(rmclient_wait(client, channel), "wait");
+    atomic_store(&resetting.over, true);
+    pthread_join(thread, NULL);
+    printf("worked %" PRIu64 " resets %" PRIu64 "\n", kernel_ns * count, resetting.count);
+    return failed;
+}
+
+static int rest(struct rmclient *client, uint64_t kernel_ns, uint64_t rest_ns, uint64_t count)
+{
+    uint32_t group, channel;
+
+    if (say(make_channels(client, 1, &group, &channel), "channels"))
+        return 1;
+    for (uint64_t i = 0; i < count; i++) {
+        if (say(rmclient_run(client, channel, kernel_ns, 1), "run"))
+            return 1;
+        nanosleep(&(struct timespec){(time_t)(rest_ns / NS_PER_S), (long)(rest_ns % NS_PER_S)}, NULL);
+    }
+    return 0;
+}
+
 /* Always so many kernels in the queue, each on a channel of its own; with one, the next comes when it is over. */
 static int spin(struct rmclient *client, uint64_t kernel_ns, uint64_t seconds, unsigned ahead)
 {
     uint32_t group, channels[4];
     uint64_t begin_ns, elapsed_ns, kernels = 0;
 
-    if (say(rmclient_compute(client, ahead, &group, channels), "channels"))
+    if (say(make_channels(client, ahead, &group, channels), "channels"))
         return 1;
     begin_ns = clock_ns();
     for (unsigned i = 0; ahead > 1 && i < ahead; i++)
@@ -159,9 +243,30 @@ static int stats(struct rmclient *client, uint32_t pid)
     if (say(rmclient_stats(client, pid, &book), "stats"))
         return 1;
     printf("pid %u bytes %" PRIu64 " peak %" PRIu64 " busy_ns %" PRIu64 " gpu_used %" PRIu64 " gpu_peak %" PRIu64
-           " nobody %" PRIu64 " allocations %" PRIu64 " biggest %" PRIu64 " last_allocation_pid %u disabled %u\n",
+           " nobody %" PRIu64 " allocations %" PRIu64 " biggest %" PRIu64
+           " last_allocation_pid %u disabled %u wedged %u\n",
            book.pid, book.pid_bytes, book.pid_peak, book.pid_busy_ns, book.gpu_used, book.gpu_peak, book.nobody,
-           book.allocations, book.biggest, book.last_allocation_pid, book.channels_disabled);
+           book.allocations, book.biggest, book.last_allocation_pid, book.channels_disabled, book.wedged);
+    return 0;
+}
+
+static int share(struct rmclient *client, uint64_t seconds, unsigned count, char **pids)
+{
+    struct fakerm_stats before[16], after;
+
+    if (count > sizeof(before) / sizeof(before[0]))
+        return 1;
+    for (unsigned i = 0; i < count; i++)
+        if (say(rmclient_stats(client, (uint32_t)number(pids[i]), &before[i]), "stats"))
+            return 1;
+    sleep((unsigned)seconds);
+    for (unsigned i = 0; i < count; i++) {
+        if (say(rmclient_stats(client, (uint32_t)number(pids[i]), &after), "stats"))
+            return 1;
+        printf("%s%.3f", i ? " " : "",
+               (double)(after.pid_busy_ns - before[i].pid_busy_ns) / (double)(after.now_ns - before[i].now_ns));
+    }
+    printf("\n");
     return 0;
 }
 
@@ -171,7 +276,7 @@ int main(int argc, char **argv)
     struct rmclient client;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: rmtest DIR info|fill|hold|churn|work|sync|queue|stats [ARGS]\n");
+        fprintf(stderr, "usage: rmtest DIR info|fill|hold|churn|work|sync|queue|rest|slice|reset|stats|share [ARGS]\n");
         return 2;
     }
     if (say(rmclient_open(argv[1], gpu ? (unsigned)atoi(gpu) : 0, &client), argv[1]))
@@ -185,7 +290,17 @@ int main(int argc, char **argv)
     if (strcmp(command, "churn") == 0)
         return churn(&client, argument(argc, argv, 3, 1000), argument(argc, argv, 4, 1ULL << 20));
     if (strcmp(command, "work") == 0)
-        return work(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+        return work(&client, 0, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+    if (strcmp(command, "slice") == 0)
+        return work(&client, argument(argc, argv, 3, 2000), argument(argc, argv, 4, 1000) * NS_PER_US,
+                    argument(argc, argv, 5, 1));
+    if (strcmp(command, "reset") == 0)
+        return work_and_reset(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+    if (strcmp(command, "rest") == 0)
+        return rest(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1000) * NS_PER_US,
+                    argument(argc, argv, 5, 1));
+    if (strcmp(command, "share") == 0)
+        return share(&client, argument(argc, argv, 3, 1), argc > 4 ? (unsigned)argc - 4 : 0, argv + 4);
     if (strcmp(command, "sync") == 0)
         return spin(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1), 1);
     if (strcmp(command, "queue") == 0)

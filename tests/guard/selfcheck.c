@@ -359,6 +359,54 @@ static void check_uvm(void)
     rmclient_close(&client);
 }
 
+static int alloc_on_card(const struct rmclient *client, uint32_t class_id, uint32_t *ret_status)
+{
+    uint64_t params[3] = {client->client};
+    struct rm_alloc alloc = {
+        .root = client->client, .parent = client->subdevice, .class_id = class_id, .params = (uintptr_t)params};
+    int rc = rmclient_call(client->card, RM_ESC_ALLOC, sizeof(alloc), &alloc);
+
+    *ret_status = alloc.status;
+    return rc;
+}
+
+/* On a card's node events are made for clients of the process, and nothing else. */
+static void check_events(void)
+{
+    static const uint32_t events[] = {0x5, 0x78, 0x79, 0x7e};
+    static const uint32_t others[] = {0x0, 0x41, 0x40, 0x3e, 0x80, 0x2080, 0xa06c, 0xc86f, 0x503c, 0x1234};
+    uint32_t handle = 0, status;
+    struct rmclient client;
+    unsigned objects;
+    pid_t child;
+
+    CHECK_EQUAL(rmclient_open(NULL, 0, &client), 0);
+    objects = book(&client, 0).objects;
+    CHECK_EQUAL(rmclient_event(&client, client.card, client.subdevice, &handle), 0);
+    CHECK(handle != 0);
+    CHECK_EQUAL(book(&client, 0).objects, objects + 1);
+    CHECK_EQUAL(rmclient_free(&client, handle), 0);
+    for (unsigned i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        CHECK_EQUAL(alloc_on_card(&client, events[i], &status), 0);
+        CHECK_EQUAL(status, RM_OK);
+    }
+    CHECK_EQUAL(book(&client, 0).objects, objects + 4);
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        CHECK_EQUAL(alloc_on_card(&client, others[i], &status), -EINVAL);
+    CHECK_EQUAL(rmclient_call(client.card, RM_ESC_FREE, sizeof(struct rm_free), &(struct rm_free){0}), -EINVAL);
+    handle = 0;
+    CHECK_EQUAL(rmclient_event(&client, client.ctl, client.device, &handle), 0);
+    CHECK_EQUAL(book(&client, 0).objects, objects + 5);
+    child = fork();
+    if (child == 0) {
+        CHECK_EQUAL(alloc_on_card(&client, events[0], &status), 0);
+        CHECK_EQUAL(status, RM_ERR_INVALID_CLIENT);
+        exit(0);
+    }
+    CHECK_EQUAL(finish(child), 0);
+    rmclient_close(&client);
+}
+
 static void check_exit(void)
 {
     struct rmclient client;
@@ -451,11 +499,13 @@ int main(void)
         const char *name;
         void (*check)(void);
     } checks[] = {
-        {"ledger", check_ledger},   {"full", check_full},         {"calls", check_calls},
-        {"race", check_race},       {"dup", check_dup},           {"trees", check_trees},
-        {"heap", check_heap},       {"uvm", check_uvm},           {"exit", check_exit},
-        {"nvml", check_nvml},       {"wait", check_wait},         {"slices", check_slices},
-        {"disable", check_disable}, {"schedule", check_schedule}, {"wait ends", check_wait_ends},
+        {"ledger", check_ledger},       {"full", check_full},       {"calls", check_calls},
+        {"race", check_race},           {"dup", check_dup},         {"trees", check_trees},
+        {"heap", check_heap},           {"uvm", check_uvm},         {"exit", check_exit},
+        {"nvml", check_nvml},           {"wait", check_wait},       {"slices", check_slices},
+        {"disable", check_disable},     {"end", check_end},         {"schedule", check_schedule},
+        {"wait ends", check_wait_ends}, {"events", check_events},   {"wedged", check_wedged},
+        {"contexts", check_contexts},   {"preempt", check_preempt}, {"two contexts", check_two_contexts},
     };
 
     setvbuf(stdout, NULL, _IOLBF, 0);

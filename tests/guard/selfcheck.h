@@ -37,7 +37,12 @@ int finish(int pid); /* exit status; 1000 + signal */
 void check_wait(void);
 void check_slices(void);
 void check_disable(void);
+void check_end(void);
 void check_schedule(void);
+void check_wedged(void);
+void check_contexts(void);
+void check_preempt(void);
+void check_two_contexts(void);
 void check_wait_ends(void);
 
 #endif

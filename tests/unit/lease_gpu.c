@@ -96,6 +96,14 @@ static void pass_gates(struct world *world, struct context *context)
     }
 }
 
+/* Nothing of it runs any more. */
+static void leave(struct context *context)
+{
+    context->running = -1;
+    context->off = context->off || context->ending;
+    context->ending = false;
+}
+
 static void complete(struct context *context, struct queue *queue)
 {
     struct op *op = head(queue);
@@ -107,7 +115,7 @@ static void complete(struct context *context, struct queue *queue)
         context->done_ns += op->ns;
     }
     pop(queue);
-    context->running = -1;
+    leave(context);
 }
 
 static void account(struct world *world, struct gpu *gpu, unsigned device)
@@ -130,9 +138,20 @@ static void account(struct world *world, struct gpu *gpu, unsigned device)
         complete(context, &context->queues[context->running]);
 }
 
+static void load(struct world *world, struct context *context, unsigned device)
+{
+    if (context->loaded)
+        return;
+    for (unsigned i = 0; i < world->count; i++)
+        world->procs[i].contexts[device].loaded = false;
+    context->loaded = true;
+    context->loads++;
+}
+
 /* Which of the process's kernels runs; those that spin are there beside it. */
 static void choose(struct world *world, struct context *context, unsigned device)
 {
+    load(world, context, device);
     context->running = -1;
     for (unsigned i = 0; i < WORLD_STREAMS; i++) {
         struct queue *queue = &context->queues[i];
@@ -173,9 +192,11 @@ static void go_on(struct world *world, unsigned device)
         return;
     }
     if (context)
-        context->running = -1;
+        leave(context);
     if (other < 0)
         return;
+    if (context)
+        context->loaded = false;
     gpu->switching = gpu->current >= 0;
     gpu->switches += gpu->switching;
     gpu->current = other;
@@ -185,6 +206,35 @@ static void go_on(struct world *world, unsigned device)
         gpu->from_ns = world->now_ns;
         choose(world, &world->procs[other].contexts[device], device);
     }
+}
+
+bool gpu_works(struct proc *proc, uint64_t ns)
+{
+    struct context *context = &proc->contexts[0];
+    struct op *op;
+
+    if (!context->loaded || context->running < 0)
+        return false;
+    op = head(&context->queues[context->running]);
+    return op->left_ns >= ns;
+}
+
+void gpu_hold(struct proc *proc, uint64_t ns)
+{
+    struct context *context = &proc->contexts[0];
+
+    context->loaded = false;
+    leave(context);
+    for (unsigned i = 0; i < WORLD_STREAMS; i++)
+        context->queues[i].ready_ns = proc->world->now_ns + ns;
+}
+
+void gpu_end(struct proc *proc)
+{
+    struct context *context = &proc->contexts[0];
+
+    context->ending = context->running >= 0;
+    context->off = !context->ending;
 }
 
 void gpu_run(struct world *world, unsigned device)

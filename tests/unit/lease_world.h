@@ -71,6 +71,9 @@ struct context {
     uint64_t done_ns;      /* kernels completed, by their length */
     uint64_t ran_ns;       /* the time for which the hardware has worked for it */
     bool off;              /* switched off: nothing of it starts or goes on */
+    bool ending;           /* it will be: when the kernel that runs ends, or when others have the hardware */
+    bool loaded;           /* on the hardware: at work, or idle and nobody else has come since */
+    uint64_t loads;        /* how often it was put there */
     uint64_t longest_wait; /* that a head stood at a gate */
     uint64_t gate_since_ns[WORLD_STREAMS];
 
@@ -192,5 +195,9 @@ uint64_t gpu_next_ns(struct world *world, unsigned device);
 void gpu_push(struct context *context, unsigned queue, const struct op *op);
 void gpu_drop(struct context *context);
 bool gpu_drained(const struct context *context);
+bool gpu_works(struct proc *proc, uint64_t ns); /* on device 0, at this moment and for so much longer */
+/* On device 0: it is taken off the hardware, for so long; nothing of it starts, but what runs may end in its slice. */
+void gpu_hold(struct proc *proc, uint64_t ns);
+void gpu_end(struct proc *proc);
 
 #endif

@@ -6,9 +6,21 @@
 
 #include <stdlib.h>
 
-#define STACK_BYTES   (256U << 10)
-#define STOPS_NS      (50 * US)  /* before the end of the call that switches off, nothing of it runs */
-#define STARTS_NS     (100 * US) /* after the beginning of the one that switches on, it does */
+#define STACK_BYTES (256U << 10)
+/* What the calls take; the part after which an off call has stopped the work, an on call has let it go on. */
+#define OFF_NS    (640 * US)
+#define ENDING_NS (405 * US)
+#define ON_NS     (385 * US)
+#define STOPS     .73
+#define GOES      .85
+/* A look reads counts; if the context is loaded it may stop it, for HELD_NS, and read them again. Whose next kernel
+ * comes before they are read does not look idle. */
+#define COUNTS_NS (200 * US)
+#define STOP_NS   (600 * US)
+#define HELD_NS   (330 * US)
+#define GAP_NS    (200 * US)
+#define AGAIN_NS  (10 * US) /* after that, what was stopped is there again; and a kernel that ends within it, ends */
+
 #define LATE_NS       (40 * US)
 #define VERY_LATE_NS  (400 * US)
 #define VERY_LATE_ONE 200
@@ -38,15 +50,20 @@ static void pass(struct guarded *guarded, uint64_t ns)
     swapcontext(&guarded->own, &guarded->world);
 }
 
-static void switched(struct guarded *guarded, bool on)
+static void switched(struct guarded *guarded, enum share_state to)
 {
     uint64_t now_ns = guarded->proc->world->now_ns;
     struct context *context = context_of(guarded);
+    bool was_on = !context->off && !context->ending;
 
-    if (context->off == !on)
+    if (to == SHARE_ENDING && was_on)
+        gpu_end(guarded->proc);
+    else if (to != SHARE_ENDING)
+        context->off = to == SHARE_OFF;
+    context->ending = context->ending && to == SHARE_ENDING;
+    if (was_on == (to == SHARE_ON))
         return;
-    context->off = !on;
-    if (!on) {
+    if (was_on) {
         guarded->offs++;
         guarded->off_since_ns = now_ns;
     } else if (now_ns - guarded->off_since_ns > guarded->longest_off_ns) {
@@ -54,30 +71,75 @@ static void switched(struct guarded *guarded, bool on)
     }
 }
 
-static int set(void *arg, bool on)
+static void is_set(struct guarded *guarded, enum share_state to)
 {
-    struct guarded *guarded = arg;
+    guarded->went[guarded->state][to]++;
+    guarded->state = to;
+    guarded->set_ns = guarded->proc->world->now_ns;
+}
 
+static int set(void *arg, enum share_state to)
+{
+    static const uint64_t costs[] = {[SHARE_OFF] = OFF_NS, [SHARE_ENDING] = ENDING_NS, [SHARE_ON] = ON_NS};
+    struct guarded *guarded = arg;
+    uint64_t effect_ns = (uint64_t)((double)costs[to] * (to == SHARE_ON ? GOES : STOPS));
+    uint64_t ended_ns = guarded->proc->world->now_ns - guarded->set_ns;
+
+    if (guarded->state == SHARE_ENDING && to == SHARE_OFF) {
+        if (ended_ns < guarded->ended_least_ns || !guarded->ended_least_ns)
+            guarded->ended_least_ns = ended_ns;
+        if (ended_ns > guarded->ended_most_ns)
+            guarded->ended_most_ns = ended_ns;
+    }
     guarded->switching = true;
-    pass(guarded, on ? STARTS_NS : guarded->off_ns - STOPS_NS);
+    pass(guarded, effect_ns);
     if (!guarded->set_rc)
-        switched(guarded, on);
-    pass(guarded, on ? guarded->on_ns - STARTS_NS : STOPS_NS);
+        switched(guarded, to);
+    pass(guarded, costs[to] - effect_ns);
+    if (!guarded->set_rc)
+        is_set(guarded, to);
     guarded->switching = false;
     return guarded->set_rc;
 }
 
-static int busy(void *arg)
+/* As guard/looks.c: of a context that is loaded. */
+static double stop_it(struct guarded *guarded)
+{
+    struct context *context = context_of(guarded);
+    double runs = gpu_works(guarded->proc, AGAIN_NS) ? 1 : 0;
+
+    guarded->stops++;
+    if (runs == 0)
+        pass(guarded, AGAIN_NS);
+    gpu_hold(guarded->proc, HELD_NS);
+    pass(guarded, GAP_NS);
+    if (runs == 0 && !gpu_drained(context))
+        runs = .5;
+    pass(guarded, runs > 0 ? HELD_NS + AGAIN_NS - GAP_NS : 1);
+    guarded->seen_loads = context->loads; /* if it is there again, that is counted */
+    pass(guarded, STOP_NS - HELD_NS - AGAIN_NS);
+    return runs;
+}
+
+static int look(void *arg, bool stop, struct share_look *ret_look)
 {
     struct guarded *guarded = arg;
-    int rc;
+    struct context *context = context_of(guarded);
+    uint64_t begin_ns = guarded->proc->world->now_ns;
 
+    *ret_look = (struct share_look){.worked = false};
     guarded->looks++;
-    guarded->looking_ns += guarded->look_ns;
-    pass(guarded, guarded->look_ns / 2);
-    rc = !gpu_drained(context_of(guarded));
-    pass(guarded, guarded->look_ns - guarded->look_ns / 2);
-    return guarded->busy_rc ? guarded->busy_rc : rc;
+    assert_true(!stop || guarded->state == SHARE_ON);
+    pass(guarded, COUNTS_NS);
+    ret_look->worked = context->loads != guarded->seen_loads;
+    guarded->seen_loads = context->loads;
+    if (guarded->state == SHARE_ON && context->loaded && !guarded->look_rc) {
+        if (stop)
+            ret_look->runs = stop_it(guarded);
+        ret_look->worked = ret_look->worked || !stop || ret_look->runs > 0;
+    }
+    guarded->looking_ns += guarded->proc->world->now_ns - begin_ns;
+    return guarded->look_rc;
 }
 
 static struct arena_page *page_of(const struct guarded *guarded)
@@ -144,7 +206,7 @@ static void step(struct proc *proc)
         return;
     world->extra_ns = 0;
     if (guarded->dead) {
-        switched(guarded, true);
+        switched(guarded, SHARE_ON);
         guarded->next_ns = NEVER;
     } else {
         swapcontext(&guarded->world, &guarded->own);
@@ -166,7 +228,7 @@ static struct vgpu_limits limits_of(const struct guarded *guarded, const struct 
 struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
                             uint64_t start_ns)
 {
-    struct share_ops ops = {.set = set, .busy = busy};
+    struct share_ops ops = {.set = set, .look = look};
     struct guarded *guarded = calloc(1, sizeof(*guarded));
     struct vgpu_limits region_limits;
     bool created;
@@ -177,9 +239,7 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
     *guarded = (struct guarded){
         .proc = world_add(world, 1000 + count, limits->weight, limits->priority, program, start_ns),
         .next_ns = world->now_ns + count * 7 * US,
-        .off_ns = 600 * US,
-        .on_ns = 350 * US,
-        .look_ns = 150 * US,
+        .state = SHARE_ON,
         .stack = malloc(STACK_BYTES),
     };
     assert_non_null(guarded->stack);
@@ -234,6 +294,9 @@ void guarded_measure(struct world *world)
         all[i]->marked_ran = context_of(all[i])->ran_ns;
         all[i]->marked_offs = all[i]->offs;
         all[i]->marked_looking = all[i]->looking_ns;
+        all[i]->marked_stops = all[i]->stops;
+        memset(all[i]->went, 0, sizeof(all[i]->went));
+        all[i]->ended_least_ns = all[i]->ended_most_ns = 0;
         all[i]->longest_off_ns = 0;
     }
 }
@@ -258,6 +321,11 @@ uint64_t guarded_offs(const struct guarded *guarded)
 double guarded_looking(const struct guarded *guarded)
 {
     return part(guarded, guarded->looking_ns - guarded->marked_looking);
+}
+
+uint64_t guarded_stops(const struct guarded *guarded)
+{
+    return guarded->stops - guarded->marked_stops;
 }
 
 struct vgpu_compute_usage guarded_usage(const struct guarded *guarded)

@@ -1,7 +1,8 @@
 /*
  * Instances of the guard in the machine in virtual time of lease_world.h: their programs launch as if nobody limited
- * them, and a share each, the real one, switches them off and on. Switches and looks take the time that they were
- * measured to take; a share runs on a stack of its own, so that others act meanwhile.
+ * them, and a share each, the real one, switches them off and on. Switches and looks take the time, and have the
+ * effects, that were measured (guard/looks.c, docs/measurements.md); a share runs on a stack of its own, so that others
+ * act meanwhile.
  */
 #ifndef VGPU_TESTS_SHARE_WORLD_H
 #define VGPU_TESTS_SHARE_WORLD_H
@@ -22,12 +23,17 @@ struct guarded {
     bool switching;   /* in set() */
     bool stopped, dead;
     int pause;                     /* 1: to pause, -1: to resume, 0: neither */
-    int pause_rc, set_rc, busy_rc; /* what the operations answer, where not 0 */
+    int pause_rc, set_rc, look_rc; /* what the operations answer, where not 0 */
     uint32_t seen_open, seen_wake, seen_pokes;
 
-    uint64_t off_ns, on_ns, look_ns, late_ns;
-    uint64_t offs, looks, looking_ns, off_since_ns, longest_off_ns;
-    uint64_t marked_ran, marked_offs, marked_looking;
+    enum share_state state;                 /* as it was set last */
+    uint64_t set_ns;                        /* when that was done */
+    uint64_t went[3][3];                    /* how often from state to state */
+    uint64_t ended_least_ns, ended_most_ns; /* from ENDING to when OFF began */
+
+    uint64_t seen_loads; /* of its context, by looks */
+    uint64_t offs, looks, stops, looking_ns, off_since_ns, longest_off_ns;
+    uint64_t marked_ran, marked_offs, marked_looking, marked_stops;
     ucontext_t own, world;
     char *stack;
 };
@@ -48,11 +54,13 @@ void guarded_stop(struct guarded *guarded, bool stop);
 void guarded_kill(struct guarded *guarded);
 void guarded_pause(struct guarded *guarded, bool pause);
 
-/* From the last guarded_measure() on: of the device's time; how often it was switched off; the part spent on looks. */
+/* From the last guarded_measure() on: of the device's time; how often it was switched off; the part spent on looks; how
+ * many of these have stopped it. */
 void guarded_measure(struct world *world);
 double guarded_ran(const struct guarded *guarded);
 uint64_t guarded_offs(const struct guarded *guarded);
 double guarded_looking(const struct guarded *guarded);
+uint64_t guarded_stops(const struct guarded *guarded);
 
 /* What the region says. */
 struct vgpu_compute_usage guarded_usage(const struct guarded *guarded);

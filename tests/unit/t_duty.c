@@ -1,6 +1,7 @@
 /*
  * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device of its own; switches
- * and looks that take their time.
+ * and looks that take their time and have the effects that were measured (guard/looks.c): a look stops the tenant for a
+ * moment, and takes one that is between two short kernels for half busy.
  */
 #include "core/duty.h"
 #include "unit.h"
@@ -11,6 +12,13 @@
 #define WINDOWS   500
 #define BURST_NS  (100 * MS)
 
+#define ADAPTS_NS (1500 * MS) /* looks are few */
+
+#define COUNTS_NS (200 * US) /* a look, where nothing can run; */
+#define HELD_NS   (330 * US) /* else it stops what runs for so long. */
+#define GAP_NS    (200 * US) /* Whose next kernel comes within this does not look idle; */
+#define ENDS_NS   (10 * US)  /* one that ends within this is not seen to run. */
+
 struct tenant {
     uint64_t kernel_ns, gap_ns; /* one kernel, then the program does something else for so long, on average */
     bool steady;                /* the gap is always the same */
@@ -20,13 +28,16 @@ struct tenant {
 struct machine {
     uint64_t now_ns, random;
     struct tenant tenant;
-    bool runs;                      /* the tenant's channels are on */
+    bool runs;                      /* the tenant's channels are on, and it is not stopped */
+    bool loaded;                    /* something may run, for all that a look knows */
     uint64_t kernel_left, gap_left; /* one of them is 0 */
     uint64_t idle_from_ns;
 
-    uint64_t on_cost_ns, off_cost_ns, look_cost_ns, late_ns;
-    bool blind; /* looks do not tell */
+    uint64_t on_cost_ns, off_cost_ns, look_cost_ns;
+    double stops; /* the part of an off call after which work has stopped */
+    bool blind;   /* looks do not tell */
     struct duty duty;
+    double seen; /* by looks, in all */
 
     uint64_t gpu_ns, looking_ns, looks, offs, window_end_ns, windows[WINDOWS];
     unsigned window;
@@ -86,6 +97,7 @@ static void run_until(struct machine *machine, uint64_t until_ns)
         } else if (machine->runs) {
             ns = ns < machine->kernel_left ? ns : machine->kernel_left;
             machine->kernel_left -= ns;
+            machine->loaded = true;
             machine->gpu_ns += ns;
             machine->windows[machine->window] += ns;
             count_burst(machine, ns);
@@ -105,7 +117,7 @@ static void switch_it(struct machine *machine, bool on)
     uint64_t begin_ns = machine->now_ns, cost_ns = on ? machine->on_cost_ns : machine->off_cost_ns;
 
     cost_ns += (uint64_t)(random_part(machine) * 100e3) - 50 * US;
-    run_until(machine, begin_ns + (on ? machine->late_ns : cost_ns));
+    run_until(machine, begin_ns + (uint64_t)((on ? DUTY_GOES : machine->stops) * (double)cost_ns));
     machine->runs = on;
     run_until(machine, begin_ns + cost_ns);
     duty_switched(&machine->duty, on, begin_ns, machine->now_ns);
@@ -115,14 +127,26 @@ static void switch_it(struct machine *machine, bool on)
 static void look(struct machine *machine)
 {
     uint64_t begin_ns = machine->now_ns;
-    bool busy;
+    double busy = 0;
 
-    run_until(machine, begin_ns + machine->look_cost_ns / 2);
-    busy = machine->gap_left == 0;
-    run_until(machine, begin_ns + machine->look_cost_ns);
-    machine->looking_ns += machine->look_cost_ns;
+    run_until(machine, begin_ns + COUNTS_NS);
+    if (machine->loaded) {
+        if (machine->gap_left == 0 && machine->kernel_left > ENDS_NS)
+            busy = 1;
+        else
+            run_until(machine, machine->now_ns + ENDS_NS);
+        machine->runs = false;
+        if (busy == 0 && machine->gap_left < GAP_NS)
+            busy = .5;
+        run_until(machine, machine->now_ns + HELD_NS);
+        machine->loaded = busy > 0;
+        machine->runs = true;
+        run_until(machine, begin_ns + machine->look_cost_ns);
+    }
+    machine->looking_ns += machine->now_ns - begin_ns;
     machine->looks++;
-    duty_look(&machine->duty, busy || machine->blind, begin_ns, machine->now_ns);
+    machine->seen += busy;
+    duty_look(&machine->duty, machine->blind ? 1 : busy, begin_ns, machine->now_ns);
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -158,6 +182,7 @@ static void measure(struct machine *machine)
     machine->window_end_ns = machine->now_ns + WINDOW_NS;
     machine->begun_ns = machine->now_ns;
     machine->gpu_ns = machine->looking_ns = machine->looks = machine->offs = 0;
+    machine->seen = 0;
     machine->burst_most_ns = 0;
 }
 
@@ -169,10 +194,10 @@ static struct machine start(const struct tenant *tenant, unsigned cap_percent, u
         .tenant = *tenant,
         .runs = true,
         .kernel_left = tenant->kernel_ns,
-        .on_cost_ns = 350 * US,
-        .off_cost_ns = 600 * US,
-        .look_cost_ns = 150 * US,
-        .late_ns = DUTY_LATE_NS,
+        .on_cost_ns = 385 * US,
+        .off_cost_ns = 640 * US,
+        .look_cost_ns = 800 * US,
+        .stops = DUTY_STOPS,
         .window_end_ns = UINT64_MAX,
         .bursts = NS_PER_S / MS,
     };
@@ -228,9 +253,10 @@ static void assert_within(double value, double low, double high)
 static void test_cap(void **state)
 {
     static const struct tenant tenants[] = {
-        {.kernel_ns = 100 * US, .gap_ns = 8 * US},  {.kernel_ns = MS, .gap_ns = 8 * US},
-        {.kernel_ns = 10 * MS, .gap_ns = 10 * US},  {.kernel_ns = 50 * MS, .gap_ns = 10 * US},
-        {.kernel_ns = 100 * US, .gap_ns = 43 * US},
+        {.kernel_ns = 100 * US, .gap_ns = 8 * US},
+        {.kernel_ns = MS, .gap_ns = 8 * US},
+        {.kernel_ns = 10 * MS, .gap_ns = 10 * US},
+        {.kernel_ns = 50 * MS, .gap_ns = 10 * US},
     };
     static const unsigned caps[] = {5, 10, 25, 50, 75, 90, 95};
     double worst = 0, worst_variance = 0, most_looking = 0;
@@ -259,7 +285,7 @@ static void test_cap(void **state)
     print_message("worst: %.4f off, sd %.4f, looking %.3f of the time\n", worst, root(worst_variance), most_looking);
     assert_within(worst, 0, .02);
     assert_within(worst_variance, 0, .03 * .03);
-    assert_within(most_looking, 0, .06);
+    assert_within(most_looking, 0, .125);
 }
 
 /* Who uses less than its cap is never switched. */
@@ -273,7 +299,7 @@ static void test_below_cap(void **state)
         for (unsigned above = 5; above <= 20; above += 5)
             for (unsigned steady = 0; steady < 2; steady++) {
                 struct tenant tenant = {
-                    .kernel_ns = 100 * US, .gap_ns = 100 * US * (100 - uses[i]) / uses[i], .steady = steady};
+                    .kernel_ns = 3 * MS, .gap_ns = 3 * MS * (100 - uses[i]) / uses[i], .steady = steady};
                 struct machine machine = start(&tenant, uses[i] + above, 100 * i + above + steady);
 
                 run_for(&machine, 60 * NS_PER_S);
@@ -282,7 +308,66 @@ static void test_below_cap(void **state)
                 assert_int_equal(machine.offs, 0);
                 most_looking = looking(&machine) > most_looking ? looking(&machine) : most_looking;
             }
-    assert_within(most_looking, 0, .06);
+    assert_within(most_looking, 0, .125);
+}
+
+/*
+ * Looks take whoever is between two short kernels for half busy. Of kernels that follow each other at once that is
+ * right on average.
+ */
+static void test_fractions(void **state)
+{
+    static const unsigned caps[] = {25, 50, 75};
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned seed = 0; seed < 4; seed++) {
+            struct tenant tenant = {.kernel_ns = 100 * US, .gap_ns = 11 * US};
+            struct machine machine = start(&tenant, caps[i], 300 + 10 * i + seed);
+            double seen, used;
+
+            run_for(&machine, 2 * NS_PER_S);
+            used = (double)duty_used_ns(&machine.duty);
+            measure(&machine);
+            run_for(&machine, 20 * NS_PER_S);
+            seen = machine.seen / (double)machine.looks;
+            used = ((double)duty_used_ns(&machine.duty) - used) / 20e9;
+            print_message("cap %2u: %.4f, charged %.4f, seen as %.3f while it is on\n", caps[i], share(&machine), used,
+                          seen);
+            assert_within(seen, .85, .95);
+            assert_within(share(&machine), caps[i] / 100. - .02, caps[i] / 100. + .02);
+            assert_within(used, caps[i] / 100. - .02, caps[i] / 100. + .02);
+        }
+}
+
+/* Of kernels with gaps as long as they are it is too much: such a tenant gets less than its cap, by as much. */
+static void test_seen_too_busy(void **state)
+{
+    static const struct tenant tenants[] = {
+        {.kernel_ns = 100 * US, .gap_ns = 43 * US},
+        {.kernel_ns = 100 * US, .gap_ns = 100 * US},
+        {.kernel_ns = 3 * US, .gap_ns = 10 * US},
+        {.kernel_ns = 100 * US, .gap_ns = 300 * US},
+    };
+    static const unsigned caps[] = {50, 45, 20, 20};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
+        struct machine machine = start(&tenants[i], caps[i], 400 + i);
+        double natural = (double)tenants[i].kernel_ns / (double)(tenants[i].kernel_ns + tenants[i].gap_ns), seen, gets;
+
+        run_for(&machine, 2 * NS_PER_S);
+        measure(&machine);
+        run_for(&machine, 20 * NS_PER_S);
+        seen = machine.seen / (double)machine.looks;
+        gets = caps[i] / 100. * natural / seen;
+        print_message("%llu of %llu us, cap %2u: seen as %.3f, gets %.4f, by the looks %.4f\n",
+                      (unsigned long long)(tenants[i].kernel_ns / US),
+                      (unsigned long long)((tenants[i].kernel_ns + tenants[i].gap_ns) / US), caps[i], seen,
+                      share(&machine), gets);
+        assert_true(seen > natural);
+        assert_within(share(&machine), gets - .03, caps[i] / 100. + .02);
+    }
 }
 
 /* Who works now and then, and little by and large, is not either, whatever it does while it works. */
@@ -293,7 +378,7 @@ static void test_rhythms(void **state)
         {.kernel_ns = MS, .gap_ns = 10 * US, .busy_ns = 4 * MS, .idle_ns = 12 * MS},
         {.kernel_ns = 20 * MS, .gap_ns = 60 * MS, .steady = true},
         {.kernel_ns = 30 * MS, .gap_ns = 70 * MS},
-        {.kernel_ns = 3 * US, .gap_ns = 10 * US},
+        {.kernel_ns = 3 * US, .gap_ns = 400 * US},
         {.kernel_ns = 4 * MS, .gap_ns = 12 * MS, .steady = true},
         {.kernel_ns = 8 * MS, .gap_ns = 16 * MS, .steady = true},
         {.kernel_ns = 1500 * US, .gap_ns = 3000 * US, .steady = true},
@@ -318,7 +403,7 @@ static void test_bursts(void **state)
     for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
         struct tenant tenant = {.kernel_ns = MS, .gap_ns = 5 * US, .busy_ns = 400 * MS, .idle_ns = 2000 * MS};
         struct machine machine = start(&tenant, caps[i], 40 + i);
-        double bound = caps[i] * 1e6 + (double)DUTY_BURST_NS + (double)DUTY_SLACK_NS;
+        double bound = caps[i] * 1e6 + (double)(DUTY_BURST_NS + DUTY_SLACK_NS);
 
         run_for(&machine, 20 * NS_PER_S);
         print_message("cap %2u: %.1f ms within 100 ms at most, of %.1f\n", caps[i], machine.burst_most_ns / 1e6,
@@ -331,28 +416,29 @@ static void test_bursts(void **state)
 static void test_changes(void **state)
 {
     struct tenant hungry = {.kernel_ns = 100 * US, .gap_ns = 8 * US},
-                  modest = {.kernel_ns = 100 * US, .gap_ns = 400 * US};
+                  modest = {.kernel_ns = 100 * US, .gap_ns = 900 * US};
     struct machine machine = start(&hungry, 50, 77);
 
     (void)state;
     for (unsigned i = 0; i < 5; i++) {
         machine.tenant = hungry;
-        run_for(&machine, 400 * MS);
+        run_for(&machine, ADAPTS_NS);
         measure(&machine);
-        run_for(&machine, 2 * NS_PER_S);
+        run_for(&machine, 8 * NS_PER_S);
         assert_within(share(&machine), .48, .52);
         machine.tenant = modest;
         measure(&machine);
-        run_for(&machine, 400 * MS);
+        run_for(&machine, ADAPTS_NS);
         print_message("after a change: %llu switches", (unsigned long long)machine.offs);
-        assert_within((double)machine.offs, 0, 4);
+        assert_within((double)machine.offs, 0, 25);
         measure(&machine);
         run_for(&machine, 2 * NS_PER_S);
         print_message(", then %llu\n", (unsigned long long)machine.offs);
         assert_int_equal(machine.offs, 0);
     }
+    machine.tenant = hungry;
     duty_cap(&machine.duty, 10, machine.now_ns);
-    run_for(&machine, 400 * MS);
+    run_for(&machine, ADAPTS_NS);
     measure(&machine);
     run_for(&machine, 4 * NS_PER_S);
     assert_within(share(&machine), .08, .12);
@@ -379,40 +465,6 @@ static void test_blind(void **state)
     assert_within((double)duty_used_ns(&machine.duty) / 12e9, .38, .43);
 }
 
-/* Switches that take another time than was measured: the error is a small one, and a better figure takes it away. */
-static void test_corrected(void **state)
-{
-    static const unsigned caps[] = {5, 50, 90};
-
-    (void)state;
-    for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
-        for (unsigned late_us = 0; late_us <= 300; late_us += 300) {
-            struct tenant tenant = {.kernel_ns = MS, .gap_ns = 5 * US};
-            struct machine machine = start(&tenant, caps[i], 15);
-            uint64_t told_ns = 0;
-            double before, cap = caps[i] / 100.;
-
-            machine.late_ns = late_us * US;
-            run_for(&machine, 2 * NS_PER_S);
-            measure(&machine);
-            run_for(&machine, 10 * NS_PER_S);
-            before = share(&machine) - cap;
-            assert_within(before, -.015, .015);
-            machine.gpu_ns = 0;
-            duty_correct(&machine.duty, duty_used_ns(&machine.duty), machine.now_ns);
-            for (unsigned k = 0; k < 20; k++) {
-                run_for(&machine, NS_PER_S);
-                duty_correct(&machine.duty, machine.gpu_ns - told_ns, machine.now_ns);
-                told_ns = machine.gpu_ns;
-            }
-            measure(&machine);
-            run_for(&machine, 10 * NS_PER_S);
-            print_message("cap %2u, %3u us late: %+.4f, corrected %+.4f\n", caps[i], late_us, before,
-                          share(&machine) - cap);
-            assert_within(share(&machine) - cap, -.007, .007);
-        }
-}
-
 /* Times that make no sense do no harm. */
 static void test_nonsense(void **state)
 {
@@ -424,14 +476,14 @@ static void test_nonsense(void **state)
     assert_int_equal(duty_look_in_ns(&duty), UINT64_MAX);
     assert_int_equal(duty_step_in_ns(&duty), UINT64_MAX);
     duty_cap(&duty, 30, NS_PER_S);
-    duty_look(&duty, true, 0, 1);
+    duty_look(&duty, 1, 0, 1);
     duty_switched(&duty, false, 5, 3);
     duty_switched(&duty, true, 5, 3);
     assert_false(duty_step(&duty, 7));
     assert_true(duty_look_in_ns(&duty) < NS_PER_S);
     for (unsigned i = 1; i < 100; i++) {
         duty_cap(&duty, i, NS_PER_S);
-        duty_look(&duty, true, 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
+        duty_look(&duty, i % 3 / 2., 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
         assert_true(duty_step_in_ns(&duty) > 0);
     }
     duty_cap(&duty, 1000, 200 * NS_PER_S);
@@ -441,9 +493,9 @@ static void test_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cap),       cmocka_unit_test(test_below_cap), cmocka_unit_test(test_rhythms),
-        cmocka_unit_test(test_bursts),    cmocka_unit_test(test_changes),   cmocka_unit_test(test_blind),
-        cmocka_unit_test(test_corrected), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_cap),       cmocka_unit_test(test_below_cap),     cmocka_unit_test(test_rhythms),
+        cmocka_unit_test(test_bursts),    cmocka_unit_test(test_changes),       cmocka_unit_test(test_blind),
+        cmocka_unit_test(test_fractions), cmocka_unit_test(test_seen_too_busy), cmocka_unit_test(test_nonsense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
-/* What the guard makes of a driver's version, and of the bytes of a call. */
+/* What the guard makes of the bytes of a call. */
 #include "unit.h"
 
-#include "base/file.h"
 #include "guard/decode.h"
 
 #include <errno.h>
@@ -12,99 +11,6 @@ static const struct rm_branch *branch(unsigned major)
 
     assert_int_equal(branch_find(&(struct rm_version){.major = major, .minor = 100}, &found), 0);
     return found;
-}
-
-static void versions(void **state)
-{
-    static const char open_text[] =
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.126.20  Release Build  (dvs-builder@U22)  Fri\n"
-        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
-    static const char closed_text[] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 "
-                                      "UTC 2024\nGCC version:  Selected Open 1.2.3\n";
-    struct rm_version version;
-
-    (void)state;
-    assert_int_equal(branch_parse(open_text, &version), 0);
-    assert_true(version.major == 580 && version.minor == 126);
-    assert_string_equal(version.text, "580.126.20");
-    assert_true(version.open_modules);
-    assert_int_equal(branch_parse(closed_text, &version), 0);
-    assert_true(version.major == 550 && version.minor == 54);
-    assert_string_equal(version.text, "550.54.15");
-    assert_false(version.open_modules);
-    /* Two numbers; the word is the last. */
-    assert_int_equal(branch_parse("NVRM version: NVIDIA UNIX aarch64 Kernel Module 550.120", &version), 0);
-    assert_string_equal(version.text, "550.120");
-}
-
-static void no_versions(void **state)
-{
-    static const char *const texts[] = {
-        "",
-        "580.126.20",
-        "NVRM version:",
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module\nGCC version:  gcc version 12.2.0\n",
-        "NVRM version: .580.1",
-        "NVRM version: 580.",
-        "NVRM version: 580..1",
-        "NVRM version: 580",
-        "NVRM version: 580.1.2.3",
-        "NVRM version: 0.1.2",
-        "NVRM version: 580.126.20rc",
-        "NVRM version: 99999999999999999999.1",
-        "NVRM version: 580.1111111111111111111111111111111111111111",
-    };
-    struct rm_version version = {.major = 7};
-
-    (void)state;
-    for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        assert_int_equal(branch_parse(texts[i], &version), -EINVAL);
-        assert_int_equal(version.major, 7);
-    }
-}
-
-static void branches(void **state)
-{
-    static const unsigned known[] = {550, 570, 580, 595};
-    const struct rm_branch *found = NULL;
-    char text[BRANCH_LIST_BYTES], small[6];
-
-    (void)state;
-    for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(branch(known[i])->major, known[i]);
-    assert_int_equal(branch_find(&(struct rm_version){.major = 581}, &found), -ENOENT);
-    assert_int_equal(branch_find(&(struct rm_version){.major = 550, .minor = 40}, &found), -ENOENT);
-    assert_null(found);
-    assert_int_equal(branch_find(&(struct rm_version){.major = 550, .minor = 54}, &found), 0);
-    assert_int_equal(branch(550)->fb_info_bytes, 444);
-    assert_int_equal(branch(570)->fb_info_bytes, 460);
-    assert_int_equal(branch(580)->fb_info_bytes, sizeof(struct rm_fb_info));
-    assert_int_equal(branch(570)->schedule_bytes, 2);
-    assert_int_equal(branch(580)->schedule_bytes, 3);
-    assert_int_equal(branch(580)->uvm_free_bytes, 24);
-    assert_int_equal(branch(595)->uvm_free_bytes, 16);
-    assert_string_equal(branch_list(text, sizeof(text)), "550, 570, 580, 595");
-    assert_string_equal(branch_list(small, sizeof(small)), "550, ");
-}
-
-static void reading(void **state)
-{
-    static const char known[] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.45.04  Tue\n";
-    static const char unknown[] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  700.1  Tue\n";
-    struct rm_version version;
-    const struct rm_branch *found = NULL;
-
-    (void)state;
-    assert_int_equal(file_write_atomic(scratch_path("version"), known, sizeof(known) - 1, 0600), 0);
-    assert_int_equal(branch_read(scratch(), &version, &found), 0);
-    assert_int_equal(found->major, 595);
-    found = NULL;
-    assert_int_equal(file_write_atomic(scratch_path("version"), unknown, sizeof(unknown) - 1, 0600), 0);
-    assert_int_equal(branch_read(scratch(), &version, &found), -ENOENT);
-    assert_string_equal(version.text, "700.1");
-    assert_null(found);
-    assert_int_equal(file_write_atomic(scratch_path("version"), "", 0, 0600), 0);
-    assert_int_equal(branch_read(scratch(), &version, &found), -EINVAL);
 }
 
 static void indirect(void **state)
@@ -156,8 +62,6 @@ static void keys(void **state)
 }
 
 #define CALL(nr, arg, ret_call) decode_call(branch(580), false, RM_KEY(nr, sizeof(arg)), &(arg), ret_call)
-#define STRICT_CALL(major, nr, arg, ret_call)                                                                          \
-    decode_call(branch(major), true, RM_KEY(nr, sizeof(arg)), &(arg), ret_call)
 
 static struct rm_call alloc_memory(struct rm_memory_params memory)
 {
@@ -539,45 +443,101 @@ static void dmabufs(void **state)
     }
 }
 
+static void assert_refused(unsigned major, bool strict, const struct rm_control *arg)
+{
+    struct rm_call call;
+
+    assert_int_equal(decode_call(branch(major), strict, RM_KEY(RM_ESC_CONTROL, sizeof(*arg)), arg, &call), 0);
+    assert_int_equal(call.action, RM_REFUSE);
+    assert_int_equal(call.refusal, RM_ERR_INVALID_ARGUMENT);
+}
+
+/* 2 bytes of it, as the branch 570 has them. */
+static void scheduling(struct rm_control *arg, bool strict)
+{
+    static const struct rm_schedule on = {.enable = 1}, off = {0};
+    struct rm_control wrong = *arg;
+    struct rm_call call, fresh;
+
+    assert_int_equal(decode_call(branch(570), strict, RM_KEY(RM_ESC_CONTROL, sizeof(*arg)), arg, &fresh), 0);
+    assert_true(fresh.kind == RM_KIND_CONTROL && fresh.action == RM_EXECUTE && fresh.params_bytes == 2);
+    assert_false(fresh.schedules);
+    call = fresh;
+    assert_int_equal(decode_params(&call, &on, 2), 0);
+    assert_true(call.action == RM_EXECUTE && call.schedules);
+    call = fresh;
+    assert_int_equal(decode_params(&call, &off, 2), 0);
+    assert_false(call.schedules);
+    assert_int_equal(call.action, strict ? RM_REFUSE : RM_EXECUTE);
+    if (strict)
+        assert_int_equal(call.refusal, RM_ERR_INSUFFICIENT_PERMISSIONS);
+    call = fresh;
+    assert_int_equal(decode_params(&call, &on, 1), 0);
+    assert_true(call.action == RM_REFUSE && call.refusal == RM_ERR_INVALID_ADDRESS && !call.schedules);
+    assert_refused(580, strict, arg); /* 3 bytes there */
+    wrong.flags = RM_CONTROL_SERIALIZED;
+    assert_refused(570, strict, &wrong);
+    wrong = *arg;
+    wrong.params = 0;
+    assert_refused(570, strict, &wrong);
+}
+
 static void switching(void **state)
 {
     struct rm_control arg = {1, 2, RM_CTRL_FIFO_DISABLE_CHANNELS, 0, 0x3000, sizeof(struct rm_disable_channels), 0};
-    struct rm_schedule on = {.enable = 1}, off = {0};
     struct rm_call call;
 
     (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_int_equal(call.action, RM_CONTINUE);
-    assert_int_equal(STRICT_CALL(580, RM_ESC_CONTROL, arg, &call), 0);
+    assert_int_equal(decode_call(branch(580), true, RM_KEY(RM_ESC_CONTROL, sizeof(arg)), &arg, &call), 0);
     assert_int_equal(call.action, RM_REFUSE);
     assert_int_equal(call.refusal, RM_ERR_INSUFFICIENT_PERMISSIONS);
     for (unsigned i = 0; i < 2; i++) {
         arg.cmd = i ? RM_CTRL_GROUP_SCHEDULE : RM_CTRL_CHANNEL_SCHEDULE;
         arg.params_bytes = 2;
-        assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
-        assert_int_equal(call.action, RM_CONTINUE);
-        assert_int_equal(STRICT_CALL(580, RM_ESC_CONTROL, arg, &call), 0);
-        assert_int_equal(call.action, RM_REFUSE); /* 3 bytes there */
-        assert_int_equal(STRICT_CALL(570, RM_ESC_CONTROL, arg, &call), 0);
-        assert_true(call.action == RM_EXECUTE && call.params_bytes == 2);
-        assert_int_equal(decode_params(&call, &on, 2), 0);
-        assert_int_equal(call.action, RM_EXECUTE);
-        assert_int_equal(decode_params(&call, &off, 2), 0);
-        assert_int_equal(call.action, RM_REFUSE);
-        arg.flags = RM_CONTROL_SERIALIZED;
-        assert_int_equal(STRICT_CALL(570, RM_ESC_CONTROL, arg, &call), 0);
-        assert_int_equal(call.action, RM_REFUSE);
-        arg.flags = 0;
+        for (int strict = 0; strict < 2; strict++)
+            scheduling(&arg, strict);
     }
+}
+
+/* What the guard reads may not be set back, and nobody has the card for as long as he likes. */
+static void counts_and_slices(void **state)
+{
+    struct rm_control arg = {1, 2, RM_CTRL_GR_GET_CTXSW_STATS, 0, 0x3000, sizeof(struct rm_ctxsw_stats), 0};
+    struct rm_ctxsw_stats stats = {.object = 3};
+    struct rm_timeslice slice = {.us = 2048};
+    struct rm_call call;
+
+    (void)state;
+    assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
+    assert_true(call.action == RM_EXECUTE && call.params_bytes == sizeof(stats));
+    assert_int_equal(decode_params(&call, &stats, sizeof(stats)), 0);
+    assert_int_equal(call.action, RM_EXECUTE);
+    stats.flags = RM_CTXSW_RESET;
+    assert_int_equal(decode_params(&call, &stats, sizeof(stats)), 0);
+    assert_true(call.action == RM_REFUSE && call.refusal == RM_ERR_INSUFFICIENT_PERMISSIONS);
+    arg.params_bytes--;
+    assert_refused(580, false, &arg);
+
+    arg.cmd = RM_CTRL_GROUP_SET_TIMESLICE;
+    assert_refused(580, false, &arg);
+    arg.params_bytes = sizeof(slice);
+    assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
+    assert_int_equal(decode_params(&call, &slice, sizeof(slice)), 0);
+    assert_int_equal(call.action, RM_EXECUTE);
+    decode_bound(&call, &slice, sizeof(slice));
+    assert_int_equal(slice.us, 2048);
+    slice.us = UINT64_MAX;
+    decode_bound(&call, &slice, sizeof(slice) - 1);
+    assert_true(slice.us == UINT64_MAX);
+    decode_bound(&call, &slice, sizeof(slice));
+    assert_int_equal(slice.us, RM_TIMESLICE_MOST_US);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions),
-        cmocka_unit_test(no_versions),
-        cmocka_unit_test(branches),
-        cmocka_unit_test(reading),
         cmocka_unit_test(indirect),
         cmocka_unit_test(keys),
         cmocka_unit_test(allocations),
@@ -592,6 +552,7 @@ int main(void)
         cmocka_unit_test(imports),
         cmocka_unit_test(dmabufs),
         cmocka_unit_test(switching),
+        cmocka_unit_test(counts_and_slices),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

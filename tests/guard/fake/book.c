@@ -18,7 +18,6 @@ static const char *const call_names[BOOK_CALLS] = {
     [BOOK_CONTROL] = "control",
     [BOOK_HEAP] = "heap",
     [BOOK_ALLOC_MEMORY] = "alloc_memory",
-    [BOOK_IDLE] = "idle",
     [BOOK_XFER] = "xfer",
     [BOOK_OTHER] = "other",
     [BOOK_UVM_MAP] = "uvm_map",
@@ -60,9 +59,10 @@ static void write_gpu(FILE *out, unsigned index)
     fprintf(out,
             " size %" PRIu64 " used %" PRIu64 " peak %" PRIu64 " nobody %" PRIu64 " allocations %" PRIu64
             " refused %" PRIu64 " biggest %" PRIu64 " busy_ns %" PRIu64 " switches %" PRIu64
-            " channels %u channels_disabled %u\n",
+            " channels %u channels_disabled %u wedged %u now_ns %" PRIu64 "\n",
             settings.mem_bytes, gpu->used, gpu->peak, book_bytes(book_account(0), index), gpu->allocations,
-            gpu->refused, gpu->biggest, gpu->busy_ns, gpu->switches, gpu->channels, gpu->channels_disabled);
+            gpu->refused, gpu->biggest, gpu->busy_ns, gpu->switches, gpu->channels, gpu->channels_disabled, gpu->wedged,
+            gpu->now_ns);
 }
 
 static void write_account(FILE *out, const struct account *account)
@@ -103,6 +103,7 @@ void book_reset(void)
     for (unsigned i = 0; i < settings.gpus; i++) {
         gpus[i].peak = gpus[i].used;
         gpus[i].biggest = gpus[i].allocations = gpus[i].refused = gpus[i].switches = 0;
+        gpus[i].wedged = 0;
     }
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct account *account = accounts[i]; account; account = account->next)

@@ -4,8 +4,10 @@
  */
 #include "fakerm.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -67,6 +69,29 @@ pid_t caller_process(pid_t tid)
     process = look_up(tid);
     __atomic_store_n(slot, process, __ATOMIC_RELAXED);
     return process;
+}
+
+bool caller_has_card(pid_t tid, unsigned gpu)
+{
+    char path[64], name[32], link[512];
+    struct dirent *entry;
+    bool found = false;
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)tid);
+    snprintf(name, sizeof(name), "/nvidia%u", gpu);
+    folder = opendir(path);
+    while (folder && !found && (entry = readdir(folder))) {
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
+
+        if (length < (ssize_t)strlen(name))
+            continue;
+        link[length] = '\0';
+        found = strcmp(link + length - strlen(name), name) == 0;
+    }
+    if (folder)
+        closedir(folder);
+    return found;
 }
 
 static int open_task(pid_t tid)

@@ -13,15 +13,19 @@
  *     --huge                     memory of 2 MiB and more is rounded up to 2 MiB (otherwise to 64 KiB)
  *     --slice-us N               of a channel group, 2000
  *     --switch-us N              the device turns from one process to another, 20
- *     --off-us N, --on-us N      FIFO_DISABLE_CHANNELS, 600 and 350
+ *     --off-us N, --on-us N      FIFO_DISABLE_CHANNELS, 640 and 385
+ *     --end-us N                 the same with only_scheduling, 405
+ *     --preempt-us N             GROUP_PREEMPT, 250
+ *     --counts-us N              GR_GET_CTXSW_STATS, 250
  *
  * Needs /dev/fuse and the right to mount, which root has, and anybody in `unshare -rm`. Ends with 77 where that is not
  * to be had. Files: nvidiactl, nvidia-uvm, nvidia0.., version (as /proc/driver/nvidia/version), book. Programs for it
  * are linked with rmclient; libnvidia-ml.so.1 in nvml/ reads the book of $FAKERM_DIR. rmtest says what it can do.
  *
- * What it is honest about: sizes, statuses, owners, references, whose memory is read when, and time. What it leaves
- * out: rights between users, sharing policies, dma-bufs (a file system cannot make a descriptor; FAKERM_HOLD stands in
- * for what they hold), faults, contents of memory, everything that has to do with displays.
+ * What it is honest about: sizes, statuses, owners, references, whose memory is read when, time, and what can be seen
+ * of it from outside. Whatever the engine, work takes turns with all other work. What it leaves out: rights between
+ * users, sharing policies, dma-bufs (a file system cannot make a descriptor; FAKERM_HOLD stands in for what they hold),
+ * faults, contents of memory, everything that has to do with displays.
  */
 #include "fakerm.h"
 
@@ -35,7 +39,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define SKIP 77
+#define SKIP  77
+#define TIMES 256 /* options from here on are times in us */
 
 struct settings settings = {
     .gpus = 1,
@@ -43,8 +48,11 @@ struct settings settings = {
     .version = "580.126.20",
     .slice_ns = 2000000,
     .switch_ns = 20000,
-    .off_ns = 600000,
-    .on_ns = 350000,
+    .off_ns = 640000,
+    .on_ns = 385000,
+    .end_ns = 405000,
+    .preempt_ns = 250000,
+    .counts_ns = 250000,
 };
 
 pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,6 +88,8 @@ static uint64_t number(const char *text)
 
 static void read_options(int argc, char **argv, struct command *ret_command)
 {
+    static uint64_t *const times[] = {&settings.slice_ns,   &settings.switch_ns, &settings.off_ns, &settings.on_ns,
+                                      &settings.preempt_ns, &settings.counts_ns, &settings.end_ns};
     static const struct option options[] = {
         {"foreground", no_argument, NULL, 'f'},
         {"pidfile", required_argument, NULL, 'p'},
@@ -87,10 +97,13 @@ static void read_options(int argc, char **argv, struct command *ret_command)
         {"mem", required_argument, NULL, 'm'},
         {"version", required_argument, NULL, 'v'},
         {"huge", no_argument, NULL, 'h'},
-        {"slice-us", required_argument, NULL, 's'},
-        {"switch-us", required_argument, NULL, 'w'},
-        {"off-us", required_argument, NULL, 'o'},
-        {"on-us", required_argument, NULL, 'n'},
+        {"slice-us", required_argument, NULL, TIMES + 0},
+        {"switch-us", required_argument, NULL, TIMES + 1},
+        {"off-us", required_argument, NULL, TIMES + 2},
+        {"on-us", required_argument, NULL, TIMES + 3},
+        {"preempt-us", required_argument, NULL, TIMES + 4},
+        {"counts-us", required_argument, NULL, TIMES + 5},
+        {"end-us", required_argument, NULL, TIMES + 6},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -115,20 +128,10 @@ static void read_options(int argc, char **argv, struct command *ret_command)
         case 'h':
             settings.huge = true;
             break;
-        case 's':
-            settings.slice_ns = number(optarg) * 1000;
-            break;
-        case 'w':
-            settings.switch_ns = number(optarg) * 1000;
-            break;
-        case 'o':
-            settings.off_ns = number(optarg) * 1000;
-            break;
-        case 'n':
-            settings.on_ns = number(optarg) * 1000;
-            break;
         default:
-            exit(2);
+            if (option < TIMES)
+                exit(2);
+            *times[option - TIMES] = number(optarg) * 1000;
         }
     }
     settings.branch = (unsigned)strtoul(settings.version, NULL, 10);

@@ -19,7 +19,10 @@ struct settings {
     unsigned branch;        /* 580 */
     uint64_t slice_ns;      /* of a channel group, unless it sets its own */
     uint64_t switch_ns;     /* the device turns from one process to another */
-    uint64_t off_ns, on_ns; /* what FIFO_DISABLE_CHANNELS takes */
+    uint64_t off_ns, on_ns; /* what FIFO_DISABLE_CHANNELS takes, and */
+    uint64_t end_ns;        /* with only_scheduling */
+    uint64_t preempt_ns;    /* what GROUP_PREEMPT takes */
+    uint64_t counts_ns;     /* what GR_GET_CTXSW_STATS takes */
     bool huge;              /* memory of 2 MiB and more comes in pieces of 2 MiB */
 };
 
@@ -33,6 +36,7 @@ int caller_read(pid_t tid, uint64_t address, void *ret_data, size_t bytes); /* 0
 int caller_write(pid_t tid, uint64_t address, const void *data, size_t bytes);
 pid_t caller_process(pid_t tid);
 bool caller_is_of(pid_t tid, pid_t process);
+bool caller_has_card(pid_t tid, unsigned gpu); /* the card's node is open among its descriptors */
 /*
  * Which of our files the thread's descriptor `fd` is: 0 where it is none, or no control device. *ret_own keeps it open
  * until it is closed. Not under the lock: the file system is asked.
@@ -82,7 +86,6 @@ void rm_file_closed(struct file *file);
 int heap_ioctl(struct call *call, void *arg);
 int control_ioctl(struct call *call, void *arg);
 int control_neutral(struct call *call, void *arg);
-int idle_ioctl(struct call *call, void *arg);
 int private_submit(struct call *call, void *arg);
 int private_wait(struct call *call, void *arg);
 int private_work(struct call *call, void *arg);
@@ -148,6 +151,8 @@ extern struct client *clients;
 
 struct client *client_find(uint32_t handle);
 struct client *client_of_file(uint32_t handle, const struct file *file); /* NULL: not by way of this file */
+/* A card's node is the same to all clients of the process; libcuda registers it with a control device. */
+struct client *client_of_process(uint32_t handle, pid_t process);
 uint32_t client_new(struct file *file, pid_t pid, uint32_t *handle);
 struct object *object_find(const struct client *client, uint32_t handle);
 /* *handle: 0: one is made. */
@@ -171,6 +176,9 @@ struct channel {
     uint64_t queued_ns, pending; /* of it and all that follow */
     uint64_t completed, busy_ns;
     bool disabled, scheduled, ready;
+    bool ending;        /* disabled, but what runs goes on until its kernel ends, or its slice */
+    bool was_scheduled; /* ever */
+    bool wedged; /* was switched off before that, or when it was off: it does not run any more, a driver's fault */
 };
 
 struct group {                 /* what the device gives slices to */
@@ -180,7 +188,11 @@ struct group {                 /* what the device gives slices to */
     unsigned gpu, ready; /* channels that have something to run and may */
     uint64_t slice_ns;
     pid_t pid;
-    bool scheduled, single; /* made for a channel without one */
+    bool scheduled, single; /* single: made for a channel without one */
+    bool graphics;          /* its channels are for kernels, so that it has a context on that engine */
+    struct {                /* of the context: how often it was put on the engine, and taken off it */
+        uint32_t restores, idle_saves, stops;
+    } counts;
 };
 
 struct gpu {
@@ -188,10 +200,11 @@ struct gpu {
     pthread_cond_t changed;
     uint64_t now_ns; /* simulated up to here */
     struct group *groups, *running;
+    struct group *loaded; /* whose context is on the engine; it stays there when its work is over */
     uint64_t switching_ns, slice_left_ns;
     pid_t last_pid;
     uint64_t used, peak, allocations, refused, biggest, busy_ns, switches;
-    unsigned channels, channels_disabled;
+    unsigned channels, channels_disabled, wedged;
     uint8_t uuid[16];
 };
 
@@ -199,15 +212,21 @@ extern struct gpu gpus[FAKERM_GPUS_MAX];
 
 int gpu_start(void);
 int gpu_by_uuid(const uint8_t uuid[16]); /* -1: none */
-struct group *gpu_group_new(unsigned gpu, const struct client *client);
+struct group *gpu_group_new(unsigned gpu, const struct client *client, uint32_t engine);
 void gpu_group_free(struct group *group);
-struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group);
+/* `engine`: of one without a group. */
+struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group, uint32_t engine);
 void gpu_channel_free(struct channel *channel);
 void gpu_submit(struct channel *channel, uint64_t duration_ns, uint64_t count);
-void gpu_disable(struct channel *channel, bool disable);
-void gpu_schedule(struct channel *channel, bool on);
-void gpu_touch(unsigned gpu); /* something has changed for the waiters */
+enum gpu_switch { GPU_OFF, GPU_ENDING, GPU_ON }; /* ENDING: what runs goes on for a while */
+void gpu_switch(struct channel *const *channels, unsigned count, enum gpu_switch to); /* all of one device */
+void gpu_wedge(struct channel *channel);                               /* if it was never scheduled, or is off */
+void gpu_schedule(struct group *group, struct channel *only, bool on); /* only: NULL: all of them */
+void gpu_touch(unsigned gpu);                                          /* something has changed for the waiters */
 void gpu_simulate(struct gpu *gpu);
+void gpu_save(struct gpu *gpu); /* the context that is on the engine, if there is one */
+void gpu_take_off(struct gpu *gpu, struct group *group);
+void gpu_preempt(struct group *group);
 void gpu_channel_update(struct channel *channel);
 
 struct waiter {
@@ -244,7 +263,6 @@ enum book_call {
     BOOK_CONTROL,
     BOOK_HEAP,
     BOOK_ALLOC_MEMORY,
-    BOOK_IDLE,
     BOOK_XFER,
     BOOK_OTHER,
     BOOK_UVM_MAP,

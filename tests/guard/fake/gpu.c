@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LEAST_SLEEP_NS 20000ULL
+#define ENGINE_COPY0   9u /* engines below have to do with graphics, those from there on have not */
 
 struct gpu gpus[FAKERM_GPUS_MAX];
 
@@ -66,7 +67,7 @@ void gpu_touch(unsigned gpu)
     pthread_cond_signal(&gpus[gpu].changed);
 }
 
-struct group *gpu_group_new(unsigned gpu, const struct client *client)
+struct group *gpu_group_new(unsigned gpu, const struct client *client, uint32_t engine)
 {
     struct group *group = calloc(1, sizeof(*group)), *ring = gpus[gpu].groups;
 
@@ -76,6 +77,7 @@ struct group *gpu_group_new(unsigned gpu, const struct client *client)
     group->pid = client->pid;
     group->account = book_account(client->pid);
     group->slice_ns = settings.slice_ns;
+    group->graphics = engine < ENGINE_COPY0;
     if (ring) {
         group->next = ring;
         group->prev = ring->prev;
@@ -95,6 +97,8 @@ void gpu_group_free(struct group *group)
     struct group *next = group->next == group ? NULL : group->next;
 
     gpu_simulate(gpu);
+    if (gpu->loaded == group)
+        gpu->loaded = NULL;
     group->next->prev = group->prev;
     group->prev->next = group->next;
     if (gpu->running == group) {
@@ -109,7 +113,7 @@ void gpu_group_free(struct group *group)
 /* Whether a channel has something to run, and may. */
 void gpu_channel_update(struct channel *channel)
 {
-    bool ready = channel->pending && !channel->disabled && channel->scheduled;
+    bool ready = channel->pending && (!channel->disabled || channel->ending) && channel->scheduled && !channel->wedged;
 
     if (ready == channel->ready)
         return;
@@ -120,14 +124,14 @@ void gpu_channel_update(struct channel *channel)
         channel->group->ready--;
 }
 
-struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group)
+struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group, uint32_t engine)
 {
     struct channel *channel = calloc(1, sizeof(*channel));
 
     if (!channel)
         return NULL;
     if (!group) {
-        group = gpu_group_new(gpu, client);
+        group = gpu_group_new(gpu, client, engine);
         if (!group) {
             free(channel);
             return NULL;
@@ -136,7 +140,7 @@ struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct grou
     }
     channel->client = client;
     channel->group = group;
-    channel->scheduled = group->scheduled;
+    channel->scheduled = channel->was_scheduled = group->scheduled;
     channel->client_next = client->channels;
     client->channels = channel;
     channel->group_next = group->channels;
@@ -153,7 +157,7 @@ void gpu_channel_free(struct channel *channel)
     struct batch *batch;
 
     gpu_simulate(gpu);
-    gpu_disable(channel, false);
+    gpu->channels_disabled -= channel->disabled;
     channel->pending = 0;
     gpu_channel_update(channel);
     while ((batch = channel->first)) {
@@ -195,26 +199,72 @@ void gpu_submit(struct channel *channel, uint64_t duration_ns, uint64_t count)
     gpu_touch(channel->group->gpu);
 }
 
-void gpu_disable(struct channel *channel, bool disable)
+/*
+ * A context that is on the engine is taken off it first; it comes back for those of its channels that still may run.
+ * What was disabled and has gone on until now is over.
+ */
+void gpu_take_off(struct gpu *gpu, struct group *group)
 {
-    struct gpu *gpu = &gpus[channel->group->gpu];
-
-    if (channel->disabled == disable)
-        return;
-    gpu_simulate(gpu);
-    channel->disabled = disable;
-    if (disable)
-        gpu->channels_disabled++;
-    else
-        gpu->channels_disabled--;
-    gpu_channel_update(channel);
-    gpu_touch(channel->group->gpu);
+    if (gpu->loaded == group)
+        gpu_save(gpu);
+    for (struct channel *channel = group->channels; channel; channel = channel->group_next) {
+        channel->ending = false;
+        gpu_channel_update(channel);
+    }
 }
 
-void gpu_schedule(struct channel *channel, bool on)
+static bool runs(const struct gpu *gpu, const struct channel *channel)
 {
-    gpu_simulate(&gpus[channel->group->gpu]);
-    channel->scheduled = on;
-    gpu_channel_update(channel);
-    gpu_touch(channel->group->gpu);
+    return gpu->running == channel->group && channel->group->current == channel && channel->ready && channel->left_ns;
+}
+
+void gpu_switch(struct channel *const *channels, unsigned count, enum gpu_switch to)
+{
+    bool disable = to != GPU_ON;
+    struct gpu *gpu = count ? &gpus[channels[0]->group->gpu] : NULL;
+
+    if (!gpu)
+        return;
+    gpu_simulate(gpu);
+    for (unsigned i = 0; i < count; i++) {
+        struct channel *channel = channels[i];
+
+        if (to == GPU_OFF)
+            gpu_take_off(gpu, channel->group);
+        if (disable)
+            gpu_wedge(channel);
+        gpu->channels_disabled += disable;
+        gpu->channels_disabled -= channel->disabled;
+        channel->ending = to == GPU_ENDING && runs(gpu, channel);
+        channel->disabled = disable;
+        gpu_channel_update(channel);
+    }
+    gpu_touch((unsigned)(gpu - gpus));
+}
+
+void gpu_wedge(struct channel *channel)
+{
+    if (channel->wedged || (channel->was_scheduled && !channel->disabled))
+        return;
+    channel->wedged = true;
+    gpus[channel->group->gpu].wedged++;
+}
+
+void gpu_schedule(struct group *group, struct channel *only, bool on)
+{
+    struct gpu *gpu = &gpus[group->gpu];
+
+    gpu_simulate(gpu);
+    if (!only)
+        group->scheduled = on;
+    for (struct channel *channel = group->channels; channel; channel = channel->group_next) {
+        if (only && channel != only)
+            continue;
+        if (!on && channel->scheduled)
+            gpu_take_off(gpu, group);
+        channel->scheduled = on;
+        channel->was_scheduled |= on;
+        gpu_channel_update(channel);
+    }
+    gpu_touch(group->gpu);
 }

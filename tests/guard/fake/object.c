@@ -87,6 +87,13 @@ struct client *client_of_file(uint32_t handle, const struct file *file)
     return client && client->file == file ? client : NULL;
 }
 
+struct client *client_of_process(uint32_t handle, pid_t process)
+{
+    struct client *client = client_find(handle);
+
+    return client && client->pid == process ? client : NULL;
+}
+
 uint32_t client_new(struct file *file, pid_t pid, uint32_t *handle)
 {
     static uint32_t last = FIRST_CLIENT - 1;

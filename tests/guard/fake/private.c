@@ -103,6 +103,8 @@ int private_work(struct call *call, void *arg)
         work->pending += channel->pending;
         work->busy_ns += channel->busy_ns;
         work->disabled += channel->disabled;
+        work->scheduled += channel->scheduled;
+        work->wedged += channel->wedged;
     }
     pthread_mutex_unlock(&state_lock);
     return 0;
@@ -150,6 +152,8 @@ int private_stats(struct call *call, void *arg)
         .clients = book.clients,
         .objects = book.objects,
         .files = book.files,
+        .wedged = gpu->wedged,
+        .now_ns = gpu->now_ns,
     };
     pthread_mutex_unlock(&state_lock);
     return 0;

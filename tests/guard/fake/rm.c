@@ -10,9 +10,14 @@
 
 #define CLASS_MEMORY_EXTENDED 0x42u
 #define CLASS_VA_SPACE        0x90f1u
-#define CLASS_EVENT           0x79u
+#define CLASS_EVENT           0x5u
+#define CLASS_EVENT_KERNEL    0x78u
+#define CLASS_EVENT_OS        0x79u
+#define CLASS_EVENT_KERNEL_EX 0x7eu
 #define CLASS_THIRD_PARTY     0x503cu
 #define CLASS_CONFIDENTIAL    0xcb33u
+
+#define ESC_REGISTER_FD 0xc9u
 
 enum family {
     FAMILY_NONE,
@@ -23,8 +28,12 @@ enum family {
     FAMILY_HOST,
     FAMILY_GROUP,
     FAMILY_CHANNEL,
+    FAMILY_EVENT,
     FAMILY_OTHER
 };
+
+#define GROUP_ENGINE   3 /* where among the words */
+#define CHANNEL_ENGINE 32
 
 union params {
     uint32_t words[92]; /* of a channel; the others begin with an index */
@@ -50,9 +59,13 @@ static enum family family_of(uint32_t class_id)
         return FAMILY_HOST;
     case RM_CLASS_CHANNEL_GROUP:
         return FAMILY_GROUP;
+    case CLASS_EVENT:
+    case CLASS_EVENT_KERNEL:
+    case CLASS_EVENT_OS:
+    case CLASS_EVENT_KERNEL_EX:
+        return FAMILY_EVENT;
     case RM_CLASS_MEMORY_OS_DESCRIPTOR:
     case CLASS_VA_SPACE:
-    case CLASS_EVENT:
     case CLASS_THIRD_PARTY:
     case CLASS_CONFIDENTIAL:
         return FAMILY_OTHER;
@@ -69,8 +82,8 @@ static enum family family_of(uint32_t class_id)
 static size_t params_bytes(enum family family)
 {
     static const size_t bytes[] = {
-        [FAMILY_ROOT] = 4,   [FAMILY_DEVICE] = 56, [FAMILY_SUBDEVICE] = 4, [FAMILY_MEMORY] = 128,
-        [FAMILY_HOST] = 128, [FAMILY_GROUP] = 20,  [FAMILY_CHANNEL] = 368, [FAMILY_OTHER] = 0,
+        [FAMILY_ROOT] = 4,   [FAMILY_DEVICE] = 56,   [FAMILY_SUBDEVICE] = 4, [FAMILY_MEMORY] = 128, [FAMILY_HOST] = 128,
+        [FAMILY_GROUP] = 20, [FAMILY_CHANNEL] = 368, [FAMILY_EVENT] = 24,    [FAMILY_OTHER] = 0,
     };
 
     return bytes[family];
@@ -127,10 +140,11 @@ static uint32_t construct(struct object *object, enum family family, union param
         object->system = true;
         return params->memory.size ? RM_OK : RM_ERR_INVALID_ARGUMENT;
     case FAMILY_GROUP:
-        object->group = gpu_group_new((unsigned)object->gpu, object->client);
+        object->group = gpu_group_new((unsigned)object->gpu, object->client, params->words[GROUP_ENGINE]);
         return object->group ? RM_OK : RM_ERR_NO_MEMORY;
     case FAMILY_CHANNEL:
-        object->channel = gpu_channel_new((unsigned)object->gpu, object->client, object->parent->group);
+        object->channel = gpu_channel_new((unsigned)object->gpu, object->client, object->parent->group,
+                                          params->words[CHANNEL_ENGINE]);
         return object->channel ? RM_OK : RM_ERR_NO_MEMORY;
     default:
         return RM_OK;
@@ -141,7 +155,8 @@ static uint32_t alloc_locked(struct call *call, uint32_t root, uint32_t parent_h
                              uint32_t class_id, union params *params)
 {
     enum family family = family_of(class_id);
-    struct client *client = client_of_file(root, call->file);
+    struct client *client = call->file->node == NODE_CTL ? client_of_file(root, call->file)
+                                                         : client_of_process(root, caller_process(call->tid));
     struct object *parent, *object;
     uint32_t made = *handle, status;
 
@@ -187,6 +202,9 @@ static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_
         status = client_new(call->file, process, handle);
         pthread_mutex_unlock(&state_lock);
         params.words[0] = *handle;
+    } else if (family == FAMILY_DEVICE && params.words[0] < settings.gpus &&
+               !caller_has_card(call->tid, params.words[0])) {
+        return RM_ERR_INSUFFICIENT_PERMISSIONS;
     } else {
         pthread_mutex_lock(&state_lock);
         book.calls[BOOK_ALLOC]++;
@@ -198,10 +216,18 @@ static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_
     return status;
 }
 
+/* On a card's node events are made, and nothing else. */
+static bool is_made_here(const struct call *call, uint32_t class_id)
+{
+    return call->file->node == NODE_CTL || family_of(class_id) == FAMILY_EVENT;
+}
+
 static int alloc_ioctl(struct call *call, void *arg)
 {
     struct rm_alloc *request = arg;
 
+    if (!is_made_here(call, request->class_id))
+        return -EINVAL;
     request->status = alloc(call, request->root, request->parent, &request->handle, request->class_id, request->params);
     return 0;
 }
@@ -210,6 +236,8 @@ static int alloc_short_ioctl(struct call *call, void *arg)
 {
     struct rm_alloc_short *request = arg;
 
+    if (!is_made_here(call, request->class_id))
+        return -EINVAL;
     request->status = alloc(call, request->root, request->parent, &request->handle, request->class_id, request->params);
     return 0;
 }
@@ -315,8 +343,7 @@ static const struct {
     {RM_KEY(RM_ESC_CONTROL, sizeof(struct rm_control)), control_ioctl},
     {RM_KEY(RM_ESC_VID_HEAP_CONTROL, sizeof(struct rm_vid_heap_control)), heap_ioctl},
     {RM_KEY(RM_ESC_ALLOC_MEMORY, 56), alloc_memory_ioctl},
-    {RM_KEY(RM_ESC_IDLE_CHANNELS, sizeof(struct rm_idle_channels)), idle_ioctl},
-    {RM_KEY(0xc9, 4), control_neutral},  /* REGISTER_FD */
+    {RM_KEY(ESC_REGISTER_FD, 4), control_neutral},
     {RM_KEY(0xd2, 72), control_neutral}, /* CHECK_VERSION_STR */
     {RM_KEY(0xd6, 8), control_neutral},  /* SYS_PARAMS */
     {FAKERM_WHO & RM_KEY_MASK, private_who},
@@ -340,6 +367,8 @@ static int dispatch(struct call *call, uint32_t nr, uint32_t size, uint64_t addr
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         if (RM_KEY_NR(calls[i].key) != nr || RM_KEY_SIZE(calls[i].key) != size)
             continue;
+        if (call->file->node != NODE_CTL && nr != RM_ESC_ALLOC && nr != ESC_REGISTER_FD)
+            break;
         if (caller_read(call->tid, address, arg, size) < 0)
             return -EFAULT;
         return calls[i].handler(call, arg);
@@ -368,10 +397,6 @@ int rm_ioctl(struct call *call)
     call->out_bytes = _IOC_DIR(call->cmd) & _IOC_READ ? size : 0;
     if (call->file->node != NODE_CTL && nr == RM_ESC_EXPORT_DMABUF)
         return export_dmabuf(call, call->data);
-    if (call->file->node != NODE_CTL) {
-        count(BOOK_MALFORMED);
-        return -EINVAL;
-    }
     if (nr != RM_ESC_XFER) {
         rc = dispatch(call, nr, size, call->arg, call->data);
         if (rc == 0 && !call->later && call->out_bytes == 0)

@@ -1,0 +1,58 @@
+/* What channels.c and looks.c share; nobody else includes this. */
+#ifndef VGPU_GUARD_CHANNELS_INTERNAL_H
+#define VGPU_GUARD_CHANNELS_INTERNAL_H
+
+#include "base/mutex.h"
+#include "guard/abi.h"
+#include "guard/channels.h"
+#include "region/region.h"
+
+#include <stdatomic.h>
+
+#define SETS_MAX 512
+
+/*
+ * A channel is made by a call that the supervisor does not make: it may be there later, or never. And it runs from when
+ * it is scheduled, which is a call that the supervisor makes.
+ */
+struct channel {
+    uint32_t handle, group; /* group: 0: it has none */
+    bool proven, scheduled;
+    bool off;    /* it may be */
+    pid_t maker; /* the thread that makes the call; 0: it is over */
+    uint64_t made_ns, seen_ns;
+    uint8_t misses; /* each counts for twice as long as the one before */
+};
+
+/* What looks know of a group. */
+struct group {
+    uint32_t handle;
+    bool silent;  /* it is not for kernels */
+    bool seen;    /* the next are those of the last look */
+    bool doubted; /* somebody has set them back */
+    struct rm_ctxsw_stats counts;
+};
+
+/* What one call of the driver switches: channels of a client on a card. */
+struct set {
+    _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
+    _Atomic uint32_t count;
+    int fd;
+    uint32_t client, slice, device, subdevice, groups;
+    bool ending; /* off, but what ran may go on */
+    struct channel channel[RM_DISABLE_MAX];
+    struct group group[RM_DISABLE_MAX];
+};
+
+struct channels {
+    struct vgpu_mutex lock;
+    atomic_bool late;                            /* some channels may not be there yet, or may not be switched yet */
+    unsigned high;                               /* sets at and above were never used */
+    enum channels_state state[VGPU_DEVICES_MAX]; /* of each card: what those are to be like that come */
+    struct set set[SETS_MAX];
+};
+
+/* looks.c: takes a set's work off the engine; what may not be scheduled stays off it. */
+void looks_stop(const struct set *set);
+
+#endif

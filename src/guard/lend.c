@@ -1,0 +1,66 @@
+/*
+ * The cards that a caller has open, for as long as a call is made for it. The driver makes a device only for who has
+ * the card's node among its descriptors (nv.c, nv_is_gpu_accessible()), which is how access to cards is a matter of the
+ * nodes' permissions and of the device cgroup. So what the caller has, and no more, is had here as well.
+ */
+#include "guard/guard_internal.h"
+
+#include "base/err.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool has(const struct lent *lent, const struct device_node *node)
+{
+    for (unsigned i = 0; i < lent->count; i++) {
+        if (lent->node[i].inode == node->inode && lent->node[i].file_system == node->file_system)
+            return true;
+    }
+    return false;
+}
+
+/* One descriptor of the caller's, if it is a card that is not had yet: most that libcuda opens are of the same one. */
+static void take(struct guard *guard, pid_t tid, int its_fd, struct lent *lent)
+{
+    struct device_node node;
+    enum device_kind kind;
+    int fd;
+
+    if (devices_kind_at(&guard->devices, tid, its_fd, &kind, &node) < 0 || kind != DEVICE_GPU || has(lent, &node) ||
+        task_file(&guard->tasks, tid, its_fd, &fd) < 0)
+        return;
+    /* It may be another one by now. */
+    if (!descriptors_left_for_call(&guard->descriptors, fd) || devices_kind(&guard->devices, fd) != DEVICE_GPU ||
+        device_node_of(fd, &node) < 0 || has(lent, &node)) {
+        close(fd);
+        return;
+    }
+    lent->node[lent->count] = node;
+    lent->fd[lent->count++] = fd;
+}
+
+void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent)
+{
+    char path[48];
+    struct dirent *entry;
+    DIR *folder;
+
+    ret_lent->count = 0;
+    snprintf(path, sizeof(path), "/proc/%ld/fd", (long)tid); /* also of one that is not the first of its process */
+    folder = opendir(path);
+    while (folder && ret_lent->count < DEVICE_GPUS_MAX && (entry = readdir(folder))) {
+        if (entry->d_name[0] != '.')
+            take(guard, tid, atoi(entry->d_name), ret_lent);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+void lend_over(struct lent *lent)
+{
+    while (lent->count > 0)
+        close(lent->fd[--lent->count]);
+}

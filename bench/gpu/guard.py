@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`vgpu run --guard` on a real card: each bar beside what was got, and facts about the driver that are not known yet.
+"""`vgpu run --guard` on a real card: each bar beside what was got, and the facts about the driver that it rests on.
 
 usage: guard.py --probe PATH [--vgpu PATH] [--vgpu-all PATH] [--tools DIR] [--only STEP,...] [--rounds N] [--json FILE] [--logs DIR]
                 [--train-secs N] [--train-beside] [--deadline SECS] [--quick]
@@ -47,6 +47,7 @@ OPTIONS = {"rmlog.so": ["-fPIC", "-shared", "-fvisibility=hidden"], "tenant_mock
 
 # name, about how many seconds on the card, what it needs beside vgpu and the tools, function, what it is about
 STEPS = [
+    ("starts", 10, "", guard_facts.starts, "programs that start while they are switched"),
     ("memory", 20, "probe", guard_memory.kinds, "every kind of allocation at 4 GiB: total by NVML, error, no library, audit"),
     ("view", 8, "", guard_memory.view, "cuMemGetInfo, cuDeviceTotalMem and nvidia-smi inside; a static cudart"),
     ("torch", 20, "torch", guard_memory.torch, "PyTorch: out of memory is ordinary, and so is what follows"),
@@ -63,11 +64,12 @@ STEPS = [
     ("fact-mmap", 3, "", guard_facts.mmaps, "mappings of nvidia-uvm at start-up"),
     ("fact-uvm", 4, "", guard_facts.uvm, "UNMAP_EXTERNAL and FREE made by the supervisor"),
     ("fact-exec", 6, "vgpu_all", guard_facts.execute_all, "every allocation but clients made by the supervisor"),
+    ("fact-managed", 4, "probe", guard_facts.managed, "mappings of managed memory, and the end of them"),
+    ("fact-half", 10, "", guard_facts.half, "channels that are kept from being scheduled only"),
     ("fact-switch", 9, "", guard_facts.switch, "FIFO_DISABLE_CHANNELS: when work stops and goes on"),
     ("train", 190, "torch", guard_train.train, "training under a 50 % cap, against a bare run with the same seed"),
-    # Last, since nobody has tried them: if the driver takes one badly, the rest is done.
-    ("fact-ctxsw", 14, "", guard_facts.ctxsw, "GR_GET_CTXSW_STATS and GR_GET_CURRENT_RESIDENT_CHANNEL"),
-    ("fact-idle", 26, "", guard_facts.idle, "IDLE_CHANNELS with BEHAVIOR_QUERY"),
+    ("fact-look", 25, "", guard_facts.looks, "what a preemption and the counts of saves say of a tenant"),
+    ("fact-pair", 8, "", guard_facts.pair_looks, "the counts of saves of two that share the card"),
 ]
 
 
@@ -87,7 +89,7 @@ class GuardBench(Bench):
         self.probe = self.tenant if self.mock else args.probe
         self.step = ""
 
-    def start(self, options, program, env=None, limit_s=45):
+    def start(self, options, program, env=None, limit_s=20):
         return super().start(options, program, env, limit_s)
 
     def left(self):

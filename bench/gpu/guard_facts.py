@@ -1,4 +1,4 @@
-"""guard.py: what is not known of the driver yet. Prints answers; has no bars. The tenants are its own, and end with each step."""
+"""guard.py: facts about the driver that the guard rests on. The tenants are its own, and end with each step."""
 import collections
 import json
 import os
@@ -9,8 +9,6 @@ import time
 from common import json_lines
 from guard_memory import smi_command
 from guard_time import GAP_US, moved_after, standing, summary
-
-QUERIES = {"list": 0x2, "single": 0x12, "list, graphics": 0x402}
 
 
 def log_of(bench, name):
@@ -49,11 +47,13 @@ def is_channel(one):
 
 
 class Tenant:
-    """A bare tenant that runs, and how its objects are called."""
+    """A tenant that runs, and how its objects are called."""
 
-    def __init__(self, bench, name, program):
+    def __init__(self, bench, name, program, options=None):
         path, env = log_of(bench, name)
-        self.bench, self.process = bench, bench.start(None, program, env)
+        if options is not None:
+            options, env = options + "".join(f" --env {k}={v}" for k, v in env.items()), None
+        self.bench, self.process = bench, bench.start(options, program, env, 12)
         if program[1] == "beat":
             self.process.stdout.readline()
         self.find(path)
@@ -185,64 +185,95 @@ def switch(bench):
                    f"{len(tenant.channels)} channels in {len(tenant.groups)} groups")
 
 
-def idle_state(bench, state, program, operations, many, gap):
-    tenant = Tenant(bench, f"idle-{state.replace(' ', '-').replace(',', '')}", program)
-    words = ["drop", *operations]
-    for flags in QUERIES.values():
-        words += ["query", hex(flags), many, gap, "each", hex(flags & ~0x10)]
-    rows = tenant.control(*words, *(("on",) if operations else ()))
-    asked = [r for r in rows if r["op"] in ("query", "each")]
-    for name, query, each in zip(QUERIES, asked[0::2], asked[1::2]):
-        bench.fact(f"{state}, {name}: {answers(query)}; each channel by itself: {answers(each)}", [query, each])
-    tenant.end()
+def look_group(tenant):
+    """The group that has an engine for kernels: the others have no counts."""
+    for group in tenant.groups:
+        row = tenant.control("stats", group, 1, 0)[-1]
+        if "0" in row["answers"]:
+            return group
+    raise RuntimeError("no group has counts")
 
 
-def idle_fraction(bench):
-    """Whether the moments at which work is said to be there are as many as there is work: what a cap is held by."""
-    for us, rest_us in ((100, 0), (1000, 0), (1000, 3000)):
-        tenant = Tenant(bench, f"idle-part-{us}-{rest_us}", bench.run("load", us=us, secs=2, rest_us=rest_us))
-        row = tenant.control("drop", "query", 0x2, 300, 2000)[-1]
+def looks(bench):
+    """What a preemption says of a tenant: whether it was at work, and what it costs the tenant to be asked."""
+    count = 5 if bench.mock else 60
+    states = [("idle", bench.run("load", us=1000, secs=1.5, rest_us=2000000)), ("a kernel without end", beating(bench, 0, 1.5)), ("20 us kernels", beating(bench, 20, 1.5))]
+    states += [(f"{us} us kernels, {rest} us rest", bench.run("load", us=us, secs=1.5, rest_us=rest))
+               for us, rest in ((5000, 0), (1000, 0), (100, 0), (20, 0), (1000, 3000), (100, 100), (100, 300))]
+    for state, program in states:
+        tenant = Tenant(bench, f"look-{state.replace(' ', '-').replace(',', '')}", program)
+        group = look_group(tenant)
+        row = tenant.control("drop", "preempt", group, count, 3000)[-1]
         got = bench.finish(tenant.process)
-        busy = sum(n for answer, n in row["answers"].items() if answer in ("0x3", "0x65")) / max(1, sum(row["answers"].values()))
-        bench.fact(f"{us} us kernels, {rest_us} us rest: share {got and got['share']}, said to be busy {busy:.3f} of the time: {answers(row)}", row)
+        shown = "; ".join(f"{n} x {c}, {p:.0f} + {s:.0f} us" for c, n, p, s in sorted(row["changes"], key=lambda x: -x[1])[:6])
+        bench.fact(f"{state}: share {got and got.get('share')}: save restore wfi cta cilp gfxp: {shown}; {answers(row)}",
+                   [row, got])
 
 
-def idle(bench):
-    many, gap = (5, 1000) if bench.mock else (50, 500)
-    rests = bench.run("load", us=1000, secs=2.5, rest_us=2000000)
-    works, off = beating(bench, 1000, 2), ("off", "sleep", 5)
-    states = [("idle", rests, ()), ("idle, switched off", rests, off), ("busy, 1 ms kernels", works, ()),
-              ("busy, a kernel without end", beating(bench, 0, 2), ()), ("off, work waits", works, off)]
-    for state, program, operations in states:
-        idle_state(bench, state, program, operations, many, gap)
-    idle_fraction(bench)
-    # Whether asking gets in the way of work.
-    tenant = Tenant(bench, "idle-long", beating(bench, 1000, 3))
-    time.sleep(.6)
-    rows = tenant.control("drop", "query", 0x2, 16 * many, 0)
-    gaps, call = tenant.end(), rows[-1]["call"]
-    inside, before = ([(g[1] - g[0]) / 1e3 for g in gaps if good(g)] for good in (lambda g: call[0] < g[0] < call[1], lambda g: g[1] < call[0]))
-    bench.fact(f"asked one after the other for {(call[1] - call[0]) / 1e6:.0f} ms: {answers(rows[-1])}; the ends of 1 ms kernels meanwhile are {summary(inside)} us "
-               f"apart, before that {summary(before)} us", rows)
+def pair_looks(bench):
+    """The same without a preemption, of two that share the card: does the count of saves move only for the one at work?"""
+    for rest in (2000000, 0):
+        other = bench.start(None, bench.run("load", us=1000, secs=2.5))
+        tenant = Tenant(bench, f"pair-{rest}", bench.run("load", us=1000, secs=2, rest_us=rest))
+        group = look_group(tenant)
+        row = tenant.control("drop", "stats", group, 50, 5000)[-1]
+        bench.finish(tenant.process)
+        bench.finish(other)
+        bench.fact(f"beside a busy one, rest {rest} us: {row['first']} -> {row['last']}, {row['changes']} changes; {answers(row)}",
+                   row)
 
 
-def ctxsw(bench):
-    many = 10 if bench.mock else 50
-    for rights, drop in (("as root", ()), ("without CAP_SYS_ADMIN", ("drop",))):
-        for state, operations in (("busy, 1 ms kernels", ()), ("off, work waits", ("off", "sleep", 5))):
-            tenant = Tenant(bench, f"ctxsw-{len(drop)}-{len(operations)}", beating(bench, 1000, 2))
-            words = [*drop, *operations]
-            for group in tenant.groups:
-                words += ["stats", group, many, 1000]
-            rows = tenant.control(*words, "resident", 2 * many, 1000, *(("on",) if operations else ()))
-            stats = [r for r in rows if r["op"] == "stats"]
-            told = set()
-            for row in stats:
-                text = f"{row['first']} -> {row['last']}, {row['changes']} changes; {row['answers']}"
-                if text not in told:
-                    bench.fact(f"{state}, {rights}: {row['names']} of a group: {text}; {answers(row)}", row)
-                told.add(text)
-            for row in rows:
-                if row["op"] == "resident":
-                    bench.fact(f"{state}, {rights}: resident channel {row['channels']}; {answers(row)}", row)
-            tenant.end()
+def goes_on(tenant, limit_s):
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if tenant.process.poll() is not None:
+            return True
+        time.sleep(.02)
+    return False
+
+
+def starts(bench):
+    """Programs that start while the guard switches their channels: all of them are to get anywhere."""
+    hung, rounds = 0, 1 if bench.mock else 2
+    for turn in range(rounds):
+        tenants = [Tenant(bench, f"start-{turn}-{i}", bench.run("load", us=1000, secs=2.5), "--guard --weight 100 --mem 4G --cores 90 --stats") for i in range(4)]
+        time.sleep(.5)
+        for tenant in tenants:
+            if goes_on(tenant, 4):
+                bench.finish(tenant.process)
+                continue
+            hung += 1
+            if tenant.process.poll() is None:
+                tenant.process.terminate()
+            out, err = tenant.process.communicate()
+            bench.said(tenant.process, [], err)
+            bench.fact(f"stuck: {out[-100:]} {err[-200:]}")
+    bench.bar("programs that start while they are switched: stuck", f"{hung} of {4 * rounds}", "none", hung == 0)
+
+
+def managed(bench):
+    """What managed memory is made of, and what happens when there is no more of it."""
+    for name, options in (("bare", None), ("guard", "--guard --mem 4G")):
+        calls, rc = logged(bench, f"managed-{name}", options, [bench.probe, "alloc", "managed", "--mib", "256"])
+        shown = [f"{c.get('call')} {c.get('device')} {c.get('cmd', c.get('class', c.get('nr', 0))):#x} {c.get('length', 0):#x} {c.get('prot', '')} "
+                 f"{c.get('flags', 0):#x} at {c.get('address', 0):#x} rc {c.get('rc')} {c.get('errno')} {c.get('status')}" for c in calls]
+        last = max((i for i, c in enumerate(calls) if c.get("call") == "mmap"), default=0)
+        bench.fact(f"{name}: exit {rc}, {len(calls)} calls; about the last mmap: " + " | ".join(shown[max(0, last - 8):last + 8]), shown[-200:])
+
+
+def half(bench):
+    """Channels that are kept from being scheduled only: when do they stop, alone and beside another program?"""
+    for name, us in (("a kernel without end", 0), ("1 ms kernels", 1000)):
+        for company in (False, True):
+            other = bench.start(None, bench.run("load", us=1000, secs=2.6)) if company else None
+            if other:
+                time.sleep(.5)
+            tenant = Tenant(bench, f"half-{us}-{company}", beating(bench, us, 1.6))
+            cycles = tenant.control("drop", "half", "cycle", 12, 30, 20)[-1]["cycles"]
+            gaps = tenant.end()
+            if other:
+                bench.finish(other)
+            calls = [(c["off"], c["on"]) for c in cycles]
+            stood = [s for s in standing(calls, gaps) if s]
+            bench.fact(f"{name}, {'beside another' if company else 'alone'}: off takes {summary([(o[1] - o[0]) / 1e3 for o, _ in calls])} us, on {summary([(n[1] - n[0]) / 1e3 for _, n in calls])}; "
+                       f"stood {len(stood)} of {len(calls)}, {summary([s[0] for s in stood])} us after off began; goes on {summary([s[1] for s in stood])} us after on began", [calls, gaps])

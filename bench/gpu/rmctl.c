@@ -6,10 +6,9 @@
  *   rmctl PID FD CLIENT DEVICE SUBDEVICE CHANNEL[,CHANNEL]... OPERATION [ARGS]...
  *     off | on                                 FIFO_DISABLE_CHANNELS, all of them
  *     cycle COUNT OFF_MS ON_MS                 the same in turn
- *     query FLAGS COUNT GAP_US                 IDLE_CHANNELS; FLAGS with 0x10: of the first channel only
- *     each FLAGS                               the same of each channel by itself
  *     stats GROUP COUNT GAP_US                 GR_GET_CTXSW_STATS
- *     resident COUNT GAP_US                    GR_GET_CURRENT_RESIDENT_CHANNEL
+ *     preempt GROUP COUNT GAP_US               CHANNEL_GROUP_PREEMPT and what GR_GET_CTXSW_STATS says it has done
+ *     half                                     from here on, off keeps them from being scheduled only
  *     sleep MS
  *     drop                                     gives up CAP_SYS_ADMIN, as the guard does
  *
@@ -31,10 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GR_GET_CTXSW_STATS      0x20801215u
-#define GR_GET_CURRENT_RESIDENT 0x2080121cu
-#define STATUSES_MOST           32
-#define SAMPLES_MOST            100000
+#define STATUSES_MOST 32
+#define SAMPLES_MOST  100000
 
 extern char **environ;
 
@@ -136,13 +133,11 @@ static int call(uint32_t nr, size_t bytes, void *arg)
     return ioctl(tenant.fd, RM_IOCTL(nr, bytes), arg) < 0 ? -errno : 0;
 }
 
-static int control(uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_status, uint64_t *ret_ns)
+static int control_of(uint32_t object, uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_status,
+                      uint64_t *ret_ns)
 {
-    struct rm_control arg = {.client = tenant.client,
-                             .object = tenant.subdevice,
-                             .cmd = cmd,
-                             .params = (uintptr_t)params,
-                             .params_bytes = bytes};
+    struct rm_control arg = {
+        .client = tenant.client, .object = object, .cmd = cmd, .params = (uintptr_t)params, .params_bytes = bytes};
     uint64_t begin = now_ns();
     int rc = call(RM_ESC_CONTROL, sizeof(arg), &arg);
 
@@ -151,9 +146,17 @@ static int control(uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_sta
     return rc;
 }
 
+static int control(uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_status, uint64_t *ret_ns)
+{
+    return control_of(tenant.subdevice, cmd, params, bytes, ret_status, ret_ns);
+}
+
+static int only_scheduling;
+
 static int set(int disable, uint32_t *ret_status)
 {
-    struct rm_disable_channels params = {.disable = (uint8_t)disable, .count = tenant.count};
+    struct rm_disable_channels params = {
+        .disable = (uint8_t)disable, .count = tenant.count, .only_scheduling = (uint8_t)(disable && only_scheduling)};
     uint64_t ns;
     int rc;
 
@@ -212,52 +215,6 @@ static void cycle(unsigned count, double off_ms, double on_ms)
     printf("]}\n");
 }
 
-static void query(uint32_t flags, uint32_t first, uint32_t channels)
-{
-    uint32_t client[RM_DISABLE_MAX], device[RM_DISABLE_MAX];
-    struct rm_idle_channels arg = {.client = tenant.client,
-                                   .device = tenant.device,
-                                   .channel = tenant.channel[first],
-                                   .count = channels,
-                                   .clients = (uintptr_t)client,
-                                   .devices = (uintptr_t)device,
-                                   .channels = (uintptr_t)&tenant.channel[first],
-                                   .flags = flags};
-    uint64_t begin;
-    int rc;
-
-    for (uint32_t i = 0; i < channels; i++) {
-        client[i] = tenant.client;
-        device[i] = tenant.device;
-    }
-    begin = now_ns();
-    rc = call(RM_ESC_IDLE_CHANNELS, sizeof(arg), &arg);
-    note(rc, arg.status, now_ns() - begin);
-}
-
-static void query_many(uint32_t flags, unsigned count, double gap_us)
-{
-    uint64_t begin = now_ns();
-
-    for (unsigned i = 0; i < count && !stop; i++) {
-        query(flags, 0, flags & RM_IDLE_SINGLE_CHANNEL ? 1 : tenant.count);
-        nap_us(gap_us);
-    }
-    printf("{\"op\":\"query\",\"flags\":\"%#x\",\"channels\":%u,\"call\":[%llu,%llu],", flags, tenant.count,
-           (unsigned long long)begin, (unsigned long long)now_ns());
-    put_tally();
-    printf("}\n");
-}
-
-static void query_each(uint32_t flags)
-{
-    for (uint32_t i = 0; i < tenant.count; i++)
-        query(flags, i, 1);
-    printf("{\"op\":\"each\",\"flags\":\"%#x\",", flags);
-    put_tally();
-    printf("}\n");
-}
-
 static void stats(uint32_t group, unsigned count, double gap_us)
 {
     uint32_t params[8], first[8] = {0}, last[8] = {0};
@@ -270,7 +227,7 @@ static void stats(uint32_t group, unsigned count, double gap_us)
 
         memset(params, 0, sizeof(params));
         params[0] = group;
-        rc = control(GR_GET_CTXSW_STATS, params, sizeof(params), &status, &ns);
+        rc = control(RM_CTRL_GR_GET_CTXSW_STATS, params, sizeof(params), &status, &ns);
         note(rc, status, ns);
         if (i == 0)
             memcpy(first, params, sizeof(first));
@@ -289,34 +246,57 @@ static void stats(uint32_t group, unsigned count, double gap_us)
     printf("}\n");
 }
 
-static void resident(unsigned count, double gap_us)
+#define DELTAS_MOST 64
+
+/* How the counts of saves and so on have changed across a preemption, each kind of change with how often it was and how
+ * long the two calls took on average. */
+static void preempt(uint32_t group, unsigned count, double gap_us)
 {
-    unsigned kinds = 0, times[STATUSES_MOST] = {0};
-    uint32_t seen[STATUSES_MOST];
+    static struct {
+        uint32_t change[6];
+        unsigned times;
+        double preempt_us, stats_us;
+    } seen[DELTAS_MOST];
+    uint32_t before[8] = {0}, status = 0;
+    unsigned kinds = 0;
+    uint64_t begin, end;
 
+    before[0] = group;
+    begin = now_ns();
+    control(RM_CTRL_GR_GET_CTXSW_STATS, before, sizeof(before), &status, &end);
     for (unsigned i = 0; i < count && !stop; i++) {
-        uint64_t params[3] = {0}, ns;
-        uint32_t status = 0, channel;
-        int rc = control(GR_GET_CURRENT_RESIDENT, params, sizeof(params), &status, &ns);
+        struct rm_preempt params = {.wait = 1};
+        uint32_t after[8] = {group}, change[6];
+        uint64_t preempt_ns, stats_ns;
         unsigned k;
+        int rc = control_of(group, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params), &status, &preempt_ns);
 
-        note(rc, status, ns);
-        channel = (uint32_t)params[0];
-        for (k = 0; k < kinds && seen[k] != channel; k++)
+        note(rc, status, preempt_ns);
+        control(RM_CTRL_GR_GET_CTXSW_STATS, after, sizeof(after), &status, &stats_ns);
+        for (k = 0; k < 6; k++)
+            change[k] = after[k + 2] - before[k + 2];
+        memcpy(before, after, sizeof(before));
+        for (k = 0; k < kinds && memcmp(seen[k].change, change, sizeof(change)) != 0; k++)
             ;
-        if (k < STATUSES_MOST) {
-            seen[k] = channel;
+        if (k < DELTAS_MOST) {
             kinds += k == kinds;
-            times[k]++;
+            memcpy(seen[k].change, change, sizeof(change));
+            seen[k].times++;
+            seen[k].preempt_us += (double)preempt_ns / 1e3;
+            seen[k].stats_us += (double)stats_ns / 1e3;
         }
         nap_us(gap_us);
     }
-    printf("{\"op\":\"resident\",\"channels\":{");
+    printf("{\"op\":\"preempt\",\"names\":\"save restore wfi cta cilp gfxp\",\"call\":[%llu,%llu],\"changes\":[",
+           (unsigned long long)begin, (unsigned long long)now_ns());
     for (unsigned k = 0; k < kinds; k++)
-        printf("%s\"%#x\":%u", k ? "," : "", seen[k], times[k]);
-    printf("},");
+        printf("%s[[%u,%u,%u,%u,%u,%u],%u,%.0f,%.0f]", k ? "," : "", seen[k].change[0], seen[k].change[1],
+               seen[k].change[2], seen[k].change[3], seen[k].change[4], seen[k].change[5], seen[k].times,
+               seen[k].preempt_us / seen[k].times, seen[k].stats_us / seen[k].times);
+    printf("],");
     put_tally();
     printf("}\n");
+    memset(seen, 0, sizeof(seen));
 }
 
 static void drop(void)
@@ -361,20 +341,16 @@ static int operate(char **word)
         drop();
         return 1;
     }
+    if (strcmp(*word, "half") == 0) {
+        only_scheduling = 1;
+        return 1;
+    }
     if (strcmp(*word, "sleep") == 0) {
         nap_us(number(word + 1) * 1e3);
         return 2;
     }
-    if (strcmp(*word, "each") == 0) {
-        query_each(integer(word[1]));
-        return 2;
-    }
-    if (strcmp(*word, "resident") == 0) {
-        resident((unsigned)number(word + 1), number(word + 2));
-        return 3;
-    }
-    if (strcmp(*word, "query") == 0)
-        query_many(integer(word[1]), (unsigned)number(word + 2), number(word + 3));
+    if (strcmp(*word, "preempt") == 0)
+        preempt(integer(word[1]), (unsigned)number(word + 2), number(word + 3));
     else if (strcmp(*word, "stats") == 0)
         stats(integer(word[1]), (unsigned)number(word + 2), number(word + 3));
     else if (strcmp(*word, "cycle") == 0)

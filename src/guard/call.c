@@ -136,19 +136,6 @@ static int make(const struct guard_file *file, struct made *made)
     return rc;
 }
 
-/* If it still waits: with what the driver looks for in the caller. */
-static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
-{
-    struct lent lent = {.count = 0};
-    int rc;
-
-    if (made->call.kind == RM_KIND_ALLOC && made->call.class_id == RM_CLASS_DEVICE)
-        lend_cards(guard, trap->tid, &lent);
-    rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
-    lend_over(&lent);
-    return rc;
-}
-
 static int write_back(const struct guard *guard, const struct trap *trap, const struct made *made)
 {
     int rc = trap_valid(guard, trap) ? 0 : -EINTR; /* the driver took its time: the thread's number may be another's */
@@ -167,6 +154,25 @@ static int refuse(struct made *made, uint32_t status)
 {
     decode_set_status(&made->call, made->arg, status);
     return 0;
+}
+
+/* If it still waits: with what the driver looks for in the caller. What NVML has opened here is not the caller's. */
+static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+{
+    bool wants_card = made->call.kind == RM_KIND_ALLOC && made->call.class_id == RM_CLASS_DEVICE;
+    struct lent lent = {.count = 0};
+    int rc;
+
+    if (wants_card)
+        lend_cards(guard, trap->tid, &lent);
+    if (!trap_valid(guard, trap))
+        rc = -EINTR;
+    else if (wants_card && lent.count == 0)
+        rc = refuse(made, RM_ERR_INSUFFICIENT_PERMISSIONS);
+    else
+        rc = make(file, made);
+    lend_over(&lent);
+    return rc;
 }
 
 static const char *api_of(const struct rm_call *call)

@@ -30,6 +30,7 @@ class Bench:
         self.env = dict(os.environ)
         self.env["VGPU_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="vgpu-bench.")
         self.scale = 0.5 if args.quick else 1.0
+        self.timeouts = 0
 
     def command(self, options, program):
         if options is None:
@@ -45,6 +46,7 @@ class Bench:
         out, err = process.communicate()
         rows = json_lines(out)
         self.said(process, rows, err)
+        self.timeouts += process.returncode == 124
         if process.returncode != 0 or not rows or "error" in rows[-1]:
             print(f"# exit {process.returncode}: {' '.join(process.args[-8:])}: {out[-200:]} {err[-500:]}", flush=True)
             return None

@@ -235,10 +235,10 @@ void channels_remove_client(struct channels *channels, uint32_t client)
 }
 
 /*
- * What is off must not be switched off again: the driver then keeps it off for ever, or until it is switched on as
- * often (seen with 580 on an H200). To switch on what is on does nothing. So it is noted of each channel that it may be
- * off, before it is switched off; and if the call fails, after which some may be and some not, all of them are switched
- * on.
+ * What is off is not switched off again: programs for which that was done, with 580 on an H200, stood still although
+ * they were switched on afterwards (docs/measurements.md). To switch on what is on does nothing. So it is noted of each
+ * channel that it may be off, before it is switched off; and if the call fails, after which some may be and some not,
+ * all of them are switched on.
  */
 
 /* The status, or -errno. */

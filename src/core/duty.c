@@ -77,8 +77,8 @@ void duty_init(struct duty *duty, uint64_t seed, uint64_t now_ns)
         .on = true,
         .at_ns = now_ns,
         .on_since_ns = now_ns,
-        .on_cost_ns = .4 * MS,
-        .off_cost_ns = .65 * MS,
+        .goes_ns = DUTY_GOES * .4 * MS,
+        .stops_ns = DUTY_STOPS * .65 * MS,
         .look_cost_ns = .8 * MS,
         .random = seed ? seed : 1,
     };
@@ -143,11 +143,11 @@ void duty_switched(struct duty *duty, bool on, uint64_t begin_ns, uint64_t end_n
     if (on == duty->on)
         return;
     if (on) {
-        learn(&duty->on_cost_ns, cost_ns, .1);
+        learn(&duty->goes_ns, DUTY_GOES * cost_ns, .1);
         advance(duty, begin_ns);
         duty->on_since_ns = begin_ns + (uint64_t)(DUTY_GOES * cost_ns);
     } else {
-        learn(&duty->off_cost_ns, cost_ns, .1);
+        learn(&duty->stops_ns, DUTY_STOPS * cost_ns, .1);
         advance(duty, begin_ns + (uint64_t)(DUTY_STOPS * cost_ns));
     }
     duty->on = on;
@@ -221,9 +221,8 @@ void duty_look(struct duty *duty, double busy, uint64_t begin_ns, uint64_t end_n
     if (duty->held) {
         duty->used_ns -= lost_ns;
         duty->excess_ns = most(0, duty->excess_ns - lost_ns);
-    }
-    if (duty->held)
         settle(duty, busy);
+    }
     learn_rate(duty, busy);
     if (!duty->held)
         charge(duty, busy, lost_ns);
@@ -239,12 +238,12 @@ bool duty_step(struct duty *duty, uint64_t now_ns)
     if (!duty->held)
         return false;
     if (duty->resting) {
-        duty->resting = duty->excess_ns - duty->cap * DUTY_GOES * duty->on_cost_ns > BURST_NS - band(duty->cap);
+        duty->resting = duty->excess_ns - duty->cap * duty->goes_ns > BURST_NS - band(duty->cap);
     } else if (duty->excess_ns < BURST_NS / 2) {
         duty->held = false;
         duty->on_ns = duty->chance = 0;
     } else {
-        duty->resting = more > 0 && duty->excess_ns + more * DUTY_STOPS * duty->off_cost_ns >= BURST_NS;
+        duty->resting = more > 0 && duty->excess_ns + more * duty->stops_ns >= BURST_NS;
     }
     return duty->resting;
 }
@@ -261,10 +260,10 @@ uint64_t duty_step_in_ns(const struct duty *duty)
     if (!duty->held)
         return UINT64_MAX;
     if (duty->resting)
-        return whole((duty->excess_ns - BURST_NS + band(duty->cap)) / duty->cap - DUTY_GOES * duty->on_cost_ns);
+        return whole((duty->excess_ns - BURST_NS + band(duty->cap)) / duty->cap - duty->goes_ns);
     if (!duty->on || more <= 0)
         return UINT64_MAX;
-    return whole((BURST_NS - duty->excess_ns) / more - DUTY_STOPS * duty->off_cost_ns);
+    return whole((BURST_NS - duty->excess_ns) / more - duty->stops_ns);
 }
 
 uint64_t duty_look_in_ns(const struct duty *duty)

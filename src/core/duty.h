@@ -52,7 +52,8 @@ struct duty {
     double rate, quick, learned_ns; /* how busy the tenant is while it is on; the on-time that `rate` is made of */
     double look_in_ns;              /* the next look, in on-time from here */
 
-    double look_cost_ns, on_cost_ns, off_cost_ns;
+    double look_cost_ns, goes_ns,
+        stops_ns; /* what a look takes; until work goes on, and stops, from when a switch began */
     uint64_t random;
 };
 

@@ -23,7 +23,6 @@ static int channel_seen(struct guard *guard, const struct guard_file *file, cons
     }
     rc = channels_add(guard->channels, &(struct channels_new_one){.fd = file->fd,
                                                                   .client = call->client,
-                                                                  .device = device,
                                                                   .subdevice = subdevice,
                                                                   .group = call->parent == device ? 0 : call->parent,
                                                                   .channel = call->handle,

@@ -157,21 +157,16 @@ int card_of(struct guard *guard, const struct guard_file *file, uint32_t client,
 
 static int share_set(void *arg, enum share_state to)
 {
-    static const enum channels_state states[] = {
-        [SHARE_OFF] = CHANNELS_OFF, [SHARE_ENDING] = CHANNELS_ENDING, [SHARE_ON] = CHANNELS_ON};
     struct guard_card *card = arg;
 
-    return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), states[to]);
+    return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), to);
 }
 
 static int share_look(void *arg, bool stop, struct share_look *ret_look)
 {
     struct guard_card *card = arg;
-    struct channels_look look;
-    int rc = channels_look(card->guard->channels, (unsigned)(card - card->guard->card), stop, &look);
 
-    *ret_look = (struct share_look){.runs = look.runs, .worked = look.worked};
-    return rc;
+    return channels_look(card->guard->channels, (unsigned)(card - card->guard->card), stop, ret_look);
 }
 
 static void *serve(void *arg)

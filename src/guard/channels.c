@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -104,22 +103,26 @@ static bool is_ready(const struct channel *channel)
     return channel->scheduled || clock_ns() - channel->made_ns >= UNSCHEDULED_NS;
 }
 
-static unsigned count_unready(const struct channels *channels)
+static bool any_unready(const struct channels *channels)
 {
-    unsigned count = 0;
-
     for (unsigned i = 0; i < channels->high; i++) {
         const struct set *set = &channels->set[i];
 
-        for (unsigned k = 0; set->used && k < set->count; k++)
-            count += !is_ready(&set->channel[k]);
+        for (unsigned k = 0; set->used && k < set->count; k++) {
+            if (!is_ready(&set->channel[k]))
+                return true;
+        }
     }
-    return count;
+    return false;
 }
 
-static void note_late(struct channels *channels)
+/* Returns how many may not be there yet. */
+static unsigned note_late(struct channels *channels)
 {
-    atomic_store(&channels->late, count_late(channels) > 0 || count_unready(channels) > 0);
+    unsigned late = count_late(channels);
+
+    atomic_store(&channels->late, late > 0 || any_unready(channels));
+    return late;
 }
 
 static int begin_set(struct channels *channels, struct set *set, const struct channels_new_one *one)
@@ -132,10 +135,9 @@ static int begin_set(struct channels *channels, struct set *set, const struct ch
     set->fd = own;
     set->client = one->client;
     set->slice = one->slice;
-    set->device = one->device;
     set->subdevice = one->subdevice;
-    set->ending = channels->state[one->slice] == CHANNELS_ENDING;
-    atomic_store(&set->off, channels->state[one->slice] != CHANNELS_ON);
+    set->ending = channels->state[one->slice] == SHARE_ENDING;
+    atomic_store(&set->off, channels->state[one->slice] != SHARE_ON);
     if (set - channels->set >= channels->high)
         channels->high = (unsigned)(set - channels->set) + 1;
     atomic_store(&set->used, 1);
@@ -170,24 +172,22 @@ int channels_add(struct channels *channels, const struct channels_new_one *one)
     if (rc < 0)
         return rc;
     at = set->count;
-    set->channel[at] = (struct channel){
-        .handle = one->channel, .group = one->group, .maker = one->maker, .made_ns = now_ns, .seen_ns = now_ns};
-    add_group(set, one->group ? one->group : one->channel);
+    set->channel[at] = (struct channel){.handle = one->channel,
+                                        .group = one->group ? one->group : one->channel,
+                                        .maker = one->maker,
+                                        .made_ns = now_ns,
+                                        .seen_ns = now_ns};
+    add_group(set, set->channel[at].group);
     atomic_store(&set->count, at + 1);
     atomic_store(&channels->late, true);
     return 0;
-}
-
-static uint32_t group_of(const struct channel *channel)
-{
-    return channel->group ? channel->group : channel->handle;
 }
 
 /* Unless one of its channels is there still. So there are no more groups than channels. */
 static void take_group_out(struct set *set, uint32_t handle)
 {
     for (unsigned i = 0; i < set->count; i++) {
-        if (group_of(&set->channel[i]) == handle)
+        if (set->channel[i].group == handle)
             return;
     }
     for (unsigned i = 0; i < set->groups; i++) {
@@ -201,7 +201,7 @@ static void take_group_out(struct set *set, uint32_t handle)
 static void take_out(struct set *set, unsigned at)
 {
     unsigned last = set->count - 1;
-    uint32_t group = group_of(&set->channel[at]);
+    uint32_t group = set->channel[at].group;
 
     set->channel[at] = set->channel[last];
     atomic_store(&set->count, last);
@@ -242,12 +242,12 @@ void channels_remove_client(struct channels *channels, uint32_t client)
  */
 
 /* The status, or -errno. */
-static int switch_some(const struct set *set, const struct rm_disable_channels *which, enum channels_state to)
+static int switch_some(const struct set *set, const struct rm_disable_channels *which, enum share_state to)
 {
     struct rm_disable_channels params = *which;
 
-    params.disable = to != CHANNELS_ON;
-    params.only_scheduling = to == CHANNELS_ENDING;
+    params.disable = to != SHARE_ON;
+    params.only_scheduling = to == SHARE_ENDING;
     return params.count ? rm_control(set->fd, set->client, set->subdevice, RM_CTRL_FIFO_DISABLE_CHANNELS, &params,
                                      sizeof(params))
                         : RM_OK;
@@ -264,7 +264,7 @@ static int switch_on_one(const struct set *set, unsigned at)
     struct rm_disable_channels which = {.count = 0};
 
     choose(set, at, &which);
-    return switch_some(set, &which, CHANNELS_ON);
+    return switch_some(set, &which, SHARE_ON);
 }
 
 static bool is_due(const struct set *set, unsigned at)
@@ -313,7 +313,7 @@ static int prove(struct set *set, bool all)
 }
 
 /* One call for those that are on and may be switched. The status, or -errno. */
-static int switch_off_rest(struct set *set, enum channels_state to)
+static int switch_off_rest(struct set *set, enum share_state to)
 {
     struct rm_disable_channels which = {.count = 0};
 
@@ -328,27 +328,17 @@ static int switch_off_rest(struct set *set, enum channels_state to)
     return switch_some(set, &which, to);
 }
 
-static bool all_proven(const struct set *set)
-{
-    for (unsigned i = 0; i < set->count; i++) {
-        if (!set->channel[i].proven)
-            return false;
-    }
-    return true;
-}
-
-static int switch_off(struct set *set, enum channels_state to)
+static int switch_off(struct set *set, enum share_state to)
 {
     int rc = 0;
 
-    if (set->ending && to == CHANNELS_OFF)
+    if (set->ending && to == SHARE_OFF)
         looks_stop(set);
-    set->ending = to == CHANNELS_ENDING && (!set->off || set->ending);
+    set->ending = to == SHARE_ENDING && (!set->off || set->ending);
     atomic_store(&set->off, 1);
     /* Twice: some of those that were there may be there no more. */
     for (unsigned i = 0; i < 2; i++) {
-        if (rc != 0 || !all_proven(set))
-            prove(set, rc != 0);
+        prove(set, rc != 0);
         if (!set->used)
             return 0;
         rc = switch_off_rest(set, to);
@@ -370,7 +360,7 @@ static int switch_on(struct set *set)
         if (set->channel[i].off)
             choose(set, i, &which);
     }
-    if (switch_some(set, &which, CHANNELS_ON) == RM_OK) {
+    if (switch_some(set, &which, SHARE_ON) == RM_OK) {
         for (unsigned i = 0; i < set->count; i++)
             set->channel[i].off = false;
     } else {
@@ -383,7 +373,7 @@ static int switch_on(struct set *set)
     return rc;
 }
 
-int channels_set(struct channels *channels, unsigned slice, enum channels_state to)
+int channels_set(struct channels *channels, unsigned slice, enum share_state to)
 {
     int rc = 0;
 
@@ -395,7 +385,7 @@ int channels_set(struct channels *channels, unsigned slice, enum channels_state 
 
         if (!set->used || set->slice != slice)
             continue;
-        one = to == CHANNELS_ON ? switch_on(set) : switch_off(set, to);
+        one = to == SHARE_ON ? switch_on(set) : switch_off(set, to);
         if (one < 0)
             rc = one;
     }
@@ -406,7 +396,7 @@ int channels_set(struct channels *channels, unsigned slice, enum channels_state 
 static void catch_up(struct set *set)
 {
     if (set->used && set->off && !set->ending)
-        switch_off(set, CHANNELS_OFF);
+        switch_off(set, SHARE_OFF);
 }
 
 void channels_scheduled(struct channels *channels, uint32_t client, uint32_t object)
@@ -441,8 +431,7 @@ bool channels_settle(struct channels *channels, unsigned slice)
         if (set->slice == slice)
             catch_up(set);
     }
-    note_late(channels);
-    return count_late(channels) > 0;
+    return note_late(channels) > 0;
 }
 
 void channels_call_over(struct channels *channels, pid_t tid)
@@ -477,7 +466,7 @@ void channels_rescue(struct channels *channels)
             continue;
         for (unsigned k = 0; k < count && k < RM_DISABLE_MAX; k++)
             choose(set, k, &which);
-        if (switch_some(set, &which, CHANNELS_ON) == RM_OK)
+        if (switch_some(set, &which, SHARE_ON) == RM_OK)
             continue;
         for (unsigned k = 0; k < which.count; k++)
             switch_on_one(set, k);

@@ -11,6 +11,8 @@
 #ifndef VGPU_GUARD_CHANNELS_H
 #define VGPU_GUARD_CHANNELS_H
 
+#include "guard/share.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,8 +25,8 @@ void channels_free(struct channels *channels);
 /* A channel that is about to be made by the thread `maker`. */
 struct channels_new_one {
     int fd; /* an open control device of the client's, of which a duplicate is kept */
-    uint32_t client, device, subdevice, group, channel; /* objects of the client's; group: 0: it has none */
-    unsigned slice;                                     /* the card's */
+    uint32_t client, subdevice, group, channel; /* objects of the client's; group: 0: it has none */
+    unsigned slice;                             /* the card's */
     pid_t maker;
 };
 
@@ -37,15 +39,9 @@ void channels_scheduled(struct channels *channels, uint32_t client, uint32_t obj
 void channels_remove(struct channels *channels, uint32_t client, uint32_t channel);
 void channels_remove_client(struct channels *channels, uint32_t client);
 
-/*
- * ENDING: what runs goes on until its time slice ends, if somebody else has work, or its kernels do; then it is off.
- * That takes a third less time, and the device does not stand still before the next one has it.
- */
-enum channels_state { CHANNELS_ON, CHANNELS_ENDING, CHANNELS_OFF };
-
-/* Switches all of a card. -errno: some of them could not be switched (-ENOENT never: a channel that is gone is
- * forgotten). */
-int channels_set(struct channels *channels, unsigned slice, enum channels_state to);
+/* Switches all of a card. What is ENDING goes on until its time slice ends, if somebody else has work, or its kernels
+ * do. -errno: some of them could not be switched (-ENOENT never: a channel that is gone is forgotten). */
+int channels_set(struct channels *channels, unsigned slice, enum share_state to);
 
 /* A thread is in no call any more: a channel that its last one was to make is there by now, or comes never. */
 void channels_call_over(struct channels *channels, pid_t tid);
@@ -64,11 +60,7 @@ bool channels_settle(struct channels *channels, unsigned slice);
  * means nothing then. Takes 0.2 ms for each group that does not work, 0.8 for one that does. -ENOTSUP: nothing can be
  * said.
  */
-struct channels_look {
-    double runs;
-    bool worked;
-};
-int channels_look(struct channels *channels, unsigned slice, bool stop, struct channels_look *ret_look);
+int channels_look(struct channels *channels, unsigned slice, bool stop, struct share_look *ret_look);
 
 /* The keeper's, once nobody else uses the table: switches on whatever may be off. */
 void channels_rescue(struct channels *channels);

@@ -16,7 +16,7 @@
  * it is scheduled, which is a call that the supervisor makes.
  */
 struct channel {
-    uint32_t handle, group; /* group: 0: it has none */
+    uint32_t handle, group; /* group: its own handle, if it has none */
     bool proven, scheduled;
     bool off;    /* it may be */
     pid_t maker; /* the thread that makes the call; 0: it is over */
@@ -38,7 +38,7 @@ struct set {
     _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
     _Atomic uint32_t count;
     int fd;
-    uint32_t client, slice, device, subdevice, groups;
+    uint32_t client, slice, subdevice, groups;
     bool ending; /* off, but what ran may go on */
     struct channel channel[RM_DISABLE_MAX];
     struct group group[RM_DISABLE_MAX];
@@ -46,9 +46,9 @@ struct set {
 
 struct channels {
     struct vgpu_mutex lock;
-    atomic_bool late;                            /* some channels may not be there yet, or may not be switched yet */
-    unsigned high;                               /* sets at and above were never used */
-    enum channels_state state[VGPU_DEVICES_MAX]; /* of each card: what those are to be like that come */
+    atomic_bool late;                         /* some channels may not be there yet, or may not be switched yet */
+    unsigned high;                            /* sets at and above were never used */
+    enum share_state state[VGPU_DEVICES_MAX]; /* of each card: what those are to be like that come */
     struct set set[SETS_MAX];
 };
 

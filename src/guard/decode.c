@@ -191,10 +191,7 @@ static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t
 static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind, uint32_t bytes)
 {
     call->kind = kind;
-    call->action = RM_EXECUTE;
-    call->params_bytes = bytes;
-    if (arg->flags & RM_CONTROL_SERIALIZED || arg->params_bytes != bytes || !call->params)
-        refuse(call, RM_ERR_INVALID_ARGUMENT);
+    watched(call, arg, bytes);
 }
 
 static void control(const struct rm_branch *branch, bool strict, struct rm_call *call, const struct rm_control *arg)

@@ -5,10 +5,7 @@
  */
 #include "guard/guard_internal.h"
 
-#include "base/err.h"
-
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

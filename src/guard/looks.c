@@ -57,7 +57,7 @@ static int preempt(const struct set *set, const struct group *group)
     return rm_control(set->fd, set->client, group->handle, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params));
 }
 
-static void stop(const struct set *set, struct group *group, struct channels_look *look)
+static void stop(const struct set *set, struct group *group, struct share_look *look)
 {
     struct rm_ctxsw_stats after;
     uint64_t begin_ns = clock_ns(), ns;
@@ -78,7 +78,7 @@ static void stop(const struct set *set, struct group *group, struct channels_loo
 }
 
 /* -ENOTSUP: the driver does not say. */
-static int look_at(const struct set *set, struct group *group, bool may_stop, struct channels_look *look)
+static int look_at(const struct set *set, struct group *group, bool may_stop, struct share_look *look)
 {
     struct rm_ctxsw_stats now;
     int rc = read_counts(set, group, &now);
@@ -95,7 +95,7 @@ static int look_at(const struct set *set, struct group *group, bool may_stop, st
     group->counts = now;
     group->seen = true;
     if (group->doubted)
-        *look = (struct channels_look){.runs = 1, .worked = true};
+        *look = (struct share_look){.runs = 1, .worked = true};
     else if (!set->off && is_loaded(&now) && may_stop)
         stop(set, group, look);
     else if (!set->off && is_loaded(&now))
@@ -114,11 +114,11 @@ void looks_stop(const struct set *set)
     }
 }
 
-int channels_look(struct channels *channels, unsigned slice, bool may_stop, struct channels_look *ret_look)
+int channels_look(struct channels *channels, unsigned slice, bool may_stop, struct share_look *ret_look)
 {
     int rc = 0;
 
-    *ret_look = (struct channels_look){.worked = false};
+    *ret_look = (struct share_look){.worked = false};
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];

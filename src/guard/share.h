@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 /* ENDING: off, but what runs may go on for some milliseconds, if there is nobody else to run. */
-enum share_state { SHARE_OFF, SHARE_ENDING, SHARE_ON };
+enum share_state { SHARE_ON, SHARE_ENDING, SHARE_OFF };
 
 struct share_look {
     double runs; /* which part of the device's engine it has at this moment, 0 to 1 */

@@ -133,7 +133,7 @@ static void believe(struct share *share, bool worked, uint64_t from_ns, uint64_t
     share->last_worked = worked;
     if (worked)
         share->still_ns = now_ns;
-    else if (again == false)
+    else if (!again)
         share->still_ns = from_ns;
     if (worked == !share->idle) {
         if (share->idle)

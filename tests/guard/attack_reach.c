@@ -3,6 +3,7 @@
  * its threads are out of reach, for those that it looks after, and for the keeper's, which has the same descriptors.
  */
 #include "attack.h"
+#include "guard/pidfd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +14,6 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
 
 #define DESCRIPTORS 64
 
@@ -48,11 +42,11 @@ static void check_process(pid_t pid)
 {
     char byte = 0;
     struct iovec local = {&byte, 1}, remote = {&byte, 1}; /* an address that is mapped there as well, or not */
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int pidfd = pidfd_of(pid, 0);
 
     CHECK(pidfd >= 0);
     for (int fd = 0; fd < DESCRIPTORS; fd++)
-        check_denied(syscall(SYS_pidfd_getfd, pidfd, fd, 0), "pidfd_getfd", pid);
+        check_denied(pidfd_take(pidfd, fd), "pidfd_getfd", pid);
     close(pidfd);
     check_denied(process_vm_readv(pid, &local, 1, &remote, 1, 0), "process_vm_readv", pid);
     check_denied(process_vm_writev(pid, &local, 1, &remote, 1, 0), "process_vm_writev", pid);

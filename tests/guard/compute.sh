@@ -1,60 +1,20 @@
 #!/usr/bin/env bash
 # compute.sh WHAT: what guarded programs get of a card's time, beside the fake driver of run.sh. Parts of it are measured
 # by the fake's clock, over the window of two seconds that the machine spoils least, of up to four.
-set -uo pipefail
+# shellcheck source=tests/guard/common.sh
+. "$(dirname "$0")/common.sh"
 
-export VGPU_GUARD_DEV=$FAKERM_DIR
-vgpu=$TEST_BUILD/vgpu
-rmtest=$TEST_BUILD/tests/guard/rmtest
-cd "$TEST_WORK/tmp" || exit 1
-
-fail() {
-    echo "compute.sh: line ${BASH_LINENO[0]}: $*" >&2
-    tail -n 20 ./*.out >&2
-    cat "$FAKERM_DIR/book" >&2
-    exit 1
-}
-cleanup() {
-    local pid
-    for pid in $(cat ./*.pid 2>/dev/null) $(jobs -p); do kill -KILL "$pid" 2>/dev/null; done
-}
-trap cleanup EXIT
-
-wait_for() { # wait_for COMMAND...: until it succeeds; 60 s are for ever
-    local i
-    for ((i = 0; i < 3000; i++)); do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.02
-    done
-    fail "waited in vain for: $*"
-}
-of_book() { # of_book PID KEY: of its row, or 0
-    awk -v pid="$1" -v key="$2" '$1 == "process" && $2 == pid { for (i = 3; i < NF; i++) if ($i == key) n = $(i + 1) } END { print n == "" ? 0 : n }' \
-        "$FAKERM_DIR/book"
-}
-of_gpu() { sed -n "s/^gpu 0 .* $1 \([0-9]*\).*/\1/p" "$FAKERM_DIR/book"; }
 works() { [ "$(of_book "$(cat "$1.pid")" busy_ns)" -gt 0 ]; }
 
-# start NAME [OPTIONS] -- COMMAND OF RMTEST...: in the instance NAME. Its pid is in NAME.pid, that of vgpu in NAME.run.
-start() {
-    local name=$1 options=()
-    shift
-    while [ "$1" != -- ]; do options+=("$1"); shift; done
-    shift
-    "$vgpu" run --guard --name "$name" "${options[@]}" -- sh -c 'echo $$ >"$0.pid.new"; mv "$0.pid.new" "$0.pid"; exec "$@"' \
-        "$name" "$rmtest" "$FAKERM_DIR" "$@" >"$name.out" 2>&1 &
-    echo $! >"$name.run"
-}
-# begin ...: the same, and waits until it works.
-begin() {
-    start "$@"
-    wait_for test -s "$1.pid"
+# begin_work ...: as begin, and waits until it works.
+begin_work() {
+    begin "$@"
     wait_for works "$1"
 }
 gets() { # gets NAME LEAST MOST: so much of the card, in parts of it
     local i part
     for ((i = 0; i < 4; i++)); do
-        part=$("$rmtest" "$FAKERM_DIR" share 2 "$(cat "$1.pid")") || fail "share"
+        part=$("${rmtest[@]}" share 2 "$(cat "$1.pid")") || fail "share"
         echo "$1 gets $part"
         awk -v part="$part" -v least="$2" -v most="$3" 'BEGIN { exit !(part >= least && part <= most) }' && return
     done
@@ -78,7 +38,7 @@ starts)
     for round in 1 2; do
         names=()
         for i in 1 2 3 4; do
-            start "p$round$i" --weight 100 --stats -- sync 1000 1
+            start "p$round$i" --weight 100 --stats -- "${rmtest[@]}" sync 1000 1
             names+=("p$round$i")
             sleep 0.1
         done
@@ -97,37 +57,37 @@ starts)
     [ "$(switches p12)" -gt 0 ] || fail "there were no turns"
     ;;
 caps)
-    begin busy --cores 50 -- work 1000 60000
+    begin_work busy --cores 50 -- "${rmtest[@]}" work 1000 60000
     sleep 0.5
     gets busy .42 .58
     kill -KILL "$(cat busy.pid)"
     wait "$(cat busy.run)"
-    start modest --cores 50 --stats -- rest 1000 4000 400
+    start modest --cores 50 --stats -- "${rmtest[@]}" rest 1000 4000 400
     ends modest
     [ "$(switches modest)" = 0 ] || fail "switched $(switches modest) times"
     ;;
 idle)
-    begin idle -- rest 300000 60000000 1
-    begin busy -- work 1000 60000
+    begin_work idle -- "${rmtest[@]}" rest 300000 60000000 1
+    begin_work busy -- "${rmtest[@]}" work 1000 60000
     sleep 1
     gets busy .85 1
     ;;
 reset)
-    begin busy --cores 50 -- reset 1000 60000
+    begin_work busy --cores 50 -- "${rmtest[@]}" reset 1000 60000
     sleep 0.5
     gets busy 0 .6
     ;;
 slice)
-    begin long -- slice 1000000 60000000 1
-    begin other -- work 1000 60000
+    begin_work long -- "${rmtest[@]}" slice 1000000 60000000 1
+    begin_work other -- "${rmtest[@]}" work 1000 60000
     sleep 0.5
     gets other .35 .7
     gets long .3 .65
     ;;
 short)
     # Waits for each of its kernels, which by slices would be one in the time of a slice of the other's.
-    begin long -- work 5000 60000
-    begin short -- sync 100 60
+    begin_work long -- "${rmtest[@]}" work 5000 60000
+    begin_work short -- "${rmtest[@]}" sync 100 60
     sleep 1
     gets short .12 .7
     ;;

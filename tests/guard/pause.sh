@@ -1,40 +1,9 @@
 #!/usr/bin/env bash
 # vgpu pause and vgpu resume, beside the fake driver of run.sh: its book tells what really runs.
-set -uo pipefail
+# shellcheck source=tests/guard/common.sh
+. "$(dirname "$0")/common.sh"
 
-export VGPU_GUARD_DEV=$FAKERM_DIR
-vgpu=$TEST_BUILD/vgpu
-rmtest=$TEST_BUILD/tests/guard/rmtest
-cd "$TEST_WORK/tmp" || exit 1
-
-fail() {
-    echo "pause.sh: line ${BASH_LINENO[0]}: $*" >&2
-    cat "$FAKERM_DIR/book" >&2
-    exit 1
-}
-cleanup() {
-    local pid
-    # What is paused would not notice before it goes on.
-    for pid in $(cat ./*.pid 2>/dev/null) $(jobs -p); do kill -KILL "$pid" 2>/dev/null; done
-}
-trap cleanup EXIT
-
-# wait_for COMMAND...: until it succeeds; 60 s are for ever.
-wait_for() {
-    local i
-    for ((i = 0; i < 3000; i++)); do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.02
-    done
-    fail "waited in vain for: $*"
-}
-
-of_book() { # of_book PID KEY: of its row, or 0
-    awk -v pid="$1" -v key="$2" '$1 == "process" && $2 == pid { for (i = 3; i < NF; i++) if ($i == key) n = $(i + 1) } END { print n == "" ? 0 : n }' \
-        "$FAKERM_DIR/book"
-}
 busy() { of_book "$1" busy_ns; }
-of_gpu() { sed -n "s/^gpu 0 .* $1 \([0-9]*\).*/\1/p" "$FAKERM_DIR/book"; }
 more_than() { [ "$("${@:2}")" -gt "$1" ]; }
 
 # For as long as the neighbour needs for 200 ms of work.
@@ -53,17 +22,6 @@ stops() { # stops PID WORK_NS
     [ "$before" -lt "$2" ] && kill -0 "$1"
 }
 
-# start NAME [OPTIONS] -- PROGRAM...: in the instance NAME. Its pid is in NAME.pid, that of vgpu in NAME.run.
-start() {
-    local name=$1 options=()
-    shift
-    while [ "$1" != -- ]; do options+=("$1"); shift; done
-    shift
-    "$vgpu" run --guard --name "$name" "${options[@]}" -- sh -c 'echo $$ >"$0.pid.new"; mv "$0.pid.new" "$0.pid"; exec "$@"' \
-        "$name" "$@" >"$name.out" 2>&1 &
-    echo $! >"$name.run"
-    wait_for test -s "$name.pid"
-}
 is_paused() { "$vgpu" ps | grep -E "^$1 .* running, paused "; }
 timed() { # timed WHAT COMMAND...: for the log; how long it takes is up to the machine
     local begin=${EPOCHREALTIME/[.,]/} status=0
@@ -72,12 +30,12 @@ timed() { # timed WHAT COMMAND...: for the log; how long it takes is up to the m
     return $status
 }
 
-start other --mem 1G -- "$rmtest" "$FAKERM_DIR" queue 2000 3600
+begin other --mem 1G -- "${rmtest[@]}" queue 2000 3600
 other=$(cat other.pid)
 wait_for more_than 0 busy "$other"
 
 # One that works, with memory.
-start one --mem 1G --cores 50 -- sh -c '"$@" hold 256M & echo $! >hold.pid; exec "$@" work 1000 2000' one "$rmtest" "$FAKERM_DIR"
+begin one --mem 1G --cores 50 -- sh -c '"$@" hold 256M & echo $! >hold.pid; exec "$@" work 1000 2000' one "${rmtest[@]}"
 one=$(cat one.pid)
 wait_for more_than 50000000 busy "$one"
 wait_for more_than $((255 << 20)) of_book "$(cat hold.pid)" bytes
@@ -112,8 +70,8 @@ grep -q '^worked 2000000000 kernels 2000 ' one.out || fail "$(cat one.out)"
 
 # Channels that are made while it is paused: at first it has none, later some.
 mkfifo orders
-start late -- bash -c 'for i in 1 2 3 4 5 6 7 8; do read -r line; (echo $BASHPID >late$i.new; mv late$i.new late$i.pid; exec "$@") & done <orders; wait' \
-    late "$rmtest" "$FAKERM_DIR" work 1000 500
+begin late -- bash -c 'for i in 1 2 3 4 5 6 7 8; do read -r line; (echo $BASHPID >late$i.new; mv late$i.new late$i.pid; exec "$@") & done <orders; wait' \
+    late "${rmtest[@]}" work 1000 500
 exec 9>orders
 "$vgpu" pause late || fail "without a channel"
 channels=$(of_gpu channels)
@@ -133,7 +91,7 @@ wait "$(cat late.run)" || fail "late has ended with $?: $(cat late.out)"
 exec 9>&-
 
 # The supervisor dies: nobody stays off.
-start orphan -- "$rmtest" "$FAKERM_DIR" sync 1000 3600
+begin orphan -- "${rmtest[@]}" sync 1000 3600
 orphan=$(cat orphan.pid)
 wait_for more_than 0 busy "$orphan"
 "$vgpu" pause orphan || fail "orphan"
@@ -150,7 +108,7 @@ grep -q 'orphan.*has ended' err || fail "$(cat err)"
 kill -KILL "$orphan"
 
 # It ends while it is paused: the command by itself, and a program that is killed.
-start brief -- "$rmtest" "$FAKERM_DIR" sync 1000 3600
+begin brief -- "${rmtest[@]}" sync 1000 3600
 wait_for more_than 0 busy "$(cat brief.pid)"
 "$vgpu" pause brief || fail "brief"
 kill -TERM "$(cat brief.run)"
@@ -160,7 +118,7 @@ wait "$(cat brief.run)"
 
 # The library has the device's time: the guard cannot stop it, and says so.
 if [ -e "$TEST_BUILD/libvgpu.so" ]; then
-    start both --preload -- "$rmtest" "$FAKERM_DIR" sync 1000 3600
+    begin both --preload -- "${rmtest[@]}" sync 1000 3600
     wait_for more_than 0 busy "$(cat both.pid)"
     "$vgpu" pause both 2>err && fail "it cannot be paused"
     grep -q 'both cannot be paused.*--preload' err || fail "$(cat err)"

@@ -136,18 +136,18 @@ static int make(const struct guard_file *file, struct made *made)
     return rc;
 }
 
-static int write_back(const struct guard *guard, const struct trap *trap, const struct made *made)
+static int write_back(const struct guard *guard, const struct trap *trap, struct made *made)
 {
-    int rc = trap_valid(guard, trap) ? 0 : -EINTR; /* the driver took its time: the thread's number may be another's */
+    const struct task_piece piece[] = {
+        task_changes(made->address, made->arg_before, made->arg, made->arg_bytes),
+        task_changes(made->call.params, made->params_before, made->params, made->params_bytes),
+        task_changes(made->call.list, made->list_before, made->list, made->list_bytes),
+    };
 
-    if (rc == 0)
-        rc = task_write_changes(trap->tid, made->address, made->arg_before, made->arg, made->arg_bytes);
-
-    if (rc == 0 && made->params_bytes)
-        rc = task_write_changes(trap->tid, made->call.params, made->params_before, made->params, made->params_bytes);
-    if (rc == 0 && made->list_bytes)
-        rc = task_write_changes(trap->tid, made->call.list, made->list_before, made->list, made->list_bytes);
-    return rc;
+    if (piece[0].bytes + piece[1].bytes + piece[2].bytes == 0)
+        return 0;
+    /* The driver took its time: the thread's number may be another's. */
+    return trap_valid(guard, trap) ? task_write_pieces(trap->tid, piece, 3) : -EINTR;
 }
 
 static int refuse(struct made *made, uint32_t status)

@@ -127,24 +127,48 @@ int task_file(struct tasks *tasks, pid_t tid, int fd, int *ret_fd)
     return 0;
 }
 
-int task_read(pid_t tid, uint64_t address, void *to, size_t bytes)
-{
-    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
-    ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+typedef ssize_t transfer_fn(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                            unsigned long);
 
+static int transfer(transfer_fn *fn, pid_t tid, const struct task_piece *piece, unsigned count)
+{
+    struct iovec local[TASK_PIECES_MAX], remote[TASK_PIECES_MAX];
+    size_t bytes = 0;
+    ssize_t got;
+
+    if (count > TASK_PIECES_MAX)
+        return -EINVAL;
+    for (unsigned i = 0; i < count; i++) {
+        local[i] = (struct iovec){piece[i].ours, piece[i].bytes};
+        remote[i] = (struct iovec){(void *)(uintptr_t)piece[i].address, piece[i].bytes};
+        bytes += piece[i].bytes;
+    }
+    if (bytes == 0)
+        return 0;
+    got = fn(tid, local, count, remote, count, 0);
     if (got < 0)
         return err_last();
     return (size_t)got == bytes ? 0 : -EFAULT;
 }
 
-int task_write(pid_t tid, uint64_t address, const void *from, size_t bytes)
+int task_read_pieces(pid_t tid, const struct task_piece *piece, unsigned count)
 {
-    struct iovec local = {(void *)(uintptr_t)from, bytes}, remote = {(void *)(uintptr_t)address, bytes};
-    ssize_t got = process_vm_writev(tid, &local, 1, &remote, 1, 0);
+    return transfer(process_vm_readv, tid, piece, count);
+}
 
-    if (got < 0)
-        return err_last();
-    return (size_t)got == bytes ? 0 : -EFAULT;
+int task_write_pieces(pid_t tid, const struct task_piece *piece, unsigned count)
+{
+    return transfer(process_vm_writev, tid, piece, count);
+}
+
+int task_read(pid_t tid, uint64_t address, void *to, size_t bytes)
+{
+    return task_read_pieces(tid, &(struct task_piece){address, to, bytes}, 1);
+}
+
+int task_write(pid_t tid, uint64_t address, void *from, size_t bytes)
+{
+    return task_write_pieces(tid, &(struct task_piece){address, from, bytes}, 1);
 }
 
 size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes)
@@ -162,18 +186,24 @@ size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes)
     return got < 0 ? 0 : (size_t)got;
 }
 
-int task_write_changes(pid_t tid, uint64_t address, const void *before, const void *after, size_t bytes)
+/* Most of it is the same: it is compared by lines. */
+#define LINE_BYTES 64u
+
+struct task_piece task_changes(uint64_t address, const void *before, void *after, size_t bytes)
 {
-    const uint8_t *was = before, *is = after;
+    const uint8_t *was = before;
+    uint8_t *is = after;
     size_t begin = 0, end = bytes;
 
-    while (begin < bytes && was[begin] == is[begin])
+    while (end - begin >= LINE_BYTES && memcmp(was + begin, is + begin, LINE_BYTES) == 0)
+        begin += LINE_BYTES;
+    while (begin < end && was[begin] == is[begin])
         begin++;
-    if (begin == bytes)
-        return 0;
-    while (was[end - 1] == is[end - 1])
+    while (end - begin >= LINE_BYTES && memcmp(was + end - LINE_BYTES, is + end - LINE_BYTES, LINE_BYTES) == 0)
+        end -= LINE_BYTES;
+    while (end > begin && was[end - 1] == is[end - 1])
         end--;
-    return task_write(tid, address + begin, is + begin, end - begin);
+    return (struct task_piece){address + begin, is + begin, end - begin};
 }
 
 void task_name(pid_t process, char ret_name[32])

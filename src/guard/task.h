@@ -39,15 +39,29 @@ int task_get(struct tasks *tasks, pid_t tid, const struct task **ret_task);
  */
 int task_file(struct tasks *tasks, pid_t tid, int fd, int *ret_fd);
 
-/* Reads or writes exactly `bytes`. -EFAULT: not all of it is mapped; -ESRCH; -EPERM. */
+/* A piece of a program's memory, and of ours. */
+struct task_piece {
+    uint64_t address;
+    void *ours;
+    size_t bytes;
+};
+
+#define TASK_PIECES_MAX 4
+
+/* Reads or writes all of the pieces, in one call. -EFAULT: not all is mapped; -ESRCH; -EPERM. */
+int task_read_pieces(pid_t tid, const struct task_piece *piece, unsigned count);
+int task_write_pieces(pid_t tid, const struct task_piece *piece, unsigned count);
+
+/* The same of one. */
 int task_read(pid_t tid, uint64_t address, void *to, size_t bytes);
-int task_write(pid_t tid, uint64_t address, const void *from, size_t bytes);
+int task_write(pid_t tid, uint64_t address, void *from, size_t bytes);
 
 /* Reads as much of it as is mapped, whole pages but for the ends; returns how much. */
 size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes);
 
-/* Writes what differs between `before` and `after`, from the first byte that does to the last. */
-int task_write_changes(pid_t tid, uint64_t address, const void *before, const void *after, size_t bytes);
+/* What differs between `before` and `after`, from the first byte that does to the last; of 0 bytes where nothing does.
+ */
+struct task_piece task_changes(uint64_t address, const void *before, void *after, size_t bytes);
 
 /* The name of a process, for people: at most 31 bytes; "?" where there is none. */
 void task_name(pid_t process, char ret_name[32]);

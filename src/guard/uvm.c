@@ -39,20 +39,23 @@ struct arguments {
     };
 };
 
+/* Most maps are for one card; what lies between that and the end is large. */
 static int read_map(const struct trap *trap, struct uvm_map_external *map)
 {
-    const size_t tail = offsetof(struct uvm_map_external, gpu_count);
-    int rc = task_read(trap->tid, trap->address, map, offsetof(struct uvm_map_external, gpu));
+    const size_t head = offsetof(struct uvm_map_external, gpu[1]), tail = offsetof(struct uvm_map_external, gpu_count);
+    const struct task_piece piece[] = {
+        {trap->address, map, head},
+        {trap->address + tail, &map->gpu_count, sizeof(*map) - tail},
+    };
+    int rc = task_read_pieces(trap->tid, piece, 2);
 
-    if (rc == 0)
-        rc = task_read(trap->tid, trap->address + tail, &map->gpu_count, sizeof(*map) - tail);
     if (rc < 0)
         return rc;
     if (map->gpu_count > UVM_GPUS_MAX)
         return -EINVAL;
-    return map->gpu_count ? task_read(trap->tid, trap->address + offsetof(struct uvm_map_external, gpu), map->gpu,
-                                      map->gpu_count * sizeof(map->gpu[0]))
-                          : 0;
+    return map->gpu_count > 1
+               ? task_read(trap->tid, trap->address + head, &map->gpu[1], (map->gpu_count - 1) * sizeof(map->gpu[0]))
+               : 0;
 }
 
 static void read_arguments(const struct guard *guard, const struct trap *trap, struct arguments *arguments)

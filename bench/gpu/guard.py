@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """`vgpu run --guard` on a real card: each bar beside what was got, and the facts about the driver that it rests on.
 
-usage: guard.py --probe PATH [--vgpu PATH] [--vgpu-all PATH] [--tools DIR] [--only STEP,...] [--rounds N] [--json FILE] [--logs DIR]
-                [--train-secs N] [--train-beside] [--deadline SECS] [--quick]
+usage: guard.py --probe PATH [--vgpu PATH] [--tools DIR] [--only STEP,...] [--rounds N] [--json FILE] [--logs DIR]
+                [--train-secs N] [--train-reference FILE] [--deadline SECS] [--quick]
        guard.py --plan
        guard.py --mock BUILD [...]
 
 --probe     gpuprobe, linked with a static cudart: `alloc KIND --mib N` allocates until it is refused and prints got_mib and rc;
             `latency` prints init_ms, launch_us_mean, launch_us_p50, launch_sync_us_p50, malloc_us_p50, free_us_p50, meminfo_us_p50
---vgpu-all  a vgpu with execute_all.c linked in; without it the step fact-exec is left out
 --tools     where tenant, rmctl and rmlog.so are, or are to be built with cc
---train-beside  the run that the training is compared with goes beside it, not before it
+--train-reference  facts.json of a call that has trained bare: it is not done again
 --plan      what would be done, and about how long it takes
 --mock      a rehearsal without a GPU: vgpu and the fake driver of that build, stand-ins for the programs. Its figures mean nothing.
 
@@ -63,12 +62,12 @@ STEPS = [
     ("fact-fb", 6, "", guard_facts.fb, "which indices of FB_GET_INFO are asked for"),
     ("fact-mmap", 3, "", guard_facts.mmaps, "mappings of nvidia-uvm at start-up"),
     ("fact-uvm", 4, "", guard_facts.uvm, "UNMAP_EXTERNAL and FREE made by the supervisor"),
-    ("fact-exec", 6, "vgpu_all", guard_facts.execute_all, "every allocation but clients made by the supervisor"),
     ("fact-managed", 4, "probe", guard_facts.managed, "mappings of managed memory, and the end of them"),
     ("fact-half", 10, "", guard_facts.half, "channels that are kept from being scheduled only"),
     ("fact-switch", 9, "", guard_facts.switch, "FIFO_DISABLE_CHANNELS: when work stops and goes on"),
     ("train", 190, "torch", guard_train.train, "training under a 50 % cap, against a bare run with the same seed"),
     ("fact-look", 25, "", guard_facts.looks, "what a preemption and the counts of saves say of a tenant"),
+    ("fact-twice", 20, "", guard_facts.twice, "channels that are switched off though they are off"),
     ("fact-pair", 8, "", guard_facts.pair_looks, "the counts of saves of two that share the card"),
 ]
 
@@ -164,14 +163,14 @@ def chosen_steps(args):
 
 def plan(steps):
     for name, secs, needs, _, what in steps:
-        print(f"{name:12} {secs:4} s  {what}{' (needs --' + needs.replace('_', '-') + ')' if needs in ('probe', 'vgpu_all') else ''}")
+        print(f"{name:12} {secs:4} s  {what}{' (needs --' + needs + ')' if needs == 'probe' else ''}")
     print(f"{'together':12} {sum(s[1] for s in steps):4} s")
 
 
 def missing(bench, needs):
     if needs == "torch":
         return not bench.mock and subprocess.run(["python3", "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0
-    return bool(needs) and not bench.mock and not getattr(bench.args, needs) or (needs == "vgpu_all" and not bench.args.vgpu_all)
+    return bool(needs) and not bench.mock and not getattr(bench.args, needs)
 
 
 def do(bench, step):
@@ -220,14 +219,13 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--probe")
     parser.add_argument("--vgpu", default="build/vgpu")
-    parser.add_argument("--vgpu-all")
     parser.add_argument("--tools")
     parser.add_argument("--only")
     parser.add_argument("--rounds", type=int, default=5, help="of pairs")
     parser.add_argument("--json")
     parser.add_argument("--logs")
     parser.add_argument("--train-secs", type=int, default=120)
-    parser.add_argument("--train-beside", action="store_true")
+    parser.add_argument("--train-reference", metavar="FILE")
     parser.add_argument("--deadline", type=float, default=560)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--plan", action="store_true")
@@ -244,8 +242,6 @@ def main():
         rehearse(args)
     if args.mock:
         args.vgpu = os.path.join(os.path.realpath(args.mock), "vgpu")
-        args.vgpu_all = args.vgpu_all or args.vgpu + "-all"  # made by hand, if at all
-        args.vgpu_all = args.vgpu_all if os.path.exists(args.vgpu_all) else None
         os.environ["VGPU_GUARD_DEV"] = os.environ["FAKERM_DIR"]
     bench = GuardBench(args)
     bench.steps = steps

@@ -149,20 +149,6 @@ def uvm(bench):
         bench.fact(f"{name}: exit {rc}; UVM 33 MAP, 34 FREE, 66 UNMAP, 73 RANGE: {interesting}; RM_FREE {statuses(calls, 'free')}", statuses(calls, "uvm"))
 
 
-def execute_all(bench):
-    bare, _ = logged(bench, "exec-bare", None, bench.run("info"))
-    kept, bench.args.vgpu = bench.args.vgpu, bench.args.vgpu_all
-    try:
-        calls, rc = logged(bench, "exec-all", "--guard --mem 4G --stats", bench.run("info"))
-        load = bench.one("--guard --mem 4G --stats", bench.load(1000, 1))
-    finally:
-        bench.args.vgpu = kept
-    a, b = statuses(bare, "alloc"), statuses(calls, "alloc")
-    differ = {k: (a.get(k), b.get(k)) for k in sorted(set(a) | set(b)) if a.get(k) != b.get(k)}
-    bench.fact(f"every RM_ALLOC executed: exit {rc}; classes whose answers differ (bare, executed): {differ}", {"bare": a, "executed": b})
-    bench.fact(f"and work: {load and load['share']}, {load and load['guard']}; with rights given: {sorted({hex(c['class']) for c in bare if c.get('rights')})}")
-
-
 def beating(bench, us, secs):
     return bench.run("beat", secs=secs, us=us, gap_us=GAP_US)
 
@@ -277,3 +263,19 @@ def half(bench):
             stood = [s for s in standing(calls, gaps) if s]
             bench.fact(f"{name}, {'beside another' if company else 'alone'}: off takes {summary([(o[1] - o[0]) / 1e3 for o, _ in calls])} us, on {summary([(n[1] - n[0]) / 1e3 for _, n in calls])}; "
                        f"stood {len(stood)} of {len(calls)}, {summary([s[0] for s in stood])} us after off began; goes on {summary([s[1] for s in stood])} us after on began", [calls, gaps])
+
+
+def twice(bench):
+    """Channels that are off are switched off again, in each of the ways there are: does the program go on once they are on?"""
+    orders = {"off, off": ("off", "off"), "scheduling, off": ("half", "off", "whole", "off"), "off, scheduling": ("off", "half", "off"), "on, on": ("on", "off", "on")}
+    for us in (1000, 0):
+        for name, order in orders.items():
+            tenant = Tenant(bench, f"twice-{us}-{name.replace(', ', '-')}", beating(bench, us, 1.2))
+            rows = tenant.control("drop", *order, "sleep", 20, "on", *([*order, "sleep", 20, "on"] * 4))
+            given = collections.Counter(r["call_answer"] for r in rows if "call_answer" in r)
+            gone = goes_on(tenant, 5)
+            if not gone:
+                tenant.process.terminate()
+            gaps = tenant.end()
+            bench.fact(f"{'a kernel without end' if us == 0 else f'{us} us kernels'}, {name}, on, five times: {dict(given)}; "
+                       + (f"goes on, longest gap {max((b - a for a, b in gaps), default=0) / 1e6:.1f} ms" if gone else "STANDS FOR EVER"))

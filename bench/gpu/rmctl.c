@@ -8,7 +8,7 @@
  *     cycle COUNT OFF_MS ON_MS                 the same in turn
  *     stats GROUP COUNT GAP_US                 GR_GET_CTXSW_STATS
  *     preempt GROUP COUNT GAP_US               CHANNEL_GROUP_PREEMPT and what GR_GET_CTXSW_STATS says it has done
- *     half                                     from here on, off keeps them from being scheduled only
+ *     half | whole                             from here on, off keeps them from being scheduled only | stops them
  *     sleep MS
  *     drop                                     gives up CAP_SYS_ADMIN, as the guard does
  *
@@ -341,8 +341,8 @@ static int operate(char **word)
         drop();
         return 1;
     }
-    if (strcmp(*word, "half") == 0) {
-        only_scheduling = 1;
+    if (strcmp(*word, "half") == 0 || strcmp(*word, "whole") == 0) {
+        only_scheduling = strcmp(*word, "half") == 0;
         return 1;
     }
     if (strcmp(*word, "sleep") == 0) {

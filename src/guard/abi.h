@@ -58,12 +58,27 @@ enum rm_class {
     RM_CLASS_DEVICE = 0x80,
     RM_CLASS_SUBDEVICE = 0x2080,
     RM_CLASS_CHANNEL_GROUP = 0xa06c,
+    RM_CLASS_THIRD_PARTY_P2P = 0x503c,
+    RM_CLASS_PROFILER = 0xb1cc,
+    RM_CLASS_PROFILER_DEVICE = 0xb2cc,
+    /* These want to be shown an open capability of nvidia-caps. */
+    RM_CLASS_FABRIC_MANAGER = 0xf,
+    RM_CLASS_IMEX = 0xf1,
+    RM_CLASS_MIG_INSTANCE = 0xc637,
+    RM_CLASS_MIG_COMPUTE_INSTANCE = 0xc638,
+    RM_CLASS_MIG_CONFIG = 0xc639,
+    RM_CLASS_MIG_MONITOR = 0xc640,
 };
 
 /* Channels by architecture: 0x..6f (KEPLER_CHANNEL_GPFIFO_A 0xa06f ... HOPPER 0xc86f, BLACKWELL 0xc96f, 0xca6f). */
 static inline int rm_class_is_channel(uint32_t class_id)
 {
     return (class_id & 0xff) == 0x6f && class_id >= 0xa06f && class_id <= 0xffff;
+}
+
+static inline int rm_class_is_profiler(uint32_t class_id)
+{
+    return class_id == RM_CLASS_PROFILER || class_id == RM_CLASS_PROFILER_DEVICE;
 }
 
 struct rm_alloc_short { /* NVOS21 */
@@ -196,6 +211,7 @@ enum rm_ctrl {
     RM_CTRL_GROUP_GET_TIMESLICE = 0xa06c0104,
     RM_CTRL_GROUP_PREEMPT = 0xa06c0105,
     RM_CTRL_CHANNEL_SCHEDULE = 0xa06f0103,
+    RM_CTRL_P2P_REGISTER_PID = 0x503c0106, /* of a client, which is its parameter */
 };
 
 struct rm_schedule { /* GROUP_SCHEDULE, CHANNEL_SCHEDULE; how much of it a branch has: struct rm_branch */

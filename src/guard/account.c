@@ -1,56 +1,83 @@
 /* What calls mean for the objects, the channels and the cards of an instance. */
 #include "guard/guard_internal.h"
 
+#include "base/log.h"
+#include "guard/rm.h"
 #include "guard/tell.h"
 
 #include <errno.h>
 
-/*
- * A channel is about to be made. One that cannot be switched would run beside every cap: -EINVAL. libcuda chooses the
- * handles of channels and groups itself; those that the driver chooses are not known here.
- */
-static int channel_seen(struct guard *guard, const struct guard_file *file, const struct rm_call *call, pid_t maker)
+bool account_may_make(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                      struct account_place *ret_place)
 {
-    uint32_t device, subdevice;
-    unsigned slice;
-    int rc;
+    struct account_place place = {.is_channel = call->kind == RM_KIND_ALLOC && rm_class_is_channel(call->class_id) &&
+                                                guard->config.shares};
+    uint32_t device;
 
-    if (!call->handle || objects_device(guard->objects, call->client, call->parent, &device) < 0 ||
-        objects_subdevice(guard->objects, call->client, device, &subdevice) < 0 ||
-        card_of(guard, file, call->client, device, &slice) < 0) {
-        tell_seldom("guard: a channel is refused: on which card it would be, or what its name is, cannot be told");
-        return -EINVAL;
+    *ret_place = place;
+    if (!place.is_channel)
+        return true;
+    if (objects_device(guard->objects, call->client, call->parent, &device) < 0 ||
+        objects_subdevice(guard->objects, call->client, device, &place.subdevice) < 0 ||
+        card_of(guard, file, call->client, device, &place.slice) < 0) {
+        tell_seldom("guard: a channel is refused: on which card it would be cannot be told");
+        return false;
     }
-    rc = channels_add(guard->channels, &(struct channels_new_one){.fd = file->fd,
-                                                                  .client = call->client,
-                                                                  .subdevice = subdevice,
-                                                                  .group = call->parent == device ? 0 : call->parent,
-                                                                  .channel = call->handle,
-                                                                  .slice = slice,
-                                                                  .maker = maker});
-    if (rc < 0) {
+    place.group = call->parent == device ? 0 : call->parent;
+    *ret_place = place;
+    return true;
+}
+
+/* One that cannot be switched would run beside every cap: it is freed again. */
+static int channel_made(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                        const struct rm_result *result, const struct account_place *place)
+{
+    const struct channels_new_one one = {.fd = file->fd,
+                                         .client = call->client,
+                                         .subdevice = place->subdevice,
+                                         .group = place->group,
+                                         .channel = result->handle,
+                                         .slice = place->slice};
+
+    if (channels_add(guard->channels, &one) < 0) {
         tell_seldom("guard: a channel is refused: there is no room for more of them");
-        return -ENOMEM;
+        rm_free(file->fd, call->client, call->parent, result->handle);
+        return -ENOSPC;
     }
-    cards_begin_share(guard, slice);
+    cards_begin_share(guard, place->slice);
     return 0;
 }
 
-int account_seen(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                 const struct guard_process *process, pid_t tid)
+/*
+ * What a peer of PCIe, a network card, finds memory by is the process that has made this, which is not the program
+ * (third_party_p2p.c): it is told of the program, too.
+ */
+static void register_process(const struct guard_file *file, uint32_t client, uint32_t object)
 {
+    int rc = rm_control(file->fd, client, object, RM_CTRL_P2P_REGISTER_PID, &client, sizeof(client));
+
+    if (rc != RM_OK)
+        log_debug("guard: client %#x cannot be registered for GPUDirect RDMA: %#x", client, (unsigned)rc);
+}
+
+static int object_made(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                       const struct rm_result *result, const struct account_place *place)
+{
+    struct objects *objects = guard->objects;
     int rc;
 
-    if (call->kind != RM_KIND_ALLOC || call->is_root)
-        return 0;
-    rc = client_used(guard, call->client, file, process->owner, false);
-    if (rc == -EPERM)
-        return 0; /* the driver will say the same */
-    if (rc == 0 && call->handle)
-        rc = objects_add(guard->objects, call->client, call->parent, call->handle, call->class_id, OBJECTS_SEEN);
-    if (rc == -ENOSPC || rc == -ENOMEM)
-        return -ENOMEM;
-    return rm_class_is_channel(call->class_id) && guard->config.shares ? channel_seen(guard, file, call, tid) : 0;
+    if (call->charges)
+        return objects_add_memory(objects, call->client, call->parent, result->handle, place->slice,
+                                  result->charge_bytes);
+    if (call->class_id == RM_CLASS_THIRD_PARTY_P2P)
+        register_process(file, call->client, result->handle);
+    rc = objects_add(objects, call->client, call->parent, result->handle, call->class_id);
+    if (rc < 0 || !place->is_channel)
+        return rc;
+    rc = channel_made(guard, file, call, result, place);
+    if (rc < 0)
+        objects_remove(objects, call->client, result->handle);
+    return rc;
 }
 
 static void removed(struct guard *guard, uint32_t client, uint32_t handle)
@@ -60,19 +87,19 @@ static void removed(struct guard *guard, uint32_t client, uint32_t handle)
         client_gone(guard, client);
 }
 
-void account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                   const struct rm_result *result, const struct guard_process *process, unsigned slice)
+int account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                  const struct rm_result *result, const struct guard_process *process,
+                  const struct account_place *place)
 {
     struct objects *objects = guard->objects;
-    int rc = client_used(guard, call->client, file, process->owner, true);
+    int rc = client_used(guard, call->client, file, process->owner);
 
     switch (call->kind) {
     case RM_KIND_ALLOC:
     case RM_KIND_HEAP_ALLOC:
-        if (call->charges)
-            rc = objects_add_memory(objects, call->client, call->parent, result->handle, slice, result->charge_bytes);
-        else
-            rc = objects_add(objects, call->client, call->parent, result->handle, call->class_id, OBJECTS_MADE);
+        rc = object_made(guard, file, call, result, place);
+        if (rc < 0 && place->is_channel)
+            return rc;
         break;
     case RM_KIND_FREE:
     case RM_KIND_HEAP_FREE:
@@ -82,9 +109,6 @@ void account_known(struct guard *guard, const struct guard_file *file, const str
         rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client, call->source_handle);
         break;
     case RM_KIND_CONTROL:
-        if (call->schedules)
-            channels_scheduled(guard->channels, call->client, call->handle);
-        break;
     case RM_KIND_HEAP_OTHER:
     case RM_KIND_EXPORT: /* exports.c */
     case RM_KIND_IMPORT:
@@ -94,6 +118,7 @@ void account_known(struct guard *guard, const struct guard_file *file, const str
     if (rc < 0)
         tell_seldom("guard: a call of client %#x could not be noted (%d): the audit may find a difference",
                     call->client, rc);
+    return 0;
 }
 
 void account_removed(void *arg, uint32_t client, uint32_t handle, uint32_t class_id)

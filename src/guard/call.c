@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "guard/privilege.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #define LOOK_AGAIN_NS  (20 * NS_PER_MS) /* a program that is refused again and again is not worth more */
 #define PARAMS_AT      16               /* where the address of what is nested is, in RM_ALLOC and RM_CONTROL alike */
 #define RIGHTS_AT      24
+#define NOWHERE        UINT64_MAX /* no program's memory, as the driver sees it */
 
 _Static_assert(offsetof(struct rm_alloc, params) == PARAMS_AT && offsetof(struct rm_alloc_short, params) == PARAMS_AT &&
                    offsetof(struct rm_control, params) == PARAMS_AT && offsetof(struct rm_alloc, rights) == RIGHTS_AT,
@@ -28,6 +30,7 @@ _Static_assert(offsetof(struct rm_alloc, params) == PARAMS_AT && offsetof(struct
 struct made {
     struct rm_call call;
     uint64_t address; /* of `arg` in the caller */
+    bool indirect;    /* by way of XFER */
     uint32_t arg_bytes, rights;
     size_t params_bytes, list_bytes;
     _Alignas(8) uint8_t arg[ARG_MAX_BYTES], arg_before[ARG_MAX_BYTES];
@@ -48,14 +51,14 @@ static void set_address(void *bytes, size_t offset, uint64_t address)
     memcpy((uint8_t *)bytes + offset, &address, sizeof(address));
 }
 
-static int read_arg(const struct guard *guard, const struct trap *trap, struct made *made, bool *ret_indirect)
+static int read_arg(const struct guard *guard, const struct trap *trap, struct made *made)
 {
     uint32_t key = trap->cmd & RM_KEY_MASK;
-    bool indirect = key == RM_KEY(RM_ESC_XFER, sizeof(struct rm_xfer));
     int rc;
 
     made->address = trap->address;
-    if (indirect) {
+    made->indirect = key == RM_KEY(RM_ESC_XFER, sizeof(struct rm_xfer));
+    if (made->indirect) {
         struct rm_xfer xfer;
 
         rc = task_read(trap->tid, trap->address, &xfer, sizeof(xfer));
@@ -71,7 +74,6 @@ static int read_arg(const struct guard *guard, const struct trap *trap, struct m
     if (rc < 0)
         return rc;
     memcpy(made->arg_before, made->arg, made->arg_bytes);
-    *ret_indirect = indirect;
     return decode_call(guard->branch, guard->config.mode == GUARD_STRICT, key, made->arg, &made->call);
 }
 
@@ -85,12 +87,7 @@ static int read_nested(const struct trap *trap, struct made *made)
     if (call->params) {
         memset(made->params, 0, sizeof(made->params));
         made->params_bytes = task_read_some(trap->tid, call->params, made->params, call->params_bytes);
-        if (made->params_bytes == 0 && call->params_bytes) { /* the driver says this, too */
-            call->action = RM_REFUSE;
-            call->refusal = RM_ERR_INVALID_ADDRESS;
-            return 0;
-        }
-        memcpy(made->params_before, made->params, sizeof(made->params));
+        memcpy(made->params_before, made->params, made->params_bytes);
     }
     rc = decode_params(call, made->params, made->params_bytes);
     decode_bound(call, made->params, made->params_bytes);
@@ -104,11 +101,14 @@ static int read_nested(const struct trap *trap, struct made *made)
     return rc;
 }
 
-/* Puts our addresses in place of the caller's, or the other way round. */
+/* Puts our addresses in place of the caller's, or the other way round. What is not there for the caller is not for the
+ * driver, which may not want it either. */
 static void point(struct made *made, bool ours)
 {
+    uint64_t params = made->params_bytes ? (uintptr_t)made->params : NOWHERE;
+
     if (made->call.params)
-        set_address(made->arg, PARAMS_AT, ours ? (uintptr_t)made->params : made->call.params);
+        set_address(made->arg, PARAMS_AT, ours ? params : made->call.params);
     if (made->call.list)
         set_address(made->params, offsetof(struct rm_fb_info_list, items),
                     ours ? (uintptr_t)made->list : made->call.list);
@@ -156,15 +156,18 @@ static int refuse(struct made *made, uint32_t status)
     return 0;
 }
 
-/* If it still waits: with what the driver looks for in the caller. What NVML has opened here is not the caller's. */
-static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+/* With what the driver looks for in the caller. What NVML has opened here is not the caller's. */
+static int make_lent(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
 {
-    bool wants_card = made->call.kind == RM_KIND_ALLOC && made->call.class_id == RM_CLASS_DEVICE;
-    struct lent lent = {.count = 0};
+    bool wants_card = made->call.class_id == RM_CLASS_DEVICE;
+    uint64_t *number = (uint64_t *)made->params, its_number = *number;
+    struct lent lent;
     int rc;
 
     if (wants_card)
         lend_cards(guard, trap->tid, &lent);
+    else
+        lend_file(guard, trap->tid, number, &lent);
     if (!trap_valid(guard, trap))
         rc = -EINTR;
     else if (wants_card && lent.count == 0)
@@ -172,6 +175,48 @@ static int make_for(struct guard *guard, const struct trap *trap, const struct g
     else
         rc = make(file, made);
     lend_over(&lent);
+    if (!wants_card)
+        *number = its_number;
+    return rc;
+}
+
+static bool schedules(const struct rm_call *call)
+{
+    return call->kind == RM_KIND_CONTROL &&
+           (call->control == RM_CTRL_GROUP_SCHEDULE || call->control == RM_CTRL_CHANNEL_SCHEDULE);
+}
+
+/* Nobody switches channels meanwhile. */
+static int make_schedule(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+{
+    const struct rm_call *call = &made->call;
+    int rc = -EINTR;
+
+    channels_lock(guard->channels);
+    if (channels_postpone(guard->channels, call->client, call->handle, call->schedules, call->params_bytes))
+        rc = refuse(made, RM_OK);
+    else if (trap_valid(guard, trap))
+        rc = make(file, made);
+    channels_unlock(guard->channels);
+    return rc;
+}
+
+/* If it still waits. */
+static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+{
+    const struct rm_call *call = &made->call;
+    bool profiles = call->kind == RM_KIND_ALLOC && rm_class_is_profiler(call->class_id);
+    int rc;
+
+    if (call->kind == RM_KIND_ALLOC && (call->class_id == RM_CLASS_DEVICE || call->shows_file))
+        return make_lent(guard, trap, file, made);
+    if (schedules(call))
+        return make_schedule(guard, trap, file, made);
+    if (profiles)
+        privilege_profile_as(trap->tid);
+    rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
+    if (profiles)
+        privilege_profile_as(0);
     return rc;
 }
 
@@ -204,8 +249,6 @@ static uint32_t reserve(struct guard *guard, struct guard_process *process, cons
     if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &slice) < 0)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     *ret_slice = slice;
-    if (objects_reserve(guard->objects) < 0)
-        return RM_ERR_NO_MEMORY;
     if (!try_reserve(guard, process, slice, call->charge_bytes)) {
         /* What programs have let go of without a call, by exec or munmap, is found by looking. */
         watch_look(guard, LOOK_AGAIN_NS);
@@ -253,33 +296,43 @@ static bool frees(const struct rm_call *call)
     return call->kind == RM_KIND_FREE || call->kind == RM_KIND_HEAP_FREE;
 }
 
+/* Whether there is room for what the call makes. The status to refuse it with, or RM_OK. */
+static uint32_t prepare(struct guard *guard, struct guard_process *process, const struct guard_file *file,
+                        const struct rm_call *call, struct account_place *ret_place)
+{
+    *ret_place = (struct account_place){0};
+    if (frees(call))
+        return RM_OK;
+    if (objects_reserve(guard->objects) < 0 || !client_has_room(guard, call->client))
+        return RM_ERR_NO_MEMORY;
+    if (!account_may_make(guard, file, call, ret_place))
+        return RM_ERR_INSUFFICIENT_PERMISSIONS;
+    return call->charges ? reserve(guard, process, file, call, &ret_place->slice) : RM_OK;
+}
+
 /* Makes the call and notes what it has done. */
 static int execute(struct guard *guard, const struct trap *trap, struct guard_process *process,
                    const struct guard_file *file, struct made *made)
 {
     struct rm_result result = {.status = RM_OK};
-    unsigned slice = 0;
+    struct account_place place;
+    uint32_t status = prepare(guard, process, file, &made->call, &place);
+    bool undone = false;
     int rc;
 
-    if (made->call.charges) {
-        uint32_t status = reserve(guard, process, file, &made->call, &slice);
-
-        if (status != RM_OK)
-            return refuse(made, status);
-    } else if (!frees(&made->call) &&
-               (objects_reserve(guard->objects) < 0 || !client_has_room(guard, made->call.client))) {
-        return refuse(made, RM_ERR_NO_MEMORY);
-    }
+    if (status != RM_OK)
+        return refuse(made, status);
     guard->caller = process;
     rc = make_for(guard, trap, file, made);
     if (rc == 0) {
         decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
-        if (result.status == RM_OK)
-            account_known(guard, file, &made->call, &result, process, slice);
+        undone = result.status == RM_OK && account_known(guard, file, &made->call, &result, process, &place) < 0;
     }
     guard->caller = NULL;
     if (made->call.charges)
-        settle(process, slice);
+        settle(process, place.slice);
+    if (undone)
+        return refuse(made, RM_ERR_NO_MEMORY);
     if (rc == 0 && result.status == RM_OK)
         rewrite_view(guard, file, made);
     return rc;
@@ -309,7 +362,7 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
         decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
         rc = (int)result.status;
         if (rc == RM_OK && nested) /* through the client's file */
-            account_known(guard, file, &made->call, &result, process, 0);
+            account_known(guard, file, &made->call, &result, process, &(struct account_place){0});
     }
     rc = exports_end(guard, trap, process, file, &made->call, data, bytes, rc, &exports);
     guard->caller = NULL;
@@ -318,10 +371,15 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
     return refuse(made, (uint32_t)rc);
 }
 
-/*
- * What was read is looked at, and done; under the lock. 0: it is to be written back. On a card's node the driver makes
- * events, and nothing of any other class (escape.c, NV_ESC_RM_ALLOC).
- */
+/* On a card's node the driver makes events, and nothing of any other class (escape.c, NV_ESC_RM_ALLOC). */
+static bool is_left_to_caller(const struct made *made, const struct guard_file *file)
+{
+    if (file->kind == DEVICE_GPU)
+        return made->call.kind == RM_KIND_ALLOC && !made->indirect;
+    return file->kind == DEVICE_CTL && made->call.action == RM_CONTINUE;
+}
+
+/* What was read is looked at, and done; under the lock. 0: it is to be written back. */
 static int act(struct guard *guard, const struct trap *trap, struct made *made)
 {
     struct guard_process *process;
@@ -330,11 +388,9 @@ static int act(struct guard *guard, const struct trap *trap, struct made *made)
 
     if (rc < 0)
         return rc;
-    if (made->call.action == RM_CONTINUE && file->kind != DEVICE_CTL)
-        return made->call.kind == RM_KIND_ALLOC && file->kind == DEVICE_GPU ? TRAP_CONTINUE : -EINVAL;
-    if (made->call.action == RM_CONTINUE)
-        return (rc = account_seen(guard, file, &made->call, process, trap->tid)) < 0 ? rc : TRAP_CONTINUE;
-    if (file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))
+    if (is_left_to_caller(made, file))
+        return TRAP_CONTINUE;
+    if (made->call.action == RM_CONTINUE || file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))
         return -EINVAL;
     if (made->call.action == RM_REFUSE)
         return refuse(made, made->call.refusal);
@@ -344,18 +400,17 @@ static int act(struct guard *guard, const struct trap *trap, struct made *made)
 
 static int read_all(const struct guard *guard, const struct trap *trap, struct made *made)
 {
-    bool indirect;
     int rc;
 
     made->params_bytes = made->list_bytes = 0;
     made->rights = 0;
-    rc = read_arg(guard, trap, made, &indirect);
+    rc = read_arg(guard, trap, made);
     if (rc < 0)
         return rc;
-    if (made->call.action == RM_CONTINUE && made->call.kind == RM_KIND_CONTROL && !indirect)
-        return TRAP_CONTINUE; /* most calls: nothing of it is of interest */
-    if (made->call.action == RM_CONTINUE && indirect)
+    if (made->call.action == RM_CONTINUE && made->indirect)
         return -EINVAL;
+    if (made->call.action == RM_CONTINUE && made->call.kind == RM_KIND_CONTROL)
+        return TRAP_CONTINUE; /* most calls: nothing of it is of interest */
     if (made->call.action != RM_EXECUTE)
         return 0;
     rc = read_nested(trap, made);

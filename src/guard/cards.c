@@ -174,11 +174,7 @@ static void *serve(void *arg)
     struct guard_card *card = arg;
 
     while (!atomic_load(&card->guard->ending)) {
-        uint64_t ns = share_step(card->share);
-
-        if (channels_settle(card->guard->channels, (unsigned)(card - card->guard->card)) && ns > NS_PER_MS)
-            ns = NS_PER_MS;
-        share_wait(card->share, ns);
+        share_wait(card->share, share_step(card->share));
     }
     return NULL;
 }
@@ -192,10 +188,8 @@ void cards_begin_share(struct guard *guard, unsigned slice)
 
     if (!guard->config.shares)
         return;
-    if (card->share) {
-        share_poke(card->share); /* it is to be settled */
+    if (card->share)
         return;
-    }
     rc = share_new(guard->region, slice, card->uuid_text, &ops, card, &share);
     if (rc == 0) {
         card->share = share;

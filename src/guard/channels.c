@@ -1,6 +1,5 @@
 #include "guard/channels.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "guard/channels_internal.h"
@@ -12,15 +11,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define BACKOFF_MAX 10 /* one that is late is looked for once a second at least */
-#define LATE_MAX    64
-
-/*
- * What becomes of a channel that is switched off before it is scheduled for the first time is not known. It does not
- * run before, so it is left alone; should a driver know another way to schedule it, it is switched after this.
- */
-#define UNSCHEDULED_NS (2 * NS_PER_S)
 
 int channels_new(struct channels **ret_channels)
 {
@@ -85,46 +75,6 @@ static bool has(const struct channels *channels, uint32_t client, uint32_t chann
     return false;
 }
 
-static unsigned count_late(const struct channels *channels)
-{
-    unsigned late = 0;
-
-    for (unsigned i = 0; i < channels->high; i++) {
-        const struct set *set = &channels->set[i];
-
-        for (unsigned k = 0; set->used && k < set->count; k++)
-            late += !set->channel[k].proven;
-    }
-    return late;
-}
-
-static bool is_ready(const struct channel *channel)
-{
-    return channel->scheduled || clock_ns() - channel->made_ns >= UNSCHEDULED_NS;
-}
-
-static bool any_unready(const struct channels *channels)
-{
-    for (unsigned i = 0; i < channels->high; i++) {
-        const struct set *set = &channels->set[i];
-
-        for (unsigned k = 0; set->used && k < set->count; k++) {
-            if (!is_ready(&set->channel[k]))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Returns how many may not be there yet. */
-static unsigned note_late(struct channels *channels)
-{
-    unsigned late = count_late(channels);
-
-    atomic_store(&channels->late, late > 0 || any_unready(channels));
-    return late;
-}
-
 static int begin_set(struct channels *channels, struct set *set, const struct channels_new_one *one)
 {
     int own = fcntl(one->fd, F_DUPFD_CLOEXEC, 3);
@@ -151,36 +101,6 @@ static void add_group(struct set *set, uint32_t handle)
             return;
     }
     set->group[set->groups++] = (struct group){.handle = handle};
-}
-
-int channels_add(struct channels *channels, const struct channels_new_one *one)
-{
-    uint64_t now_ns = clock_ns();
-    struct set *set;
-    unsigned at;
-    int rc;
-
-    MUTEX_SCOPE(&channels->lock);
-    if (has(channels, one->client, one->channel))
-        return 0;
-    if (count_late(channels) >= LATE_MAX)
-        return -ENOSPC;
-    set = find_room(channels, one->client, one->slice, one->subdevice);
-    if (!set)
-        return -ENOSPC;
-    rc = set->used ? 0 : begin_set(channels, set, one);
-    if (rc < 0)
-        return rc;
-    at = set->count;
-    set->channel[at] = (struct channel){.handle = one->channel,
-                                        .group = one->group ? one->group : one->channel,
-                                        .maker = one->maker,
-                                        .made_ns = now_ns,
-                                        .seen_ns = now_ns};
-    add_group(set, set->channel[at].group);
-    atomic_store(&set->count, at + 1);
-    atomic_store(&channels->late, true);
-    return 0;
 }
 
 /* Unless one of its channels is there still. So there are no more groups than channels. */
@@ -235,10 +155,10 @@ void channels_remove_client(struct channels *channels, uint32_t client)
 }
 
 /*
- * What is off is not switched off again: programs for which that was done, with 580 on an H200, stood still although
- * they were switched on afterwards (docs/measurements.md). To switch on what is on does nothing. So it is noted of each
- * channel that it may be off, before it is switched off; and if the call fails, after which some may be and some not,
- * all of them are switched on.
+ * What is off is not switched off again: the program stands still for ever, also once it is switched on (fact-twice of
+ * bench/gpu/guard.py, docs/measurements.md). To switch on what is on does nothing. So it is noted of each channel that
+ * it may be off, before it is switched off; and if the call fails, after which some may be and some not, all of them
+ * are switched on. Scheduling a channel that is off switches it on, so that is done once it is on anyway.
  */
 
 /* The status, or -errno. */
@@ -267,24 +187,8 @@ static int switch_on_one(const struct set *set, unsigned at)
     return switch_some(set, &which, SHARE_ON);
 }
 
-static bool is_due(const struct set *set, unsigned at)
-{
-    return clock_ns() - set->channel[at].seen_ns >= NS_PER_MS << set->channel[at].misses;
-}
-
-/* Whether the call that makes a channel is over: it comes never, or is there no more. */
-static bool is_over(const struct set *set, unsigned at)
-{
-    pid_t maker = set->channel[at].maker;
-
-    return maker == 0 || (syscall(SYS_tkill, maker, 0) < 0 && errno == ESRCH);
-}
-
-/*
- * Switches on, one by one, those that are not proven, with `all` also those that may be off: one that is not there
- * makes a call for many fail.
- */
-static int prove(struct set *set, bool all)
+/* Switches on, one by one, those that may be off: one that is not there any more makes a call for many fail. */
+static int undo(struct set *set)
 {
     int rc = 0;
 
@@ -292,27 +196,23 @@ static int prove(struct set *set, bool all)
         struct channel *channel = &set->channel[i];
         int status;
 
-        if (channel->proven && !(all && channel->off))
+        if (!channel->off)
             continue;
         status = switch_on_one(set, i);
         if (status == RM_OK) {
-            channel->proven = true;
             channel->off = false;
-            channel->maker = 0;
-        } else if (status != RM_ERR_OBJECT_NOT_FOUND) {
+        } else if (status == RM_ERR_OBJECT_NOT_FOUND) {
+            take_out(set, i);
+        } else {
             rc = status < 0 ? status : -EIO;
             log_debug("guard: channel %#x of client %#x cannot be switched on: %s %#x", channel->handle, set->client,
                       status < 0 ? "errno" : "status", (unsigned)(status < 0 ? -status : status));
-        } else if (is_over(set, i)) {
-            take_out(set, i);
-        } else if (channel->misses < BACKOFF_MAX && is_due(set, i)) {
-            channel->misses++;
         }
     }
     return rc;
 }
 
-/* One call for those that are on and may be switched. The status, or -errno. */
+/* One call for those that are on. The status, or -errno. */
 static int switch_off_rest(struct set *set, enum share_state to)
 {
     struct rm_disable_channels which = {.count = 0};
@@ -320,7 +220,7 @@ static int switch_off_rest(struct set *set, enum share_state to)
     for (unsigned i = 0; i < set->count; i++) {
         struct channel *channel = &set->channel[i];
 
-        if (channel->off || !channel->proven || !is_ready(channel))
+        if (channel->off)
             continue;
         channel->off = true;
         choose(set, i, &which);
@@ -338,20 +238,39 @@ static int switch_off(struct set *set, enum share_state to)
     atomic_store(&set->off, 1);
     /* Twice: some of those that were there may be there no more. */
     for (unsigned i = 0; i < 2; i++) {
-        prove(set, rc != 0);
-        if (!set->used)
-            return 0;
         rc = switch_off_rest(set, to);
         if (rc == RM_OK)
             return 0;
+        log_debug("guard: channels of client %#x cannot be switched off: %s %#x", set->client,
+                  rc < 0 ? "errno" : "status", (unsigned)(rc < 0 ? -rc : rc));
+        undo(set);
+        if (!set->used)
+            return 0;
     }
-    log_debug("guard: channels of client %#x cannot be switched off: %s %#x", set->client, rc < 0 ? "errno" : "status",
-              (unsigned)(rc < 0 ? -rc : rc));
-    prove(set, true);
     return rc < 0 ? rc : -EIO;
 }
 
-static int switch_on(struct set *set)
+/* What was to be scheduled meanwhile. */
+static void schedule(struct set *set, uint32_t bytes)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        uint32_t object = set->channel[i].postponed;
+        bool is_group = object != set->channel[i].handle;
+        struct rm_schedule params = {.enable = 1};
+
+        if (!object)
+            continue;
+        for (unsigned k = i; k < set->count; k++) {
+            if (set->channel[k].postponed == object)
+                set->channel[k].postponed = 0;
+        }
+        if (rm_control(set->fd, set->client, object, is_group ? RM_CTRL_GROUP_SCHEDULE : RM_CTRL_CHANNEL_SCHEDULE,
+                       &params, bytes) != RM_OK)
+            log_debug("guard: %#x of client %#x could not be scheduled", object, set->client);
+    }
+}
+
+static int switch_on(struct set *set, uint32_t schedule_bytes)
 {
     struct rm_disable_channels which = {.count = 0};
     int rc = 0;
@@ -364,11 +283,12 @@ static int switch_on(struct set *set)
         for (unsigned i = 0; i < set->count; i++)
             set->channel[i].off = false;
     } else {
-        rc = prove(set, true);
+        rc = undo(set);
     }
     if (rc == 0 && set->used) {
         set->ending = false;
         atomic_store(&set->off, 0);
+        schedule(set, schedule_bytes);
     }
     return rc;
 }
@@ -385,74 +305,71 @@ int channels_set(struct channels *channels, unsigned slice, enum share_state to)
 
         if (!set->used || set->slice != slice)
             continue;
-        one = to == SHARE_ON ? switch_on(set) : switch_off(set, to);
+        one = to == SHARE_ON ? switch_on(set, channels->schedule_bytes) : switch_off(set, to);
         if (one < 0)
             rc = one;
     }
     return rc;
 }
 
-/* Those that could not be switched off with the others, and can be now. */
+/* Those that are on though the others are off. */
 static void catch_up(struct set *set)
 {
     if (set->used && set->off && !set->ending)
         switch_off(set, SHARE_OFF);
 }
 
-void channels_scheduled(struct channels *channels, uint32_t client, uint32_t object)
+int channels_add(struct channels *channels, const struct channels_new_one *one)
 {
-    MUTEX_SCOPE(&channels->lock);
-    for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+    struct set *set;
+    unsigned at;
+    int rc;
 
-        if (!set->used || set->client != client)
-            continue;
-        for (unsigned k = 0; k < set->count; k++) {
-            if (set->channel[k].handle == object || set->channel[k].group == object)
-                set->channel[k].scheduled = true;
-        }
-        catch_up(set);
-    }
+    MUTEX_SCOPE(&channels->lock);
+    if (has(channels, one->client, one->channel))
+        return 0;
+    set = find_room(channels, one->client, one->slice, one->subdevice);
+    if (!set)
+        return -ENOSPC;
+    rc = set->used ? 0 : begin_set(channels, set, one);
+    if (rc < 0)
+        return rc;
+    at = set->count;
+    set->channel[at] = (struct channel){.handle = one->channel, .group = one->group ? one->group : one->channel};
+    add_group(set, set->channel[at].group);
+    atomic_store(&set->count, at + 1);
+    catch_up(set);
+    return 0;
 }
 
-bool channels_settle(struct channels *channels, unsigned slice)
+void channels_lock(struct channels *channels)
 {
-    if (!atomic_load(&channels->late))
-        return false;
-    MUTEX_SCOPE(&channels->lock);
-    for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
-        bool due = false;
-
-        for (unsigned k = 0; set->used && set->slice == slice && k < set->count; k++)
-            due = due || (!set->channel[k].proven && is_due(set, k));
-        if (due)
-            prove(set, false);
-        if (set->slice == slice)
-            catch_up(set);
-    }
-    return note_late(channels) > 0;
+    mutex_lock(&channels->lock);
 }
 
-void channels_call_over(struct channels *channels, pid_t tid)
+void channels_unlock(struct channels *channels)
 {
-    if (!atomic_load(&channels->late))
-        return;
-    MUTEX_SCOPE(&channels->lock);
+    mutex_unlock(&channels->lock);
+}
+
+bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, bool schedule, uint32_t bytes)
+{
+    bool postponed = false;
+
+    channels->schedule_bytes = bytes;
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
-        bool made = false;
 
-        for (unsigned k = 0; set->used && k < set->count; k++) {
-            if (set->channel[k].maker != tid)
+        for (unsigned k = 0; set->used && set->client == client && k < set->count; k++) {
+            struct channel *channel = &set->channel[k];
+
+            if (channel->handle != object && channel->group != object)
                 continue;
-            set->channel[k].maker = 0;
-            made = true; /* only what is not proven has a maker */
+            channel->postponed = schedule && channel->off ? object : 0;
+            postponed = postponed || channel->postponed;
         }
-        if (made)
-            prove(set, false);
     }
-    note_late(channels);
+    return postponed;
 }
 
 void channels_rescue(struct channels *channels)

@@ -22,19 +22,24 @@ struct channels;
 int channels_new(struct channels **ret_channels); /* -ENOMEM */
 void channels_free(struct channels *channels);
 
-/* A channel that is about to be made by the thread `maker`. */
+/* A channel that was made. */
 struct channels_new_one {
     int fd; /* an open control device of the client's, of which a duplicate is kept */
     uint32_t client, subdevice, group, channel; /* objects of the client's; group: 0: it has none */
     unsigned slice;                             /* the card's */
-    pid_t maker;
 };
 
-/* It is on, and stays so until it is scheduled. -ENOSPC: no room, or too many that are not there yet; -EMFILE. */
+/* From now on it is switched as the others of the card are, and is as they are. -ENOSPC: no room; -EMFILE. */
 int channels_add(struct channels *channels, const struct channels_new_one *one);
 
-/* A group or a channel was scheduled: its channels are switched as the others are from now on. */
-void channels_scheduled(struct channels *channels, uint32_t client, uint32_t object);
+/*
+ * A group or a channel of the client's is to be scheduled (or no more), by a call with parameters of so many bytes.
+ * True: it is off, and will be scheduled once it is switched on: the call is not to be made. Under channels_lock(),
+ * which is held until it was made.
+ */
+bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, bool schedule, uint32_t bytes);
+void channels_lock(struct channels *channels);
+void channels_unlock(struct channels *channels);
 
 void channels_remove(struct channels *channels, uint32_t client, uint32_t channel);
 void channels_remove_client(struct channels *channels, uint32_t client);
@@ -42,15 +47,6 @@ void channels_remove_client(struct channels *channels, uint32_t client);
 /* Switches all of a card. What is ENDING goes on until its time slice ends, if somebody else has work, or its kernels
  * do. -errno: some of them could not be switched (-ENOENT never: a channel that is gone is forgotten). */
 int channels_set(struct channels *channels, unsigned slice, enum share_state to);
-
-/* A thread is in no call any more: a channel that its last one was to make is there by now, or comes never. */
-void channels_call_over(struct channels *channels, pid_t tid);
-
-/*
- * A channel is added when its program asks for it, and may not be there when the others are switched. Switches those of
- * a card that are late as the others are. True: some are still not there; call again in a millisecond.
- */
-bool channels_settle(struct channels *channels, unsigned slice);
 
 /*
  * What a card's work looks like from outside, by how often contexts were put on the engine for kernels and taken off it

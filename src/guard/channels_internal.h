@@ -11,17 +11,10 @@
 
 #define SETS_MAX 512
 
-/*
- * A channel is made by a call that the supervisor does not make: it may be there later, or never. And it runs from when
- * it is scheduled, which is a call that the supervisor makes.
- */
 struct channel {
     uint32_t handle, group; /* group: its own handle, if it has none */
-    bool proven, scheduled;
-    bool off;    /* it may be */
-    pid_t maker; /* the thread that makes the call; 0: it is over */
-    uint64_t made_ns, seen_ns;
-    uint8_t misses; /* each counts for twice as long as the one before */
+    uint32_t postponed;     /* what is to be scheduled when it is switched on: one of these; 0: nothing */
+    bool off;               /* it may be */
 };
 
 /* What looks know of a group. */
@@ -46,7 +39,7 @@ struct set {
 
 struct channels {
     struct vgpu_mutex lock;
-    atomic_bool late;                         /* some channels may not be there yet, or may not be switched yet */
+    uint32_t schedule_bytes;                  /* of the parameters, on this branch of the driver */
     unsigned high;                            /* sets at and above were never used */
     enum share_state state[VGPU_DEVICES_MAX]; /* of each card: what those are to be like that come */
     struct set set[SETS_MAX];

@@ -23,13 +23,11 @@ static struct guard_client *free_entry(struct guard *guard)
     return NULL;
 }
 
-int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner, bool known)
+int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner)
 {
     struct guard_client *entry = find(guard, client);
 
     if (entry && entry->file != file->number) {
-        if (!known)
-            return -EPERM;
         /* The driver takes it through this file, so the other client of that name is gone. */
         objects_remove(guard->objects, client, client);
         client_gone(guard, client);

@@ -94,29 +94,43 @@ static void charge(struct rm_call *call, const struct wish *wish)
     }
 }
 
+/*
+ * Every object but clients is made by the supervisor: what a class was when it was looked at it is when it is made. A
+ * client belongs to the process that makes it (NVML counts by that, and UVM asks for it).
+ */
 static void alloc(struct rm_call *call, bool serialized)
 {
     call->kind = RM_KIND_ALLOC;
-    call->action = RM_CONTINUE;
+    call->action = RM_EXECUTE;
     switch (call->class_id) {
     case RM_CLASS_ROOT:
     case RM_CLASS_ROOT_NON_PRIV:
     case RM_CLASS_ROOT_CLIENT:
-        call->is_root = true;
-        break;
+        call->action = RM_CONTINUE;
+        return;
     case RM_CLASS_MEMORY_LOCAL_USER:
-    case RM_CLASS_DEVICE:
-    case RM_CLASS_SUBDEVICE:
-        call->action = RM_EXECUTE;
-        call->params_bytes = call->params ? RM_PARAMS_MAX : 0;
-        if (serialized) /* no driver yet takes these classes so */
-            refuse(call, RM_ERR_INVALID_ARGUMENT);
+        call->params_bytes = sizeof(struct rm_memory_params);
+        break;
+    case RM_CLASS_FABRIC_MANAGER:
+    case RM_CLASS_IMEX:
+    case RM_CLASS_MIG_INSTANCE:
+    case RM_CLASS_MIG_COMPUTE_INSTANCE:
+    case RM_CLASS_MIG_CONFIG:
+    case RM_CLASS_MIG_MONITOR:
+        call->shows_file = call->params != 0;
+        call->params_bytes = RM_PARAMS_MAX;
         break;
     case RM_CLASS_MEMORY_OS_DESCRIPTOR:
         /* The caller's own pages: another process cannot ask for them. Programs use RM_ESC_ALLOC_MEMORY for it. */
         refuse(call, RM_ERR_NOT_SUPPORTED);
-        break;
+        return;
+    default:
+        call->params_bytes = RM_PARAMS_MAX;
     }
+    if (!call->params)
+        call->params_bytes = 0;
+    if (serialized) /* how large that is only the program says */
+        refuse(call, RM_ERR_INVALID_ARGUMENT);
 }
 
 static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)

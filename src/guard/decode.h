@@ -5,7 +5,7 @@
  *   RM_EXECUTE   the guard runs it, on the copies that were looked at.
  *   RM_REFUSE    nobody runs it; the caller gets `refusal` in its structure (decode_set_status()).
  *
- * Never CONTINUE: whatever takes, frees or duplicates memory of the card.
+ * Never CONTINUE: whatever makes, frees or duplicates objects, but clients.
  *
  * A call by way of XFER can only be executed or refused: XFER's structure too can change after it was read. Whoever
  * unwraps one answers -EINVAL where the call inside would CONTINUE.
@@ -47,13 +47,13 @@ struct rm_call {
     uint32_t function; /* enum rm_heap_function */
     uint64_t params;   /* address in the caller of what is nested; 0: nothing */
     /*
-     * RM_EXECUTE: how much of it is to be copied, else 0. RM_ALLOC: RM_PARAMS_MAX, as much of it as can
-     * be read: the driver takes the size from the class, so it is to be given a buffer of that size. RM_CONTROL:
-     * and the like: exactly this much.
+     * RM_EXECUTE: how much of it is to be copied, else 0. RM_ALLOC: as much of it as can be read; the driver takes the
+     * size from the class, so it is to be given a buffer of RM_PARAMS_MAX, which no class has more than. RM_CONTROL and
+     * the like: exactly this much.
      */
     uint32_t params_bytes;
-    bool is_root;          /* allocation of a client */
-    bool schedules;        /* control, by decode_params(): channels may run from now on */
+    bool shows_file;       /* the first 64 bits of `params` number a file of the caller's that it must have open */
+    bool schedules;        /* control, by decode_params(): of channels; they run from now on */
     bool may_unschedule;   /* or may not */
     bool charges;          /* asks for memory of the card, */
     bool charge_keeps;     /* (the driver may take more than it says: decode_result()) */

@@ -207,7 +207,8 @@ struct lent {
     int fd[DEVICE_GPUS_MAX];
     struct device_node node[DEVICE_GPUS_MAX];
 };
-void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent); /* what cannot be had is not */
+void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent);                  /* what cannot be had is not */
+void lend_file(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent); /* its number is ours then */
 void lend_over(struct lent *lent);
 
 /* hidden.c. All under guard->lock. */
@@ -238,11 +239,8 @@ int exports_end(struct guard *guard, const struct trap *trap, struct guard_proce
                 struct exports *exports);
 
 /* clients.c. All under guard->lock. */
-/*
- * A client was used through a file. `known`: the driver has taken the call, so it is the file's client; else it is said
- * to be. -EPERM: it is known, or said, to be another file's; -ENOSPC, -ENOMEM: too many.
- */
-int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner, bool known);
+/* The driver has taken a call for a client through a file: it is the file's. -ENOSPC, -ENOMEM: too many. */
+int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner);
 void client_gone(struct guard *guard, uint32_t client);
 void clients_file_gone(struct guard *guard, uint32_t file);
 void clients_file_unseen(struct guard *guard, uint32_t file); /* what keeps it alive here is dropped */
@@ -258,12 +256,20 @@ void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was ma
 void cards_done(struct guard *guard);                        /* without the lock */
 
 /* account.c. Under guard->lock. */
-/* A call that continues in the caller may do this. -errno: there is no room for it, it must not be. */
-int account_seen(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                 const struct guard_process *process, pid_t tid);
-/* A call that the driver has taken has done this. */
-void account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                   const struct rm_result *result, const struct guard_process *process, unsigned slice);
+/* Where what a call makes will be. */
+struct account_place {
+    unsigned slice;  /* of memory, of a channel */
+    bool is_channel; /* that is to be switched: */
+    uint32_t subdevice, group;
+};
+/* Before a call makes something. False: it is a channel that could not be switched. The slice of memory is for the
+ * caller to fill in. */
+bool account_may_make(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                      struct account_place *ret_place);
+/* A call that the driver has taken has done this. -errno: what it has made is gone again. */
+int account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                  const struct rm_result *result, const struct guard_process *process,
+                  const struct account_place *place);
 /* What objects.h wants to be told by: an object that is no memory is gone. */
 void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t class_id);
 

@@ -1,7 +1,10 @@
 /*
- * The cards that a caller has open, for as long as a call is made for it. The driver makes a device only for who has
- * the card's node among its descriptors (nv.c, nv_is_gpu_accessible()), which is how access to cards is a matter of the
- * nodes' permissions and of the device cgroup. So what the caller has, and no more, is had here as well.
+ * What a caller has open, for as long as a call is made for it: the driver looks for it where the call comes from. So
+ * what the caller has, and no more, is had here as well.
+ *
+ * Cards: a device is made only for who has the card's node among its descriptors (nv.c, nv_is_gpu_accessible()), which
+ * is how access to cards is a matter of the nodes' permissions and of the device cgroup. A capability of nvidia-caps:
+ * sessions and the instances of MIG are made for who shows it (nv-caps.c).
  */
 #include "guard/guard_internal.h"
 
@@ -54,6 +57,24 @@ void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent)
     }
     if (folder)
         closedir(folder);
+}
+
+void lend_file(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent)
+{
+    int fd;
+
+    ret_lent->count = 0;
+    if (*number > INT32_MAX || task_file(&guard->tasks, tid, (int)*number, &fd) < 0) {
+        *number = UINT64_MAX; /* it has none */
+        return;
+    }
+    if (!descriptors_left_for_call(&guard->descriptors, fd)) {
+        close(fd);
+        *number = UINT64_MAX;
+        return;
+    }
+    ret_lent->fd[ret_lent->count++] = fd;
+    *number = (uint64_t)fd;
 }
 
 void lend_over(struct lent *lent)

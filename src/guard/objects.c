@@ -173,7 +173,7 @@ int objects_client(struct objects *objects, uint32_t number, uint32_t owner)
     rc = item_new(objects, ITEM_CLIENT, &client);
     if (rc)
         return rc;
-    client->object = (struct object){.client = number, .handle = number, .class_id = RM_CLASS_ROOT, .sure = true};
+    client->object = (struct object){.client = number, .handle = number, .class_id = RM_CLASS_ROOT};
     client->holder = (struct holder){.number = number};
     rc = hash_add(&objects->objects, pair(number, number), client);
     if (rc == 0) {
@@ -187,8 +187,7 @@ int objects_client(struct objects *objects, uint32_t number, uint32_t owner)
 }
 
 /* Puts a new object, client and handle of which are set, in its place; what had the handle is gone. There is room. */
-static void put(struct objects *objects, struct client *client, struct object *object, uint32_t parent_handle,
-                bool known)
+static void put(struct objects *objects, struct client *client, struct object *object, uint32_t parent_handle)
 {
     struct object *old = find(objects, object->client, object->handle), *parent;
 
@@ -196,9 +195,8 @@ static void put(struct objects *objects, struct client *client, struct object *o
         end_tree(objects, old);
     /* Looked for after that, for it may have been below the old one. */
     parent = find(objects, object->client, parent_handle);
-    if (!parent || (object->reference.allocation && !parent->sure))
+    if (!parent)
         parent = &client->object;
-    object->sure = known && parent->sure;
     object->device = object->class_id == RM_CLASS_DEVICE ? object->handle : parent->device;
     link_child(parent, object);
     hash_add(&objects->objects, pair(object->client, object->handle), object);
@@ -228,28 +226,16 @@ static int new_object(struct objects *objects, uint32_t client_number, uint32_t 
     return 0;
 }
 
-int objects_add(struct objects *objects, uint32_t client_number, uint32_t parent, uint32_t handle, uint32_t class_id,
-                enum objects_word word)
+int objects_add(struct objects *objects, uint32_t client_number, uint32_t parent, uint32_t handle, uint32_t class_id)
 {
-    struct object *old = find(objects, client_number, handle), *object;
     struct client *client;
-    int rc;
+    struct object *object;
+    int rc = new_object(objects, client_number, handle, &client, &object);
 
-    if (old && !is_client(old) && word != OBJECTS_MADE) {
-        const struct object *above = find(objects, client_number, parent);
-        bool same = old->class_id == class_id && !old->reference.allocation &&
-                    old->parent == (above ? above : &find_client(objects, client_number)->object);
-
-        if (same && word == OBJECTS_FOUND)
-            old->sure = old->parent->sure;
-        if (same || word == OBJECTS_SEEN)
-            return same ? 0 : -EEXIST;
-    }
-    rc = new_object(objects, client_number, handle, &client, &object);
     if (rc)
         return rc;
     object->class_id = class_id;
-    put(objects, client, object, parent, word != OBJECTS_SEEN);
+    put(objects, client, object, parent);
     return 0;
 }
 
@@ -276,7 +262,7 @@ static int add_memory(struct objects *objects, uint32_t client_number, uint32_t 
     allocation->charged_bytes = charged_bytes;
     object->class_id = RM_CLASS_MEMORY_LOCAL_USER;
     reference_add(objects, &object->reference, &client->holder, allocation);
-    put(objects, client, object, parent, true);
+    put(objects, client, object, parent);
     return 0;
 }
 
@@ -306,7 +292,7 @@ static int duplicate(struct objects *objects, uint32_t client_number, uint32_t p
     if (allocation)
         reference_add(objects, &object->reference, &client->holder, allocation);
     object->class_id = class_id;
-    put(objects, client, object, parent, true);
+    put(objects, client, object, parent);
     return 0;
 }
 

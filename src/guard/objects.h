@@ -10,9 +10,9 @@
  * it was allocated under, duplicates of that (of any client), UVM's mappings (each holds a duplicate of its own). An
  * owner is a number that the caller gives to a process.
  *
- * A call that the supervisor executes is known to have happened. One that continues in the caller is only seen: it may
- * fail, and its arguments may be others by the time the driver reads them. Things that were only seen never release
- * memory: where the model cannot know, it keeps the charge.
+ * A call that the supervisor executes is known to have happened. One that continues in the caller (UVM's mappings) is
+ * only seen: it may fail, and its arguments may be others by the time the driver reads them. Things that were only seen
+ * never release memory: where the model cannot know, it keeps the charge.
  *
  * Every call costs the same, near enough, however many objects there are and whatever numbers the tenant chose for
  * them; ending many objects costs by their number. The memory used is bounded by what is live, and by the limit.
@@ -63,39 +63,26 @@ int objects_client(struct objects *objects, uint32_t client, uint32_t owner);
  * With a parent that is unknown the object belongs to the client alone.
  */
 
-enum objects_word {
-    OBJECTS_SEEN,  /* asked for by a call that continued */
-    OBJECTS_MADE,  /* by a call that succeeded: what had the handle before is gone, with all below it */
-    OBJECTS_FOUND, /* the driver was asked (NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO gives class and parent): it is there
-                    */
-};
+/* All of what follows is made: what had the handle before is gone, with all below it. */
+int objects_add(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id);
 
-/*
- * OBJECTS_SEEN gives -EEXIST, and nothing changes, where the handle is another object's (of another class or parent, or
- * memory): ask the driver which is right. 0 where the same is there already. OBJECTS_FOUND keeps the same object and
- * what is below it; another one it replaces, as OBJECTS_MADE does.
- */
-int objects_add(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id,
-                enum objects_word word);
-
-/* Made, and known to be so. Beneath a parent that was only seen it belongs to the client alone: its end is then its own
- * or the client's. -EINVAL: also a gpu that is not below VGPU_DEVICES_MAX. */
+/* -EINVAL: also a gpu that is not below VGPU_DEVICES_MAX. */
 int objects_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, unsigned gpu,
                        uint64_t bytes);
 
-/* Made. What the source is, the duplicate is; one that is unknown (another instance's) gives an object of class 0. */
+/* What the source is, the duplicate is; one that is unknown (another instance's) gives an object of class 0. */
 int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t source_client,
                 uint32_t source_handle);
 
-/* Made: a duplicate of the memory that is mapped at `base` on `gpu` in a space. Where there is none, of class 0. */
+/* A duplicate of the memory that is mapped at `base` on `gpu` in a space. Where there is none, of class 0. */
 int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t space,
                        uint64_t base, uint32_t gpu);
 
-/* Made: a duplicate of another's memory that is not charged here. It counts for objects_named(). */
+/* A duplicate of another's memory that is not charged here. It counts for objects_named(). */
 int objects_add_foreign(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, unsigned gpu,
                         uint64_t bytes);
 
-/* Known: gone with all below it; handle == client: the client with everything. -ENOENT: no such object. */
+/* Gone with all below it; handle == client: the client with everything. -ENOENT: no such object. */
 int objects_remove(struct objects *objects, uint32_t client, uint32_t handle);
 
 /*

@@ -49,7 +49,6 @@ struct reference {
 struct object {
     uint32_t client, handle, class_id;
     uint32_t device; /* the nearest one of class device, itself included; 0: none */
-    bool sure;       /* this object and all above it here are known to be there: it does not go with them by mistake */
     struct object *parent, *previous, *next;
     struct object *first, *last; /* children; those of class subdevice are before others */
     struct reference reference;  /* in use: this is memory */

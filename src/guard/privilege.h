@@ -6,8 +6,16 @@
 #ifndef VGPU_GUARD_PRIVILEGE_H
 #define VGPU_GUARD_PRIVILEGE_H
 
+#include <sys/types.h>
+
 /* The calling thread makes calls for programs: it gives the first two up. -errno. */
 int privilege_drop(void);
+
+/*
+ * The calling thread makes a call for which it matters whether the program may profile: CAP_PERFMON counts for it as it
+ * does for the program's thread `tid`, if it has it at all; 0: as it has it itself, afterwards.
+ */
+void privilege_profile_as(pid_t tid);
 
 /* The calling process is about to be the program: it and what it starts never have them again. -errno. */
 int privilege_drop_for_good(void);

@@ -142,7 +142,7 @@ static void call_holds(const struct rm_call *call, bool strict, uint32_t key, co
     require(call->params_bytes <= 4096 && (call->params || !call->params_bytes));
     require(call->list_bytes <= 1024 && (call->list || !call->list_bytes));
     require(call->charges || !call->charge_bytes);
-    if (nr == 0x28 || nr == 0x29 || nr == 0x34 || nr == 0x4a || (nr == 0x2b && word(arg, 12) == 0x40))
+    if (nr == 0x28 || nr == 0x29 || nr == 0x34 || nr == 0x4a)
         require(call->action != RM_CONTINUE);
     if (nr == 0xd9 || (nr == 0x2a && (word(arg, 8) == 0x3d05 || word(arg, 8) == 0x3d06 || word(arg, 8) == 0x3d0b ||
                                       word(arg, 8) == 0x3d0c)))
@@ -154,7 +154,8 @@ static void call_holds(const struct rm_call *call, bool strict, uint32_t key, co
     if (nr == 0x2a && (word(arg, 8) == 0xa06c0101 || word(arg, 8) == 0xa06f0103 || word(arg, 8) == 0xa06c0103 ||
                        word(arg, 8) == 0x20801215))
         require(call->action != RM_CONTINUE);
-    require(call->is_root == (nr == 0x2b && (word(arg, 12) <= 1 || word(arg, 12) == 0x41)));
+    if (nr == 0x2b)
+        require((call->action == RM_CONTINUE) == (word(arg, 12) <= 1 || word(arg, 12) == 0x41));
     if (call->kind == RM_KIND_FREE || call->kind == RM_KIND_DUP || call->kind == RM_KIND_ALLOC)
         require(call->client == word(arg, 0) && call->parent == word(arg, 4) && call->handle == word(arg, 8));
 }

@@ -42,11 +42,9 @@ int attack_receive_fd(int socket);
 /* Waits until the book says so. */
 void attack_await_used(struct rmclient *client, uint64_t bytes);
 
-/*
- * Gets memory that is not charged, while the quota is used up: by changing a call for an object of a harmless class,
- * which continues in the caller. (attack_around.c)
- */
-void attack_around(struct rmclient *client, uint32_t harmless, uint64_t bytes);
+/* Gets memory that is not charged, while the quota is used up: by changing a call for a client, which continues in the
+ * caller. (attack_around.c) */
+void attack_around(struct rmclient *client, uint64_t bytes);
 
 /* A generator of its own for each use: the same numbers in each run. */
 uint32_t attack_random(uint64_t *state);

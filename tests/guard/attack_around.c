@@ -8,7 +8,6 @@
 
 struct around {
     struct rm_alloc alloc;
-    uint32_t harmless;
     atomic_bool over;
 };
 
@@ -21,16 +20,16 @@ static void *flip(void *arg)
         *class_id = RM_CLASS_MEMORY_LOCAL_USER;
         for (volatile unsigned i = 0; i < 20; i++)
             continue;
-        *class_id = around->harmless;
+        *class_id = RM_CLASS_ROOT_CLIENT;
         for (volatile unsigned i = 0; i < 20; i++)
             continue;
     }
     return NULL;
 }
 
-void attack_around(struct rmclient *client, uint32_t harmless, uint64_t bytes)
+void attack_around(struct rmclient *client, uint64_t bytes)
 {
-    struct around around = {.harmless = harmless};
+    struct around around = {.over = false};
     struct rm_memory_params params = {.attr = ATTR_4K, .size = bytes};
     uint64_t before = book(client, 0).gpu_used;
     pthread_t thread;
@@ -41,7 +40,7 @@ void attack_around(struct rmclient *client, uint32_t harmless, uint64_t bytes)
         CHECK(i < TRIES);
         around.alloc = (struct rm_alloc){.root = client->client,
                                          .parent = client->device,
-                                         .class_id = harmless,
+                                         .class_id = RM_CLASS_ROOT_CLIENT,
                                          .params = (uintptr_t)&params,
                                          .status = 0xbad};
         rmclient_call(client->ctl, RM_ESC_ALLOC, sizeof(around.alloc), &around.alloc);

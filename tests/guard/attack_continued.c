@@ -1,12 +1,11 @@
 /*
- * Calls that continue in the caller, so that the driver reads their arguments again: by then they may be others. A
- * client's, or another object's, allocation becomes one of video memory, which nobody has charged. The guard cannot
- * prevent that; it has to find it.
+ * A call that continues in the caller, so that the driver reads its arguments again: by then they may be others. A
+ * client's allocation becomes one of video memory, which nobody has charged. The guard cannot prevent that; it has to
+ * find it.
  *
  *   attack_continued WAY     gets memory that way, and holds it until the end: killed, or some seconds later
- *     root         the allocation of a client
- *     other        that of another object
- *     behind       the same, behind as much memory that is charged and that no process is said to have
+ *     root
+ *     behind       behind as much memory that is charged and that no process is said to have
  */
 #include "attack.h"
 
@@ -30,7 +29,7 @@ int main(int argc, char **argv)
         attack_must_free(&client, all);
         CHECK_EQUAL(book(&client, 0).pid_bytes, 0);
     }
-    attack_around(&client, strcmp(way, "root") == 0 ? RM_CLASS_ROOT_CLIENT : RM_CLASS_MEMORY_VIRTUAL, BLOCK);
+    attack_around(&client, BLOCK);
     nap_ms(HOLD_MS);
     return 0;
 }

@@ -269,6 +269,12 @@ static void flags(struct race *race)
     flip_word(race, &race->params[0].flags, RM_MEMORY_FLAG_VIRTUAL, 0);
 }
 
+static void class_of(struct race *race)
+{
+    race->params[0].size = HUGE;
+    flip_word(race, &race->alloc.class_id, RM_CLASS_MEMORY_VIRTUAL, RM_CLASS_MEMORY_LOCAL_USER);
+}
+
 static void pages(struct race *race)
 {
     race->params[0].size = LEFT - PAGE;
@@ -370,7 +376,8 @@ static const struct {
     unsigned share; /* of the tries */
     bool both;      /* outcomes are seen, with enough tries */
 } races[] = {
-    {"size", size, by_alloc, 28, true},
+    {"size", size, by_alloc, 24, true},
+    {"class", class_of, by_alloc, 4, true},
     {"size, 32 bytes", size, by_short, 10, true},
     {"size, by XFER", size, by_xfer, 10, true},
     {"high half of the size", size_high, by_alloc, 4, true},

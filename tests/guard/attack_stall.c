@@ -252,7 +252,7 @@ static int be_killed(void)
 static int be_found(void)
 {
     attack_must_alloc(&client, attack_quota());
-    attack_around(&client, RM_CLASS_MEMORY_VIRTUAL, BLOCK);
+    attack_around(&client, BLOCK);
     if (!begin())
         return SKIP;
     nap_ms(20000);

@@ -31,7 +31,7 @@ guard_test(stall_audit --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
   ${attack} 1G --guard=strict -- ${out}/attack_stall audit)
 
 guard_attack(continued)
-foreach(what root other behind)
+foreach(what root behind)
   guard_test(continued_${what} --mem 4G -- env OVER=1 DIFFER=1 ${attack} 1G -- ${out}/attack_continued ${what})
   guard_test(continued_${what}_strict --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
     ${attack} 1G --guard=strict -- ${out}/attack_continued ${what})

@@ -32,8 +32,8 @@ switches() { sed -n 's/.*switches of channels \([0-9]*\).*/\1/p' "$1.out"; }
 
 case $1 in
 starts)
-    # One after the other, while the first have their turns: none is switched off before it is scheduled, or it would
-    # stand still for ever. In between a program does other things, and other channels of it work.
+    # One after the other, while the first have their turns: none is switched off twice, or it would stand still for
+    # ever. In between a program does other things, and other channels of it work.
     export START_MS=100
     for round in 1 2; do
         names=()
@@ -76,6 +76,12 @@ reset)
     begin_work busy --cores 50 -- "${rmtest[@]}" reset 1000 60000
     sleep 0.5
     gets busy 0 .6
+    ;;
+again)
+    begin_work busy --cores 50 -- "${rmtest[@]}" again 1000 60000
+    sleep 0.5
+    gets busy .35 .6
+    [ "$(of_gpu wedged)" = 0 ] || fail "channels that never run"
     ;;
 slice)
     begin_work long -- "${rmtest[@]}" slice 1000000 60000000 1

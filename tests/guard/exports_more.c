@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -89,33 +87,11 @@ void foreign(const char *path, bool strict)
     say(to);
 }
 
-/* The call of a flip: it continues, and by then is another. */
-static struct rm_alloc flipped;
-static atomic_bool over;
-
-static void *flip(void *arg)
-{
-    volatile uint32_t *class_id = &flipped.class_id;
-
-    (void)arg;
-    while (!atomic_load_explicit(&over, memory_order_relaxed)) {
-        *class_id = RM_CLASS_MEMORY_LOCAL_USER;
-        for (volatile unsigned i = 0; i < 20; i++)
-            continue;
-        *class_id = RM_CLASS_MEMORY_VIRTUAL;
-        for (volatile unsigned i = 0; i < 20; i++)
-            continue;
-    }
-    return NULL;
-}
-
 /* Memory that only a file holds is charged and in nobody's figure: as much got around the guard must not hide behind
  * it. */
 void cheat(void)
 {
-    struct rm_memory_params params = {.attr = ATTR_4K, .size = BLOCK};
     struct rmclient client;
-    pthread_t thread;
     uint32_t memory;
     int fd;
 
@@ -124,20 +100,7 @@ void cheat(void)
     memory = attack_must_alloc(&client, attack_quota());
     CHECK_EQUAL(rmclient_export(&client, fd, memory), 0);
     attack_must_free(&client, memory);
-    CHECK_EQUAL(pthread_create(&thread, NULL, flip, NULL), 0);
-    for (int i = 0; i < 1000000 && book(&client, 0).gpu_used <= attack_quota(); i++) {
-        flipped = (struct rm_alloc){.root = client.client,
-                                    .parent = client.device,
-                                    .class_id = RM_CLASS_MEMORY_VIRTUAL,
-                                    .params = (uintptr_t)&params,
-                                    .status = 0xbad};
-        if (rmclient_call(client.ctl, RM_ESC_ALLOC, sizeof(flipped), &flipped) == 0 && flipped.status == RM_OK &&
-            book(&client, 0).gpu_used <= attack_quota())
-            rmclient_free(&client, flipped.handle);
-    }
-    atomic_store(&over, true);
-    pthread_join(thread, NULL);
-    CHECK_EQUAL(book(&client, 0).gpu_used, attack_quota() + BLOCK);
+    attack_around(&client, BLOCK);
     nap_ms(2 * AUDIT_MS);
     close(fd);
 }

@@ -24,7 +24,7 @@ struct fakerm_work {
     uint32_t client, channel;
     uint64_t completed, pending, busy_ns;
     uint32_t disabled;          /* channels that are switched off */
-    uint32_t scheduled, wedged; /* that may run; that never run, having been switched off unscheduled, or twice */
+    uint32_t scheduled, wedged; /* that may run; that never run, having been switched off twice */
     uint32_t status;
 };
 

@@ -11,6 +11,7 @@
  *   rest KERNEL_US REST_US COUNT  the same with a rest after each
  *   slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
  *   reset KERNEL_US COUNT       as work, and sets the counts of its context back all the time
+ *   again KERNEL_US COUNT       as work, and schedules its channel again all the time
  *   stats [PID]                 what the fake driver's book has about a process (this one)
  *   share SECONDS PID...        which part of the device's time each of the processes gets, by the fake's clock
  *
@@ -143,6 +144,7 @@ static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_
 struct resetting {
     struct rmclient *client;
     uint32_t group;
+    bool schedules; /* it is scheduled again, instead */
     atomic_bool over;
     uint64_t count;
 };
@@ -153,7 +155,9 @@ static void *reset_all_the_time(void *arg)
     struct rm_ctxsw_stats counts;
 
     while (!atomic_load(&resetting->over) &&
-           !say(rmclient_ctxsw(resetting->client, resetting->group, true, &counts), "counts"))
+           !say(resetting->schedules ? rmclient_schedule(resetting->client, resetting->group, true)
+                                     : rmclient_ctxsw(resetting->client, resetting->group, true, &counts),
+                "all the time"))
         resetting->count++;
     return NULL;
 }
@@ -176,9 +180,9 @@ static int work(struct rmclient *client, uint64_t slice_us, uint64_t kernel_ns, 
     return 0;
 }
 
-static int work_and_reset(struct rmclient *client, uint64_t kernel_ns, uint64_t count)
+static int work_and_reset(struct rmclient *client, bool schedules, uint64_t kernel_ns, uint64_t count)
 {
-    struct resetting resetting = {.client = client};
+    struct resetting resetting = {.client = client, .schedules = schedules};
     uint32_t channel;
     pthread_t thread;
     int failed;
@@ -294,8 +298,9 @@ int main(int argc, char **argv)
     if (strcmp(command, "slice") == 0)
         return work(&client, argument(argc, argv, 3, 2000), argument(argc, argv, 4, 1000) * NS_PER_US,
                     argument(argc, argv, 5, 1));
-    if (strcmp(command, "reset") == 0)
-        return work_and_reset(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+    if (strcmp(command, "reset") == 0 || strcmp(command, "again") == 0)
+        return work_and_reset(&client, strcmp(command, "again") == 0, argument(argc, argv, 3, 1000) * NS_PER_US,
+                              argument(argc, argv, 4, 1));
     if (strcmp(command, "rest") == 0)
         return rest(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1000) * NS_PER_US,
                     argument(argc, argv, 5, 1));

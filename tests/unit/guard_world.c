@@ -39,8 +39,8 @@ int world_setup(void **state)
         return 1;
     for (unsigned i = 0; i < 3; i++) {
         if (objects_client(world.objects, clients[i], 1 + i / 2) ||
-            objects_add(world.objects, clients[i], clients[i], DEVICE, RM_CLASS_DEVICE, OBJECTS_MADE) ||
-            objects_add(world.objects, clients[i], DEVICE, SUBDEVICE, RM_CLASS_SUBDEVICE, OBJECTS_MADE))
+            objects_add(world.objects, clients[i], clients[i], DEVICE, RM_CLASS_DEVICE) ||
+            objects_add(world.objects, clients[i], DEVICE, SUBDEVICE, RM_CLASS_SUBDEVICE))
             return 1;
     }
     *state = &world;

@@ -71,7 +71,7 @@ static struct rm_call alloc_memory(struct rm_memory_params memory)
 
     assert_int_equal(CALL(RM_ESC_ALLOC, arg, &call), 0);
     assert_int_equal(call.action, RM_EXECUTE);
-    assert_int_equal(call.params_bytes, RM_PARAMS_MAX);
+    assert_int_equal(call.params_bytes, sizeof(memory));
     assert_int_equal(decode_params(&call, &memory, sizeof(memory)), 0);
     return call;
 }
@@ -168,19 +168,23 @@ static void classes(void **state)
     static const struct {
         uint32_t class_id;
         enum rm_action action;
-        bool root;
+        uint32_t params_bytes; /* if it has any */
+        bool shows_file;
     } cases[] = {
-        {RM_CLASS_ROOT, RM_CONTINUE, true},
-        {RM_CLASS_ROOT_NON_PRIV, RM_CONTINUE, true},
-        {RM_CLASS_ROOT_CLIENT, RM_CONTINUE, true},
-        {RM_CLASS_DEVICE, RM_EXECUTE, false},
-        {RM_CLASS_SUBDEVICE, RM_EXECUTE, false},
-        {RM_CLASS_MEMORY_LOCAL_USER, RM_EXECUTE, false},
-        {RM_CLASS_MEMORY_SYSTEM, RM_CONTINUE, false},
-        {RM_CLASS_MEMORY_OS_DESCRIPTOR, RM_REFUSE, false},
-        {RM_CLASS_CHANNEL_GROUP, RM_CONTINUE, false},
-        {0xcb33, RM_CONTINUE, false},
-        {0xc86f, RM_CONTINUE, false},
+        {RM_CLASS_ROOT, RM_CONTINUE, 0, false},
+        {RM_CLASS_ROOT_NON_PRIV, RM_CONTINUE, 0, false},
+        {RM_CLASS_ROOT_CLIENT, RM_CONTINUE, 0, false},
+        {RM_CLASS_DEVICE, RM_EXECUTE, RM_PARAMS_MAX, false},
+        {RM_CLASS_SUBDEVICE, RM_EXECUTE, RM_PARAMS_MAX, false},
+        {RM_CLASS_MEMORY_LOCAL_USER, RM_EXECUTE, sizeof(struct rm_memory_params), false},
+        {RM_CLASS_MEMORY_SYSTEM, RM_EXECUTE, RM_PARAMS_MAX, false},
+        {RM_CLASS_MEMORY_OS_DESCRIPTOR, RM_REFUSE, 0, false},
+        {RM_CLASS_CHANNEL_GROUP, RM_EXECUTE, RM_PARAMS_MAX, false},
+        {RM_CLASS_MIG_INSTANCE, RM_EXECUTE, RM_PARAMS_MAX, true},
+        {RM_CLASS_IMEX, RM_EXECUTE, RM_PARAMS_MAX, true},
+        {0xcb33, RM_EXECUTE, RM_PARAMS_MAX, false},
+        {0xc86f, RM_EXECUTE, RM_PARAMS_MAX, false},
+        {0x79, RM_EXECUTE, RM_PARAMS_MAX, false},
     };
     struct rm_call call;
 
@@ -188,12 +192,15 @@ static void classes(void **state)
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rm_alloc_short arg = {.root = 1, .class_id = cases[i].class_id};
 
-        assert_int_equal(CALL(RM_ESC_ALLOC, arg, &call), 0);
-        assert_int_equal(call.action, cases[i].action);
-        assert_int_equal(call.is_root, cases[i].root);
-        assert_int_equal(call.class_id, cases[i].class_id);
-        assert_int_equal(call.params_bytes, 0);
-        assert_false(call.charges);
+        for (unsigned with = 0; with < 2; with++) {
+            arg.params = with;
+            assert_int_equal(CALL(RM_ESC_ALLOC, arg, &call), 0);
+            assert_int_equal(call.action, cases[i].action);
+            assert_int_equal(call.class_id, cases[i].class_id);
+            assert_int_equal(call.params_bytes, with ? cases[i].params_bytes : 0);
+            assert_int_equal(call.shows_file, with && cases[i].shows_file);
+            assert_false(call.charges);
+        }
     }
     /* Not without parameters. */
     assert_int_equal(CALL(RM_ESC_ALLOC, ((struct rm_alloc){.class_id = RM_CLASS_MEMORY_LOCAL_USER}), &call), 0);

@@ -239,11 +239,11 @@ static void limited(void **state)
     }
     assert_int_equal(objects_reserve(objects), -ENOSPC);
     assert_int_equal(objects_map(objects, 1, PAGE, 9 * PAGE, &gpu, 1, A, 100), 0);
-    while (objects_add(objects, A, A, handle, 0x9999, OBJECTS_SEEN) == 0)
+    while (objects_add(objects, A, A, handle, 0x9999) == 0)
         handle++;
     assert_int_equal(objects_count(objects), 40);
     assert_int_equal(objects_add_memory(objects, A, A, 99, 0, MIB), -ENOSPC);
-    assert_int_equal(objects_add(objects, A, A, 99, 0x9999, OBJECTS_MADE), -ENOSPC);
+    assert_int_equal(objects_add(objects, A, A, 99, 0x9999), -ENOSPC);
     assert_int_equal(objects_dup(objects, A, A, 99, A, 100), -ENOSPC);
     assert_int_equal(objects_client(objects, B, 1), -ENOSPC);
     assert_int_equal(objects_client(objects, A, 2), -ENOSPC);
@@ -255,8 +255,8 @@ static void limited(void **state)
     assert_int_equal(objects_count(objects), 40);
     /* A mapping that cannot be cut in two stays whole. */
     assert_int_equal(objects_remove(objects, A, 100), 0);
-    assert_int_equal(objects_add(objects, A, A, handle++, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, A, handle, 0x9999, OBJECTS_SEEN), -ENOSPC);
+    assert_int_equal(objects_add(objects, A, A, handle++, 0x9999), 0);
+    assert_int_equal(objects_add(objects, A, A, handle, 0x9999), -ENOSPC);
     objects_unmap(objects, 1, 5 * PAGE, PAGE, 0);
     assert_int_equal(objects_count(objects), 40);
     /* An heir takes the place of whom it inherits from. */
@@ -325,7 +325,7 @@ static void no_memory(void **state)
             rc[n++] = objects_range(objects, i, PAGE, 9 * PAGE);
             rc[n++] = objects_map(objects, i, PAGE, 9 * PAGE, gpus, 3, i, 2000 + i);
             objects_unmap(objects, i, 4 * PAGE, PAGE, 1);
-            rc[n++] = objects_add(objects, i, i, 3000 + i, 0x9999, OBJECTS_MADE);
+            rc[n++] = objects_add(objects, i, i, 3000 + i, 0x9999);
             rc[n++] = i == 60 ? objects_inherit(objects, 0, 6) : 0;
             for (unsigned j = 0; j < n; j++) {
                 failures += rc[j] == -ENOMEM;
@@ -389,9 +389,9 @@ static void deep(void **state)
     objects_free(world->objects);
     assert_int_equal(world_new(world, OBJECTS_LIMIT), 0);
     assert_int_equal(objects_client(world->objects, A, 1), 0);
-    assert_int_equal(objects_add(world->objects, A, A, 1, RM_CLASS_DEVICE, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(world->objects, A, A, 1, RM_CLASS_DEVICE), 0);
     for (uint32_t i = 2; i <= DEEP; i++)
-        assert_int_equal(objects_add(world->objects, A, i - 1, i, 0x9999, OBJECTS_MADE), 0);
+        assert_int_equal(objects_add(world->objects, A, i - 1, i, 0x9999), 0);
     assert_int_equal(objects_device(world->objects, A, DEEP, &device), 0);
     assert_int_equal(device, 1);
     assert_int_equal(objects_add_memory(world->objects, A, DEEP, DEEP + 1, 0, MIB), 0);

@@ -23,7 +23,6 @@ struct holder {
 
 struct thing { /* an object */
     uint32_t client, handle, parent, class_id;
-    bool sure;
     unsigned memory; /* 0: none; else the number of an allocation */
     uint64_t age;
 };
@@ -96,22 +95,12 @@ static void naive_remove(uint32_t client, uint32_t handle)
     }
 }
 
-static void naive_put(uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id, bool known, unsigned memory)
+static void naive_put(uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id, unsigned memory)
 {
-    bool parent_sure = true;
-
     naive_remove(client, handle);
-    if (parent != client) {
-        const struct thing *above = naive_find(client, parent);
-
-        if (above)
-            parent_sure = above->sure;
-        if (!above || (memory && !above->sure)) {
-            parent = client;
-            parent_sure = true;
-        }
-    }
-    things[thing_count++] = (struct thing){client, handle, parent, class_id, known && parent_sure, memory, ++ages};
+    if (parent != client && !naive_find(client, parent))
+        parent = client;
+    things[thing_count++] = (struct thing){client, handle, parent, class_id, memory, ++ages};
 }
 
 static void naive_unmap(unsigned space, int gpu, uint64_t first, uint64_t last)
@@ -274,24 +263,12 @@ static uint32_t some_class(void)
 
 static void both_add(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle)
 {
-    enum objects_word word = (enum objects_word)below(3);
     uint32_t class_id = some_class();
-    struct thing *old = naive_find(client, handle);
-    uint32_t above = naive_find(client, parent) ? parent : client;
-    bool same = old && old->parent == above && old->class_id == class_id && !old->memory;
-    int rc = objects_add(objects, client, parent, handle, class_id, word);
+    int rc = objects_add(objects, client, parent, handle, class_id);
 
-    if (!holders[CLIENT][client - A].live) {
-        assert_int_equal(rc, -ENOENT);
-    } else if (old && !same && word == OBJECTS_SEEN) {
-        assert_int_equal(rc, -EEXIST);
-    } else {
-        assert_int_equal(rc, 0);
-        if (!same || word == OBJECTS_MADE)
-            naive_put(client, parent, handle, class_id, word != OBJECTS_SEEN, 0);
-        else if (word == OBJECTS_FOUND)
-            old->sure = above == client || naive_find(client, above)->sure;
-    }
+    assert_int_equal(rc, holders[CLIENT][client - A].live ? 0 : -ENOENT);
+    if (rc == 0)
+        naive_put(client, parent, handle, class_id, 0);
 }
 
 static void both_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle)
@@ -304,7 +281,7 @@ static void both_add_memory(struct objects *objects, uint32_t client, uint32_t p
     if (rc == 0) {
         assert_true(block_count + 1 < sizeof(blocks) / sizeof(blocks[0]));
         blocks[++block_count] = (struct block){gpu, bytes};
-        naive_put(client, parent, handle, RM_CLASS_MEMORY_LOCAL_USER, true, block_count);
+        naive_put(client, parent, handle, RM_CLASS_MEMORY_LOCAL_USER, block_count);
     }
 }
 
@@ -318,7 +295,7 @@ static void both_dup(struct objects *objects, uint32_t client, uint32_t parent, 
 
     assert_int_equal(rc, holders[CLIENT][client - A].live ? 0 : -ENOENT);
     if (rc == 0)
-        naive_put(client, parent, handle, class_id, true, number);
+        naive_put(client, parent, handle, class_id, number);
 }
 
 static void both_map(struct objects *objects, unsigned space, uint64_t first, uint64_t length)

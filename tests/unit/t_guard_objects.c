@@ -42,10 +42,10 @@ static void refused(void **state)
     uint32_t result = 77;
 
     assert_int_equal(objects_client(objects, 0, 1), -EINVAL);
-    assert_int_equal(objects_add(objects, 5, 5, 6, 1, OBJECTS_MADE), -ENOENT);
-    assert_int_equal(objects_add(objects, A, A, 0, 1, OBJECTS_MADE), -EINVAL);
-    assert_int_equal(objects_add(objects, A, A, A, 1, OBJECTS_MADE), -EINVAL);
-    assert_int_equal(objects_add(objects, A, A, A, RM_CLASS_ROOT, OBJECTS_SEEN), -EINVAL);
+    assert_int_equal(objects_add(objects, 5, 5, 6, 1), -ENOENT);
+    assert_int_equal(objects_add(objects, A, A, 0, 1), -EINVAL);
+    assert_int_equal(objects_add(objects, A, A, A, 1), -EINVAL);
+    assert_int_equal(objects_add(objects, A, A, A, RM_CLASS_ROOT), -EINVAL);
     assert_int_equal(objects_add_memory(objects, 5, 5, 6, 0, MIB), -ENOENT);
     assert_int_equal(objects_add_memory(objects, A, DEVICE, A, 0, MIB), -EINVAL);
     assert_int_equal(objects_add_memory(objects, A, DEVICE, MEMORY, VGPU_DEVICES_MAX, MIB), -EINVAL);
@@ -90,9 +90,9 @@ static void parents_take_children(void **state)
     uint32_t device = 0;
 
     memory(world, A, MEMORY, MIB);
-    assert_int_equal(objects_add(objects, A, DEVICE, 20, RM_CLASS_CHANNEL_GROUP, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 20, 21, 0xc86f, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 21, 22, 0xcbc0, OBJECTS_SEEN), 0);
+    assert_int_equal(objects_add(objects, A, DEVICE, 20, RM_CLASS_CHANNEL_GROUP), 0);
+    assert_int_equal(objects_add(objects, A, 20, 21, 0xc86f), 0);
+    assert_int_equal(objects_add(objects, A, 21, 22, 0xcbc0), 0);
     assert_int_equal(objects_device(objects, A, 22, &device), 0);
     assert_int_equal(device, DEVICE);
     assert_int_equal(objects_device(objects, A, DEVICE, &device), 0);
@@ -110,7 +110,7 @@ static void parents_take_children(void **state)
     }
     assert_int_equal(objects_class(objects, A, 22, &device), -ENOENT);
     /* The client stays, and ends with the rest. */
-    assert_int_equal(objects_add(objects, A, A, DEVICE, RM_CLASS_DEVICE, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(objects, A, A, DEVICE, RM_CLASS_DEVICE), 0);
     memory(world, A, MEMORY, MIB);
     assert_int_equal(objects_remove(objects, A, A), 0);
     assert_int_equal(sum(world, 1), 0);
@@ -123,9 +123,9 @@ static void subdevice_among_others(void **state)
     struct objects *objects = world->objects;
     uint32_t found = 0;
 
-    assert_int_equal(objects_add(objects, A, DEVICE, 20, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, DEVICE, 21, RM_CLASS_SUBDEVICE, OBJECTS_MADE), 0);
-    assert_int_equal(objects_add(objects, A, DEVICE, 22, 0x9999, OBJECTS_SEEN), 0);
+    assert_int_equal(objects_add(objects, A, DEVICE, 20, 0x9999), 0);
+    assert_int_equal(objects_add(objects, A, DEVICE, 21, RM_CLASS_SUBDEVICE), 0);
+    assert_int_equal(objects_add(objects, A, DEVICE, 22, 0x9999), 0);
     assert_int_equal(objects_subdevice(objects, A, DEVICE, &found), 0);
     assert_int_equal(found, 21);
     assert_int_equal(objects_remove(objects, A, 21), 0);
@@ -134,8 +134,8 @@ static void subdevice_among_others(void **state)
     assert_int_equal(objects_remove(objects, A, SUBDEVICE), 0);
     assert_int_equal(objects_subdevice(objects, A, DEVICE, &found), -ENOENT);
     /* A second device in the same client. */
-    assert_int_equal(objects_add(objects, A, A, 30, RM_CLASS_DEVICE, OBJECTS_MADE), 0);
-    assert_int_equal(objects_add(objects, A, 30, 31, RM_CLASS_SUBDEVICE, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(objects, A, A, 30, RM_CLASS_DEVICE), 0);
+    assert_int_equal(objects_add(objects, A, 30, 31, RM_CLASS_SUBDEVICE), 0);
     assert_int_equal(objects_device(objects, A, 31, &found), 0);
     assert_int_equal(found, 30);
     assert_int_equal(objects_subdevice(objects, A, 30, &found), 0);
@@ -152,11 +152,11 @@ static void handles_used_again(void **state)
     memory(world, A, MEMORY, MIB);
     memory(world, A, MEMORY, 3 * MIB);
     assert_int_equal(sum(world, 1), 3 * MIB);
-    assert_int_equal(objects_add(objects, A, A, DEVICE, RM_CLASS_DEVICE, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(objects, A, A, DEVICE, RM_CLASS_DEVICE), 0);
     assert_int_equal(sum(world, 1), 0);
     assert_int_equal(world->removals, 2);
     memory(world, A, MEMORY, MIB);
-    assert_int_equal(objects_add(objects, A, DEVICE, MEMORY, 0x9999, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(objects, A, DEVICE, MEMORY, 0x9999), 0);
     assert_int_equal(sum(world, 1), 0);
     /* A duplicate elsewhere still holds what the handle held. */
     memory(world, A, MEMORY, MIB);
@@ -164,20 +164,11 @@ static void handles_used_again(void **state)
     memory(world, A, MEMORY, 4 * MIB);
     assert_int_equal(sum(world, 1), 5 * MIB);
 
-    /* What was only seen replaces nothing. */
-    assert_int_equal(objects_add(objects, A, DEVICE, MEMORY, RM_CLASS_MEMORY_SYSTEM, OBJECTS_SEEN), -EEXIST);
-    assert_int_equal(objects_add(objects, A, DEVICE, MEMORY, RM_CLASS_MEMORY_LOCAL_USER, OBJECTS_SEEN), -EEXIST);
-    assert_int_equal(sum(world, 1), 5 * MIB);
-    assert_int_equal(objects_add(objects, A, DEVICE, 41, 0xc86f, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 41, 42, 0xcbc0, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, DEVICE, 41, 0xc86f, OBJECTS_SEEN), 0); /* the same */
-    assert_int_equal(objects_class(objects, A, 42, &class_id), 0);
-    assert_int_equal(objects_add(objects, A, DEVICE, 41, 0xc96f, OBJECTS_SEEN), -EEXIST);
-    assert_int_equal(objects_add(objects, A, DEVICE, SUBDEVICE, RM_CLASS_SUBDEVICE, OBJECTS_MADE), 0);
-    assert_int_equal(objects_add(objects, A, SUBDEVICE, 41, 0xc86f, OBJECTS_SEEN), -EEXIST);
-    assert_int_equal(objects_add(objects, A, DEVICE, 41, 0xc86f, OBJECTS_FOUND), 0);
-    assert_int_equal(objects_class(objects, A, 42, &class_id), 0);
-    assert_int_equal(objects_add(objects, A, SUBDEVICE, 41, 0xc86f, OBJECTS_FOUND), 0);
+    /* So does one under another parent, and what was below it is gone. */
+    assert_int_equal(objects_add(objects, A, DEVICE, 41, 0xc86f), 0);
+    assert_int_equal(objects_add(objects, A, 41, 42, 0xcbc0), 0);
+    assert_int_equal(objects_add(objects, A, DEVICE, SUBDEVICE, RM_CLASS_SUBDEVICE), 0);
+    assert_int_equal(objects_add(objects, A, SUBDEVICE, 41, 0xc86f), 0);
     assert_int_equal(objects_class(objects, A, 42, &class_id), -ENOENT);
     assert_int_equal(objects_class(objects, A, 41, &class_id), 0);
     assert_int_equal(objects_remove(objects, A, SUBDEVICE), 0);
@@ -191,60 +182,25 @@ static void impossible_parents(void **state)
     uint32_t found = 0;
 
     /* Below itself, below what is below it, below nothing: each belongs to the client. */
-    assert_int_equal(objects_add(objects, A, 50, 50, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 50, 51, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 51, 50, 0x9999, OBJECTS_SEEN), -EEXIST);
-    assert_int_equal(objects_add(objects, A, 51, 50, 0x9999, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(objects, A, 50, 50, 0x9999), 0);
+    assert_int_equal(objects_add(objects, A, 50, 51, 0x9999), 0);
+    assert_int_equal(objects_add(objects, A, 51, 50, 0x9999), 0);
     assert_int_equal(objects_class(objects, A, 51, &found), -ENOENT);
-    assert_int_equal(objects_add(objects, A, 50, 50, 0x9999, OBJECTS_MADE), 0);
-    assert_int_equal(objects_add(objects, A, 60, 61, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 60, 61, 0x9999, OBJECTS_SEEN), 0); /* the same */
+    assert_int_equal(objects_add(objects, A, 50, 50, 0x9999), 0);
+    assert_int_equal(objects_add(objects, A, 60, 61, 0x9999), 0);
     assert_int_equal(objects_add_memory(objects, A, 60, 62, 0, MIB), 0);
     assert_int_equal(objects_remove(objects, A, 60), -ENOENT);
     assert_int_equal(sum(world, 1), MIB);
     assert_int_equal(objects_remove(objects, A, 62), 0);
     assert_int_equal(sum(world, 1), 0);
     /* Another client's object is no parent. */
-    assert_int_equal(objects_add(objects, B, B, 70, RM_CLASS_DEVICE, OBJECTS_MADE), 0);
-    assert_int_equal(objects_add(objects, A, 70, 71, 0x9999, OBJECTS_MADE), 0);
+    assert_int_equal(objects_add(objects, B, B, 70, RM_CLASS_DEVICE), 0);
+    assert_int_equal(objects_add(objects, A, 70, 71, 0x9999), 0);
     assert_int_equal(objects_device(objects, A, 71, &found), -ENOENT);
     assert_int_equal(objects_remove(objects, B, B), 0);
     assert_int_equal(objects_class(objects, A, 71, &found), 0);
     assert_int_equal(objects_remove(objects, A, A), 0);
     assert_int_equal(objects_class(objects, A, 71, &found), -ENOENT);
-}
-
-/* Memory does not go with something that may never have been there. */
-static void below_what_was_only_seen(void **state)
-{
-    struct world *world = *state;
-    struct objects *objects = world->objects;
-
-    assert_int_equal(objects_add(objects, A, DEVICE, 80, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, A, 80, 81, RM_CLASS_DEVICE, OBJECTS_MADE), 0);
-    assert_int_equal(objects_add_memory(objects, A, 81, MEMORY, 0, MIB), 0);
-    memory(world, A, MEMORY + 1, 2 * MIB);
-    assert_int_equal(objects_dup(objects, A, 80, MEMORY + 2, A, MEMORY + 1), 0);
-    assert_int_equal(objects_remove(objects, A, DEVICE), 0);
-    assert_int_equal(sum(world, 1), 3 * MIB);
-    assert_int_equal(objects_remove(objects, A, MEMORY), 0);
-    assert_int_equal(sum(world, 1), 2 * MIB);
-    assert_int_equal(objects_remove(objects, A, A), 0);
-    assert_int_equal(sum(world, 1), 0);
-    /* That one thing is there says nothing about what it is below. */
-    assert_int_equal(objects_add(objects, C, DEVICE, 82, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, C, 82, 83, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, C, 82, 83, 0x9999, OBJECTS_FOUND), 0);
-    assert_int_equal(objects_add_memory(objects, C, 83, MEMORY, 0, MIB), 0);
-    assert_int_equal(objects_remove(objects, C, 82), 0);
-    assert_int_equal(sum(world, 2), MIB);
-    assert_int_equal(objects_remove(objects, C, C), 0);
-    /* Once the driver has said that it is there, it does. */
-    assert_int_equal(objects_add(objects, B, DEVICE, 80, 0x9999, OBJECTS_SEEN), 0);
-    assert_int_equal(objects_add(objects, B, DEVICE, 80, 0x9999, OBJECTS_FOUND), 0);
-    assert_int_equal(objects_add_memory(objects, B, 80, MEMORY, 0, MIB), 0);
-    assert_int_equal(objects_remove(objects, B, DEVICE), 0);
-    assert_int_equal(sum(world, 1), 0);
 }
 
 static void duplicates(void **state)
@@ -431,7 +387,6 @@ int main(void)
         RULE(subdevice_among_others),
         RULE(handles_used_again),
         RULE(impossible_parents),
-        RULE(below_what_was_only_seen),
         RULE(duplicates),
         RULE(every_order),
         RULE(owners_end),

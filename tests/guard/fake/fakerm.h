@@ -176,8 +176,7 @@ struct channel {
     uint64_t queued_ns, pending; /* of it and all that follow */
     uint64_t completed, busy_ns;
     bool disabled, scheduled, ready;
-    bool ending;        /* disabled, but what runs goes on until its kernel ends, or its slice */
-    bool was_scheduled; /* ever */
+    bool ending; /* disabled, but what runs goes on until its kernel ends, or its slice */
     bool wedged; /* was switched off before that, or when it was off: it does not run any more, a driver's fault */
 };
 
@@ -220,9 +219,9 @@ void gpu_channel_free(struct channel *channel);
 void gpu_submit(struct channel *channel, uint64_t duration_ns, uint64_t count);
 enum gpu_switch { GPU_OFF, GPU_ENDING, GPU_ON }; /* ENDING: what runs goes on for a while */
 void gpu_switch(struct channel *const *channels, unsigned count, enum gpu_switch to); /* all of one device */
-void gpu_wedge(struct channel *channel);                               /* if it was never scheduled, or is off */
-void gpu_schedule(struct group *group, struct channel *only, bool on); /* only: NULL: all of them */
-void gpu_touch(unsigned gpu);                                          /* something has changed for the waiters */
+void gpu_wedge(struct channel *channel);                                              /* if it is off */
+void gpu_schedule(struct group *group, struct channel *only, bool on);                /* only: NULL: all of them */
+void gpu_touch(unsigned gpu); /* something has changed for the waiters */
 void gpu_simulate(struct gpu *gpu);
 void gpu_save(struct gpu *gpu); /* the context that is on the engine, if there is one */
 void gpu_take_off(struct gpu *gpu, struct group *group);

@@ -140,7 +140,7 @@ struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct grou
     }
     channel->client = client;
     channel->group = group;
-    channel->scheduled = channel->was_scheduled = group->scheduled;
+    channel->scheduled = group->scheduled;
     channel->client_next = client->channels;
     client->channels = channel;
     channel->group_next = group->channels;
@@ -244,7 +244,7 @@ void gpu_switch(struct channel *const *channels, unsigned count, enum gpu_switch
 
 void gpu_wedge(struct channel *channel)
 {
-    if (channel->wedged || (channel->was_scheduled && !channel->disabled))
+    if (channel->wedged || !channel->disabled)
         return;
     channel->wedged = true;
     gpus[channel->group->gpu].wedged++;
@@ -263,7 +263,10 @@ void gpu_schedule(struct group *group, struct channel *only, bool on)
         if (!on && channel->scheduled)
             gpu_take_off(gpu, group);
         channel->scheduled = on;
-        channel->was_scheduled |= on;
+        if (on && channel->disabled) { /* the driver does that the first time only */
+            channel->disabled = channel->ending = false;
+            gpu->channels_disabled--;
+        }
         gpu_channel_update(channel);
     }
     gpu_touch(group->gpu);

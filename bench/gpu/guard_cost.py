@@ -56,6 +56,8 @@ def calls(bench):
     at_most(bench, "cuMemAlloc of 4 MiB", sides, "malloc_us_p50", 30, "us")
     at_most(bench, "cuMemFree", sides, "free_us_p50", None, "us")
     at_most(bench, "cuMemGetInfo", sides, "meminfo_us_p50", None, "us")
+    mapped = paired(2, lambda: bench.one(None, bench.run("pairs", count=many)), lambda: bench.one(QUOTA, bench.run("pairs", count=many), {"VGPU_GUARD_MAP": "supervisor"}))
+    at_most(bench, "cuMemAlloc, mapped by the supervisor", mapped, "malloc_us_p50", None, "us")
     found = difference(sides, "pair_us_p50")
     if found and a is not None and b is not None and b > a:
         each = (b - a) / (many - few)  # one of cuMemGetInfo is in it

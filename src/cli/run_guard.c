@@ -8,12 +8,25 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *run_guard_devices(void)
 {
     const char *chosen = getenv("VGPU_GUARD_DEV");
 
     return chosen && *chosen ? chosen : NULL;
+}
+
+/* False: the setting is neither of its words. */
+static bool read_maps(bool *ret_maps)
+{
+    const char *chosen = getenv("VGPU_GUARD_MAP");
+
+    *ret_maps = chosen && strcmp(chosen, "supervisor") == 0;
+    if (!chosen || !*chosen || *ret_maps || strcmp(chosen, "caller") == 0)
+        return true;
+    message_error("run: VGPU_GUARD_MAP is \"%s\"; it can be caller or supervisor", chosen);
+    return false;
 }
 
 int run_guard_choose(struct run_options *options)
@@ -55,6 +68,8 @@ bool run_guard_new(const struct run_options *options, const char *instance_dir, 
     *ret_guard = (struct run_guard){.mode = options->guard};
     if (options->guard == GUARD_OFF)
         return true;
+    if (!read_maps(&config.maps))
+        return false;
     error = path_join(path, sizeof(path), instance_dir, INSTANCE_REGION) ? guard_new(&config, &ret_guard->guard)
                                                                          : -ENAMETOOLONG;
     if (error)

@@ -159,6 +159,25 @@ enum rm_heap_function {
     RM_HEAP_GET_MEM_ALIGNMENT = 18,
 };
 
+struct rm_share { /* NVOS57 */
+    uint32_t client, object, target, mask;
+    uint16_t type;
+    uint8_t action, pad;
+    uint32_t status;
+};
+
+struct rm_handle_info { /* CLIENT_GET_HANDLE_INFO, on the client */
+    uint32_t object, index;
+    uint64_t result;
+};
+
+#define RM_HANDLE_PARENT 1u
+#define RM_HANDLE_CLASS  2u
+
+#define RM_SHARE_DUP         0x1u
+#define RM_SHARE_WITH_CLIENT 3u /* `target` */
+#define RM_SHARE_COMPOSE     4u /* beside what is allowed already */
+
 struct rm_vid_heap_control { /* NVOS32 */
     uint32_t root, parent, function, va_space;
     uint16_t ivc_heap, pad0;
@@ -194,6 +213,7 @@ struct rm_vid_heap_control { /* NVOS32 */
 
 /* Controls, by rm_control.cmd. */
 enum rm_ctrl {
+    RM_CTRL_CLIENT_GET_HANDLE_INFO = 0xd02,
     RM_CTRL_EXPORT_OBJECT = 0x3d05,
     RM_CTRL_IMPORT_OBJECT = 0x3d06,
     RM_CTRL_EXPORT_OBJECTS = 0x3d0b,
@@ -381,6 +401,7 @@ _Static_assert(sizeof(struct rm_free) == 16 && sizeof(struct rm_dup_object) == 2
 _Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_xfer) == 16, "CONTROL, XFER");
 _Static_assert(sizeof(struct rm_memory_params) == 128 && offsetof(struct rm_memory_params, size) == 64,
                "memory params");
+_Static_assert(sizeof(struct rm_share) == 24 && sizeof(struct rm_handle_info) == 16, "SHARE, GET_HANDLE_INFO");
 _Static_assert(sizeof(struct rm_vid_heap_control) == 184 && offsetof(struct rm_vid_heap_control, u) == 40, "VID_HEAP");
 _Static_assert(offsetof(struct rm_vid_heap_control, u.alloc.size) == 88, "ALLOC_SIZE");
 _Static_assert(offsetof(struct rm_vid_heap_control, u.tiled.size) == 88, "ALLOC_TILED_PITCH");

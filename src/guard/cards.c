@@ -46,18 +46,13 @@ static int borrow_subdevice(struct guard *guard, const struct guard_file *file, 
                             uint32_t *ret_subdevice, bool *ret_made)
 {
     uint32_t which = 0;
-    struct rm_alloc alloc = {.root = client,
-                             .parent = device,
-                             .class_id = RM_CLASS_SUBDEVICE,
-                             .params = (uintptr_t)&which,
-                             .params_bytes = sizeof(which)};
 
     *ret_made = false;
     if (objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
         return 0;
-    if (ioctl(file->fd, RM_IOCTL(RM_ESC_ALLOC, sizeof(alloc)), &alloc) < 0 || alloc.status != RM_OK)
+    *ret_subdevice = 0;
+    if (rm_alloc(file->fd, client, device, ret_subdevice, RM_CLASS_SUBDEVICE, &which, sizeof(which)) != RM_OK)
         return -ENODEV;
-    *ret_subdevice = alloc.handle;
     *ret_made = true;
     return 0;
 }
@@ -68,10 +63,10 @@ static void return_subdevice(const struct guard_file *file, uint32_t client, uin
         log_warning("guard: a subdevice that was made to ask for a card's UUID could not be freed");
 }
 
-static int ask_uuid(const struct guard_file *file, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
+int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
 {
     struct rm_gid_info gid = {.flags = RM_GID_BINARY};
-    int rc = rm_control(file->fd, client, subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
+    int rc = rm_control(fd, client, subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
 
     if (rc != RM_OK || gid.length < 16)
         return -ENODEV;
@@ -128,7 +123,7 @@ static int find_card(struct guard *guard, const struct guard_file *file, uint32_
 
     if (rc < 0 || !ledger)
         return -ENODEV;
-    rc = ask_uuid(file, client, subdevice, uuid);
+    rc = card_uuid(file->fd, client, subdevice, uuid);
     if (rc == 0)
         physical_bytes = ask_size(guard, file, client, subdevice);
     if (made)

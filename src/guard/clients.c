@@ -55,6 +55,17 @@ bool client_has_room(struct guard *guard, uint32_t client)
     return find(guard, client) || free_entry(guard);
 }
 
+struct guard_file *client_file(struct guard *guard, uint32_t client)
+{
+    const struct guard_client *entry = find(guard, client);
+
+    for (unsigned i = 0; entry && i < guard->files_high; i++) {
+        if (guard->file[i].fd >= 0 && guard->file[i].number == entry->file && !guard->file[i].hidden)
+            return &guard->file[i];
+    }
+    return NULL;
+}
+
 bool client_known(struct guard *guard, uint32_t client)
 {
     return find(guard, client) != NULL;

@@ -42,6 +42,7 @@ static void free_guard(struct guard *guard)
 
     keeper_end(guard);
     processes_done(guard);
+    mapper_done(&guard->mapper);
     files_done(guard);
     tasks_done(&guard->tasks);
     objects_free(guard->objects);

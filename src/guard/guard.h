@@ -30,6 +30,7 @@ struct guard_config {
     const char *region_path; /* of the instance; its tier is VGPU_TIER_GUARD */
     const char *device_dir;  /* where the device nodes are; NULL: /dev */
     const char *nvml;        /* NVML's path; NULL: the system's */
+    bool maps;               /* UVM's mappings are made by the supervisor */
     bool shares;             /* caps and turns too; false: whoever is preloaded sees to them */
 };
 

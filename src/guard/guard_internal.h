@@ -78,6 +78,15 @@ struct guard_card {
     bool running;
 };
 
+/* mapper.c; client 0: there is none yet. */
+struct mapper {
+    int fd;
+    uint32_t client, next_handle;
+    struct mapper_card {
+        uint32_t device, subdevice; /* 0: none yet */
+    } card[VGPU_DEVICES_MAX];       /* by slice */
+};
+
 /* Which card a device of a client is. */
 struct guard_device {
     uint32_t client, device; /* device 0: the entry is free */
@@ -119,7 +128,8 @@ struct guard {
     struct guard_client client[GUARD_CLIENTS_MAX];
     unsigned clients_high;
     uint32_t next_owner, next_file;
-    int files_epoll, nothing;                 /* hidden.c */
+    int files_epoll, nothing; /* hidden.c */
+    struct mapper mapper;
     struct guard_process *caller;             /* whose call is being executed */
     struct guard_card card[VGPU_DEVICES_MAX]; /* by slice */
     struct guard_device device[GUARD_DEVICES_MAX];
@@ -211,6 +221,11 @@ void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent);         
 void lend_file(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent); /* its number is ours then */
 void lend_over(struct lent *lent);
 
+/* mapper.c. Under guard->lock. Fills the status in; -EINTR: the caller is gone; another -errno: UVM's. */
+int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_file *space,
+               struct uvm_map_external *map);
+void mapper_done(struct mapper *mapper);
+
 /* hidden.c. All under guard->lock. */
 int hidden_init(struct guard *guard);
 void hidden_done(struct guard *guard);
@@ -246,11 +261,13 @@ void clients_file_gone(struct guard *guard, uint32_t file);
 void clients_file_unseen(struct guard *guard, uint32_t file); /* what keeps it alive here is dropped */
 /* Whether the client is known, or can be: before a call is executed that makes something for it. */
 bool client_has_room(struct guard *guard, uint32_t client);
+struct guard_file *client_file(struct guard *guard, uint32_t client); /* NULL: not known */
 bool client_known(struct guard *guard, uint32_t client);
 
 /* cards.c. Under guard->lock. */
 /* The slice of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
 int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice);
+int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16]); /* -ENODEV */
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
 void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared */
 void cards_done(struct guard *guard);                        /* without the lock */

@@ -347,6 +347,16 @@ int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t d
     return 0;
 }
 
+int objects_parent(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_parent)
+{
+    const struct object *object = find(objects, client, handle);
+
+    if (!object || !object->parent)
+        return -ENOENT;
+    *ret_parent = object->parent->handle;
+    return 0;
+}
+
 int objects_class(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_class)
 {
     const struct object *object = find(objects, client, handle);

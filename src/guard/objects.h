@@ -139,6 +139,7 @@ int objects_inherit(struct objects *objects, uint32_t owner, uint32_t heir);
 int objects_device(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_device);
 /* A child of class RM_CLASS_SUBDEVICE. */
 int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t device, uint32_t *ret_subdevice);
+int objects_parent(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_parent);
 int objects_class(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_class);
 /* The memory behind a handle. -ENOENT also where it is another object. */
 int objects_memory(const struct objects *objects, uint32_t client, uint32_t handle, unsigned *ret_gpu,

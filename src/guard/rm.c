@@ -4,6 +4,22 @@
 
 #include <sys/ioctl.h>
 
+int rm_alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
+             uint32_t bytes)
+{
+    struct rm_alloc alloc = {.root = client,
+                             .parent = parent,
+                             .handle = *handle,
+                             .class_id = class_id,
+                             .params = (uintptr_t)params,
+                             .params_bytes = bytes};
+
+    if (ioctl(fd, RM_IOCTL(RM_ESC_ALLOC, sizeof(alloc)), &alloc) < 0)
+        return err_last();
+    *handle = alloc.handle;
+    return (int)alloc.status;
+}
+
 int rm_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes)
 {
     struct rm_control control = {

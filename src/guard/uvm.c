@@ -2,8 +2,9 @@
  * Calls on the UVM device: which memory is mapped, and so stays allocated after the driver was told to free it; and
  * mappings of the device, which are managed memory.
  *
- * Mapping runs in the caller: the driver compares the caller with the process that made the client. Unmapping and
- * freeing are made here, so that what was looked at is what is released.
+ * Mapping runs in the caller, for the driver compares the caller with the process that made the client, or is made here
+ * by a way round (mapper.c). Unmapping and freeing are made here, so that what was looked at is what
+ * is released.
  */
 #include "guard/guard_internal.h"
 
@@ -64,6 +65,7 @@ static void read_arguments(const struct guard *guard, const struct trap *trap, s
 
     switch (trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
+        arguments->status_at = offsetof(struct uvm_map_external, status);
         arguments->rc = read_map(trap, &arguments->map);
         break;
     case UVM_UNMAP_EXTERNAL:
@@ -79,7 +81,8 @@ static void read_arguments(const struct guard *guard, const struct trap *trap, s
     }
 }
 
-static int map_external(struct guard *guard, const struct guard_file *file, const struct uvm_map_external *map)
+static int map_external(struct guard *guard, const struct trap *trap, const struct guard_file *file,
+                        struct uvm_map_external *map)
 {
     uint32_t gpus[UVM_GPUS_MAX];
     int rc;
@@ -88,7 +91,9 @@ static int map_external(struct guard *guard, const struct guard_file *file, cons
         gpus[i] = gpu_number(map->gpu[i].uuid);
     rc = objects_map(guard->objects, file->number, map->base, map->length, gpus, (unsigned)map->gpu_count, map->client,
                      map->memory);
-    return rc == -ENOSPC || rc == -ENOMEM ? -ENOMEM : TRAP_CONTINUE;
+    if (rc == -ENOSPC || rc == -ENOMEM)
+        return -ENOMEM;
+    return guard->config.maps ? mapper_map(guard, trap, file, map) : TRAP_CONTINUE;
 }
 
 /* Makes the call; the status that it has given. */
@@ -148,7 +153,7 @@ static int act(struct guard *guard, const struct trap *trap, struct arguments *a
         return rc < 0 ? rc : arguments->rc;
     switch (trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
-        return map_external(guard, file, &arguments->map);
+        return map_external(guard, trap, file, &arguments->map);
     case UVM_UNMAP_EXTERNAL:
         return unmap_external(guard, trap, file, arguments);
     case UVM_FREE:

@@ -3,7 +3,7 @@
  * pointers, whatever way the call comes. The device never gives more than the quota, and in the end the guard knows
  * what it has given.
  *
- *   attack_race [TRIES]      in all; two GPUs are needed
+ *   attack_race [TRIES [mapped]]     in all; mapped: the supervisor maps; two GPUs are needed
  */
 #include "attack.h"
 
@@ -35,6 +35,7 @@ struct race {
     struct rm_free free;
     struct rm_dup_object dup;
     struct rm_xfer xfer;
+    struct uvm_map_external map;
     struct uvm_unmap_external unmap;
     struct uvm_range range[2]; /* with room for what comes after it */
     struct flipped flipped[WORDS];
@@ -228,6 +229,24 @@ static void check_one_left(struct race *race)
     attack_must_free(&race->client, handle);
 }
 
+/* Two blocks, of which one or the other is mapped, and both freed: that one is still there. */
+static void by_map(struct race *race)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t handle = race->flipped[0].value[i];
+
+        CHECK_EQUAL(attack_alloc(&race->client, (i + 1) * SMALL, &handle), 0);
+    }
+    CHECK_EQUAL(rmclient_uvm_range(&race->client, BASE, HUGE), 0);
+    race->map.status = 0xbad;
+    CHECK_EQUAL(rmclient_ioctl(race->client.uvm, UVM_MAP_EXTERNAL_ALLOCATION, &race->map), 0);
+    CHECK_EQUAL(race->map.status, 0);
+    for (unsigned i = 0; i < 2; i++)
+        attack_must_free(&race->client, race->flipped[0].value[i]);
+    check_one_left(race);
+    CHECK_EQUAL(rmclient_uvm_free(&race->client, BASE, HUGE), 0);
+}
+
 static void by_unmap(struct race *race)
 {
     map_both(race);
@@ -359,6 +378,11 @@ static void source(struct race *race)
     flip_word(race, &race->dup.source_handle, 0x1001, 0x1002);
 }
 
+static void mapped(struct race *race)
+{
+    flip_word(race, &race->map.memory, 0x1001, 0x1002);
+}
+
 static void unmapped(struct race *race)
 {
     flip_word(race, &race->unmap.base, (uint32_t)BASE, (uint32_t)(BASE + HUGE));
@@ -398,6 +422,7 @@ static const struct {
     {"what is duplicated", source, by_dup, 3, true},
     {"what is unmapped", unmapped, by_unmap, 1, true},
     {"what is freed of UVM's", range, by_uvm_free, 1, true},
+    {"what is mapped", mapped, by_map, 1, true},
 };
 
 static void begin(struct race *race)
@@ -416,6 +441,9 @@ static void begin(struct race *race)
     race->free = (struct rm_free){.root = race->client.client, .parent = race->client.device};
     race->dup = (struct rm_dup_object){
         .client = race->client.client, .parent = race->client.device, .source_client = race->client.client};
+    race->map = (struct uvm_map_external){
+        .base = BASE, .length = SMALL, .gpu_count = 1, .rm_fd = race->client.ctl, .client = race->client.client};
+    memcpy(race->map.gpu[0].uuid, race->client.uuid, sizeof(race->client.uuid));
     race->unmap = (struct uvm_unmap_external){.base = BASE, .length = 2 * SMALL};
     memcpy(race->unmap.uuid, race->client.uuid, sizeof(race->unmap.uuid));
     race->range[0] = (struct uvm_range){BASE, HUGE};
@@ -465,14 +493,21 @@ int main(int argc, char **argv)
 {
     static struct race race;
     uint64_t tries = attack_number(argc, argv, 1, 20000);
+    bool mapped = argc > 2 && strcmp(argv[2], "mapped") == 0;
     uint32_t held, held_second = 0;
 
     attack_open(&race.client);
     open_second(&race);
     held = attack_must_alloc(&race.client, attack_quota() - LEFT);
     CHECK_EQUAL(attack_alloc(&race.second, attack_quota() - LEFT, &held_second), 0);
-    for (unsigned i = 0; i < sizeof(races) / sizeof(races[0]); i++)
-        run(&race, i, tries * races[i].share / 100);
+    /* Once, so that the guard's own objects are there when they are counted. */
+    CHECK_EQUAL(rmclient_uvm_range(&race.client, BASE, HUGE), 0);
+    CHECK_EQUAL(rmclient_uvm_map(&race.client, BASE, SMALL, 0, held), 0);
+    CHECK_EQUAL(rmclient_uvm_free(&race.client, BASE, HUGE), 0);
+    for (unsigned i = 0; i < sizeof(races) / sizeof(races[0]); i++) {
+        if (mapped || races[i].try_it != by_map) /* not prevented otherwise */
+            run(&race, i, tries * races[i].share / 100);
+    }
     /* Nothing bigger than what was allowed has ever been made. */
     CHECK_EQUAL(book(&race.client, 0).biggest, attack_quota() - LEFT);
     CHECK_EQUAL(book(&race.client, 0).refused, 0);

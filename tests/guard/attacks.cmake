@@ -19,6 +19,7 @@ guard_test(quota_huge --mem 4G --huge -- ${attack} 1G -- ${out}/attack_quota def
 
 guard_attack(race)
 guard_test(race --gpus 2 --mem 4G -- ${attack} 1G -- ${out}/attack_race 100000)
+guard_test(race_mapped --gpus 2 --mem 4G -- env VGPU_GUARD_MAP=supervisor ${attack} 1G -- ${out}/attack_race 20000 mapped)
 
 guard_attack(pages)
 guard_test(pages --mem 4G -- ${attack} 1G -- ${out}/attack_pages 2000)
@@ -42,10 +43,12 @@ guard_test(signals --mem 4G -- ${attack} 1G -- ${out}/attack_signals 9000 50)
 
 guard_attack(refs)
 guard_test(refs --mem 4G -- ${attack} 1G -- ${out}/attack_refs)
+guard_test(refs_mapped --mem 4G -- env VGPU_GUARD_MAP=supervisor ${attack} 1G --guard=strict -- ${out}/attack_refs)
 
 guard_attack(uvm)
 guard_test(uvm_550 --gpus 2 --mem 4G --version 550.163.01 -- ${attack} 1G -- ${out}/attack_uvm)
 guard_test(uvm_580 --gpus 2 --mem 4G --version 580.126.20 -- ${attack} 1G -- ${out}/attack_uvm)
+guard_test(uvm_mapped --gpus 2 --mem 4G -- env VGPU_GUARD_MAP=supervisor ${attack} 1G --guard=strict -- ${out}/attack_uvm)
 guard_test(uvm_595 --gpus 2 --mem 4G --version 595.45.04 -- ${attack} 1G -- ${out}/attack_uvm no-length)
 
 guard_attack(hold)

@@ -46,6 +46,7 @@ union control_params {
     struct rm_schedule schedule;
     struct rm_preempt preempt;
     struct rm_ctxsw_stats ctxsw;
+    struct rm_handle_info handle;
     uint64_t slice_us;
     uint8_t bytes[14408];
     uint32_t words[32];
@@ -219,6 +220,21 @@ static uint32_t get_ctxsw_stats(struct object *object, union control_params *par
     stats->cta = stats->gfxp = 0;
     if (stats->flags & CTXSW_RESET)
         memset(&group->counts, 0, sizeof(group->counts));
+    return RM_OK;
+}
+
+static uint32_t handle_info(struct object *object, union control_params *params)
+{
+    const struct object *found = object_find(object->client, params->handle.object);
+
+    if (!found || !found->parent)
+        return RM_ERR_OBJECT_NOT_FOUND;
+    if (params->handle.index == RM_HANDLE_PARENT)
+        params->handle.result = found->parent->handle;
+    else if (params->handle.index == RM_HANDLE_CLASS)
+        params->handle.result = found->class_id;
+    else
+        return RM_ERR_INVALID_ARGUMENT;
     return RM_OK;
 }
 
@@ -397,6 +413,7 @@ static const struct {
 } controls[] = {
     {CTRL_ATTACHED_IDS, 128, attached_ids},
     {CTRL_REGISTER_PID, 0, neutral},
+    {RM_CTRL_CLIENT_GET_HANDLE_INFO, sizeof(struct rm_handle_info), handle_info},
     {RM_CTRL_EXPORT_OBJECT, sizeof(struct rm_export_object), NULL},
     {RM_CTRL_EXPORT_OBJECTS, sizeof(struct rm_export_objects), NULL},
     {RM_CTRL_IMPORT_OBJECT, sizeof(struct rm_import_object), NULL},

@@ -144,6 +144,7 @@ struct client {
     struct client *all_next, *all_prev;
     pid_t pid;
     uint32_t last_handle;
+    uint32_t may_dup; /* the client that may, though it is another process's */
     struct channel *channels;
 };
 

@@ -271,7 +271,7 @@ static uint32_t dup_locked(const struct call *call, struct rm_dup_object *dup)
     source = object_find(from, dup->source_handle);
     if (!source)
         return RM_ERR_OBJECT_NOT_FOUND;
-    if (from->pid != client->pid)
+    if (from->pid != client->pid && from->may_dup != dup->client)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     if (!source->reference.memory && !source->system)
         return RM_ERR_NOT_SUPPORTED;
@@ -295,6 +295,27 @@ static int dup_ioctl(struct call *call, void *arg)
     pthread_mutex_lock(&state_lock);
     book.calls[BOOK_DUP]++;
     dup->status = dup_locked(call, dup);
+    pthread_mutex_unlock(&state_lock);
+    return 0;
+}
+
+/* Of what the driver has of it: a client lets another have duplicates of all that is its. */
+static int share_ioctl(struct call *call, void *arg)
+{
+    struct rm_share *share = arg;
+    struct client *client;
+
+    pthread_mutex_lock(&state_lock);
+    client = client_of_file(share->client, call->file);
+    if (!client || !client_find(share->target)) {
+        share->status = RM_ERR_INVALID_CLIENT;
+    } else if (share->object != share->client || share->mask != RM_SHARE_DUP || share->type != RM_SHARE_WITH_CLIENT ||
+               share->action != RM_SHARE_COMPOSE) {
+        share->status = RM_ERR_NOT_SUPPORTED;
+    } else {
+        client->may_dup = share->target;
+        share->status = RM_OK;
+    }
     pthread_mutex_unlock(&state_lock);
     return 0;
 }
@@ -328,6 +349,8 @@ static int alloc_memory_ioctl(struct call *call, void *arg)
         request->status = object_new(client, parent, &request->handle, request->class_id, &object);
     if (request->status == RM_OK && request->class_id == RM_CLASS_MEMORY_LOCAL_USER)
         request->limit = settings.mem_bytes - 1;
+    else if (request->status == RM_OK)
+        object->system = true;
     pthread_mutex_unlock(&state_lock);
     return 0;
 }
@@ -340,6 +363,7 @@ static const struct {
     {RM_KEY(RM_ESC_ALLOC, sizeof(struct rm_alloc_short)), alloc_short_ioctl},
     {RM_KEY(RM_ESC_FREE, sizeof(struct rm_free)), free_ioctl},
     {RM_KEY(RM_ESC_DUP_OBJECT, sizeof(struct rm_dup_object)), dup_ioctl},
+    {RM_KEY(RM_ESC_SHARE, sizeof(struct rm_share)), share_ioctl},
     {RM_KEY(RM_ESC_CONTROL, sizeof(struct rm_control)), control_ioctl},
     {RM_KEY(RM_ESC_VID_HEAP_CONTROL, sizeof(struct rm_vid_heap_control)), heap_ioctl},
     {RM_KEY(RM_ESC_ALLOC_MEMORY, 56), alloc_memory_ioctl},

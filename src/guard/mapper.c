@@ -1,0 +1,215 @@
+/*
+ * Mapping memory by UVM, made by the supervisor (VGPU_GUARD_MAP=supervisor).
+ *
+ * In the program the driver reads the call again, and a second thread can have put the handle of other memory there:
+ * what stays mapped after its free would be in nobody's figure. But UVM takes a duplicate of the memory, and the driver
+ * lets it do so only where the process that calls is the one that has made the client (client_resource.c). So the
+ * memory is duplicated into a client of the supervisor's own first, which the program's client allows that one and
+ * nobody else (RM_ESC_SHARE), is mapped by that name, and let go of: UVM's duplicate stays.
+ */
+#include "guard/guard_internal.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "core/slice.h"
+#include "guard/rm.h"
+#include "guard/tell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define HANDLES      0x1000u
+#define DEVICE_IDS   32u /* of the driver's */
+#define DEVICE_WORDS 14u /* NV0080_ALLOC_PARAMETERS; the first is the id */
+
+/* Another open file of the device that a file is of, wherever its node is. */
+static int open_again(int fd)
+{
+    char path[48];
+    int again;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    again = open(path, O_RDWR | O_CLOEXEC);
+    return again < 0 ? err_last() : again;
+}
+
+static int begin(struct mapper *mapper, const struct guard_file *ctl)
+{
+    int rc;
+
+    if (mapper->client)
+        return 0;
+    mapper->fd = open_again(ctl->fd);
+    if (mapper->fd < 0)
+        return mapper->fd;
+    mapper->next_handle = HANDLES;
+    rc = rm_alloc(mapper->fd, 0, 0, &mapper->client, RM_CLASS_ROOT_CLIENT, NULL, 0);
+    if (rc == RM_OK)
+        return 0;
+    close(mapper->fd);
+    *mapper = (struct mapper){0};
+    return -EIO;
+}
+
+/* A device of the mapper's, if it is that card; else nothing is left of it. */
+static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text, struct mapper_card *ret_card)
+{
+    uint32_t params[DEVICE_WORDS] = {id}, which = 0;
+    struct mapper_card card = {.device = mapper->next_handle++, .subdevice = mapper->next_handle++};
+    char text[VGPU_UUID_LEN];
+    uint8_t uuid[16];
+
+    if (rm_alloc(mapper->fd, mapper->client, mapper->client, &card.device, RM_CLASS_DEVICE, params, sizeof(params)) !=
+        RM_OK)
+        return false;
+    if (rm_alloc(mapper->fd, mapper->client, card.device, &card.subdevice, RM_CLASS_SUBDEVICE, &which, sizeof(which)) ==
+            RM_OK &&
+        card_uuid(mapper->fd, mapper->client, card.subdevice, uuid) == 0) {
+        slice_uuid_text("GPU", uuid, text);
+        if (strcmp(text, uuid_text) == 0) {
+            *ret_card = card;
+            return true;
+        }
+    }
+    rm_free(mapper->fd, mapper->client, mapper->client, card.device);
+    return false;
+}
+
+static int find_card(struct guard *guard, pid_t tid, unsigned slice, struct mapper_card **ret_card)
+{
+    struct mapper *mapper = &guard->mapper;
+    struct mapper_card *card = &mapper->card[slice];
+    struct lent lent;
+
+    *ret_card = card;
+    if (card->device)
+        return 0;
+    lend_cards(guard, tid, &lent);
+    for (uint32_t id = 0; id < DEVICE_IDS && !card->device; id++)
+        try_device(mapper, id, guard->card[slice].uuid_text, card);
+    lend_over(&lent);
+    return card->device ? 0 : -ENODEV;
+}
+
+/* Pages of the program's own are made memory by a call that is not checked (RM_ESC_ALLOC_MEMORY): the driver knows. */
+static int parent_of(const struct guard *guard, const struct guard_file *ctl, const struct uvm_map_external *map,
+                     uint32_t *ret_parent)
+{
+    struct rm_handle_info info = {.object = map->memory, .index = RM_HANDLE_PARENT};
+
+    if (objects_parent(guard->objects, map->client, map->memory, ret_parent) == 0)
+        return 0;
+    if (rm_control(ctl->fd, map->client, map->client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info, sizeof(info)) != RM_OK)
+        return -ENOENT;
+    *ret_parent = (uint32_t)info.result;
+    return 0;
+}
+
+/* The driver wants the parent of a duplicate to be of the kind that the memory's is. */
+static int find_parent(struct guard *guard, pid_t tid, const struct guard_file *ctl, const struct uvm_map_external *map,
+                       uint32_t *ret_parent)
+{
+    uint32_t parent, class_id;
+    struct mapper_card *card;
+    unsigned slice;
+
+    if (parent_of(guard, ctl, map, &parent) < 0 || objects_class(guard->objects, map->client, parent, &class_id) < 0)
+        return -ENOENT;
+    *ret_parent = guard->mapper.client;
+    if (class_id != RM_CLASS_DEVICE && class_id != RM_CLASS_SUBDEVICE)
+        return 0;
+    if (card_of(guard, ctl, map->client, parent, &slice) < 0 || find_card(guard, tid, slice, &card) < 0)
+        return -ENODEV;
+    *ret_parent = class_id == RM_CLASS_DEVICE ? card->device : card->subdevice;
+    return 0;
+}
+
+static int duplicate(struct mapper *mapper, const struct uvm_map_external *map, uint32_t parent, uint32_t *ret_handle)
+{
+    struct rm_dup_object dup = {.client = mapper->client,
+                                .parent = parent,
+                                .handle = mapper->next_handle++,
+                                .source_client = map->client,
+                                .source_handle = map->memory};
+
+    if (mapper->next_handle == mapper->client)
+        mapper->next_handle++;
+    *ret_handle = dup.handle;
+    return ioctl(mapper->fd, RM_IOCTL(RM_ESC_DUP_OBJECT, sizeof(dup)), &dup) < 0 ? err_last() : (int)dup.status;
+}
+
+/* The program's client lets ours have duplicates of what is its. What it allows others stays. */
+static int ask_for_leave(const struct mapper *mapper, const struct guard_file *ctl, uint32_t client)
+{
+    struct rm_share share = {.client = client,
+                             .object = client,
+                             .target = mapper->client,
+                             .mask = RM_SHARE_DUP,
+                             .type = RM_SHARE_WITH_CLIENT,
+                             .action = RM_SHARE_COMPOSE};
+
+    return ioctl(ctl->fd, RM_IOCTL(RM_ESC_SHARE, sizeof(share)), &share) < 0 ? err_last() : (int)share.status;
+}
+
+/* The driver's status, or -errno. */
+static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl, const struct uvm_map_external *map,
+                  uint32_t *ret_handle, uint32_t *ret_parent)
+{
+    struct mapper *mapper = &guard->mapper;
+    int rc = begin(mapper, ctl);
+
+    if (rc == 0)
+        rc = find_parent(guard, tid, ctl, map, ret_parent);
+    if (rc == -ENOENT)
+        return RM_ERR_OBJECT_NOT_FOUND;
+    if (rc < 0)
+        return rc;
+    rc = duplicate(mapper, map, *ret_parent, ret_handle);
+    if (rc != RM_ERR_INSUFFICIENT_PERMISSIONS)
+        return rc;
+    /* The first time, or the program has taken it back. */
+    rc = ask_for_leave(mapper, ctl, map->client);
+    return rc == RM_OK ? duplicate(mapper, map, *ret_parent, ret_handle) : rc;
+}
+
+int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_file *space,
+               struct uvm_map_external *map)
+{
+    const struct guard_file *ctl = client_file(guard, map->client);
+    struct mapper *mapper = &guard->mapper;
+    struct uvm_map_external ours = *map;
+    uint32_t parent;
+    int rc;
+
+    if (!ctl) {
+        map->status = RM_ERR_INVALID_CLIENT;
+        return 0;
+    }
+    rc = borrow(guard, trap->tid, ctl, map, &ours.memory, &parent);
+    if (rc != RM_OK) {
+        tell_seldom("guard: memory %#x of client %#x cannot be mapped by the supervisor: %s %#x", map->memory,
+                    map->client, rc < 0 ? "errno" : "status", (unsigned)(rc < 0 ? -rc : rc));
+        map->status = rc < 0 ? RM_ERR_INSUFFICIENT_PERMISSIONS : (uint32_t)rc;
+        return 0;
+    }
+    ours.client = mapper->client;
+    ours.rm_fd = mapper->fd;
+    if (!trap_valid(guard, trap))
+        rc = -EINTR;
+    else if (ioctl(space->fd, UVM_MAP_EXTERNAL_ALLOCATION, &ours) < 0)
+        rc = err_last();
+    rm_free(mapper->fd, mapper->client, parent, ours.memory);
+    map->status = ours.status;
+    return rc;
+}
+
+void mapper_done(struct mapper *mapper)
+{
+    if (mapper->client)
+        close(mapper->fd);
+    *mapper = (struct mapper){0};
+}

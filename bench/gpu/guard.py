@@ -50,6 +50,7 @@ STEPS = [
     ("memory", 20, "probe", guard_memory.kinds, "every kind of allocation at 4 GiB: total by NVML, error, no library, audit"),
     ("view", 8, "", guard_memory.view, "cuMemGetInfo, cuDeviceTotalMem and nvidia-smi inside; a static cudart"),
     ("torch", 20, "torch", guard_memory.torch, "PyTorch: out of memory is ordinary, and so is what follows"),
+    ("mapped", 40, "probe", guard_memory.mapped, "memory and torch again, with VGPU_GUARD_MAP=supervisor"),
     ("start", 12, "", guard_cost.start, "start-up of a CUDA program"),
     ("launch", 6, "", guard_cost.launch, "launches make no call that is checked"),
     ("calls", 12, "", guard_cost.calls, "cuMemAlloc + cuMemFree, cuMemGetInfo, and what one checked call costs"),

@@ -215,3 +215,13 @@ def torch(bench):
                   .97 * quota <= seen["nvml_mib"] <= quota and rows[0]["error"] == "OutOfMemoryError")
         bench.bar(f"PyTorch, quota {quota} MiB: afterwards", f"again {rows[1]['again']}, right {rows[1]['right']}, exit {status}, audits {audits}",
                   "ordinary, no difference", rows[1]["again"] and rows[1]["right"] and status == 0 and audited and not seen["library"])
+
+
+def mapped(bench):
+    """The same where the supervisor makes UVM's mappings."""
+    bench.env["VGPU_GUARD_MAP"] = "supervisor"
+    try:
+        kinds(bench)
+        torch(bench)
+    finally:
+        del bench.env["VGPU_GUARD_MAP"]

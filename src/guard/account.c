@@ -80,6 +80,59 @@ static int object_made(struct guard *guard, const struct guard_file *file, const
     return rc;
 }
 
+/* How much memory of the card an object is; 0: it is none. */
+static uint64_t ask_bytes(const struct guard_file *file, uint32_t client, uint32_t handle)
+{
+    struct rm_fb_info_item items[] = {{RM_SURFACE_ADDRESS_SPACE, 0}, {RM_SURFACE_SIZE, 0}};
+    struct rm_fb_info_list list = {.count = 2, .items = (uintptr_t)items};
+
+    if (rm_control(file->fd, client, handle, RM_CTRL_SURFACE_INFO, &list, sizeof(list)) != RM_OK ||
+        items[0].value != RM_SURFACE_VIDMEM)
+        return 0;
+    return items[1].value * 4096ULL;
+}
+
+uint32_t account_foreign(struct guard *guard, struct guard_process *process, const struct guard_file *file,
+                         const struct rm_call *call, uint32_t parent, uint32_t handle)
+{
+    uint64_t bytes = ask_bytes(file, call->client, handle);
+    bool charges = guard->config.mode == GUARD_STRICT;
+    unsigned slice;
+    int rc;
+
+    if (bytes == 0 || card_of(guard, file, call->client, parent, &slice) < 0)
+        return RM_OK;
+    if (charges &&
+        (!processes_within_quota(guard, slice, bytes) || ledger_reserve(process->ledger, slice, bytes) < 0)) {
+        atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
+        ledger_refuse(process->ledger, slice, bytes,
+                      call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
+        return RM_ERR_NO_MEMORY;
+    }
+    process->reserved_bytes = charges ? bytes : 0;
+    rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, slice, bytes)
+                 : objects_add_foreign(guard->objects, call->client, parent, handle, slice, bytes);
+    ledger_cancel(process->ledger, slice, process->reserved_bytes);
+    process->reserved_bytes = 0;
+    return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
+}
+
+/* Another process's client may have allowed it, of an instance or of none. */
+static int duplicated(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
+                      const struct rm_result *result, struct guard_process *process)
+{
+    struct objects *objects = guard->objects;
+    uint32_t class_id;
+    bool foreign = objects_class(objects, call->source_client, call->source_handle, &class_id) < 0;
+    int rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client, call->source_handle);
+
+    if (rc < 0 || !foreign || account_foreign(guard, process, file, call, call->parent, result->handle) == RM_OK)
+        return rc;
+    rm_free(file->fd, call->client, call->parent, result->handle);
+    objects_remove(objects, call->client, result->handle);
+    return -ENOMEM;
+}
+
 static void removed(struct guard *guard, uint32_t client, uint32_t handle)
 {
     objects_remove(guard->objects, client, handle);
@@ -88,10 +141,8 @@ static void removed(struct guard *guard, uint32_t client, uint32_t handle)
 }
 
 int account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                  const struct rm_result *result, const struct guard_process *process,
-                  const struct account_place *place)
+                  const struct rm_result *result, struct guard_process *process, const struct account_place *place)
 {
-    struct objects *objects = guard->objects;
     int rc = client_used(guard, call->client, file, process->owner);
 
     switch (call->kind) {
@@ -106,7 +157,9 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
         removed(guard, call->client, call->handle);
         break;
     case RM_KIND_DUP:
-        rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client, call->source_handle);
+        rc = duplicated(guard, file, call, result, process);
+        if (rc == -ENOMEM)
+            return rc;
         break;
     case RM_KIND_CONTROL:
     case RM_KIND_HEAP_OTHER:

@@ -115,43 +115,6 @@ int exports_begin(struct guard *guard, const struct trap *trap, const struct gua
     return rc;
 }
 
-/* How much memory of the card an object is; 0: it is none. */
-static uint64_t ask_bytes(const struct guard_file *file, uint32_t client, uint32_t handle)
-{
-    struct rm_fb_info_item items[] = {{RM_SURFACE_ADDRESS_SPACE, 0}, {RM_SURFACE_SIZE, 0}};
-    struct rm_fb_info_list list = {.count = 2, .items = (uintptr_t)items};
-
-    if (rm_control(file->fd, client, handle, RM_CTRL_SURFACE_INFO, &list, sizeof(list)) != RM_OK ||
-        items[0].value != RM_SURFACE_VIDMEM)
-        return 0;
-    return items[1].value * 4096ULL;
-}
-
-/* Memory of which nothing is known here. A status. */
-static uint32_t note_foreign(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                             const struct rm_call *call, uint32_t parent, uint32_t handle)
-{
-    uint64_t bytes = ask_bytes(file, call->client, handle);
-    bool charges = guard->config.mode == GUARD_STRICT;
-    unsigned slice;
-    int rc;
-
-    if (bytes == 0 || card_of(guard, file, call->client, parent, &slice) < 0)
-        return RM_OK;
-    if (charges &&
-        (!processes_within_quota(guard, slice, bytes) || ledger_reserve(process->ledger, slice, bytes) < 0)) {
-        atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
-        ledger_refuse(process->ledger, slice, bytes, "IMPORT_OBJECT_FROM_FD");
-        return RM_ERR_NO_MEMORY;
-    }
-    process->reserved_bytes = charges ? bytes : 0;
-    rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, slice, bytes)
-                 : objects_add_foreign(guard->objects, call->client, parent, handle, slice, bytes);
-    ledger_cancel(process->ledger, slice, process->reserved_bytes);
-    process->reserved_bytes = 0;
-    return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
-}
-
 static uint32_t note_import(struct guard *guard, struct guard_process *process, const struct guard_file *file,
                             const struct rm_call *call, const struct exports *exports, unsigned index)
 {
@@ -165,7 +128,7 @@ static uint32_t note_import(struct guard *guard, struct guard_process *process, 
         return RM_ERR_NO_MEMORY;
     if (objects_memory(guard->objects, call->client, handle, &slice, &bytes) == 0)
         return RM_OK;
-    return note_foreign(guard, process, file, call, transfer->parent, handle);
+    return account_foreign(guard, process, file, call, transfer->parent, handle);
 }
 
 /* What cannot be noted must not be: all that came is freed again. */

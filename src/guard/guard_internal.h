@@ -285,8 +285,11 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
                       struct account_place *ret_place);
 /* A call that the driver has taken has done this. -errno: what it has made is gone again. */
 int account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                  const struct rm_result *result, const struct guard_process *process,
-                  const struct account_place *place);
+                  const struct rm_result *result, struct guard_process *process, const struct account_place *place);
+/* An object that was made of another's, of which nothing is known here: if it is memory it is noted, and charged in
+ * strict mode. A status; not RM_OK: it must not be. */
+uint32_t account_foreign(struct guard *guard, struct guard_process *process, const struct guard_file *file,
+                         const struct rm_call *call, uint32_t parent, uint32_t handle);
 /* What objects.h wants to be told by: an object that is no memory is gone. */
 void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t class_id);
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * Memory of somebody outside, who is not guarded: he waits at a socket, gives a file that holds some, and frees it when
- * he is told so.
+ * Memory of somebody outside, who is not guarded: he waits at a socket, gives a file that holds some, allows whoever
+ * has come to duplicate it, and frees it when he is told so.
  */
 static void name_socket(const char *path, struct sockaddr_un *ret_name)
 {
@@ -24,7 +24,7 @@ void outside(const char *path)
     struct sockaddr_un name;
     struct rmclient client;
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), socket_fd, fd;
-    uint32_t memory;
+    uint32_t memory, target;
 
     name_socket(path, &name);
     CHECK_EQUAL(bind(listener, (struct sockaddr *)&name, sizeof(name)), 0);
@@ -36,11 +36,32 @@ void outside(const char *path)
     socket_fd = accept(listener, NULL, NULL);
     CHECK(socket_fd >= 0);
     attack_send_fd(socket_fd, fd);
+    CHECK_EQUAL(read(socket_fd, &target, sizeof(target)), sizeof(target));
+    CHECK_EQUAL(rmclient_share(&client, target), 0);
+    CHECK_EQUAL(write(socket_fd, (uint32_t[]){client.client, memory}, 8), 8);
     hear(socket_fd);
     close(fd);
     attack_must_free(&client, memory);
     say(socket_fd);
     hear(socket_fd); /* it holds nothing, but lives */
+}
+
+static void duplicate(struct rmclient *client, int to, bool strict)
+{
+    uint32_t from[2], made = 0, all;
+
+    CHECK_EQUAL(write(to, &client->client, sizeof(client->client)), sizeof(client->client));
+    CHECK_EQUAL(read(to, from, sizeof(from)), sizeof(from));
+    all = attack_must_alloc(client, attack_quota());
+    CHECK_EQUAL(rmclient_dup(client, from[0], from[1], &made), strict ? RM_ERR_NO_MEMORY : 0);
+    attack_must_free(client, all);
+    if (strict)
+        CHECK_EQUAL(rmclient_dup(client, from[0], from[1], &made), 0);
+    all = 0;
+    CHECK_EQUAL(attack_alloc(client, attack_quota() - (strict ? BLOCK : 0) + PAGE, &all), RM_ERR_NO_MEMORY);
+    attack_must_free(client, attack_must_alloc(client, attack_quota() - (strict ? BLOCK : 0)));
+    attack_must_free(client, made);
+    attack_must_free(client, attack_must_alloc(client, attack_quota()));
 }
 
 void foreign(const char *path, bool strict)
@@ -58,6 +79,7 @@ void foreign(const char *path, bool strict)
         nap_ms(10);
     }
     fd = attack_receive_fd(to);
+    duplicate(&client, to, strict);
     if (strict) {
         all = attack_must_alloc(&client, attack_quota() - BLOCK + PAGE);
         CHECK_EQUAL(rmclient_import(&client, fd, &made), RM_ERR_NO_MEMORY);

@@ -176,6 +176,19 @@ int rmclient_free_root(struct rmclient *client)
     return rmclient_free(client, client->client);
 }
 
+int rmclient_share(struct rmclient *client, uint32_t target)
+{
+    struct rm_share share = {.client = client->client,
+                             .object = client->client,
+                             .target = target,
+                             .mask = RM_SHARE_DUP,
+                             .type = RM_SHARE_WITH_CLIENT,
+                             .action = RM_SHARE_COMPOSE};
+    int rc = rmclient_call(client->ctl, RM_ESC_SHARE, sizeof(share), &share);
+
+    return rc < 0 ? rc : (int)share.status;
+}
+
 int rmclient_dup(struct rmclient *client, uint32_t source_client, uint32_t source, uint32_t *handle)
 {
     struct rm_dup_object dup = {

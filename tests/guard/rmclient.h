@@ -48,6 +48,8 @@ int rmclient_alloc_xfer(struct rmclient *client, uint32_t parent, uint32_t *hand
                         uint32_t params_bytes);
 int rmclient_free(struct rmclient *client, uint32_t handle);
 int rmclient_free_root(struct rmclient *client);
+/* Lets another client, of whatever process, have duplicates of what is this one's. */
+int rmclient_share(struct rmclient *client, uint32_t target);
 int rmclient_dup(struct rmclient *client, uint32_t source_client, uint32_t source, uint32_t *handle);
 int rmclient_control(struct rmclient *client, uint32_t object, uint32_t cmd, void *params, uint32_t params_bytes);
 /* As libcuda makes one: by way of an open nvidiaN. */

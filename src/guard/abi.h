@@ -51,6 +51,10 @@ enum rm_class {
     RM_CLASS_ROOT = 0x0,
     RM_CLASS_ROOT_NON_PRIV = 0x1,
     RM_CLASS_ROOT_CLIENT = 0x41,
+    RM_CLASS_EVENT = 0x5,
+    RM_CLASS_EVENT_KERNEL = 0x78,
+    RM_CLASS_EVENT_OS = 0x79,
+    RM_CLASS_EVENT_KERNEL_EX = 0x7e,
     RM_CLASS_MEMORY_SYSTEM = 0x3e,
     RM_CLASS_MEMORY_LOCAL_USER = 0x40, /* the only one by which a program gets video memory of a size of its choice */
     RM_CLASS_MEMORY_OS_DESCRIPTOR = 0x71,
@@ -74,6 +78,12 @@ enum rm_class {
 static inline int rm_class_is_channel(uint32_t class_id)
 {
     return (class_id & 0xff) == 0x6f && class_id >= 0xa06f && class_id <= 0xffff;
+}
+
+static inline int rm_class_is_event(uint32_t class_id)
+{
+    return class_id == RM_CLASS_EVENT || class_id == RM_CLASS_EVENT_KERNEL || class_id == RM_CLASS_EVENT_OS ||
+           class_id == RM_CLASS_EVENT_KERNEL_EX;
 }
 
 static inline int rm_class_is_profiler(uint32_t class_id)

@@ -18,8 +18,8 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
     if (!place.is_channel)
         return true;
     if (objects_device(guard->objects, call->client, call->parent, &device) < 0 ||
-        objects_subdevice(guard->objects, call->client, device, &place.subdevice) < 0 ||
-        card_of(guard, file, call->client, device, &place.slice) < 0) {
+        card_of(guard, file, call->client, device, &place.slice) < 0 ||
+        cards_subdevice(guard, file, call->client, device, &place.subdevice) < 0) {
         tell_seldom("guard: a channel is refused: on which card it would be cannot be told");
         return false;
     }
@@ -28,7 +28,13 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
     return true;
 }
 
-/* One that cannot be switched would run beside every cap: it is freed again. */
+static void take_back(const struct guard_file *file, const struct rm_call *call, uint32_t handle)
+{
+    if (rm_free(file->fd, call->client, call->parent, handle) != RM_OK)
+        tell_seldom("guard: %#x of client %#x, which must not be, could not be freed", handle, call->client);
+}
+
+/* One that cannot be switched would run beside every cap: it must not be. */
 static int channel_made(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
                         const struct rm_result *result, const struct account_place *place)
 {
@@ -38,14 +44,14 @@ static int channel_made(struct guard *guard, const struct guard_file *file, cons
                                          .group = place->group,
                                          .channel = result->handle,
                                          .slice = place->slice};
+    int rc = channels_add(guard->channels, &one);
 
-    if (channels_add(guard->channels, &one) < 0) {
-        tell_seldom("guard: a channel is refused: there is no room for more of them");
-        rm_free(file->fd, call->client, call->parent, result->handle);
-        return -ENOSPC;
-    }
-    cards_begin_share(guard, place->slice);
-    return 0;
+    if (rc < 0)
+        tell_seldom("guard: a channel is refused: there is no room for more of them, or it cannot be switched (%d)",
+                    rc);
+    else
+        cards_begin_share(guard, place->slice);
+    return rc;
 }
 
 /*
@@ -60,23 +66,23 @@ static void register_process(const struct guard_file *file, uint32_t client, uin
         log_debug("guard: client %#x cannot be registered for GPUDirect RDMA: %#x", client, (unsigned)rc);
 }
 
+/* What cannot be noted must not be. */
 static int object_made(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
                        const struct rm_result *result, const struct account_place *place)
 {
     struct objects *objects = guard->objects;
-    int rc;
+    int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle, place->slice,
+                                                result->charge_bytes)
+                           : objects_add(objects, call->client, call->parent, result->handle, call->class_id);
 
-    if (call->charges)
-        return objects_add_memory(objects, call->client, call->parent, result->handle, place->slice,
-                                  result->charge_bytes);
-    if (call->class_id == RM_CLASS_THIRD_PARTY_P2P)
+    if (rc == 0 && call->class_id == RM_CLASS_THIRD_PARTY_P2P)
         register_process(file, call->client, result->handle);
-    rc = objects_add(objects, call->client, call->parent, result->handle, call->class_id);
-    if (rc < 0 || !place->is_channel)
-        return rc;
-    rc = channel_made(guard, file, call, result, place);
-    if (rc < 0)
+    if (rc == 0 && place->is_channel)
+        rc = channel_made(guard, file, call, result, place);
+    if (rc < 0) {
+        take_back(file, call, result->handle);
         objects_remove(objects, call->client, result->handle);
+    }
     return rc;
 }
 
@@ -117,7 +123,16 @@ uint32_t account_foreign(struct guard *guard, struct guard_process *process, con
     return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
 }
 
-/* Another process's client may have allowed it, of an instance or of none. */
+/* By a duplicate of a group its channels could be scheduled unseen. */
+static bool is_group(const struct guard_file *file, uint32_t client, uint32_t handle)
+{
+    struct rm_handle_info info = {.object = handle, .index = RM_HANDLE_CLASS};
+
+    return rm_control(file->fd, client, client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info, sizeof(info)) == RM_OK &&
+           info.result == RM_CLASS_CHANNEL_GROUP;
+}
+
+/* What is not known here is another process's, of an instance or of none, whose client has allowed it. */
 static int duplicated(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
                       const struct rm_result *result, struct guard_process *process)
 {
@@ -126,11 +141,15 @@ static int duplicated(struct guard *guard, const struct guard_file *file, const 
     bool foreign = objects_class(objects, call->source_client, call->source_handle, &class_id) < 0;
     int rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client, call->source_handle);
 
-    if (rc < 0 || !foreign || account_foreign(guard, process, file, call, call->parent, result->handle) == RM_OK)
-        return rc;
-    rm_free(file->fd, call->client, call->parent, result->handle);
-    objects_remove(objects, call->client, result->handle);
-    return -ENOMEM;
+    if (rc == 0 && foreign &&
+        ((guard->config.shares && is_group(file, call->client, result->handle)) ||
+         account_foreign(guard, process, file, call, call->parent, result->handle) != RM_OK))
+        rc = -ENOMEM;
+    if (rc < 0) {
+        take_back(file, call, result->handle);
+        objects_remove(objects, call->client, result->handle);
+    }
+    return rc;
 }
 
 static void removed(struct guard *guard, uint32_t client, uint32_t handle)
@@ -149,7 +168,7 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
     case RM_KIND_ALLOC:
     case RM_KIND_HEAP_ALLOC:
         rc = object_made(guard, file, call, result, place);
-        if (rc < 0 && place->is_channel)
+        if (rc < 0)
             return rc;
         break;
     case RM_KIND_FREE:
@@ -158,7 +177,7 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
         break;
     case RM_KIND_DUP:
         rc = duplicated(guard, file, call, result, process);
-        if (rc == -ENOMEM)
+        if (rc < 0)
             return rc;
         break;
     case RM_KIND_CONTROL:

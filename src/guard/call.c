@@ -31,6 +31,7 @@ struct made {
     struct rm_call call;
     uint64_t address; /* of `arg` in the caller */
     bool indirect;    /* by way of XFER */
+    bool has_rights;  /* it says where they are */
     uint32_t arg_bytes, rights;
     size_t params_bytes, list_bytes;
     _Alignas(8) uint8_t arg[ARG_MAX_BYTES], arg_before[ARG_MAX_BYTES];
@@ -112,7 +113,7 @@ static void point(struct made *made, bool ours)
     if (made->call.list)
         set_address(made->params, offsetof(struct rm_fb_info_list, items),
                     ours ? (uintptr_t)made->list : made->call.list);
-    if (made->rights)
+    if (made->has_rights)
         set_address(made->arg, RIGHTS_AT, ours ? (uintptr_t)&made->rights : address_at(made->arg_before, RIGHTS_AT));
 }
 
@@ -123,6 +124,7 @@ static int read_rights(const struct trap *trap, struct made *made)
     if (made->call.kind != RM_KIND_ALLOC || made->arg_bytes != sizeof(struct rm_alloc))
         return 0;
     address = address_at(made->arg, RIGHTS_AT);
+    made->has_rights = address != 0;
     return address ? task_read(trap->tid, address, &made->rights, sizeof(made->rights)) : 0;
 }
 
@@ -167,7 +169,7 @@ static int make_lent(struct guard *guard, const struct trap *trap, const struct 
     if (wants_card)
         lend_cards(guard, trap->tid, &lent);
     else
-        lend_file(guard, trap->tid, number, &lent);
+        lend_capability(guard, trap->tid, number, &lent);
     if (!trap_valid(guard, trap))
         rc = -EINTR;
     else if (wants_card && lent.count == 0)
@@ -193,7 +195,8 @@ static int make_schedule(struct guard *guard, const struct trap *trap, const str
     int rc = -EINTR;
 
     channels_lock(guard->channels);
-    if (channels_postpone(guard->channels, call->client, call->handle, call->schedules, call->params_bytes))
+    if (channels_postpone(guard->channels, call->client, call->handle, (struct rm_schedule *)made->params,
+                          call->params_bytes))
         rc = refuse(made, RM_OK);
     else if (trap_valid(guard, trap))
         rc = make(file, made);
@@ -205,10 +208,11 @@ static int make_schedule(struct guard *guard, const struct trap *trap, const str
 static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
 {
     const struct rm_call *call = &made->call;
-    bool profiles = call->kind == RM_KIND_ALLOC && rm_class_is_profiler(call->class_id);
+    bool profiles = call->kind == RM_KIND_ALLOC && (made->has_rights || rm_class_is_profiler(call->class_id));
     int rc;
 
-    if (call->kind == RM_KIND_ALLOC && (call->class_id == RM_CLASS_DEVICE || call->shows_file))
+    if (call->kind == RM_KIND_ALLOC &&
+        (call->class_id == RM_CLASS_DEVICE || (call->shows_file && made->params_bytes >= sizeof(uint64_t))))
         return make_lent(guard, trap, file, made);
     if (schedules(call))
         return make_schedule(guard, trap, file, made);
@@ -296,16 +300,26 @@ static bool frees(const struct rm_call *call)
     return call->kind == RM_KIND_FREE || call->kind == RM_KIND_HEAP_FREE;
 }
 
+/* Its channels could be scheduled by the other name, unseen. */
+static bool duplicates_group(const struct guard *guard, const struct rm_call *call)
+{
+    uint32_t class_id;
+
+    return call->kind == RM_KIND_DUP && guard->config.shares &&
+           objects_class(guard->objects, call->source_client, call->source_handle, &class_id) == 0 &&
+           class_id == RM_CLASS_CHANNEL_GROUP;
+}
+
 /* Whether there is room for what the call makes. The status to refuse it with, or RM_OK. */
 static uint32_t prepare(struct guard *guard, struct guard_process *process, const struct guard_file *file,
                         const struct rm_call *call, struct account_place *ret_place)
 {
     *ret_place = (struct account_place){0};
-    if (frees(call))
-        return RM_OK;
+    if (frees(call)) /* what is the guard's own nobody else has */
+        return cards_own(guard, call->client, call->handle) ? RM_ERR_OBJECT_NOT_FOUND : RM_OK;
     if (objects_reserve(guard->objects) < 0 || !client_has_room(guard, call->client))
         return RM_ERR_NO_MEMORY;
-    if (!account_may_make(guard, file, call, ret_place))
+    if (!account_may_make(guard, file, call, ret_place) || duplicates_group(guard, call))
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     return call->charges ? reserve(guard, process, file, call, &ret_place->slice) : RM_OK;
 }
@@ -375,7 +389,7 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
 static bool is_left_to_caller(const struct made *made, const struct guard_file *file)
 {
     if (file->kind == DEVICE_GPU)
-        return made->call.kind == RM_KIND_ALLOC && !made->indirect;
+        return made->call.kind == RM_KIND_ALLOC && rm_class_is_event(made->call.class_id) && !made->indirect;
     return file->kind == DEVICE_CTL && made->call.action == RM_CONTINUE;
 }
 
@@ -403,7 +417,7 @@ static int read_all(const struct guard *guard, const struct trap *trap, struct m
     int rc;
 
     made->params_bytes = made->list_bytes = 0;
-    made->rights = 0;
+    made->has_rights = false;
     rc = read_arg(guard, trap, made);
     if (rc < 0)
         return rc;

@@ -1,16 +1,13 @@
 /* The cards that programs of the instance use: which slice each is, and its share. */
 #include "guard/guard_internal.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "core/slice.h"
 #include "guard/rm.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 static struct guard_device *find_device(struct guard *guard, uint32_t client, uint32_t device)
 {
@@ -31,6 +28,31 @@ static void remember_device(struct guard *guard, uint32_t client, uint32_t devic
             guard->devices_high = i + 1;
         return;
     }
+}
+
+int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
+                    uint32_t *ret_subdevice)
+{
+    struct guard_device *entry = find_device(guard, client, device);
+    uint32_t which = 0, subdevice = 0;
+
+    if (!entry)
+        return -ENODEV;
+    if (!entry->subdevice &&
+        rm_alloc(file->fd, client, device, &subdevice, RM_CLASS_SUBDEVICE, &which, sizeof(which)) == RM_OK)
+        entry->subdevice = subdevice;
+    *ret_subdevice = entry->subdevice;
+    return entry->subdevice ? 0 : -ENODEV;
+}
+
+bool cards_own(const struct guard *guard, uint32_t client, uint32_t object)
+{
+    for (unsigned i = 0; i < guard->devices_high; i++) {
+        if (guard->device[i].device && guard->device[i].client == client && guard->device[i].subdevice &&
+            guard->device[i].subdevice == object)
+            return true;
+    }
+    return false;
 }
 
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device)

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 int channels_new(struct channels **ret_channels)
@@ -26,7 +25,8 @@ int channels_new(struct channels **ret_channels)
 static void drop(struct set *set)
 {
     atomic_store(&set->used, 0);
-    close(set->fd);
+    if (set->fd >= 0)
+        close(set->fd);
     memset(set, 0, sizeof(*set));
 }
 
@@ -43,7 +43,7 @@ void channels_free(struct channels *channels)
 
 static bool is_of(const struct set *set, uint32_t client, unsigned slice, uint32_t subdevice)
 {
-    return set->used && set->client == client && set->slice == slice && set->subdevice == subdevice;
+    return set->used && set->fd >= 0 && set->client == client && set->slice == slice && set->subdevice == subdevice;
 }
 
 /* A set with room, or one that is free. */
@@ -60,19 +60,6 @@ static struct set *find_room(struct channels *channels, uint32_t client, unsigne
             return &channels->set[i];
     }
     return NULL;
-}
-
-static bool has(const struct channels *channels, uint32_t client, uint32_t channel)
-{
-    for (unsigned i = 0; i < channels->high; i++) {
-        const struct set *set = &channels->set[i];
-
-        for (unsigned k = 0; set->used && set->client == client && k < set->count; k++) {
-            if (set->channel[k].handle == channel)
-                return true;
-        }
-    }
-    return false;
 }
 
 static int begin_set(struct channels *channels, struct set *set, const struct channels_new_one *one)
@@ -250,24 +237,30 @@ static int switch_off(struct set *set, enum share_state to)
     return rc < 0 ? rc : -EIO;
 }
 
-/* What was to be scheduled meanwhile. */
-static void schedule(struct set *set, uint32_t bytes)
+/* What was to be scheduled meanwhile. The last status that is not RM_OK. */
+static int schedule(struct set *set, uint32_t bytes)
 {
-    for (unsigned i = 0; i < set->count; i++) {
-        uint32_t object = set->channel[i].postponed;
-        bool is_group = object != set->channel[i].handle;
-        struct rm_schedule params = {.enable = 1};
+    int rc = RM_OK, one;
 
-        if (!object)
+    for (unsigned i = 0; i < set->groups; i++) {
+        struct group *group = &set->group[i];
+
+        if (!group->postponed)
             continue;
-        for (unsigned k = i; k < set->count; k++) {
-            if (set->channel[k].postponed == object)
-                set->channel[k].postponed = 0;
-        }
-        if (rm_control(set->fd, set->client, object, is_group ? RM_CTRL_GROUP_SCHEDULE : RM_CTRL_CHANNEL_SCHEDULE,
-                       &params, bytes) != RM_OK)
-            log_debug("guard: %#x of client %#x could not be scheduled", object, set->client);
+        group->postponed = false;
+        one = rm_control(set->fd, set->client, group->handle, RM_CTRL_GROUP_SCHEDULE, &group->how, bytes);
+        rc = one == RM_OK ? rc : one;
     }
+    for (unsigned i = 0; i < set->count; i++) {
+        struct channel *channel = &set->channel[i];
+
+        if (!channel->postponed)
+            continue;
+        channel->postponed = false;
+        one = rm_control(set->fd, set->client, channel->handle, RM_CTRL_CHANNEL_SCHEDULE, &channel->how, bytes);
+        rc = one == RM_OK ? rc : one;
+    }
+    return rc;
 }
 
 static int switch_on(struct set *set, uint32_t schedule_bytes)
@@ -288,7 +281,8 @@ static int switch_on(struct set *set, uint32_t schedule_bytes)
     if (rc == 0 && set->used) {
         set->ending = false;
         atomic_store(&set->off, 0);
-        schedule(set, schedule_bytes);
+        if (schedule(set, schedule_bytes) != RM_OK)
+            log_warning("guard: channels of client %#x could not be scheduled", set->client);
     }
     return rc;
 }
@@ -303,7 +297,7 @@ int channels_set(struct channels *channels, unsigned slice, enum share_state to)
         struct set *set = &channels->set[i];
         int one;
 
-        if (!set->used || set->slice != slice)
+        if (!set->used || set->fd < 0 || set->slice != slice)
             continue;
         one = to == SHARE_ON ? switch_on(set, channels->schedule_bytes) : switch_off(set, to);
         if (one < 0)
@@ -313,10 +307,9 @@ int channels_set(struct channels *channels, unsigned slice, enum share_state to)
 }
 
 /* Those that are on though the others are off. */
-static void catch_up(struct set *set)
+static int catch_up(struct set *set)
 {
-    if (set->used && set->off && !set->ending)
-        switch_off(set, SHARE_OFF);
+    return set->off && !set->ending ? switch_off(set, SHARE_OFF) : 0;
 }
 
 int channels_add(struct channels *channels, const struct channels_new_one *one)
@@ -326,8 +319,6 @@ int channels_add(struct channels *channels, const struct channels_new_one *one)
     int rc;
 
     MUTEX_SCOPE(&channels->lock);
-    if (has(channels, one->client, one->channel))
-        return 0;
     set = find_room(channels, one->client, one->slice, one->subdevice);
     if (!set)
         return -ENOSPC;
@@ -338,8 +329,41 @@ int channels_add(struct channels *channels, const struct channels_new_one *one)
     set->channel[at] = (struct channel){.handle = one->channel, .group = one->group ? one->group : one->channel};
     add_group(set, set->channel[at].group);
     atomic_store(&set->count, at + 1);
-    catch_up(set);
-    return 0;
+    rc = catch_up(set);
+    if (rc < 0)
+        take_out(set, at);
+    return rc;
+}
+
+void channels_park(struct channels *channels, uint32_t client)
+{
+    MUTEX_SCOPE(&channels->lock);
+    for (unsigned i = 0; i < channels->high; i++) {
+        struct set *set = &channels->set[i];
+
+        if (!set->used || set->client != client || set->fd < 0)
+            continue;
+        if (switch_off(set, SHARE_OFF) < 0)
+            log_warning("guard: channels of client %#x, whose file is not seen, run on", client);
+        if (!set->used)
+            continue;
+        close(set->fd);
+        set->fd = -1;
+    }
+}
+
+void channels_unpark(struct channels *channels, uint32_t client, int fd)
+{
+    MUTEX_SCOPE(&channels->lock);
+    for (unsigned i = 0; i < channels->high; i++) {
+        struct set *set = &channels->set[i];
+
+        if (!set->used || set->client != client || set->fd >= 0)
+            continue;
+        set->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (set->fd >= 0 && channels->state[set->slice] == SHARE_ON)
+            switch_on(set, channels->schedule_bytes);
+    }
 }
 
 void channels_lock(struct channels *channels)
@@ -352,7 +376,34 @@ void channels_unlock(struct channels *channels)
     mutex_unlock(&channels->lock);
 }
 
-bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, bool schedule, uint32_t bytes)
+/* Those channels of a set that are meant. */
+static bool postpone(struct set *set, uint32_t object, const struct rm_schedule *how)
+{
+    bool postponed = false, of_group = false;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        struct channel *channel = &set->channel[i];
+
+        if (channel->handle == object) {
+            channel->postponed = how->enable && channel->off;
+            channel->how = *how;
+            postponed = postponed || channel->postponed;
+        } else if (channel->group == object) {
+            of_group = of_group || channel->off;
+        }
+    }
+    for (unsigned i = 0; i < set->groups; i++) {
+        if (set->group[i].handle != object)
+            continue;
+        set->group[i].postponed = how->enable && of_group;
+        set->group[i].how = *how;
+        postponed = postponed || set->group[i].postponed;
+    }
+    return postponed;
+}
+
+bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, const struct rm_schedule *how,
+                       uint32_t bytes)
 {
     bool postponed = false;
 
@@ -360,14 +411,8 @@ bool channels_postpone(struct channels *channels, uint32_t client, uint32_t obje
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
 
-        for (unsigned k = 0; set->used && set->client == client && k < set->count; k++) {
-            struct channel *channel = &set->channel[k];
-
-            if (channel->handle != object && channel->group != object)
-                continue;
-            channel->postponed = schedule && channel->off ? object : 0;
-            postponed = postponed || channel->postponed;
-        }
+        if (set->used && set->client == client && postpone(set, object, how))
+            postponed = true;
     }
     return postponed;
 }
@@ -379,13 +424,14 @@ void channels_rescue(struct channels *channels)
         struct rm_disable_channels which = {.count = 0};
         unsigned count = atomic_load(&set->count);
 
-        if (!atomic_load(&set->used) || !atomic_load(&set->off))
+        if (!atomic_load(&set->used) || !atomic_load(&set->off) || set->fd < 0)
             continue;
         for (unsigned k = 0; k < count && k < RM_DISABLE_MAX; k++)
             choose(set, k, &which);
-        if (switch_some(set, &which, SHARE_ON) == RM_OK)
-            continue;
-        for (unsigned k = 0; k < which.count; k++)
-            switch_on_one(set, k);
+        if (switch_some(set, &which, SHARE_ON) != RM_OK) {
+            for (unsigned k = 0; k < which.count; k++)
+                switch_on_one(set, k);
+        }
+        schedule(set, channels->schedule_bytes);
     }
 }

@@ -11,6 +11,7 @@
 #ifndef VGPU_GUARD_CHANNELS_H
 #define VGPU_GUARD_CHANNELS_H
 
+#include "guard/abi.h"
 #include "guard/share.h"
 
 #include <stdbool.h>
@@ -29,17 +30,24 @@ struct channels_new_one {
     unsigned slice;                             /* the card's */
 };
 
-/* From now on it is switched as the others of the card are, and is as they are. -ENOSPC: no room; -EMFILE. */
+/* From now on it is switched as the others of the card are, and is as they are. -errno: there is no room, or it cannot
+ * be switched: it is not taken. */
 int channels_add(struct channels *channels, const struct channels_new_one *one);
 
 /*
- * A group or a channel of the client's is to be scheduled (or no more), by a call with parameters of so many bytes.
- * True: it is off, and will be scheduled once it is switched on: the call is not to be made. Under channels_lock(),
- * which is held until it was made.
+ * A group or a channel of the client's is to be scheduled (or no more), by a call with so many bytes of `how`. True: it
+ * is off, and will be scheduled once it is switched on: the call is not to be made. Under channels_lock(), which is
+ * held until it was made.
  */
-bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, bool schedule, uint32_t bytes);
+bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, const struct rm_schedule *how,
+                       uint32_t bytes);
 void channels_lock(struct channels *channels);
 void channels_unlock(struct channels *channels);
+
+/* Nobody is seen to have the client's file, of which no duplicate must be kept then: its channels are switched off, and
+ * stay so until it is found again. */
+void channels_park(struct channels *channels, uint32_t client);
+void channels_unpark(struct channels *channels, uint32_t client, int fd);
 
 void channels_remove(struct channels *channels, uint32_t client, uint32_t channel);
 void channels_remove_client(struct channels *channels, uint32_t client);

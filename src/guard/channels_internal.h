@@ -13,8 +13,9 @@
 
 struct channel {
     uint32_t handle, group; /* group: its own handle, if it has none */
-    uint32_t postponed;     /* what is to be scheduled when it is switched on: one of these; 0: nothing */
     bool off;               /* it may be */
+    bool postponed;         /* it is to be scheduled when it is switched on, */
+    struct rm_schedule how; /* so */
 };
 
 /* What looks know of a group. */
@@ -23,6 +24,8 @@ struct group {
     bool silent;  /* it is not for kernels */
     bool seen;    /* the next are those of the last look */
     bool doubted; /* somebody has set them back */
+    bool postponed;
+    struct rm_schedule how;
     struct rm_ctxsw_stats counts;
 };
 
@@ -30,7 +33,7 @@ struct group {
 struct set {
     _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
     _Atomic uint32_t count;
-    int fd;
+    int fd; /* -1: the client's file is not seen; all are off */
     uint32_t client, slice, subdevice, groups;
     bool ending; /* off, but what ran may go on */
     struct channel channel[RM_DISABLE_MAX];

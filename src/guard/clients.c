@@ -33,11 +33,12 @@ int client_used(struct guard *guard, uint32_t client, const struct guard_file *f
         client_gone(guard, client);
         entry = NULL;
     }
-    if (!entry)
+    if (!entry) {
         entry = free_entry(guard);
-    if (!entry)
-        return -ENOSPC;
-    *entry = (struct guard_client){.client = client, .file = file->number};
+        if (!entry)
+            return -ENOSPC;
+        *entry = (struct guard_client){.client = client, .file = file->number, .owner = owner};
+    }
     return objects_client(guard->objects, client, owner);
 }
 
@@ -66,6 +67,13 @@ struct guard_file *client_file(struct guard *guard, uint32_t client)
     return NULL;
 }
 
+uint32_t client_maker(struct guard *guard, uint32_t client)
+{
+    const struct guard_client *entry = find(guard, client);
+
+    return entry ? entry->owner : 0;
+}
+
 bool client_known(struct guard *guard, uint32_t client)
 {
     return find(guard, client) != NULL;
@@ -75,7 +83,15 @@ void clients_file_unseen(struct guard *guard, uint32_t file)
 {
     for (unsigned i = 0; i < guard->clients_high; i++) {
         if (guard->client[i].file == file)
-            channels_remove_client(guard->channels, guard->client[i].client);
+            channels_park(guard->channels, guard->client[i].client);
+    }
+}
+
+void clients_file_seen(struct guard *guard, const struct guard_file *file)
+{
+    for (unsigned i = 0; i < guard->clients_high; i++) {
+        if (guard->client[i].file == file->number)
+            channels_unpark(guard->channels, guard->client[i].client, file->fd);
     }
 }
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-/* The module asks for any free major number. */
-static unsigned find_uvm_major(void)
+/* Modules ask for any free major number. `name`: of characters, as it stands in the list of devices. */
+static unsigned find_major(const char *name)
 {
     char text[8192];
     const char *line;
@@ -21,11 +21,14 @@ static unsigned find_uvm_major(void)
 
     if (file_read_small("/proc/devices", text, sizeof(text), &length) < 0)
         return 0;
-    line = strstr(text, " nvidia-uvm\n");
+    line = strstr(text, name);
     while (line && line > text && line[-1] != '\n')
         line--;
     return line ? (unsigned)strtoul(line, NULL, 10) : 0;
 }
+
+#define UVM_NAME  " nvidia-uvm\n"
+#define CAPS_NAME " nvidia-caps\n"
 
 static int stat_node(const char *folder, const char *name, struct stat *ret_stat)
 {
@@ -54,7 +57,8 @@ void devices_init(struct devices *devices, const char *folder)
     char name[16];
 
     memset(devices, 0, sizeof(*devices));
-    devices->uvm_major = find_uvm_major();
+    devices->uvm_major = find_major(UVM_NAME);
+    devices->caps_major = find_major(CAPS_NAME);
     if (!folder)
         return;
     look(folder, "nvidiactl", &devices->ctl);
@@ -92,7 +96,7 @@ static enum device_kind kind_of(struct devices *devices, const struct stat *st)
     if (major(st->st_rdev) == RM_MAJOR)
         return minor(st->st_rdev) == RM_MINOR_CTL ? DEVICE_CTL : DEVICE_GPU;
     if (!devices->uvm_major)
-        devices->uvm_major = find_uvm_major(); /* the module may have been loaded since */
+        devices->uvm_major = find_major(UVM_NAME); /* the module may have been loaded since */
     return devices->uvm_major && major(st->st_rdev) == devices->uvm_major && minor(st->st_rdev) == 0 ? DEVICE_UVM
                                                                                                      : DEVICE_OTHER;
 }
@@ -104,8 +108,7 @@ enum device_kind devices_kind(struct devices *devices, int fd)
     return file_stat_fd(fd, &st) < 0 ? DEVICE_OTHER : kind_of(devices, &st);
 }
 
-int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind,
-                    struct device_node *ret_node)
+static int stat_at(pid_t tid, int fd, struct stat *ret_stat)
 {
     char path[64];
     struct statx found;
@@ -118,10 +121,43 @@ int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind
     st.st_ino = found.stx_ino;
     st.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor);
     st.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
+    *ret_stat = st;
+    return 0;
+}
+
+int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind,
+                    struct device_node *ret_node)
+{
+    struct stat st;
+    int rc = stat_at(tid, fd, &st);
+
+    if (rc < 0)
+        return rc;
     *ret_kind = kind_of(devices, &st);
     if (ret_node)
         *ret_node = node_of(&st);
     return 0;
+}
+
+static int is_capability(struct devices *devices, const struct stat *st)
+{
+    if (!devices->caps_major)
+        devices->caps_major = find_major(CAPS_NAME);
+    return S_ISCHR(st->st_mode) && devices->caps_major && major(st->st_rdev) == devices->caps_major;
+}
+
+int devices_is_capability(struct devices *devices, int fd)
+{
+    struct stat st;
+
+    return file_stat_fd(fd, &st) == 0 && is_capability(devices, &st);
+}
+
+int devices_is_capability_at(struct devices *devices, pid_t tid, int fd)
+{
+    struct stat st;
+
+    return stat_at(tid, fd, &st) == 0 && is_capability(devices, &st);
 }
 
 int device_node_of(int fd, struct device_node *ret_node)

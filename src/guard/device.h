@@ -27,7 +27,7 @@ struct device_node {
 
 /* One thread at a time. */
 struct devices {
-    unsigned uvm_major;                                /* 0: not known (yet) */
+    unsigned uvm_major, caps_major;                    /* 0: not known (yet) */
     struct device_node ctl, uvm, gpu[DEVICE_GPUS_MAX]; /* those that are regular files */
 };
 
@@ -44,6 +44,10 @@ enum device_kind devices_kind(struct devices *devices, int fd);
  */
 int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind *ret_kind,
                     struct device_node *ret_node);
+
+/* Whether it is one of nvidia-caps: who has it open may be given an instance of MIG, or a session. As the two above. */
+int devices_is_capability(struct devices *devices, int fd);
+int devices_is_capability_at(struct devices *devices, pid_t tid, int fd);
 
 /* The node of an open file, and of one in a folder (NULL: /dev) that nobody need have opened. 0 or -errno. */
 int device_node_of(int fd, struct device_node *ret_node);

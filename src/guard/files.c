@@ -58,8 +58,10 @@ static struct guard_file *find(struct guard *guard, pid_t tid, int fd)
 static struct guard_file *find_hidden(struct guard *guard, int fd)
 {
     for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && hidden_is(guard, &guard->file[i], fd))
-            return &guard->file[i];
+        if (guard->file[i].fd < 0 || !hidden_is(guard, &guard->file[i], fd))
+            continue;
+        clients_file_seen(guard, &guard->file[i]);
+        return &guard->file[i];
     }
     return NULL;
 }

@@ -1,11 +1,13 @@
 /*
  * What the files of the supervisor share; nobody else includes this.
  *
- * Threads: the trap thread (trap.c, call.c, uvm.c, view.c), the watch thread (watch.c), the steering thread (steer.c),
- * and one for each card's share (cards.c). Locks, in the order in which they are taken: guard->lock      processes,
- * files, objects, cards and tasks. Held by the trap thread from before a call is executed until it is noted, so for as
- * long as the driver takes; the watch thread waits meanwhile. channels.lock    the channels and the duplicates by which
- * they are switched; held during the driver's call.
+ * Threads: the trap thread (trap.c, call.c, lend.c, uvm.c, mapper.c, view.c), the watch thread (watch.c), the steering
+ * thread (steer.c), and one for each card's share (cards.c).
+ *
+ * Locks, in the order in which they are taken:
+ *   guard->lock      processes, files, objects, cards and tasks. Held by the trap thread from before a call is executed
+ *                    until it is noted, so for as long as the driver takes; the watch thread waits meanwhile.
+ *   channels.lock    the channels and the duplicates by which they are switched; held during the driver's call.
  */
 #ifndef VGPU_GUARD_INTERNAL_H
 #define VGPU_GUARD_INTERNAL_H
@@ -65,6 +67,7 @@ struct guard_file {
 /* A client of the driver's: it belongs to the file under which it was made. */
 struct guard_client {
     uint32_t client, file; /* file: its number; 0: the entry is free */
+    uint32_t owner;        /* the process that has used it first: who has made it */
 };
 
 /* A card of which a program of the instance has made a device. */
@@ -81,15 +84,17 @@ struct guard_card {
 /* mapper.c; client 0: there is none yet. */
 struct mapper {
     int fd;
-    uint32_t client, next_handle;
+    uint32_t client;
     struct mapper_card {
         uint32_t device, subdevice; /* 0: none yet */
-    } card[VGPU_DEVICES_MAX];       /* by slice */
+        bool missing;
+    } card[VGPU_DEVICES_MAX]; /* by slice */
 };
 
 /* Which card a device of a client is. */
 struct guard_device {
     uint32_t client, device; /* device 0: the entry is free */
+    uint32_t subdevice;      /* the guard's own, by which channels are switched; 0: none was needed yet */
     unsigned slice;
 };
 
@@ -217,13 +222,14 @@ struct lent {
     int fd[DEVICE_GPUS_MAX];
     struct device_node node[DEVICE_GPUS_MAX];
 };
-void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent);                  /* what cannot be had is not */
-void lend_file(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent); /* its number is ours then */
+void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent); /* what cannot be had is not */
+/* The capability that is the caller's so manieth descriptor, which becomes ours; UINT64_MAX where it is none. */
+void lend_capability(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent);
 void lend_over(struct lent *lent);
 
 /* mapper.c. Under guard->lock. Fills the status in; -EINTR: the caller is gone; another -errno: UVM's. */
-int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_file *space,
-               struct uvm_map_external *map);
+int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+               const struct guard_file *space, struct uvm_map_external *map);
 void mapper_done(struct mapper *mapper);
 
 /* hidden.c. All under guard->lock. */
@@ -258,16 +264,22 @@ int exports_end(struct guard *guard, const struct trap *trap, struct guard_proce
 int client_used(struct guard *guard, uint32_t client, const struct guard_file *file, uint32_t owner);
 void client_gone(struct guard *guard, uint32_t client);
 void clients_file_gone(struct guard *guard, uint32_t file);
-void clients_file_unseen(struct guard *guard, uint32_t file); /* what keeps it alive here is dropped */
+void clients_file_unseen(struct guard *guard, uint32_t file);               /* what keeps it alive here is dropped, */
+void clients_file_seen(struct guard *guard, const struct guard_file *file); /* and had again */
 /* Whether the client is known, or can be: before a call is executed that makes something for it. */
 bool client_has_room(struct guard *guard, uint32_t client);
 struct guard_file *client_file(struct guard *guard, uint32_t client); /* NULL: not known */
+uint32_t client_maker(struct guard *guard, uint32_t client);          /* an owner; 0: not known */
 bool client_known(struct guard *guard, uint32_t client);
 
 /* cards.c. Under guard->lock. */
 /* The slice of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
 int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice);
 int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16]); /* -ENODEV */
+/* A subdevice of the client's device that the program cannot free. -ENODEV. */
+int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
+                    uint32_t *ret_subdevice);
+bool cards_own(const struct guard *guard, uint32_t client, uint32_t object); /* whether it is such a one */
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
 void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared */
 void cards_done(struct guard *guard);                        /* without the lock */

@@ -22,19 +22,32 @@ static bool has(const struct lent *lent, const struct device_node *node)
     return false;
 }
 
-/* One descriptor of the caller's, if it is a card that is not had yet: most that libcuda opens are of the same one. */
+static int get(struct guard *guard, pid_t tid, int its_fd)
+{
+    int fd;
+
+    if (task_file(&guard->tasks, tid, its_fd, &fd) < 0)
+        return -1;
+    if (descriptors_left_for_call(&guard->descriptors, fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* One descriptor of the caller's, if it is a card that is not had yet: most that libcuda opens are of the same one. It
+ * may be another one by the time that it is taken. */
 static void take(struct guard *guard, pid_t tid, int its_fd, struct lent *lent)
 {
     struct device_node node;
     enum device_kind kind;
     int fd;
 
-    if (devices_kind_at(&guard->devices, tid, its_fd, &kind, &node) < 0 || kind != DEVICE_GPU || has(lent, &node) ||
-        task_file(&guard->tasks, tid, its_fd, &fd) < 0)
+    if (devices_kind_at(&guard->devices, tid, its_fd, &kind, &node) < 0 || kind != DEVICE_GPU || has(lent, &node))
         return;
-    /* It may be another one by now. */
-    if (!descriptors_left_for_call(&guard->descriptors, fd) || devices_kind(&guard->devices, fd) != DEVICE_GPU ||
-        device_node_of(fd, &node) < 0 || has(lent, &node)) {
+    fd = get(guard, tid, its_fd);
+    if (fd < 0)
+        return;
+    if (devices_kind(&guard->devices, fd) != DEVICE_GPU || device_node_of(fd, &node) < 0 || has(lent, &node)) {
         close(fd);
         return;
     }
@@ -59,22 +72,20 @@ void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent)
         closedir(folder);
 }
 
-void lend_file(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent)
+/* A file of anybody else's must not even be closed here: who has it may keep the one who closes it waiting. */
+void lend_capability(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent)
 {
-    int fd;
+    int its_fd = *number <= INT32_MAX ? (int)*number : -1, fd = -1;
 
     ret_lent->count = 0;
-    if (*number > INT32_MAX || task_file(&guard->tasks, tid, (int)*number, &fd) < 0) {
-        *number = UINT64_MAX; /* it has none */
+    if (its_fd >= 0 && devices_is_capability_at(&guard->devices, tid, its_fd))
+        fd = get(guard, tid, its_fd);
+    *number = UINT64_MAX; /* it has none */
+    if (fd < 0)
         return;
-    }
-    if (!descriptors_left_for_call(&guard->descriptors, fd)) {
-        close(fd);
-        *number = UINT64_MAX;
-        return;
-    }
     ret_lent->fd[ret_lent->count++] = fd;
-    *number = (uint64_t)fd;
+    if (devices_is_capability(&guard->devices, fd))
+        *number = (uint64_t)fd;
 }
 
 void lend_over(struct lent *lent)

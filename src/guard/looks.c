@@ -83,7 +83,7 @@ static int look_at(const struct set *set, struct group *group, bool may_stop, st
     struct rm_ctxsw_stats now;
     int rc = read_counts(set, group, &now);
 
-    if (rc == RM_ERR_OBJECT_NOT_FOUND) /* it is about to be made, or gone */
+    if (rc == RM_ERR_OBJECT_NOT_FOUND) /* it is gone */
         return 0;
     group->silent = rc == RM_ERR_INSUFFICIENT_RESOURCES;
     if (rc != RM_OK)
@@ -123,7 +123,7 @@ int channels_look(struct channels *channels, unsigned slice, bool may_stop, stru
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
 
-        if (!set->used || set->slice != slice)
+        if (!set->used || set->fd < 0 || set->slice != slice)
             continue;
         for (unsigned k = 0; k < set->groups && rc == 0; k++) {
             if (!set->group[k].silent)

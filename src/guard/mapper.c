@@ -10,7 +10,6 @@
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
-#include "base/log.h"
 #include "core/slice.h"
 #include "guard/rm.h"
 #include "guard/tell.h"
@@ -22,7 +21,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define HANDLES      0x1000u
 #define DEVICE_IDS   32u /* of the driver's */
 #define DEVICE_WORDS 14u /* NV0080_ALLOC_PARAMETERS; the first is the id */
 
@@ -46,7 +44,6 @@ static int begin(struct mapper *mapper, const struct guard_file *ctl)
     mapper->fd = open_again(ctl->fd);
     if (mapper->fd < 0)
         return mapper->fd;
-    mapper->next_handle = HANDLES;
     rc = rm_alloc(mapper->fd, 0, 0, &mapper->client, RM_CLASS_ROOT_CLIENT, NULL, 0);
     if (rc == RM_OK)
         return 0;
@@ -59,7 +56,7 @@ static int begin(struct mapper *mapper, const struct guard_file *ctl)
 static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text, struct mapper_card *ret_card)
 {
     uint32_t params[DEVICE_WORDS] = {id}, which = 0;
-    struct mapper_card card = {.device = mapper->next_handle++, .subdevice = mapper->next_handle++};
+    struct mapper_card card = {.device = 0};
     char text[VGPU_UUID_LEN];
     uint8_t uuid[16];
 
@@ -89,9 +86,10 @@ static int find_card(struct guard *guard, pid_t tid, unsigned slice, struct mapp
     if (card->device)
         return 0;
     lend_cards(guard, tid, &lent);
-    for (uint32_t id = 0; id < DEVICE_IDS && !card->device; id++)
+    for (uint32_t id = 0; id < DEVICE_IDS && !card->device && !card->missing; id++)
         try_device(mapper, id, guard->card[slice].uuid_text, card);
     lend_over(&lent);
+    card->missing = !card->device; /* not to be looked for each time */
     return card->device ? 0 : -ENODEV;
 }
 
@@ -128,33 +126,6 @@ static int find_parent(struct guard *guard, pid_t tid, const struct guard_file *
     return 0;
 }
 
-static int duplicate(struct mapper *mapper, const struct uvm_map_external *map, uint32_t parent, uint32_t *ret_handle)
-{
-    struct rm_dup_object dup = {.client = mapper->client,
-                                .parent = parent,
-                                .handle = mapper->next_handle++,
-                                .source_client = map->client,
-                                .source_handle = map->memory};
-
-    if (mapper->next_handle == mapper->client)
-        mapper->next_handle++;
-    *ret_handle = dup.handle;
-    return ioctl(mapper->fd, RM_IOCTL(RM_ESC_DUP_OBJECT, sizeof(dup)), &dup) < 0 ? err_last() : (int)dup.status;
-}
-
-/* The program's client lets ours have duplicates of what is its. What it allows others stays. */
-static int ask_for_leave(const struct mapper *mapper, const struct guard_file *ctl, uint32_t client)
-{
-    struct rm_share share = {.client = client,
-                             .object = client,
-                             .target = mapper->client,
-                             .mask = RM_SHARE_DUP,
-                             .type = RM_SHARE_WITH_CLIENT,
-                             .action = RM_SHARE_COMPOSE};
-
-    return ioctl(ctl->fd, RM_IOCTL(RM_ESC_SHARE, sizeof(share)), &share) < 0 ? err_last() : (int)share.status;
-}
-
 /* The driver's status, or -errno. */
 static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl, const struct uvm_map_external *map,
                   uint32_t *ret_handle, uint32_t *ret_parent)
@@ -168,16 +139,18 @@ static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl, 
         return RM_ERR_OBJECT_NOT_FOUND;
     if (rc < 0)
         return rc;
-    rc = duplicate(mapper, map, *ret_parent, ret_handle);
+    *ret_handle = 0;
+    rc = rm_dup(mapper->fd, mapper->client, *ret_parent, ret_handle, map->client, map->memory);
     if (rc != RM_ERR_INSUFFICIENT_PERMISSIONS)
         return rc;
     /* The first time, or the program has taken it back. */
-    rc = ask_for_leave(mapper, ctl, map->client);
-    return rc == RM_OK ? duplicate(mapper, map, *ret_parent, ret_handle) : rc;
+    rc = rm_share(ctl->fd, map->client, mapper->client);
+    *ret_handle = 0;
+    return rc == RM_OK ? rm_dup(mapper->fd, mapper->client, *ret_parent, ret_handle, map->client, map->memory) : rc;
 }
 
-int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_file *space,
-               struct uvm_map_external *map)
+int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+               const struct guard_file *space, struct uvm_map_external *map)
 {
     const struct guard_file *ctl = client_file(guard, map->client);
     struct mapper *mapper = &guard->mapper;
@@ -185,8 +158,8 @@ int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_
     uint32_t parent;
     int rc;
 
-    if (!ctl) {
-        map->status = RM_ERR_INVALID_CLIENT;
+    if (!ctl || client_maker(guard, map->client) != process->owner) { /* as the driver would have it */
+        map->status = ctl ? RM_ERR_INSUFFICIENT_PERMISSIONS : RM_ERR_INVALID_CLIENT;
         return 0;
     }
     rc = borrow(guard, trap->tid, ctl, map, &ours.memory, &parent);
@@ -202,7 +175,11 @@ int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_
         rc = -EINTR;
     else if (ioctl(space->fd, UVM_MAP_EXTERNAL_ALLOCATION, &ours) < 0)
         rc = err_last();
-    rm_free(mapper->fd, mapper->client, parent, ours.memory);
+    if (rm_free(mapper->fd, mapper->client, parent, ours.memory) != RM_OK)
+        tell_seldom(
+            "guard: a duplicate of memory %#x of client %#x could not be freed: it stays on the card as long as "
+            "vgpu runs",
+            map->memory, map->client);
     map->status = ours.status;
     return rc;
 }

@@ -56,7 +56,11 @@ static int take_away(unsigned count)
 
 int privilege_drop(void)
 {
-    return take_away(CALLERS);
+    int rc = take_away(CALLERS);
+
+    if (rc == 0)
+        privilege_profile_as(0);
+    return rc;
 }
 
 int privilege_drop_for_good(void)
@@ -99,7 +103,7 @@ void privilege_profile_as(pid_t tid)
 {
     const uint32_t bit = 1u << CAP_PERFMON % 32;
     const unsigned word = CAP_PERFMON / 32;
-    bool wanted = tid == 0 || has(tid, CAP_PERFMON);
+    bool wanted = tid != 0 && has(tid, CAP_PERFMON);
     struct capabilities own;
 
     if (read_own(&own) < 0 || !(own.data[word].permitted & bit))

@@ -8,12 +8,13 @@
 
 #include <sys/types.h>
 
-/* The calling thread makes calls for programs: it gives the first two up. -errno. */
+/* The calling thread makes calls for programs: it gives the first two up, and CAP_PERFMON but for
+ * privilege_profile_as(). -errno. */
 int privilege_drop(void);
 
 /*
- * The calling thread makes a call for which it matters whether the program may profile: CAP_PERFMON counts for it as it
- * does for the program's thread `tid`, if it has it at all; 0: as it has it itself, afterwards.
+ * The calling thread makes a call for which it matters whether the program may profile: CAP_PERFMON, if it has it at
+ * all, counts for it from now on as it does for the program's thread `tid`; 0: for nobody.
  */
 void privilege_profile_as(pid_t tid);
 

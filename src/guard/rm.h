@@ -11,6 +11,10 @@
 int rm_alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
              uint32_t bytes);
 int rm_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes);
+/* Where *handle is 0 the driver chooses. */
+int rm_dup(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t source_client, uint32_t source);
+/* The client lets another have duplicates of all that is its, beside what it allows already. */
+int rm_share(int fd, uint32_t client, uint32_t target);
 int rm_free(int fd, uint32_t client, uint32_t parent, uint32_t object);
 
 #endif

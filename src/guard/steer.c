@@ -16,13 +16,9 @@ static bool apply(struct guard *guard, bool pause)
     bool done = true;
 
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        struct share *share;
+        struct share *share = atomic_load(&guard->card[i].share);
         int rc;
 
-        {
-            MUTEX_SCOPE(&guard->lock);
-            share = guard->card[i].share;
-        }
         if (!share)
             continue;
         rc = share_pause(share, pause);

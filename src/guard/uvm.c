@@ -81,8 +81,8 @@ static void read_arguments(const struct guard *guard, const struct trap *trap, s
     }
 }
 
-static int map_external(struct guard *guard, const struct trap *trap, const struct guard_file *file,
-                        struct uvm_map_external *map)
+static int map_external(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+                        const struct guard_file *file, struct uvm_map_external *map)
 {
     uint32_t gpus[UVM_GPUS_MAX];
     int rc;
@@ -93,7 +93,7 @@ static int map_external(struct guard *guard, const struct trap *trap, const stru
                      map->memory);
     if (rc == -ENOSPC || rc == -ENOMEM)
         return -ENOMEM;
-    return guard->config.maps ? mapper_map(guard, trap, file, map) : TRAP_CONTINUE;
+    return guard->config.maps ? mapper_map(guard, trap, process, file, map) : TRAP_CONTINUE;
 }
 
 /* Makes the call; the status that it has given. */
@@ -153,7 +153,7 @@ static int act(struct guard *guard, const struct trap *trap, struct arguments *a
         return rc < 0 ? rc : arguments->rc;
     switch (trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
-        return map_external(guard, trap, file, &arguments->map);
+        return map_external(guard, trap, process, file, &arguments->map);
     case UVM_UNMAP_EXTERNAL:
         return unmap_external(guard, trap, file, arguments);
     case UVM_FREE:

@@ -271,6 +271,84 @@ static void check_uncharged(struct rmclient *client)
     CHECK_EQUAL(rmclient_heap_free(client, heap.u.alloc.handle), 0);
 }
 
+static int alloc_with_rights(struct rmclient *client, const uint32_t *mask, uint32_t *handle)
+{
+    struct rm_memory_params params = wish(PAGE);
+    struct rm_alloc alloc = {.root = client->client,
+                             .parent = client->device,
+                             .class_id = RM_CLASS_MEMORY_LOCAL_USER,
+                             .params = (uintptr_t)&params,
+                             .rights = (uintptr_t)mask,
+                             .status = 0xbad};
+    int rc = rmclient_call(client->ctl, RM_ESC_ALLOC, sizeof(alloc), &alloc);
+
+    CHECK_EQUAL(alloc.rights, (uintptr_t)mask);
+    *handle = alloc.handle;
+    return rc < 0 ? rc : (int)alloc.status;
+}
+
+/* The driver reads the mask from whoever makes the call, whatever it says. */
+static void check_rights(struct rmclient *client)
+{
+    const uint32_t masks[] = {0, 1};
+    const uint32_t *const given[] = {NULL, &masks[0], &masks[1]};
+    uint32_t handle;
+
+    for (unsigned i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        CHECK_EQUAL(alloc_with_rights(client, given[i], &handle), RM_OK);
+        attack_check_room(client);
+        attack_must_free(client, handle);
+    }
+    CHECK_EQUAL(book(client, 0).gpu_used, 0);
+}
+
+/* Calls that the driver could make nothing of, as its book has them. */
+static unsigned malformed_calls(void)
+{
+    char path[512], line[1024];
+    unsigned count = UINT32_MAX;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/book", getenv("FAKERM_DIR"));
+    file = fopen(path, "re");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file)) {
+        const char *found = strncmp(line, "calls ", 6) == 0 ? strstr(line, " malformed ") : NULL;
+
+        if (found)
+            count = (unsigned)strtoul(found + strlen(" malformed "), NULL, 10);
+    }
+    fclose(file);
+    CHECK(count != UINT32_MAX);
+    return count;
+}
+
+/* On a card's node the driver takes events only. What else is asked for there does not come to it: what continues in
+ * the caller could be something else by then. */
+static void check_card(struct rmclient *client)
+{
+    static const uint32_t classes[] = {RM_CLASS_MEMORY_LOCAL_USER, RMCLIENT_CHANNEL_CLASS, RM_CLASS_CHANNEL_GROUP,
+                                       RM_CLASS_ROOT_CLIENT};
+    struct rmclient on_card = *client;
+    unsigned before = malformed_calls();
+    uint32_t handle = 0, event = 0;
+
+    on_card.ctl = client->card;
+    for (unsigned i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        uint8_t params[512] = {0}; /* no class has more */
+
+        CHECK_EQUAL(rmclient_alloc(&on_card, client->device, &handle, classes[i], params, sizeof(params)), -EINVAL);
+        CHECK_EQUAL(rmclient_alloc_short(&on_card, client->device, &handle, classes[i], params, sizeof(params)),
+                    -EINVAL);
+        CHECK_EQUAL(rmclient_alloc_xfer(&on_card, client->device, &handle, classes[i], params, sizeof(params)),
+                    -EINVAL);
+    }
+    CHECK_EQUAL(malformed_calls(), before);
+    CHECK_EQUAL(rmclient_event(client, client->card, client->subdevice, &event), RM_OK);
+    attack_must_free(client, event);
+    CHECK_EQUAL(handle, 0);
+}
+
 /* What the guard lets nobody do, since it could not tell what it means. */
 static void check_refused(struct rmclient *client)
 {
@@ -346,6 +424,8 @@ static void check_all(struct rmclient *client)
     }
     check_products(client);
     check_uncharged(client);
+    check_rights(client);
+    check_card(client);
     check_refused(client);
     check_errors(client);
 }

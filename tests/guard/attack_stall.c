@@ -8,6 +8,8 @@
  *     kill        the process is killed
  *     end         the command ends
  *     audit       the guard has something to find meanwhile: see attack_continued.c
+ *     lent        the same, but what stalls is not the arguments: they number a file for the guard to show to the
+ *                 driver, and whoever closes that waits
  */
 #include "attack.h"
 
@@ -22,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -34,12 +37,16 @@
 #define NODE       2
 #define HANDLE     0x1001u
 #define BLOCK      (64 * MIB)
+#define SERVE_S    60 /* so that nobody waits for ever, whatever the guard does */
 
 static struct rmclient client;
+static bool flush_stalls; /* and nothing else */
+static int stalling_fd;
 
 /* With the process that serves the file system. */
 static struct common {
     atomic_bool asked, resolved;
+    pid_t program;
     char content[FILE_BYTES];
 } * common;
 
@@ -76,6 +83,15 @@ static void serve_read(int fuse, uint64_t unique, const struct fuse_read_in *wan
     answer(fuse, unique, 0, common->content + wanted->offset, left < wanted->size ? left : wanted->size);
 }
 
+/* Of anybody but the program it is never answered. */
+static void serve_flush(int fuse, const struct fuse_in_header *header)
+{
+    if (syscall(SYS_tgkill, common->program, header->pid, 0) == 0)
+        answer(fuse, header->unique, 0, NULL, 0);
+    else
+        atomic_store(&common->asked, true);
+}
+
 static void serve_request(int fuse, const struct fuse_in_header *header, const void *in)
 {
     switch (header->opcode) {
@@ -94,8 +110,11 @@ static void serve_request(int fuse, const struct fuse_in_header *header, const v
                sizeof(struct fuse_attr_out));
         break;
     case FUSE_OPEN:
-        answer(fuse, header->unique, 0, &(struct fuse_open_out){.open_flags = FOPEN_NOFLUSH},
+        answer(fuse, header->unique, 0, &(struct fuse_open_out){.open_flags = flush_stalls ? 0 : FOPEN_NOFLUSH},
                sizeof(struct fuse_open_out));
+        break;
+    case FUSE_FLUSH:
+        serve_flush(fuse, header);
         break;
     case FUSE_READ:
         serve_read(fuse, header->unique, in);
@@ -120,6 +139,7 @@ static void serve(int fuse)
     }
     close(STDERR_FILENO);
     close(STDOUT_FILENO);
+    alarm(SERVE_S);
     while (read(fuse, request, sizeof(request)) > 0)
         serve_request(fuse, (const struct fuse_in_header *)request, request + sizeof(struct fuse_in_header));
     _exit(0);
@@ -165,6 +185,7 @@ static char *stalling_page(void)
     strcat(path, "/file");
     fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK(fd >= 0);
+    stalling_fd = fd;
     page = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     CHECK(page != MAP_FAILED);
     return page;
@@ -173,6 +194,21 @@ static char *stalling_page(void)
 static void *call_there(void *page)
 {
     rmclient_call(client.ctl, RM_ESC_ALLOC, sizeof(struct rm_alloc), page);
+    return NULL;
+}
+
+static void *lend(void *arg)
+{
+    uint64_t number = (uint64_t)stalling_fd;
+    struct rm_alloc alloc = {.root = client.client,
+                             .parent = client.client,
+                             .class_id = RM_CLASS_MIG_MONITOR,
+                             .params = (uintptr_t)&number,
+                             .params_bytes = sizeof(number)};
+
+    (void)arg;
+    rmclient_call(client.ctl, RM_ESC_ALLOC, sizeof(alloc), &alloc);
+    atomic_store(&common->asked, true); /* or not at all, if it did not come to that */
     return NULL;
 }
 
@@ -216,7 +252,7 @@ static bool begin(void)
 
     if (!page)
         return false;
-    CHECK_EQUAL(pthread_create(&thread, NULL, call_there, page), 0);
+    CHECK_EQUAL(pthread_create(&thread, NULL, flush_stalls ? lend : call_there, page), 0);
     await_asked();
     return true;
 }
@@ -265,12 +301,14 @@ int main(int argc, char **argv)
 
     common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(common != MAP_FAILED);
+    common->program = getpid();
     attack_open(&client);
     if (strcmp(what, "resolve") == 0)
         return resolve();
     if (strcmp(what, "kill") == 0)
         return be_killed();
-    if (strcmp(what, "audit") == 0)
+    flush_stalls = strcmp(what, "lent") == 0;
+    if (flush_stalls || strcmp(what, "audit") == 0)
         return be_found();
     return begin() ? 0 : SKIP;
 }

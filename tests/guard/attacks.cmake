@@ -28,8 +28,10 @@ guard_attack(stall)
 foreach(what resolve kill end)
   guard_test(stall_${what} --mem 4G -- ${attack} 1G -- ${out}/attack_stall ${what})
 endforeach()
-guard_test(stall_audit --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
-  ${attack} 1G --guard=strict -- ${out}/attack_stall audit)
+foreach(what audit lent)
+  guard_test(stall_${what} --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
+    ${attack} 1G --guard=strict -- ${out}/attack_stall ${what})
+endforeach()
 
 guard_attack(continued)
 foreach(what root behind)
@@ -50,6 +52,10 @@ guard_test(uvm_550 --gpus 2 --mem 4G --version 550.163.01 -- ${attack} 1G -- ${o
 guard_test(uvm_580 --gpus 2 --mem 4G --version 580.126.20 -- ${attack} 1G -- ${out}/attack_uvm)
 guard_test(uvm_mapped --gpus 2 --mem 4G -- env VGPU_GUARD_MAP=supervisor ${attack} 1G --guard=strict -- ${out}/attack_uvm)
 guard_test(uvm_595 --gpus 2 --mem 4G --version 595.45.04 -- ${attack} 1G -- ${out}/attack_uvm no-length)
+
+guard_attack(cross)
+guard_test(cross --mem 4G -- ${attack} 1G -- ${out}/attack_cross)
+guard_test(cross_mapped --mem 4G -- env VGPU_GUARD_MAP=supervisor ${attack} 1G -- ${out}/attack_cross)
 
 guard_attack(hold)
 foreach(way flight uvm_flight mapping control_mapping thread leader ring process)

@@ -28,6 +28,8 @@ ends() { # ends NAME...: by themselves, and well
         [ $status = 0 ] || fail "$name has ended with $status"
     done
 }
+# says NAME WORD: it has come that far.
+says() { grep -q "^$2" "$1.out"; }
 switches() { sed -n 's/.*switches of channels \([0-9]*\).*/\1/p' "$1.out"; }
 
 case $1 in
@@ -81,6 +83,38 @@ again)
     begin_work busy --cores 50 -- "${rmtest[@]}" again 1000 60000
     sleep 0.5
     gets busy .35 .6
+    [ "$(of_gpu wedged)" = 0 ] || fail "channels that never run"
+    ;;
+subdevice)
+    begin_work busy --cores 30 -- "${rmtest[@]}" unsub 1000 60000
+    wait_for says busy freed
+    sleep 0.5
+    gets busy .2 .4
+    [ "$(of_gpu wedged)" = 0 ] || fail "channels that never run"
+    ;;
+hidden)
+    # While nobody is seen to have its file it may get nothing. It may have been off or on when it was hidden.
+    mkfifo lines
+    for name in busy busy2 busy3; do
+        # shellcheck disable=SC2016 # for the other shell
+        begin_work $name --cores 50 -- sh -c 'exec "$@" <>lines' $name "${rmtest[@]}" hide 1000 60000
+        wait_for says $name hidden
+        sleep 0.5
+        gets $name 0 .6
+        echo >lines
+        wait_for says $name received
+        sleep 0.5
+        gets $name .35 .6
+        kill -KILL "$(cat $name.pid)"
+        wait "$(cat $name.run)"
+    done
+    # shellcheck disable=SC2016
+    begin_work brief --cores 50 -- sh -c 'exec "$@" <>lines' brief "${rmtest[@]}" hide 1000 2000
+    wait_for says brief hidden
+    sleep 2
+    echo >lines
+    ends brief
+    says brief worked || fail "$(cat brief.out)"
     [ "$(of_gpu wedged)" = 0 ] || fail "channels that never run"
     ;;
 slice)

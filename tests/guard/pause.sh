@@ -107,6 +107,33 @@ grep -q 'orphan.*has ended' err || fail "$(cat err)"
 "$vgpu" resume orphan || fail "resume of what works"
 kill -KILL "$orphan"
 
+# A channel that is scheduled for the first time while its instance is paused does not run, by whichever handle of its
+# group; resume makes up for it, and the end of the supervisor.
+mkfifo lines
+export START_MS=100
+for how in group duplicate foreign; do
+    # shellcheck disable=SC2016 # for the other shell
+    START_LINE=$how begin $how -- sh -c 'exec "$@" <>lines' $how "${rmtest[@]}" work 1000 300
+    first=$(cat $how.pid)
+    wait_for more_than 0 busy "$first"
+    "$vgpu" pause $how || fail "$how"
+    stood=$(busy "$first")
+    echo >lines
+    wait_for grep -q '^scheduled' $how.out
+    while_other_works
+    [ "$(busy "$first")" = "$stood" ] || fail "$how: it has worked $(($(busy "$first") - stood)) ns while it was paused"
+    if [ $how = group ]; then
+        kill -KILL "$(cat $how.run)"
+        wait "$(cat $how.run)"
+        wait_for grep -q '^worked 300000000 ' $how.out
+    else
+        "$vgpu" resume $how || fail "$how: resume"
+        wait "$(cat $how.run)" || fail "$how has ended with $?: $(cat $how.out)"
+        grep -q '^worked 300000000 ' $how.out || fail "$(cat $how.out)"
+    fi
+done
+unset START_MS
+
 # It ends while it is paused: the command by itself, and a program that is killed.
 begin brief -- "${rmtest[@]}" sync 1000 3600
 wait_for more_than 0 busy "$(cat brief.pid)"

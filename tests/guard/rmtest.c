@@ -12,15 +12,21 @@
  *   slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
  *   reset KERNEL_US COUNT       as work, and sets the counts of its context back all the time
  *   again KERNEL_US COUNT       as work, and schedules its channel again all the time
+ *   unsub KERNEL_US COUNT       as work, and frees its subdevice meanwhile. Says "freed"
+ *   hide KERNEL_US COUNT        as work, with its control device nowhere but in a socket, until a line comes on stdin.
+ *                               Says "hidden" and "received"
  *   stats [PID]                 what the fake driver's book has about a process (this one)
  *   share SECONDS PID...        which part of the device's time each of the processes gets, by the fake's clock
  *
  * GPU=N takes another one than the first. START_MS=N: channels are scheduled so long after they were made, and
- * others of its work meanwhile. Ends with 1 where a call failed that should not.
+ * others of its work meanwhile; with START_LINE not before a line comes on stdin, and then it says "scheduled":
+ * START_LINE=group by their group, duplicate, foreign by a duplicate of that in the same client, in another one of the
+ * process's (by the group where the driver does not let it). Ends with 1 where a call failed that should not.
  */
 #include "rmclient.h"
 
 #include "base/clock.h"
+#include "base/passfd.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -116,11 +123,54 @@ static int churn(struct rmclient *client, uint64_t count, uint64_t bytes)
     return 0;
 }
 
+static void say_now(const char *what)
+{
+    printf("%s\n", what);
+    fflush(stdout);
+}
+
+static void await_line(void)
+{
+    char byte;
+
+    while (read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
+        continue;
+}
+
+/* The status, or -errno. */
+static int schedule_by_duplicate(struct rmclient *client, uint32_t group, bool foreign)
+{
+    struct rmclient other = *client;
+    uint32_t duplicate = 0;
+    int rc = foreign ? rmclient_open(client->dir, client->gpu, &other) : 0;
+
+    if (rc == 0)
+        rc = rmclient_dup(&other, client->client, group, &duplicate);
+    return rc ? rc : rmclient_schedule(&other, duplicate, true);
+}
+
+static int schedule_at_line(struct rmclient *client, uint32_t group, const char *how)
+{
+    bool by_group = strcmp(how, "group") == 0;
+    int rc = 0;
+
+    await_line();
+    if (!by_group) {
+        rc = schedule_by_duplicate(client, group, strcmp(how, "foreign") == 0);
+        printf("by a duplicate: %#x\n", (unsigned)rc);
+    }
+    if (by_group || rc != 0)
+        rc = rmclient_schedule(client, group, true);
+    if (rc == 0)
+        say_now("scheduled");
+    return rc;
+}
+
 #define OWN_HANDLES 0x5c300000u
 
 static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels)
 {
-    const char *text = getenv("START_MS");
+    const char *text = getenv("START_MS"), *how = getenv("START_LINE");
     uint64_t start_ms = text ? number(text) : 0;
     uint32_t handle = OWN_HANDLES, group, channel;
     int rc;
@@ -138,7 +188,9 @@ static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_
         rc = rmclient_channel(client, *ret_group, &ret_channels[i]);
     }
     usleep((useconds_t)start_ms * 1000);
-    return rc ? rc : rmclient_schedule(client, *ret_group, true);
+    if (rc)
+        return rc;
+    return how ? schedule_at_line(client, *ret_group, how) : rmclient_schedule(client, *ret_group, true);
 }
 
 struct resetting {
@@ -196,6 +248,53 @@ static int work_and_reset(struct rmclient *client, bool schedules, uint64_t kern
     pthread_join(thread, NULL);
     printf("worked %" PRIu64 " resets %" PRIu64 "\n", kernel_ns * count, resetting.count);
     return failed;
+}
+
+static int begin_work(struct rmclient *client, uint64_t kernel_ns, uint64_t count, uint32_t *ret_channel)
+{
+    uint32_t group;
+
+    return say(make_channels(client, 1, &group, ret_channel), "channels") ||
+           say(rmclient_submit(client, *ret_channel, kernel_ns, count), "submit");
+}
+
+static int end_work(struct rmclient *client, uint32_t channel, uint64_t work_ns)
+{
+    if (say(rmclient_wait(client, channel), "wait"))
+        return 1;
+    printf("worked %" PRIu64 "\n", work_ns);
+    return 0;
+}
+
+/* Those who switch channels do it by way of a subdevice. */
+static int work_without_subdevice(struct rmclient *client, uint64_t kernel_ns, uint64_t count)
+{
+    uint32_t channel;
+
+    if (begin_work(client, kernel_ns, count, &channel) || say(rmclient_free(client, client->subdevice), "free"))
+        return 1;
+    say_now("freed");
+    return end_work(client, channel, kernel_ns * count);
+}
+
+static int work_hidden(struct rmclient *client, uint64_t kernel_ns, uint64_t count)
+{
+    uint64_t size, free_bytes;
+    uint32_t channel;
+    int pair[2];
+
+    if (begin_work(client, kernel_ns, count, &channel) ||
+        say(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "socketpair") ||
+        say(passfd_send(pair[0], client->ctl), "send"))
+        return 1;
+    close(client->ctl);
+    say_now("hidden");
+    await_line();
+    if (say(passfd_receive(pair[1], &client->ctl), "receive") ||
+        say(rmclient_fb_info(client, &size, &free_bytes), "FB_GET_INFO_V2"))
+        return 1;
+    say_now("received");
+    return end_work(client, channel, kernel_ns * count);
 }
 
 static int rest(struct rmclient *client, uint64_t kernel_ns, uint64_t rest_ns, uint64_t count)
@@ -280,7 +379,9 @@ int main(int argc, char **argv)
     struct rmclient client;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: rmtest DIR info|fill|hold|churn|work|sync|queue|rest|slice|reset|stats|share [ARGS]\n");
+        fprintf(
+            stderr,
+            "usage: rmtest DIR info|fill|hold|churn|work|sync|queue|rest|slice|reset|unsub|hide|stats|share [ARGS]\n");
         return 2;
     }
     if (say(rmclient_open(argv[1], gpu ? (unsigned)atoi(gpu) : 0, &client), argv[1]))
@@ -301,6 +402,10 @@ int main(int argc, char **argv)
     if (strcmp(command, "reset") == 0 || strcmp(command, "again") == 0)
         return work_and_reset(&client, strcmp(command, "again") == 0, argument(argc, argv, 3, 1000) * NS_PER_US,
                               argument(argc, argv, 4, 1));
+    if (strcmp(command, "unsub") == 0)
+        return work_without_subdevice(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+    if (strcmp(command, "hide") == 0)
+        return work_hidden(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
     if (strcmp(command, "rest") == 0)
         return rest(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1000) * NS_PER_US,
                     argument(argc, argv, 5, 1));

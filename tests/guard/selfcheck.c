@@ -118,6 +118,25 @@ static void check_full(void)
 }
 
 /* Number and size tell a call; nothing else of the word does, and the argument is read when the call is worked on. */
+/* A mask is read if there is one, whatever it says. */
+static void check_rights(struct rmclient *client)
+{
+    uint32_t mask = 0;
+    const uint64_t addresses[] = {0, (uintptr_t)&mask, 8};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct rm_memory_params params = {.flags = RM_MEMORY_FLAG_VIRTUAL, .size = MIB};
+        struct rm_alloc alloc = {.root = client->client,
+                                 .parent = client->device,
+                                 .class_id = RM_CLASS_MEMORY_LOCAL_USER,
+                                 .params = (uintptr_t)&params,
+                                 .rights = addresses[i]};
+
+        CHECK_EQUAL(rmclient_call(client->ctl, RM_ESC_ALLOC, sizeof(alloc), &alloc), 0);
+        CHECK_EQUAL(alloc.status, addresses[i] == 8 ? RM_ERR_INVALID_ADDRESS : RM_OK);
+    }
+}
+
 static void check_calls(void)
 {
     struct rm_memory_params params = {.size = MIB};
@@ -158,6 +177,7 @@ static void check_calls(void)
     CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, &params, 0), 0);
     CHECK_EQUAL(book(&client, 0).pid_bytes, 2 * MIB);
     CHECK_EQUAL(rmclient_control(&client, client.subdevice, 0x2080ffff, NULL, 0), RM_ERR_NOT_SUPPORTED);
+    check_rights(&client);
 
     /* Clients belong to the file. */
     other = client;
@@ -506,6 +526,7 @@ int main(void)
         {"disable", check_disable},     {"end", check_end},         {"schedule", check_schedule},
         {"wait ends", check_wait_ends}, {"events", check_events},   {"wedged", check_wedged},
         {"contexts", check_contexts},   {"preempt", check_preempt}, {"two contexts", check_two_contexts},
+        {"group dup", check_group_dup},
     };
 
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -39,6 +39,7 @@ void check_slices(void);
 void check_disable(void);
 void check_end(void);
 void check_schedule(void);
+void check_group_dup(void);
 void check_wedged(void);
 void check_contexts(void);
 void check_preempt(void);

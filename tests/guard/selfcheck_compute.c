@@ -311,6 +311,49 @@ static void make_unscheduled(struct rmclient *client, uint32_t *ret_group, uint3
     CHECK_EQUAL(work_of(client, *ret_channel).scheduled, 0);
 }
 
+/* A group has as many handles as were made of it, in the clients of one process, and is there for as long as one is. */
+void check_group_dup(void)
+{
+    uint32_t group, channel, copy = 0, copy_of_other = 0, more = 0;
+    struct rmclient client, other;
+    unsigned channels;
+    pid_t child;
+
+    CHECK_EQUAL(rmclient_open(NULL, 0, &client), 0);
+    CHECK_EQUAL(rmclient_open(NULL, 0, &other), 0);
+    channels = book(&client, 0).channels;
+    make_unscheduled(&client, &group, &channel);
+    CHECK_EQUAL(rmclient_dup(&client, client.client, group, &copy), 0);
+    CHECK_EQUAL(rmclient_dup(&other, client.client, group, &copy_of_other), 0);
+    CHECK_EQUAL(rmclient_dup(&client, client.client, channel, &more), RM_ERR_NOT_SUPPORTED);
+    CHECK_EQUAL(rmclient_share(&client, other.client), 0);
+    child = fork();
+    if (child == 0) {
+        struct rmclient own;
+
+        CHECK_EQUAL(rmclient_open(NULL, 0, &own), 0);
+        CHECK_EQUAL(rmclient_dup(&own, client.client, group, &more), RM_ERR_INSUFFICIENT_PERMISSIONS);
+        exit(0);
+    }
+    CHECK_EQUAL(finish(child), 0);
+    CHECK_EQUAL(rmclient_schedule(&other, copy_of_other, true), 0);
+    CHECK_EQUAL(rmclient_run(&client, channel, KERNEL_NS, 1), 0);
+    CHECK_EQUAL(rmclient_schedule(&client, copy, false), 0);
+    CHECK_EQUAL(work_of(&client, channel).scheduled, 0);
+
+    /* What is below a handle goes with it; the group is the last one's. */
+    CHECK_EQUAL(rmclient_free(&client, group), 0);
+    CHECK_EQUAL(book(&client, 0).channels, channels);
+    channel = 0;
+    CHECK_EQUAL(rmclient_channel(&client, copy, &channel), 0);
+    CHECK_EQUAL(rmclient_schedule(&other, copy_of_other, true), 0);
+    rmclient_close(&other);
+    CHECK_EQUAL(rmclient_run(&client, channel, KERNEL_NS, 1), 0);
+    CHECK_EQUAL(rmclient_free(&client, copy), 0);
+    CHECK_EQUAL(book(&client, 0).channels, channels);
+    rmclient_close(&client);
+}
+
 /* What is off must not be switched off again. */
 static void check_twice(struct rmclient *client, bool ending)
 {

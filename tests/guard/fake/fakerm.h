@@ -186,6 +186,7 @@ struct group {                 /* what the device gives slices to */
     struct channel *channels, *current;
     struct account *account;
     unsigned gpu, ready; /* channels that have something to run and may */
+    unsigned duplicates; /* handles of it beside the first */
     uint64_t slice_ns;
     pid_t pid;
     bool scheduled, single; /* single: made for a channel without one */
@@ -213,7 +214,7 @@ extern struct gpu gpus[FAKERM_GPUS_MAX];
 int gpu_start(void);
 int gpu_by_uuid(const uint8_t uuid[16]); /* -1: none */
 struct group *gpu_group_new(unsigned gpu, const struct client *client, uint32_t engine);
-void gpu_group_free(struct group *group);
+void gpu_group_free(struct group *group); /* or one of its handles, while there are others */
 /* `engine`: of one without a group. */
 struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group, uint32_t engine);
 void gpu_channel_free(struct channel *channel);

@@ -90,12 +90,16 @@ struct group *gpu_group_new(unsigned gpu, const struct client *client, uint32_t 
     return group;
 }
 
-/* Its channels are freed before, being below it in the tree. */
+/* Its channels are freed before, being below one of its handles in the tree. */
 void gpu_group_free(struct group *group)
 {
     struct gpu *gpu = &gpus[group->gpu];
     struct group *next = group->next == group ? NULL : group->next;
 
+    if (group->duplicates) {
+        group->duplicates--;
+        return;
+    }
     gpu_simulate(gpu);
     if (gpu->loaded == group)
         gpu->loaded = NULL;

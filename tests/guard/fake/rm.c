@@ -216,10 +216,28 @@ static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_
     return status;
 }
 
+static void count(enum book_call kind)
+{
+    pthread_mutex_lock(&state_lock);
+    book.calls[kind]++;
+    pthread_mutex_unlock(&state_lock);
+}
+
 /* On a card's node events are made, and nothing else. */
 static bool is_made_here(const struct call *call, uint32_t class_id)
 {
-    return call->file->node == NODE_CTL || family_of(class_id) == FAMILY_EVENT;
+    if (call->file->node == NODE_CTL || family_of(class_id) == FAMILY_EVENT)
+        return true;
+    count(BOOK_MALFORMED);
+    return false;
+}
+
+/* What is asked for there does not matter here, but the driver wants to see it. */
+static bool has_rights(const struct call *call, uint64_t address)
+{
+    uint32_t mask;
+
+    return address == 0 || caller_read(call->tid, address, &mask, sizeof(mask)) == 0;
 }
 
 static int alloc_ioctl(struct call *call, void *arg)
@@ -228,6 +246,10 @@ static int alloc_ioctl(struct call *call, void *arg)
 
     if (!is_made_here(call, request->class_id))
         return -EINVAL;
+    if (!has_rights(call, request->rights)) {
+        request->status = RM_ERR_INVALID_ADDRESS;
+        return 0;
+    }
     request->status = alloc(call, request->root, request->parent, &request->handle, request->class_id, request->params);
     return 0;
 }
@@ -259,6 +281,14 @@ static int free_ioctl(struct call *call, void *arg)
     return 0;
 }
 
+/* Memory, and channel groups of the same process and card. */
+static bool may_be_duplicated(const struct object *source, const struct client *client, const struct object *parent)
+{
+    if (source->group)
+        return source->client->pid == client->pid && source->gpu == parent->gpu;
+    return source->reference.memory || source->system;
+}
+
 /* From another client only if it is the same process's: the driver's policy, unless a client sets another. */
 static uint32_t dup_locked(const struct call *call, struct rm_dup_object *dup)
 {
@@ -273,15 +303,18 @@ static uint32_t dup_locked(const struct call *call, struct rm_dup_object *dup)
         return RM_ERR_OBJECT_NOT_FOUND;
     if (from->pid != client->pid && from->may_dup != dup->client)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
-    if (!source->reference.memory && !source->system)
-        return RM_ERR_NOT_SUPPORTED;
     parent = object_find(client, dup->parent);
-    if (!parent || !parent_fits(FAMILY_MEMORY, parent))
+    if (!parent || !parent_fits(source->group ? FAMILY_GROUP : FAMILY_MEMORY, parent))
         return RM_ERR_INVALID_OBJECT_PARENT;
+    if (!may_be_duplicated(source, client, parent))
+        return RM_ERR_NOT_SUPPORTED;
     status = object_new(client, parent, &handle, source->class_id, &object);
     if (status != RM_OK)
         return status;
     object->system = source->system;
+    object->group = source->group;
+    if (source->group)
+        source->group->duplicates++;
     if (source->reference.memory)
         memory_share(&source->reference, client->pid, &object->reference);
     dup->handle = handle;
@@ -378,13 +411,6 @@ static const struct {
     {FAKERM_SUBMIT & RM_KEY_MASK, private_submit},
     {FAKERM_STATS & RM_KEY_MASK, private_stats},
 };
-
-static void count(enum book_call kind)
-{
-    pthread_mutex_lock(&state_lock);
-    book.calls[kind]++;
-    pthread_mutex_unlock(&state_lock);
-}
 
 static int dispatch(struct call *call, uint32_t nr, uint32_t size, uint64_t address, void *arg)
 {

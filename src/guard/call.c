@@ -315,8 +315,10 @@ static uint32_t prepare(struct guard *guard, struct guard_process *process, cons
                         const struct rm_call *call, struct account_place *ret_place)
 {
     *ret_place = (struct account_place){0};
-    if (frees(call)) /* what is the guard's own nobody else has */
-        return cards_own(guard, call->client, call->handle) ? RM_ERR_OBJECT_NOT_FOUND : RM_OK;
+    if (frees(call) && cards_own(guard, call->client, call->handle)) /* nobody else has it */
+        return RM_ERR_OBJECT_NOT_FOUND;
+    if (frees(call))
+        return cards_let_go(guard, file, call->client, call->handle) == 0 ? RM_OK : RM_ERR_INSUFFICIENT_RESOURCES;
     if (objects_reserve(guard->objects) < 0 || !client_has_room(guard, call->client))
         return RM_ERR_NO_MEMORY;
     if (!account_may_make(guard, file, call, ret_place) || duplicates_group(guard, call))

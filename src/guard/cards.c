@@ -30,19 +30,48 @@ static void remember_device(struct guard *guard, uint32_t client, uint32_t devic
     }
 }
 
+static int make_subdevice(struct guard_device *entry, const struct guard_file *file)
+{
+    uint32_t which = 0, subdevice = 0;
+
+    if (!entry->subdevice && rm_alloc(file->fd, entry->client, entry->device, &subdevice, RM_CLASS_SUBDEVICE, &which,
+                                      sizeof(which)) == RM_OK)
+        entry->subdevice = subdevice;
+    return entry->subdevice ? 0 : -ENODEV;
+}
+
 int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
                     uint32_t *ret_subdevice)
 {
     struct guard_device *entry = find_device(guard, client, device);
-    uint32_t which = 0, subdevice = 0;
+    int rc;
 
     if (!entry)
         return -ENODEV;
-    if (!entry->subdevice &&
-        rm_alloc(file->fd, client, device, &subdevice, RM_CLASS_SUBDEVICE, &which, sizeof(which)) == RM_OK)
-        entry->subdevice = subdevice;
+    if (!entry->subdevice && objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
+        return 0;
+    rc = make_subdevice(entry, file);
     *ret_subdevice = entry->subdevice;
-    return entry->subdevice ? 0 : -ENODEV;
+    return rc;
+}
+
+int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice)
+{
+    struct guard_device *entry;
+    uint32_t device, class_id;
+    int rc;
+
+    /* The channels' lock is held while they are switched: most frees do not wait for that. */
+    if (objects_class(guard->objects, client, subdevice, &class_id) < 0 || class_id != RM_CLASS_SUBDEVICE ||
+        !channels_use(guard->channels, client, subdevice))
+        return 0;
+    if (objects_device(guard->objects, client, subdevice, &device) < 0)
+        return -ENODEV;
+    entry = find_device(guard, client, device);
+    rc = entry ? make_subdevice(entry, file) : -ENODEV;
+    if (rc == 0)
+        channels_use_other(guard->channels, client, subdevice, entry->subdevice);
+    return rc;
 }
 
 bool cards_own(const struct guard *guard, uint32_t client, uint32_t object)

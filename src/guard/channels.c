@@ -366,6 +366,27 @@ void channels_unpark(struct channels *channels, uint32_t client, int fd)
     }
 }
 
+bool channels_use(struct channels *channels, uint32_t client, uint32_t subdevice)
+{
+    MUTEX_SCOPE(&channels->lock);
+    for (unsigned i = 0; i < channels->high; i++) {
+        if (channels->set[i].used && channels->set[i].client == client && channels->set[i].subdevice == subdevice)
+            return true;
+    }
+    return false;
+}
+
+void channels_use_other(struct channels *channels, uint32_t client, uint32_t subdevice, uint32_t other)
+{
+    MUTEX_SCOPE(&channels->lock);
+    for (unsigned i = 0; i < channels->high; i++) {
+        struct set *set = &channels->set[i];
+
+        if (set->used && set->client == client && set->subdevice == subdevice)
+            set->subdevice = other;
+    }
+}
+
 void channels_lock(struct channels *channels)
 {
     mutex_lock(&channels->lock);

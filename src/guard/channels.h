@@ -44,6 +44,10 @@ bool channels_postpone(struct channels *channels, uint32_t client, uint32_t obje
 void channels_lock(struct channels *channels);
 void channels_unlock(struct channels *channels);
 
+/* Whether a subdevice is what channels are switched by, and puts another in its place. */
+bool channels_use(struct channels *channels, uint32_t client, uint32_t subdevice);
+void channels_use_other(struct channels *channels, uint32_t client, uint32_t subdevice, uint32_t other);
+
 /* Nobody is seen to have the client's file, of which no duplicate must be kept then: its channels are switched off, and
  * stay so until it is found again. */
 void channels_park(struct channels *channels, uint32_t client);

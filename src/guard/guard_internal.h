@@ -94,7 +94,7 @@ struct mapper {
 /* Which card a device of a client is. */
 struct guard_device {
     uint32_t client, device; /* device 0: the entry is free */
-    uint32_t subdevice;      /* the guard's own, by which channels are switched; 0: none was needed yet */
+    uint32_t subdevice;      /* the guard's own, by which channels are switched; 0: by one of the program's */
     unsigned slice;
 };
 
@@ -276,9 +276,12 @@ bool client_known(struct guard *guard, uint32_t client);
 /* The slice of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
 int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice);
 int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16]); /* -ENODEV */
-/* A subdevice of the client's device that the program cannot free. -ENODEV. */
+/* A subdevice of the client's device, to switch channels by. -ENODEV. */
 int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
                     uint32_t *ret_subdevice);
+/* An object is about to be freed: channels that are switched by it are switched by the guard's own. -ENODEV: there can
+ * be none. */
+int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice);
 bool cards_own(const struct guard *guard, uint32_t client, uint32_t object); /* whether it is such a one */
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
 void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared */

@@ -34,7 +34,6 @@ enum rm_escape {
 
 enum rm_status {
     RM_OK = 0,
-    RM_ERR_BUSY_RETRY = 0x03,
     RM_ERR_INSUFFICIENT_RESOURCES = 0x1a,
     RM_ERR_INSUFFICIENT_PERMISSIONS = 0x1b,
     RM_ERR_INVALID_ADDRESS = 0x1e,
@@ -44,7 +43,6 @@ enum rm_status {
     RM_ERR_NO_MEMORY = 0x51,
     RM_ERR_NOT_SUPPORTED = 0x56,
     RM_ERR_OBJECT_NOT_FOUND = 0x57,
-    RM_ERR_TIMEOUT = 0x65,
 };
 
 enum rm_class {

@@ -28,10 +28,12 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
     return true;
 }
 
-static void take_back(const struct guard_file *file, const struct rm_call *call, uint32_t handle)
+void account_take_back(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t parent,
+                       uint32_t handle)
 {
-    if (rm_free(file->fd, call->client, call->parent, handle) != RM_OK)
-        tell_seldom("guard: %#x of client %#x, which must not be, could not be freed", handle, call->client);
+    if (rm_free(file->fd, client, parent, handle) != RM_OK)
+        tell_seldom("guard: %#x of client %#x, which must not be, could not be freed", handle, client);
+    objects_remove(guard->objects, client, handle);
 }
 
 /* One that cannot be switched would run beside every cap: it must not be. */
@@ -79,10 +81,8 @@ static int object_made(struct guard *guard, const struct guard_file *file, const
         register_process(file, call->client, result->handle);
     if (rc == 0 && place->is_channel)
         rc = channel_made(guard, file, call, result, place);
-    if (rc < 0) {
-        take_back(file, call, result->handle);
-        objects_remove(objects, call->client, result->handle);
-    }
+    if (rc < 0)
+        account_take_back(guard, file, call->client, call->parent, result->handle);
     return rc;
 }
 
@@ -108,18 +108,14 @@ uint32_t account_foreign(struct guard *guard, struct guard_process *process, con
 
     if (bytes == 0 || card_of(guard, file, call->client, parent, &slice) < 0)
         return RM_OK;
-    if (charges &&
-        (!processes_within_quota(guard, slice, bytes) || ledger_reserve(process->ledger, slice, bytes) < 0)) {
-        atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
-        ledger_refuse(process->ledger, slice, bytes,
-                      call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
+    if (charges && !process_reserve(guard, process, slice, bytes)) {
+        process_refuse(guard, process, slice, bytes,
+                       call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
         return RM_ERR_NO_MEMORY;
     }
-    process->reserved_bytes = charges ? bytes : 0;
     rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, slice, bytes)
                  : objects_add_foreign(guard->objects, call->client, parent, handle, slice, bytes);
-    ledger_cancel(process->ledger, slice, process->reserved_bytes);
-    process->reserved_bytes = 0;
+    process_settle(process, slice);
     return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
 }
 
@@ -145,10 +141,8 @@ static int duplicated(struct guard *guard, const struct guard_file *file, const 
         ((guard->config.shares && is_group(file, call->client, result->handle)) ||
          account_foreign(guard, process, file, call, call->parent, result->handle) != RM_OK))
         rc = -ENOMEM;
-    if (rc < 0) {
-        take_back(file, call, result->handle);
-        objects_remove(objects, call->client, result->handle);
-    }
+    if (rc < 0)
+        account_take_back(guard, file, call->client, call->parent, result->handle);
     return rc;
 }
 

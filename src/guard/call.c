@@ -238,12 +238,6 @@ static bool is_memory_parent(const struct guard *guard, const struct rm_call *ca
            (class_id == RM_CLASS_DEVICE || class_id == RM_CLASS_SUBDEVICE);
 }
 
-/* Whether what the call asks for is there; then it is set aside. */
-static bool try_reserve(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes)
-{
-    return processes_within_quota(guard, slice, bytes) && ledger_reserve(process->ledger, slice, bytes) == 0;
-}
-
 /* Sets what the call asks for aside. The status to refuse it with, or RM_OK. */
 static uint32_t reserve(struct guard *guard, struct guard_process *process, const struct guard_file *file,
                         const struct rm_call *call, unsigned *ret_slice)
@@ -253,24 +247,14 @@ static uint32_t reserve(struct guard *guard, struct guard_process *process, cons
     if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &slice) < 0)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     *ret_slice = slice;
-    if (!try_reserve(guard, process, slice, call->charge_bytes)) {
-        /* What programs have let go of without a call, by exec or munmap, is found by looking. */
-        watch_look(guard, LOOK_AGAIN_NS);
-        if (!try_reserve(guard, process, slice, call->charge_bytes)) {
-            atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
-            ledger_refuse(process->ledger, slice, call->charge_bytes, api_of(call));
-            return RM_ERR_NO_MEMORY;
-        }
-    }
-    process->reserved_bytes = call->charge_bytes;
-    return RM_OK;
-}
-
-/* What of the reservation was not turned into a charge. */
-static void settle(struct guard_process *process, unsigned slice)
-{
-    ledger_cancel(process->ledger, slice, process->reserved_bytes);
-    process->reserved_bytes = 0;
+    if (process_reserve(guard, process, slice, call->charge_bytes))
+        return RM_OK;
+    /* What programs have let go of without a call, by exec or munmap, is found by looking. */
+    watch_look(guard, LOOK_AGAIN_NS);
+    if (process_reserve(guard, process, slice, call->charge_bytes))
+        return RM_OK;
+    process_refuse(guard, process, slice, call->charge_bytes, api_of(call));
+    return RM_ERR_NO_MEMORY;
 }
 
 /* What the answer says of the card is of the program's share of it. */
@@ -346,7 +330,7 @@ static int execute(struct guard *guard, const struct trap *trap, struct guard_pr
     }
     guard->caller = NULL;
     if (made->call.charges)
-        settle(process, place.slice);
+        process_settle(process, place.slice);
     if (undone)
         return refuse(made, RM_ERR_NO_MEMORY);
     if (rc == 0 && result.status == RM_OK)

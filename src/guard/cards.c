@@ -32,10 +32,9 @@ static void remember_device(struct guard *guard, uint32_t client, uint32_t devic
 
 static int make_subdevice(struct guard_device *entry, const struct guard_file *file)
 {
-    uint32_t which = 0, subdevice = 0;
+    uint32_t subdevice;
 
-    if (!entry->subdevice && rm_alloc(file->fd, entry->client, entry->device, &subdevice, RM_CLASS_SUBDEVICE, &which,
-                                      sizeof(which)) == RM_OK)
+    if (!entry->subdevice && rm_alloc_subdevice(file->fd, entry->client, entry->device, &subdevice) == RM_OK)
         entry->subdevice = subdevice;
     return entry->subdevice ? 0 : -ENODEV;
 }
@@ -96,13 +95,10 @@ void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device)
 static int borrow_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
                             uint32_t *ret_subdevice, bool *ret_made)
 {
-    uint32_t which = 0;
-
     *ret_made = false;
     if (objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
         return 0;
-    *ret_subdevice = 0;
-    if (rm_alloc(file->fd, client, device, ret_subdevice, RM_CLASS_SUBDEVICE, &which, sizeof(which)) != RM_OK)
+    if (rm_alloc_subdevice(file->fd, client, device, ret_subdevice) != RM_OK)
         return -ENODEV;
     *ret_made = true;
     return 0;

@@ -237,6 +237,15 @@ static int switch_off(struct set *set, enum share_state to)
     return rc < 0 ? rc : -EIO;
 }
 
+static int schedule_one(const struct set *set, uint32_t object, uint32_t cmd, struct postponed *postponed,
+                        uint32_t bytes)
+{
+    if (!postponed->waits)
+        return RM_OK;
+    postponed->waits = false;
+    return rm_control(set->fd, set->client, object, cmd, &postponed->how, bytes);
+}
+
 /* What was to be scheduled meanwhile. The last status that is not RM_OK. */
 static int schedule(struct set *set, uint32_t bytes)
 {
@@ -245,19 +254,13 @@ static int schedule(struct set *set, uint32_t bytes)
     for (unsigned i = 0; i < set->groups; i++) {
         struct group *group = &set->group[i];
 
-        if (!group->postponed)
-            continue;
-        group->postponed = false;
-        one = rm_control(set->fd, set->client, group->handle, RM_CTRL_GROUP_SCHEDULE, &group->how, bytes);
+        one = schedule_one(set, group->handle, RM_CTRL_GROUP_SCHEDULE, &group->postponed, bytes);
         rc = one == RM_OK ? rc : one;
     }
     for (unsigned i = 0; i < set->count; i++) {
         struct channel *channel = &set->channel[i];
 
-        if (!channel->postponed)
-            continue;
-        channel->postponed = false;
-        one = rm_control(set->fd, set->client, channel->handle, RM_CTRL_CHANNEL_SCHEDULE, &channel->how, bytes);
+        one = schedule_one(set, channel->handle, RM_CTRL_CHANNEL_SCHEDULE, &channel->postponed, bytes);
         rc = one == RM_OK ? rc : one;
     }
     return rc;
@@ -397,6 +400,12 @@ void channels_unlock(struct channels *channels)
     mutex_unlock(&channels->lock);
 }
 
+static bool postpone_one(struct postponed *postponed, bool off, const struct rm_schedule *how)
+{
+    *postponed = (struct postponed){.waits = off && how->enable, .how = *how};
+    return postponed->waits;
+}
+
 /* Those channels of a set that are meant. */
 static bool postpone(struct set *set, uint32_t object, const struct rm_schedule *how)
 {
@@ -405,20 +414,14 @@ static bool postpone(struct set *set, uint32_t object, const struct rm_schedule 
     for (unsigned i = 0; i < set->count; i++) {
         struct channel *channel = &set->channel[i];
 
-        if (channel->handle == object) {
-            channel->postponed = how->enable && channel->off;
-            channel->how = *how;
-            postponed = postponed || channel->postponed;
-        } else if (channel->group == object) {
+        if (channel->handle == object)
+            postponed = postpone_one(&channel->postponed, channel->off, how) || postponed;
+        else if (channel->group == object)
             of_group = of_group || channel->off;
-        }
     }
     for (unsigned i = 0; i < set->groups; i++) {
-        if (set->group[i].handle != object)
-            continue;
-        set->group[i].postponed = how->enable && of_group;
-        set->group[i].how = *how;
-        postponed = postponed || set->group[i].postponed;
+        if (set->group[i].handle == object)
+            postponed = postpone_one(&set->group[i].postponed, of_group, how) || postponed;
     }
     return postponed;
 }

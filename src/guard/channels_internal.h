@@ -11,11 +11,16 @@
 
 #define SETS_MAX 512
 
+/* What is to be scheduled when it is switched on, and how. */
+struct postponed {
+    bool waits;
+    struct rm_schedule how;
+};
+
 struct channel {
     uint32_t handle, group; /* group: its own handle, if it has none */
     bool off;               /* it may be */
-    bool postponed;         /* it is to be scheduled when it is switched on, */
-    struct rm_schedule how; /* so */
+    struct postponed postponed;
 };
 
 /* What looks know of a group. */
@@ -24,8 +29,7 @@ struct group {
     bool silent;  /* it is not for kernels */
     bool seen;    /* the next are those of the last look */
     bool doubted; /* somebody has set them back */
-    bool postponed;
-    struct rm_schedule how;
+    struct postponed postponed;
     struct rm_ctxsw_stats counts;
 };
 

@@ -140,8 +140,7 @@ static void undo_imports(struct guard *guard, const struct guard_file *file, con
     for (unsigned i = 0; i < transfer->count; i++) {
         if (!transfer->handle[i])
             continue;
-        rm_free(file->fd, call->client, transfer->parent, transfer->handle[i]);
-        objects_remove(guard->objects, call->client, transfer->handle[i]);
+        account_take_back(guard, file, call->client, transfer->parent, transfer->handle[i]);
     }
 }
 

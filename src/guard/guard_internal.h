@@ -194,6 +194,13 @@ int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_by
  * program's: it may lower what the instance has, not raise it above what was given at the start.
  */
 bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes);
+/* Sets so much aside, where it is there, for what is charged to the process next; what of it was not charged is given
+ * back by process_settle(). */
+bool process_reserve(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes);
+void process_settle(struct guard_process *process, unsigned slice);
+/* Counts that a call was refused for lack of so much, and says so. */
+void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes,
+                    const char *api);
 /* Sets what it has mapped of the UVM device; `force`: whether or not it fits. -ENOMEM. */
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force);
 
@@ -305,6 +312,9 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
  * strict mode. A status; not RM_OK: it must not be. */
 uint32_t account_foreign(struct guard *guard, struct guard_process *process, const struct guard_file *file,
                          const struct rm_call *call, uint32_t parent, uint32_t handle);
+/* An object that a call has made must not be: it is freed again. */
+void account_take_back(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t parent,
+                       uint32_t handle);
 /* What objects.h wants to be told by: an object that is no memory is gone. */
 void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t class_id);
 

@@ -55,7 +55,7 @@ static int begin(struct mapper *mapper, const struct guard_file *ctl)
 /* A device of the mapper's, if it is that card; else nothing is left of it. */
 static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text, struct mapper_card *ret_card)
 {
-    uint32_t params[DEVICE_WORDS] = {id}, which = 0;
+    uint32_t params[DEVICE_WORDS] = {id};
     struct mapper_card card = {.device = 0};
     char text[VGPU_UUID_LEN];
     uint8_t uuid[16];
@@ -63,8 +63,7 @@ static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text
     if (rm_alloc(mapper->fd, mapper->client, mapper->client, &card.device, RM_CLASS_DEVICE, params, sizeof(params)) !=
         RM_OK)
         return false;
-    if (rm_alloc(mapper->fd, mapper->client, card.device, &card.subdevice, RM_CLASS_SUBDEVICE, &which, sizeof(which)) ==
-            RM_OK &&
+    if (rm_alloc_subdevice(mapper->fd, mapper->client, card.device, &card.subdevice) == RM_OK &&
         card_uuid(mapper->fd, mapper->client, card.subdevice, uuid) == 0) {
         slice_uuid_text("GPU", uuid, text);
         if (strcmp(text, uuid_text) == 0) {
@@ -83,10 +82,10 @@ static int find_card(struct guard *guard, pid_t tid, unsigned slice, struct mapp
     struct lent lent;
 
     *ret_card = card;
-    if (card->device)
-        return 0;
+    if (card->device || card->missing)
+        return card->device ? 0 : -ENODEV;
     lend_cards(guard, tid, &lent);
-    for (uint32_t id = 0; id < DEVICE_IDS && !card->device && !card->missing; id++)
+    for (uint32_t id = 0; id < DEVICE_IDS && !card->device; id++)
         try_device(mapper, id, guard->card[slice].uuid_text, card);
     lend_over(&lent);
     card->missing = !card->device; /* not to be looked for each time */

@@ -238,6 +238,26 @@ bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t 
     return !quota || (used <= quota && bytes <= quota - used);
 }
 
+bool process_reserve(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes)
+{
+    if (!processes_within_quota(guard, slice, bytes) || ledger_reserve(process->ledger, slice, bytes) < 0)
+        return false;
+    process->reserved_bytes = bytes;
+    return true;
+}
+
+void process_settle(struct guard_process *process, unsigned slice)
+{
+    ledger_cancel(process->ledger, slice, process->reserved_bytes);
+    process->reserved_bytes = 0;
+}
+
+void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes, const char *api)
+{
+    atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
+    ledger_refuse(process->ledger, slice, bytes, api);
+}
+
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
 {
     uint64_t before = process->managed_bytes;

@@ -20,6 +20,14 @@ int rm_alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_
     return (int)alloc.status;
 }
 
+int rm_alloc_subdevice(int fd, uint32_t client, uint32_t device, uint32_t *ret_handle)
+{
+    uint32_t which = 0;
+
+    *ret_handle = 0;
+    return rm_alloc(fd, client, device, ret_handle, RM_CLASS_SUBDEVICE, &which, sizeof(which));
+}
+
 int rm_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes)
 {
     struct rm_control control = {

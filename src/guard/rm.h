@@ -10,6 +10,8 @@
 /* Where *handle is 0 the driver chooses. */
 int rm_alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
              uint32_t bytes);
+/* RM_CLASS_SUBDEVICE, the only one that a device has. *ret_handle: of the driver's choice. */
+int rm_alloc_subdevice(int fd, uint32_t client, uint32_t device, uint32_t *ret_handle);
 int rm_control(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t bytes);
 /* Where *handle is 0 the driver chooses. */
 int rm_dup(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t source_client, uint32_t source);

@@ -44,9 +44,8 @@ struct share_ops {
     /*
      * What of its work is to be seen. With `stop` it may be interrupted to see it, for a third of a millisecond, and
      * is only asked for while it is on; without, it may be said to have worked because it has the device, and `runs`
-     * means nothing then. -errno: cannot be told, and it is taken for
-     * busy: all on-time counts. Takes 0.2 to 0.8 ms; called for less than 10 percent of the time, or 30 while it has a
-     * contended device and was idle lately.
+     * means nothing then. -errno: cannot be told, and it is taken for busy: all on-time counts. Takes 0.2 to 0.8 ms;
+     * called for less than 10 percent of the time, or 30 while it has a contended device and was idle lately.
      */
     int (*look)(void *arg, bool stop, struct share_look *ret_look);
 };

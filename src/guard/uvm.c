@@ -3,8 +3,7 @@
  * mappings of the device, which are managed memory.
  *
  * Mapping runs in the caller, for the driver compares the caller with the process that made the client, or is made here
- * by a way round (mapper.c). Unmapping and freeing are made here, so that what was looked at is what
- * is released.
+ * by a way round (mapper.c). Unmapping and freeing are made here, so that what was looked at is what is released.
  */
 #include "guard/guard_internal.h"
 

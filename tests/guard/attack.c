@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -151,4 +153,24 @@ uint32_t attack_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
     return (uint32_t)(*state >> 33);
+}
+
+uint64_t attack_calls(const char *name)
+{
+    char path[512], line[4096];
+    uint64_t value = UINT64_MAX;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/book", getenv("FAKERM_DIR"));
+    file = fopen(path, "re");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file)) {
+        char *at = strncmp(line, "calls", 5) == 0 ? strstr(line, name) : NULL;
+
+        if (at)
+            value = strtoull(at + strlen(name), NULL, 10);
+    }
+    fclose(file);
+    CHECK(value != UINT64_MAX);
+    return value;
 }

@@ -39,6 +39,9 @@ void attack_check_room(struct rmclient *client);
 void attack_send_fd(int socket, int fd);
 int attack_receive_fd(int socket);
 
+/* How many calls of a kind the book has: " free ", " malformed " and the like. */
+uint64_t attack_calls(const char *name);
+
 /* Waits until the book says so. */
 void attack_await_used(struct rmclient *client, uint64_t bytes);
 

@@ -302,27 +302,6 @@ static void check_rights(struct rmclient *client)
     CHECK_EQUAL(book(client, 0).gpu_used, 0);
 }
 
-/* Calls that the driver could make nothing of, as its book has them. */
-static unsigned malformed_calls(void)
-{
-    char path[512], line[1024];
-    unsigned count = UINT32_MAX;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/book", getenv("FAKERM_DIR"));
-    file = fopen(path, "re");
-    CHECK(file != NULL);
-    while (fgets(line, sizeof(line), file)) {
-        const char *found = strncmp(line, "calls ", 6) == 0 ? strstr(line, " malformed ") : NULL;
-
-        if (found)
-            count = (unsigned)strtoul(found + strlen(" malformed "), NULL, 10);
-    }
-    fclose(file);
-    CHECK(count != UINT32_MAX);
-    return count;
-}
-
 /* On a card's node the driver takes events only. What else is asked for there does not come to it: what continues in
  * the caller could be something else by then. */
 static void check_card(struct rmclient *client)
@@ -330,7 +309,7 @@ static void check_card(struct rmclient *client)
     static const uint32_t classes[] = {RM_CLASS_MEMORY_LOCAL_USER, RMCLIENT_CHANNEL_CLASS, RM_CLASS_CHANNEL_GROUP,
                                        RM_CLASS_ROOT_CLIENT};
     struct rmclient on_card = *client;
-    unsigned before = malformed_calls();
+    uint64_t before = attack_calls(" malformed "); /* that the driver could make nothing of */
     uint32_t handle = 0, event = 0;
 
     on_card.ctl = client->card;
@@ -343,7 +322,7 @@ static void check_card(struct rmclient *client)
         CHECK_EQUAL(rmclient_alloc_xfer(&on_card, client->device, &handle, classes[i], params, sizeof(params)),
                     -EINVAL);
     }
-    CHECK_EQUAL(malformed_calls(), before);
+    CHECK_EQUAL(attack_calls(" malformed "), before);
     CHECK_EQUAL(rmclient_event(client, client->card, client->subdevice, &event), RM_OK);
     attack_must_free(client, event);
     CHECK_EQUAL(handle, 0);

@@ -34,26 +34,6 @@ static void end(void)
     CHECK_EQUAL(setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 0}, NULL), 0);
 }
 
-static uint64_t call_of_book(const char *name)
-{
-    char path[512], line[4096];
-    uint64_t value = UINT64_MAX;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/book", getenv("FAKERM_DIR"));
-    file = fopen(path, "re");
-    CHECK(file != NULL);
-    while (fgets(line, sizeof(line), file)) {
-        char *at = strncmp(line, "calls", 5) == 0 ? strstr(line, name) : NULL;
-
-        if (at)
-            value = strtoull(at + strlen(name), NULL, 10);
-    }
-    fclose(file);
-    CHECK(value != UINT64_MAX);
-    return value;
-}
-
 /*
  * Until it is executed. A signal whose handler does not restart calls may end one that nobody has looked at yet; then
  * it must not have been executed.
@@ -71,7 +51,7 @@ static uint64_t interrupted;
 /* Each call once: as many allocations, frees and duplicates as were asked for. */
 static void check(struct rmclient *client, uint64_t rounds, uint64_t interval_us, int flags)
 {
-    uint64_t allocations = book(client, 0).allocations, frees = call_of_book(" free "), dups = call_of_book(" dup ");
+    uint64_t allocations = book(client, 0).allocations, frees = attack_calls(" free "), dups = attack_calls(" dup ");
 
     arrived = interrupted = 0;
     begin(interval_us, flags);
@@ -91,8 +71,8 @@ static void check(struct rmclient *client, uint64_t rounds, uint64_t interval_us
     CHECK(arrived > 0);
     CHECK(interrupted == 0 || !(flags & SA_RESTART));
     CHECK_EQUAL(book(client, 0).allocations - allocations, rounds);
-    CHECK_EQUAL(call_of_book(" free ") - frees, rounds + (rounds + 7) / 8);
-    CHECK_EQUAL(call_of_book(" dup ") - dups, (rounds + 7) / 8);
+    CHECK_EQUAL(attack_calls(" free ") - frees, rounds + (rounds + 7) / 8);
+    CHECK_EQUAL(attack_calls(" dup ") - dups, (rounds + 7) / 8);
     CHECK_EQUAL(book(client, 0).gpu_used, 0);
     attack_check_room(client);
 }

@@ -196,23 +196,16 @@ static pid_t begin_child(bool closes)
     return child;
 }
 
-/* By the end of the process, whether or not it has closed the file before. */
 /* Pages of the program's own: the guard has not seen them become memory. */
 static void check_host(void)
 {
-    struct {
-        uint32_t root, parent, handle, class_id, flags, pad0;
-        uint64_t memory, limit;
-        uint32_t status, pad1;
-        int32_t fd;
-        uint32_t pad2;
-    } host = {.root = client.client,
-              .parent = client.device,
-              .handle = 0x7100,
-              .class_id = RM_CLASS_MEMORY_OS_DESCRIPTOR,
-              .memory = BASE,
-              .limit = PAGE - 1,
-              .status = 0xbad};
+    struct fakerm_alloc_memory host = {.root = client.client,
+                                       .parent = client.device,
+                                       .handle = 0x7100,
+                                       .class_id = RM_CLASS_MEMORY_OS_DESCRIPTOR,
+                                       .memory = BASE,
+                                       .limit = PAGE - 1,
+                                       .status = 0xbad};
 
     CHECK_EQUAL(rmclient_uvm_range(&client, BASE, 4 * whole), 0);
     CHECK_EQUAL(rmclient_ioctl(client.ctl, RM_IOCTL(RM_ESC_ALLOC_MEMORY, sizeof(host)), &host), 0);
@@ -222,6 +215,7 @@ static void check_host(void)
     end();
 }
 
+/* By the end of the process, whether or not it has closed the file before. */
 static void check_exit(void)
 {
     for (unsigned closes = 0; closes < 2; closes++) {

@@ -88,6 +88,16 @@ enum fakerm_status {
     RM_ERR_UVM_ADDRESS_IN_USE = 0x68,
 };
 
+struct fakerm_alloc_memory { /* RM_ESC_ALLOC_MEMORY */
+    uint32_t root, parent, handle, class_id, flags, pad0;
+    uint64_t memory, limit;
+    uint32_t status, pad1;
+    int32_t fd;
+    uint32_t pad2;
+};
+
+_Static_assert(sizeof(struct fakerm_alloc_memory) == 56, "ALLOC_MEMORY");
+
 #define FAKERM_GPUS_MAX 16
 
 /* The UUID of a GPU of the fake: constant, so that everybody can name it. */

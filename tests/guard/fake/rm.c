@@ -10,11 +10,6 @@
 
 #define CLASS_MEMORY_EXTENDED 0x42u
 #define CLASS_VA_SPACE        0x90f1u
-#define CLASS_EVENT           0x5u
-#define CLASS_EVENT_KERNEL    0x78u
-#define CLASS_EVENT_OS        0x79u
-#define CLASS_EVENT_KERNEL_EX 0x7eu
-#define CLASS_THIRD_PARTY     0x503cu
 #define CLASS_CONFIDENTIAL    0xcb33u
 
 #define ESC_REGISTER_FD 0xc9u
@@ -59,14 +54,14 @@ static enum family family_of(uint32_t class_id)
         return FAMILY_HOST;
     case RM_CLASS_CHANNEL_GROUP:
         return FAMILY_GROUP;
-    case CLASS_EVENT:
-    case CLASS_EVENT_KERNEL:
-    case CLASS_EVENT_OS:
-    case CLASS_EVENT_KERNEL_EX:
+    case RM_CLASS_EVENT:
+    case RM_CLASS_EVENT_KERNEL:
+    case RM_CLASS_EVENT_OS:
+    case RM_CLASS_EVENT_KERNEL_EX:
         return FAMILY_EVENT;
     case RM_CLASS_MEMORY_OS_DESCRIPTOR:
     case CLASS_VA_SPACE:
-    case CLASS_THIRD_PARTY:
+    case RM_CLASS_THIRD_PARTY_P2P:
     case CLASS_CONFIDENTIAL:
         return FAMILY_OTHER;
     }
@@ -356,17 +351,10 @@ static int share_ioctl(struct call *call, void *arg)
 /* The old call. It gives no video memory: class 0x40 makes an object of no size and tells how big the heap is. */
 static int alloc_memory_ioctl(struct call *call, void *arg)
 {
-    struct {
-        uint32_t root, parent, handle, class_id, flags, pad0;
-        uint64_t memory, limit;
-        uint32_t status, pad1;
-        int32_t fd;
-        uint32_t pad2;
-    } *request = arg;
+    struct fakerm_alloc_memory *request = arg;
     struct client *client;
     struct object *parent, *object;
 
-    _Static_assert(sizeof(*request) == 56, "ALLOC_MEMORY");
     pthread_mutex_lock(&state_lock);
     book.calls[BOOK_ALLOC_MEMORY]++;
     client = client_of_file(request->root, call->file);
@@ -399,7 +387,7 @@ static const struct {
     {RM_KEY(RM_ESC_SHARE, sizeof(struct rm_share)), share_ioctl},
     {RM_KEY(RM_ESC_CONTROL, sizeof(struct rm_control)), control_ioctl},
     {RM_KEY(RM_ESC_VID_HEAP_CONTROL, sizeof(struct rm_vid_heap_control)), heap_ioctl},
-    {RM_KEY(RM_ESC_ALLOC_MEMORY, 56), alloc_memory_ioctl},
+    {RM_KEY(RM_ESC_ALLOC_MEMORY, sizeof(struct fakerm_alloc_memory)), alloc_memory_ioctl},
     {RM_KEY(ESC_REGISTER_FD, 4), control_neutral},
     {RM_KEY(0xd2, 72), control_neutral}, /* CHECK_VERSION_STR */
     {RM_KEY(0xd6, 8), control_neutral},  /* SYS_PARAMS */

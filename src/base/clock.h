@@ -1,5 +1,5 @@
 /*
- * Time in nanoseconds. No system call on x86-64 and aarch64 (vDSO).
+ * Time in nanoseconds. No system call on x86-64 and aarch64 (vDSO), but for a thread's own.
  */
 #ifndef VGPU_BASE_CLOCK_H
 #define VGPU_BASE_CLOCK_H
@@ -12,5 +12,6 @@
 uint64_t clock_ns(void);        /* CLOCK_MONOTONIC: for waits and intervals */
 uint64_t clock_coarse_ns(void); /* CLOCK_MONOTONIC_COARSE: cheaper, some milliseconds late */
 uint64_t clock_real_ns(void);   /* CLOCK_REALTIME: for people */
+uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has had of a CPU; a system call */
 
 #endif

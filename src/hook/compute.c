@@ -189,8 +189,8 @@ void compute_context_made(CUdevice device)
 
 /* Measurements */
 
-#define FLAG_SLICE_SHIFT  1 /* bit 0 is SAMPLE_DOUBTFUL */
-#define FLAG_CORRECTS     32u
+#define FLAG_SLICE_SHIFT  2 /* the bits below are SAMPLE_DOUBTFUL and SAMPLE_VAGUE */
+#define FLAG_CORRECTS     64u
 #define FLAG_KIND_SHIFT   8
 #define FLAG_WEIGHT_SHIFT 16
 
@@ -212,11 +212,11 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, uint64_t char
     int64_t wrong_ns;
 
     (void)arg;
-    if (measured_ns > 0)
+    if (measured_ns > 0 && !(flags & SAMPLE_VAGUE))
         unseen = cost_learn(cell, measured_ns, flags & SAMPLE_DOUBTFUL);
-    else if (flags & FLAG_CORRECTS)
+    else if (measured_ns == 0 && (flags & FLAG_CORRECTS))
         measured_ns = cost_estimate(cell, charged_ns);
-    else
+    else if (measured_ns == 0)
         return;
     /* What was launched on the first guess while the sample was under way is put right with it. */
     wrong_ns = ((int64_t)measured_ns - (int64_t)charged_ns) * (int64_t)(1 + unseen);
@@ -376,11 +376,11 @@ static void begin_survey(void)
                           memory_order_relaxed);
 }
 
-static void begin(struct work *work, struct compute_device *device)
+/* Waits for the cap, and is charged. */
+static void admit(struct work *work, struct compute_device *device)
 {
     uint64_t now_ns = heed_monitor(clock_ns()), wait_ns = 0;
     uint32_t flags = flags_of(device), percent;
-    bool measures;
 
     work->device = device;
     work->cell = cost_find(atomic_load(&costs), work->key);
@@ -390,33 +390,19 @@ static void begin(struct work *work, struct compute_device *device)
         flags = flags_of(device);
     }
     work->limited = capped(device, flags, &percent);
-    measures = wants_sample(work, flags);
+    work->measures = wants_sample(work, flags);
     if (work->limited) {
-        work->corrects = measures && unsure(work);
+        work->corrects = work->measures && unsure(work);
         wait_ns = try_charge(work, device, percent, now_ns);
     }
-    if (wait_ns > 0) {
+    if (wait_ns > 0)
         work->limited = throttle(work, device, wait_ns, &now_ns);
-        flags = flags_of(device);
-    }
     if (!work->limited)
         work->charged_ns = estimate(work);
-    if (flags & ARENA_CONTENDED) {
-        atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
-        work->place = gate_enter(&device->gate, work->stream, work->per_thread, work->charged_ns, now_ns);
-    } else if (work->weight > 1) {
-        begin_survey();
-    }
     work->begun_ns = now_ns;
-    if (measures)
-        work->sample = sample_begin(work->stream, work->per_thread, work->cell);
-    if (work->limited && work->corrects && !work->sample)
-        charge_estimate(work, device);
-    if (!work->sample && !cost_known(work->cell))
-        cost_defer(work->cell);
 }
 
-void compute_begin(struct work *work)
+void compute_admit(struct work *work)
 {
     KEEP_ERRNO;
     struct compute_device *device;
@@ -430,7 +416,35 @@ void compute_begin(struct work *work)
     device = device_now();
     /* In a capture the work becomes part of a graph: nothing runs now, and nothing may be asked or recorded. */
     if (device && !capture_records(work->stream, work->per_thread))
-        begin(work, device);
+        admit(work, device);
+}
+
+void compute_enter(struct work *work)
+{
+    KEEP_ERRNO;
+
+    if (!work->device)
+        return;
+    if (flags_of(work->device) & ARENA_CONTENDED) {
+        atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
+        work->place = gate_enter(&work->device->gate, work->stream, work->per_thread, work->charged_ns, work->begun_ns);
+    } else if (work->weight > 1) {
+        begin_survey();
+    }
+}
+
+void compute_measure(struct work *work)
+{
+    KEEP_ERRNO;
+
+    if (!work->device)
+        return;
+    if (work->measures)
+        work->sample = sample_begin(work->stream, work->per_thread, work->cell);
+    if (work->limited && work->corrects && !work->sample)
+        charge_estimate(work, work->device);
+    if (!work->sample && !cost_known(work->cell))
+        cost_defer(work->cell);
 }
 
 void compute_end(struct work *work, CUresult result)

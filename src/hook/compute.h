@@ -40,6 +40,7 @@ struct work {
     struct sample *sample;
     uint64_t begun_ns, charged_ns;
     bool limited;  /* it was charged to the cap */
+    bool measures; /* it is to have a sample */
     bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
     int place;     /* of the stream among those of the turn; -1: none */
 };
@@ -90,7 +91,22 @@ static inline unsigned compute_weight(void)
     return compute_hindrance() ? 1 : COMPUTE_SURVEY;
 }
 
-void compute_begin(struct work *work);
+/*
+ * The three halts before a launch: for the cap, for a turn, and none, to begin measuring. Where one call starts work on
+ * several devices, all of it goes through the first before any goes through the second, and so on: what is measured
+ * on one is not that another was waited for.
+ */
+void compute_admit(struct work *work);
+void compute_enter(struct work *work);
+void compute_measure(struct work *work);
+
+static inline void compute_begin(struct work *work)
+{
+    compute_admit(work);
+    compute_enter(work);
+    compute_measure(work);
+}
+
 void compute_end(struct work *work, CUresult result);
 
 /*

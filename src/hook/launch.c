@@ -52,22 +52,14 @@ static void leave_context(bool entered)
         DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&context);
 }
 
-static void begin_one(enum hook_row row, struct work *work, const CUDA_LAUNCH_PARAMS *launch)
+static void each(struct work *works, unsigned count, void step(struct work *work))
 {
-    bool entered = enter_context_of(launch->hStream);
+    for (unsigned i = 0; i < count; i++) {
+        bool entered = enter_context_of(works[i].stream);
 
-    *work = kernel(row, launch->function, shape(launch->gridDimX, launch->gridDimY, launch->gridDimZ),
-                   shape(launch->blockDimX, launch->blockDimY, launch->blockDimZ), launch->hStream);
-    compute_begin(work);
-    leave_context(entered);
-}
-
-static void end_one(struct work *work, CUresult result)
-{
-    bool entered = enter_context_of(work->stream);
-
-    compute_end(work, result);
-    leave_context(entered);
+        step(&works[i]);
+        leave_context(entered);
+    }
 }
 
 CUresult hook_launch_multi_device(enum hook_row row, CUDA_LAUNCH_PARAMS *launches, unsigned int count,
@@ -79,9 +71,18 @@ CUresult hook_launch_multi_device(enum hook_row row, CUDA_LAUNCH_PARAMS *launche
     if (launches == NULL || count == 0 || count > VGPU_DEVICES_MAX || compute_off())
         return REAL(row, launch_multi_device)(launches, count, flags);
     for (unsigned i = 0; i < count; i++)
-        begin_one(row, &works[i], &launches[i]);
+        works[i] =
+            kernel(row, launches[i].function, shape(launches[i].gridDimX, launches[i].gridDimY, launches[i].gridDimZ),
+                   shape(launches[i].blockDimX, launches[i].blockDimY, launches[i].blockDimZ), launches[i].hStream);
+    each(works, count, compute_admit);
+    each(works, count, compute_enter);
+    each(works, count, compute_measure);
     result = REAL(row, launch_multi_device)(launches, count, flags);
-    for (unsigned i = 0; i < count; i++)
-        end_one(&works[i], result);
+    for (unsigned i = 0; i < count; i++) {
+        bool entered = enter_context_of(works[i].stream);
+
+        compute_end(&works[i], result);
+        leave_context(entered);
+    }
     return result;
 }

@@ -2,10 +2,12 @@
  * What a pair of events around a kernel shows is more than the kernel took:
  *
  *   - the pair itself costs something, as a pair with nothing between shows (1.28 us on an H200); that is measured
- * here;
+ *     here;
  *   - where the stream was idle, the device waits between the first event and the kernel until the CPU has launched it:
  *     clocks on both sides of the launch tell for how long. (One that runs dry just then has waited for a part of it,
  *     and nobody knows which: such a sample is of use only while nothing is known.)
+ *   - a thread that loses the CPU between the calls leaves the device with nothing to do, before the kernel or behind
+ *     it: what the calls took tells that it was so, and such a sample is doubtful.
  *   - starting a kernel and letting it run dry takes the device about 2 us (an empty kernel), which is not the kernel's
  *     own time. It is taken to be LAUNCH_SHARE times the pair's. Of short kernels at least half of what the device was
  *     occupied counts, or they would be free.
@@ -30,7 +32,7 @@
 #define IDLE_PART     0.4 /* of the pair's own time, on a stream that was idle */
 #define LAUNCH_SHARE  1.6
 #define GAP_PART      20    /* of the pair */
-#define GAP_MOST_NS   50000 /* longer, the thread was held up between the calls, or a module was loaded */
+#define GAP_MOST_NS   50000 /* longer, the thread was held up in a call or between two, or a module was loaded */
 
 enum sample_state { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY };
 
@@ -43,8 +45,12 @@ struct sample {
     struct sample_pool *pool;
     _Atomic(struct cost_cell *) cell;
     _Atomic uint64_t launch_ns, charged_ns;
+    uint64_t begin_ns; /* how long recording `begin` took, if long */
     uint64_t gap_ns;
     uint64_t waited_ns; /* of it, the device, if it was idle */
+    uint64_t cpu_ns; /* the thread's CPU time before the launch; 0: the cost is known, and what is in doubt dropped */
+    uint64_t off_ns; /* of gap_ns, the thread had no CPU, where cpu_ns tells */
+    uint64_t end_ns; /* from the launch's return until `end` was recorded, if long */
     unsigned flags;
 };
 
@@ -145,28 +151,45 @@ static bool record(CUevent event, CUstream stream, bool per_thread)
            DRIVER(cuEventRecord, event_record)(event, (CUstream)stream_handle(stream, per_thread)) == CUDA_SUCCESS;
 }
 
+static uint64_t less(uint64_t from, double by)
+{
+    return (double)from > by ? from - (uint64_t)by : 0;
+}
+
+static uint64_t if_long(uint64_t ns)
+{
+    return ns > GAP_MOST_NS ? ns : 0;
+}
+
 struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell)
 {
     struct sample_pool *pool;
     struct sample *sample;
+    uint64_t start_ns;
 
     if (capture_running() || !driver_can() || !(pool = pool_of_current()) || !(sample = take(pool)))
         return NULL;
     sample->idle = stream_idle(stream, per_thread);
-    if (!make_events(sample) || !record(sample->begin, stream, per_thread)) {
+    start_ns = make_events(sample) ? clock_ns() : 0;
+    if (start_ns == 0 || !record(sample->begin, stream, per_thread)) {
         atomic_store(&sample->state, SAMPLE_FREE);
         return NULL;
     }
     sample->pool = pool;
     sample->cell = cell;
+    sample->cpu_ns = cost_known(cell) ? 0 : clock_thread_ns();
     sample->launch_ns = clock_ns();
+    sample->begin_ns = if_long(sample->launch_ns - start_ns);
     return sample;
 }
 
 void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
                 uint64_t charged_ns, unsigned flags)
 {
-    sample->gap_ns = clock_ns() - sample->launch_ns;
+    uint64_t returned_ns = clock_ns();
+
+    sample->gap_ns = returned_ns - sample->launch_ns;
+    sample->off_ns = sample->cpu_ns ? less(sample->gap_ns, (double)(clock_thread_ns() - sample->cpu_ns)) : 0;
     sample->waited_ns = sample->gap_ns < waited_most_ns ? sample->gap_ns : waited_most_ns;
     sample->charged_ns = charged_ns;
     sample->flags = flags;
@@ -177,6 +200,10 @@ void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresul
         atomic_store(&sample->state, SAMPLE_FREE);
         return;
     }
+    sample->end_ns = if_long(clock_ns() - returned_ns);
+    /* The device had other work until then: the call only waited for room in the queue. */
+    if (sample->end_ns > 0 && sample->begin && !capture_running() && event_pending(sample->begin))
+        sample->end_ns = 0;
     atomic_fetch_add(&under_way, 1);
     atomic_store(&sample->state, SAMPLE_UNDER_WAY);
 }
@@ -204,32 +231,61 @@ static void calibrate(struct sample_pool *pool, const struct sample *sample)
         atomic_store(&pool->bias_ns, ns);
 }
 
-static uint64_t less(uint64_t from, double by)
+/* How long the device may have had nothing to do while the thread was in a call: nobody knows, or how much of it. */
+static uint64_t unknown_ns(const struct sample *sample)
 {
-    return (double)from > by ? from - (uint64_t)by : 0;
+    uint64_t ns = sample->end_ns;
+
+    if (!sample->queued)
+        ns += sample->begin_ns + (sample->idle ? if_long(sample->gap_ns) : sample->gap_ns);
+    return ns;
 }
 
-/* Where nobody knows how long the device has waited, the sample is of use if it cannot have been for long. */
-static bool imprecise(const struct sample *sample, uint64_t pair_ns)
+/* What is taken off of a pair: of one in doubt, all that it may have been too long by, as far as the thread slept. */
+static double waited_ns(const struct sample *sample, bool doubtful, double bias)
 {
-    return !sample->queued && (!sample->idle || sample->gap_ns > GAP_MOST_NS) && sample->gap_ns > pair_ns / GAP_PART;
+    uint64_t ns = 0;
+
+    if (doubtful)
+        ns = sample->end_ns + (sample->queued ? 0 : sample->begin_ns);
+    if (sample->queued)
+        return (double)ns + bias;
+    return (double)(ns + (doubtful && sample->off_ns > sample->waited_ns ? sample->off_ns : sample->waited_ns)) +
+           IDLE_PART * bias;
 }
 
-/* 0: nothing is to be learned from it. */
-static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell, bool *ret_doubtful)
+/* The kernel's own time, of what the device was occupied for. */
+static uint64_t own_ns(uint64_t occupied_ns, double bias)
+{
+    uint64_t own = less(occupied_ns, LAUNCH_SHARE * bias);
+
+    own = own > occupied_ns / 2 ? own : occupied_ns / 2;
+    return own > 0 ? own : 1;
+}
+
+/*
+ * 0: nothing is to be learned from it. What is in doubt is of use as long as nothing else is known: for the cell if it
+ * can be wrong by half at most, else for its own charge, which is wrong if it is not between the bounds.
+ */
+static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell, unsigned *flags)
 {
     double bias = (double)atomic_load(&sample->pool->bias_ns);
-    uint64_t pair_ns, occupied_ns, own_ns;
+    uint64_t pair_ns, least_ns;
+    bool doubtful;
 
     if (!elapsed_ns(sample->begin, sample->end, &pair_ns))
         return 0;
-    *ret_doubtful = imprecise(sample, pair_ns);
-    if (*ret_doubtful && cost_known(cell))
+    doubtful = unknown_ns(sample) > pair_ns / GAP_PART;
+    *flags |= doubtful ? SAMPLE_DOUBTFUL : 0;
+    if (doubtful && cost_known(cell))
         return 0;
-    occupied_ns = sample->queued ? less(pair_ns, bias) : less(pair_ns, (double)sample->waited_ns + IDLE_PART * bias);
-    own_ns = less(occupied_ns, LAUNCH_SHARE * bias);
-    own_ns = own_ns > occupied_ns / 2 ? own_ns : occupied_ns / 2;
-    return own_ns > 0 ? own_ns : 1;
+    least_ns = own_ns(less(pair_ns, waited_ns(sample, doubtful, bias)), bias);
+    if (!doubtful || least_ns >= pair_ns / 2)
+        return least_ns;
+    *flags |= SAMPLE_VAGUE;
+    if (sample->charged_ns < least_ns)
+        return least_ns;
+    return sample->charged_ns < pair_ns ? sample->charged_ns : pair_ns;
 }
 
 static void finish(struct sample_pool *pool, struct sample *sample, sample_done *done, void *arg)
@@ -237,14 +293,13 @@ static void finish(struct sample_pool *pool, struct sample *sample, sample_done 
     struct cost_cell *cell = sample->cell;
     uint64_t charged_ns = sample->charged_ns, measured_ns;
     unsigned flags = sample->flags;
-    bool doubtful = false;
 
     if (sample->calibrates)
         calibrate(pool, sample);
-    measured_ns = read_sample(sample, cell, &doubtful);
+    measured_ns = read_sample(sample, cell, &flags);
     atomic_fetch_sub(&under_way, 1);
     atomic_store(&sample->state, SAMPLE_FREE);
-    done(cell, measured_ns, charged_ns, flags | (doubtful ? SAMPLE_DOUBTFUL : 0), arg);
+    done(cell, measured_ns, charged_ns, flags, arg);
 }
 
 static void drop(struct sample *sample)

@@ -17,10 +17,12 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
 
 /*
  * Behind it; `result` is the launch's. waited_most_ns: the device, if it was idle, cannot have waited for longer while
- * the launch was made, however long that took. What is given here comes back when the sample is done; SAMPLE_DOUBTFUL
- * among the flags is set where it cannot be exact. The other bits are the caller's.
+ * the launch was made, however long that took. What is given here comes back when the sample is done, among the flags
+ * SAMPLE_DOUBTFUL where it cannot be exact, and SAMPLE_VAGUE where it tells about this launch's charge only, and
+ * nothing about the cell. The other bits are the caller's.
  */
 #define SAMPLE_DOUBTFUL 1u
+#define SAMPLE_VAGUE    2u
 void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
                 uint64_t charged_ns, unsigned flags);
 

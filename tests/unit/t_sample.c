@@ -29,8 +29,10 @@ static _Thread_local CUcontext current;
 static struct {
     CUresult stream, event_before, event_after; /* answers to queries: of a stream, while launching, while harvesting */
     CUresult create, record;
-    uint64_t pair_ns, empty_ns;
+    uint64_t pair_ns, empty_ns, waited_most_ns;
     bool launching, slow;
+    long begin_ns, end_ns;   /* how long the call takes that records an event before and behind the launch */
+    CUresult event_in_queue; /* to queries behind an end that took long */
 } answer;
 
 void *hook_real[ROW_COUNT];
@@ -77,8 +79,19 @@ static CUresult create(CUevent *event, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+static void pause_ns(long ns)
+{
+    const struct timespec time = {.tv_nsec = ns};
+
+    if (ns)
+        nanosleep(&time, NULL);
+}
+
 static CUresult record(CUevent event, CUstream stream)
 {
+    pause_ns((event - events) % 3 == 0 ? answer.begin_ns : (event - events) % 3 == 1 ? answer.end_ns : 0);
+    if (answer.end_ns && (event - events) % 3 == 1)
+        answer.event_before = answer.event_in_queue;
     if (event->gone || stream == NULL || capture_running())
         atomic_fetch_add(&misused, 1);
     atomic_fetch_add(&event->records, 1);
@@ -118,6 +131,7 @@ static int setup(void **state)
     memset(&answer, 0, sizeof(answer));
     answer.event_before = CUDA_ERROR_NOT_READY;
     answer.empty_ns = 1280;
+    answer.waited_most_ns = UINT64_MAX;
     hook_real[ROW_cuCtxGetCurrent] = (void *)get_current;
     hook_real[ROW_cuStreamQuery] = (void *)query_stream;
     hook_real[ROW_cuEventCreate] = (void *)create;
@@ -171,15 +185,13 @@ static struct cost_cell *new_cell(bool known)
 
 static bool launch(struct cost_cell *cell, long gap_ns, CUresult result)
 {
-    const struct timespec gap = {.tv_nsec = gap_ns};
     struct sample *sample;
 
     answer.launching = true;
     sample = sample_begin(STREAM, false, cell);
     if (sample) {
-        if (gap_ns)
-            nanosleep(&gap, NULL);
-        sample_end(sample, STREAM, false, result, UINT64_MAX, 777, 42 << 1);
+        pause_ns(gap_ns);
+        sample_end(sample, STREAM, false, result, answer.waited_most_ns, 777, 42 << 2);
     }
     answer.launching = false;
     return sample != NULL;
@@ -194,11 +206,16 @@ static unsigned harvest(void)
     return atomic_load(&seen.count);
 }
 
+/* Again where this machine held the thread up: what is in doubt is dropped, and rightly so. */
 static uint64_t measure(uint64_t pair_ns)
 {
     answer.pair_ns = pair_ns;
-    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
+    for (unsigned tries = 0; tries < 10; tries++) {
+        assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
+        assert_int_equal(harvest(), 1);
+        if (atomic_load(&seen.measured_ns) > 0)
+            break;
+    }
     return atomic_load(&seen.measured_ns);
 }
 
@@ -209,7 +226,7 @@ static void on_a_busy_stream(void **state)
     answer.stream = CUDA_ERROR_NOT_READY;
     assert_in_range(measure(23260), 19700, 20200);
     assert_int_equal(atomic_load(&seen.charged_ns), 777);
-    assert_int_equal(atomic_load(&seen.flags), 42 << 1);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2);
     assert_in_range(measure(203300), 199700, 200300);
     /* An empty kernel is not free. */
     assert_in_range(measure(3300), 500, 1100);
@@ -250,37 +267,105 @@ static void calibrated(void **state)
 static void imprecise_samples(void **state)
 {
     (void)state;
-    answer.pair_ns = 30000;
+    answer.pair_ns = NS_PER_MS;
     /* Ran dry just then: no telling how long the device has waited. */
     answer.stream = CUDA_ERROR_NOT_READY;
     answer.event_before = CUDA_SUCCESS;
-    assert_true(launch(new_cell(true), 10000, CUDA_SUCCESS));
+    assert_true(launch(new_cell(true), 100000, CUDA_SUCCESS));
     assert_int_equal(harvest(), 1);
     assert_int_equal(atomic_load(&seen.measured_ns), 0);
-    assert_true(launch(new_cell(false), 10000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_true(atomic_load(&seen.measured_ns) > 0);
-    assert_int_equal(atomic_load(&seen.flags), 42 << 1 | SAMPLE_DOUBTFUL);
+    for (unsigned tries = 0; tries < 10 && atomic_load(&seen.measured_ns) < NS_PER_MS / 2; tries++) {
+        assert_true(launch(new_cell(false), 100000, CUDA_SUCCESS));
+        assert_int_equal(harvest(), 1);
+    }
+    assert_in_range(atomic_load(&seen.measured_ns), NS_PER_MS / 2, 9 * NS_PER_MS / 10);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL);
     /* The thread was held up. */
+    answer.pair_ns = 30000;
     answer.stream = CUDA_SUCCESS;
     assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
     assert_int_equal(harvest(), 1);
     assert_int_equal(atomic_load(&seen.measured_ns), 0);
     assert_true(launch(new_cell(false), 200000, CUDA_SUCCESS));
     assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.flags), 42 << 1 | SAMPLE_DOUBTFUL);
+    assert_int_equal(atomic_load(&seen.measured_ns), 777);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
     /* Where the kernel takes a hundred times that, neither matters. */
     answer.pair_ns = 100 * 1000000ULL;
     assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
     assert_int_equal(harvest(), 1);
     assert_in_range(atomic_load(&seen.measured_ns), 95000000, 100000000);
-    assert_int_equal(atomic_load(&seen.flags), 42 << 1);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2);
     answer.pair_ns = 30000;
     /* On a busy stream that does not matter. */
     answer.event_before = CUDA_ERROR_NOT_READY;
     assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
     assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.flags), 42 << 1);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2);
+}
+
+/*
+ * A thread that sleeps for `ns` in one of the calls, beside a kernel of 2 ms: nothing is learned. Where nothing is
+ * known either, the charge is put right as far as that is certain.
+ */
+static void held_up(long *where_ns, long ns)
+{
+    *where_ns = ns;
+    answer.pair_ns = 2 * NS_PER_MS + (uint64_t)ns;
+    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_int_equal(atomic_load(&seen.measured_ns), 0);
+    assert_true(launch(new_cell(false), 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), 777, 2 * NS_PER_MS);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
+    *where_ns = 0;
+}
+
+static void held_up_in_a_call(void **state)
+{
+    (void)state;
+    answer.event_before = CUDA_SUCCESS; /* of an idle stream */
+    held_up(&answer.begin_ns, 20000000);
+    held_up(&answer.end_ns, 20000000);
+    /* It was busy until the launch was in it, and ran dry while the thread slept. */
+    answer.stream = CUDA_ERROR_NOT_READY;
+    answer.event_before = CUDA_ERROR_NOT_READY;
+    answer.end_ns = 20000000;
+    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_int_equal(atomic_load(&seen.measured_ns), 0);
+    /* A full queue: the call waits for room in it, and the pair is as good as any. */
+    answer.event_before = answer.event_in_queue = CUDA_ERROR_NOT_READY;
+    answer.pair_ns = 203300;
+    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), 199700, 200300);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2);
+}
+
+/* Of a graph the device may have begun with the launch: what counts as waiting is that the thread had no CPU. */
+static void held_up_in_a_graph(void **state)
+{
+    uint64_t until_ns;
+    struct sample *sample;
+
+    (void)state;
+    answer.event_before = CUDA_SUCCESS;
+    answer.waited_most_ns = 4000;
+    answer.pair_ns = 22 * NS_PER_MS;
+    assert_true(launch(new_cell(false), 20000000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), 777, 2 * NS_PER_MS);
+    assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
+    sample = sample_begin(STREAM, false, new_cell(false));
+    assert_non_null(sample);
+    until_ns = clock_thread_ns() + 5 * NS_PER_MS;
+    while (clock_thread_ns() < until_ns)
+        ;
+    sample_end(sample, STREAM, false, CUDA_SUCCESS, answer.waited_most_ns, 777, 42 << 2);
+    assert_int_equal(harvest(), 1);
+    assert_true(atomic_load(&seen.measured_ns) > 2 * NS_PER_MS);
 }
 
 static void what_fails_is_put_back(void **state)
@@ -478,6 +563,8 @@ int main(void)
         TEST(on_an_idle_stream),
         TEST(calibrated),
         TEST(imprecise_samples),
+        TEST(held_up_in_a_call),
+        TEST(held_up_in_a_graph),
         TEST(what_fails_is_put_back),
         TEST(driver_without_events),
         TEST(nothing_during_a_capture),

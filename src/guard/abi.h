@@ -60,6 +60,8 @@ enum rm_class {
     RM_CLASS_DEVICE = 0x80,
     RM_CLASS_SUBDEVICE = 0x2080,
     RM_CLASS_CHANNEL_GROUP = 0xa06c,
+    RM_CLASS_MEMORY_EXPORT = 0xe0, /* holds memory that controls put into it */
+    RM_CLASS_MEMORY_FABRIC = 0xf8, /* an address on the fabric; holds the memory that it is made for */
     RM_CLASS_THIRD_PARTY_P2P = 0x503c,
     RM_CLASS_PROFILER = 0xb1cc,
     RM_CLASS_PROFILER_DEVICE = 0xb2cc,
@@ -136,6 +138,13 @@ struct rm_memory_params { /* NV_MEMORY_ALLOCATION_PARAMS, behind `params` of the
     uint32_t tag0, va_space, internal_flags, tag;
     int32_t numa_node;
     uint32_t pad1;
+};
+
+struct rm_fabric_params { /* NV00F8_ALLOCATION_PARAMETERS */
+    uint64_t alignment, size, page_bytes;
+    uint32_t flags, pad0;
+    uint64_t offset;
+    uint32_t memory, map_flags; /* memory: of the same client; 0: none yet */
 };
 
 #define RM_MEMORY_FLAG_FIXED_ADDRESS   0x10u
@@ -409,6 +418,8 @@ _Static_assert(sizeof(struct rm_free) == 16 && sizeof(struct rm_dup_object) == 2
 _Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_xfer) == 16, "CONTROL, XFER");
 _Static_assert(sizeof(struct rm_memory_params) == 128 && offsetof(struct rm_memory_params, size) == 64,
                "memory params");
+_Static_assert(sizeof(struct rm_fabric_params) == 48 && offsetof(struct rm_fabric_params, memory) == 40,
+               "fabric params");
 _Static_assert(sizeof(struct rm_share) == 24 && sizeof(struct rm_handle_info) == 16, "SHARE, GET_HANDLE_INFO");
 _Static_assert(sizeof(struct rm_vid_heap_control) == 184 && offsetof(struct rm_vid_heap_control, u) == 40, "VID_HEAP");
 _Static_assert(offsetof(struct rm_vid_heap_control, u.alloc.size) == 88, "ALLOC_SIZE");

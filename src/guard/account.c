@@ -75,7 +75,9 @@ static int object_made(struct guard *guard, const struct guard_file *file, const
     struct objects *objects = guard->objects;
     int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle, place->slice,
                                                 result->charge_bytes)
-                           : objects_add(objects, call->client, call->parent, result->handle, call->class_id);
+             : call->holds
+                 ? objects_add_holding(objects, call->client, call->parent, result->handle, call->class_id, call->holds)
+                 : objects_add(objects, call->client, call->parent, result->handle, call->class_id);
 
     if (rc == 0 && call->class_id == RM_CLASS_THIRD_PARTY_P2P)
         register_process(file, call->client, result->handle);

@@ -120,6 +120,9 @@ static void alloc(struct rm_call *call, bool serialized)
         call->shows_file = call->params != 0;
         call->params_bytes = RM_PARAMS_MAX;
         break;
+    case RM_CLASS_MEMORY_EXPORT: /* what it holds nobody counts: it comes and goes by controls that continue */
+        refuse(call, RM_ERR_NOT_SUPPORTED);
+        return;
     case RM_CLASS_MEMORY_OS_DESCRIPTOR:
         /* The caller's own pages: another process cannot ask for them. Programs use RM_ESC_ALLOC_MEMORY for it. */
         refuse(call, RM_ERR_NOT_SUPPORTED);
@@ -343,6 +346,18 @@ static void memory_params(struct rm_call *call, const void *params, size_t bytes
     charge(call, &(struct wish){memory.flags, memory.attr, memory.attr2, memory.size, memory.alignment});
 }
 
+static void fabric_params(struct rm_call *call, const void *params, size_t bytes)
+{
+    struct rm_fabric_params fabric;
+
+    if (bytes < sizeof(fabric)) {
+        refuse(call, RM_ERR_INVALID_ADDRESS);
+        return;
+    }
+    memcpy(&fabric, params, sizeof(fabric));
+    call->holds = fabric.memory;
+}
+
 static void control_params(struct rm_call *call, const void *params, size_t bytes)
 {
     struct rm_fb_info_list list;
@@ -396,6 +411,10 @@ int decode_params(struct rm_call *call, const void *params, size_t bytes)
         return -EINVAL;
     if (call->kind == RM_KIND_ALLOC && call->class_id == RM_CLASS_MEMORY_LOCAL_USER)
         memory_params(call, params, bytes);
+    else if (call->kind == RM_KIND_ALLOC && call->class_id == RM_CLASS_MEMORY_FABRIC)
+        fabric_params(call, params, bytes);
+    else if (call->shows_file && bytes < sizeof(uint64_t)) /* the rest would be nought: one of our descriptors */
+        refuse(call, RM_ERR_INVALID_ADDRESS);
     else if (call->kind == RM_KIND_CONTROL)
         control_params(call, params, bytes);
     return 0;

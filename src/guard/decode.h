@@ -52,8 +52,9 @@ struct rm_call {
      * the like: exactly this much.
      */
     uint32_t params_bytes;
-    bool shows_file;       /* the first 64 bits of `params` number a file of the caller's that it must have open */
-    bool schedules;        /* control, by decode_params(): of channels; they run from now on */
+    bool shows_file; /* the first 64 bits of `params` number a file of the caller's that it must have open */
+    uint32_t holds;  /* memory of the client's, by decode_params(): of which the driver has a duplicate from now on */
+    bool schedules;  /* control, by decode_params(): of channels; they run from now on */
     bool may_unschedule;   /* or may not */
     bool charges;          /* asks for memory of the card, */
     bool charge_keeps;     /* (the driver may take more than it says: decode_result()) */

@@ -289,6 +289,7 @@ static int duplicate(struct objects *objects, uint32_t client_number, uint32_t p
     if (rc)
         return rc;
     /* Held before the old one with that handle goes: the source may go with it. */
+    object->reference.unnamed = class_id == RM_CLASS_MEMORY_FABRIC;
     if (allocation)
         reference_add(objects, &object->reference, &client->holder, allocation);
     object->class_id = class_id;
@@ -303,6 +304,14 @@ int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint3
 
     return duplicate(objects, client, parent, handle, source ? source->reference.allocation : NULL,
                      source ? source->class_id : 0);
+}
+
+int objects_add_holding(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id,
+                        uint32_t memory)
+{
+    struct object *source = find(objects, client, memory);
+
+    return duplicate(objects, client, parent, handle, source ? source->reference.allocation : NULL, class_id);
 }
 
 int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t space,

@@ -70,6 +70,10 @@ int objects_add(struct objects *objects, uint32_t client, uint32_t parent, uint3
 int objects_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, unsigned gpu,
                        uint64_t bytes);
 
+/* An object that holds memory of the same client's, which NVML does not count for it. */
+int objects_add_holding(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id,
+                        uint32_t memory);
+
 /* What the source is, the duplicate is; one that is unknown (another instance's) gives an object of class 0. */
 int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t source_client,
                 uint32_t source_handle);
@@ -115,6 +119,9 @@ void objects_unmap(struct objects *objects, uint32_t space, uint64_t base, uint6
 /* UVM_FREE; known: the range that begins here is gone with all that was mapped in it on any device. Where the range is
  * unknown, only the mappings that begin here are: those are certainly in it. */
 void objects_unmap_all(struct objects *objects, uint32_t space, uint64_t base);
+
+/* Whether that one is among those that have used it. */
+bool objects_space_is_used(const struct objects *objects, uint32_t space, uint32_t owner);
 
 /* Its file is closed by everybody; known. */
 void objects_space_gone(struct objects *objects, uint32_t space);

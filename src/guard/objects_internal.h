@@ -42,6 +42,7 @@ struct allocation {
 struct reference {
     struct allocation *allocation; /* NULL: not in use */
     struct holder *holder;
+    bool unnamed;                      /* a client's, but NVML does not count it */
     struct reference *older, *newer;   /* of the allocation */
     struct reference *previous, *next; /* of the holder */
 };

@@ -326,6 +326,11 @@ void space_end(struct objects *objects, struct space *space)
     item_free(objects, ITEM_SPACE, space);
 }
 
+bool objects_space_is_used(const struct objects *objects, uint32_t number, uint32_t owner)
+{
+    return hash_find(&objects->space_uses, pair(owner, number)) != NULL;
+}
+
 void objects_space_gone(struct objects *objects, uint32_t number)
 {
     struct space *space = find_space(objects, number);

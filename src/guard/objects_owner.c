@@ -206,7 +206,7 @@ static void move(struct objects *objects, struct owner *from, struct owner *to, 
 static void hold(struct objects *objects, struct reference *reference, struct holder *holder,
                  struct allocation *allocation)
 {
-    if (!holder->is_space && allocation->names++ == 0)
+    if (!holder->is_space && !reference->unnamed && allocation->names++ == 0)
         objects->named_bytes[allocation->gpu] += allocation->bytes;
     reference->allocation = allocation;
     reference->holder = holder;
@@ -265,7 +265,7 @@ void reference_drop(struct objects *objects, struct reference *reference)
     else
         allocation->newest = reference->older;
     reference->allocation = NULL;
-    if (!reference->holder->is_space && --allocation->names == 0)
+    if (!reference->holder->is_space && !reference->unnamed && --allocation->names == 0)
         objects->named_bytes[allocation->gpu] -= allocation->bytes;
     if (allocation->oldest) {
         move(objects, owner, charged_for(allocation->oldest), allocation->gpu, allocation->charged_bytes);

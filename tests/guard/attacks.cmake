@@ -107,3 +107,6 @@ guard_test(reach --mem 4G -- ${attack} 1G -- ${out}/attack_reach)
 guard_attack(limits)
 guard_test(limits --mem 4G -- ${attack} 1G -- ${out}/attack_limits)
 guard_test(limits_few --mem 4G -- prlimit --nofile=256 ${attack} 1G -- ${out}/attack_limits)
+
+guard_attack(fabric)
+guard_test(fabric --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_fabric)

@@ -10,6 +10,7 @@
 
 #define CLASS_MEMORY_EXTENDED 0x42u
 #define CLASS_VA_SPACE        0x90f1u
+#define CLASS_MEMORY_FABRIC   0xf8u
 #define CLASS_CONFIDENTIAL    0xcb33u
 
 #define ESC_REGISTER_FD 0xc9u
@@ -21,6 +22,7 @@ enum family {
     FAMILY_SUBDEVICE,
     FAMILY_MEMORY,
     FAMILY_HOST,
+    FAMILY_FABRIC,
     FAMILY_GROUP,
     FAMILY_CHANNEL,
     FAMILY_EVENT,
@@ -33,6 +35,12 @@ enum family {
 union params {
     uint32_t words[92]; /* of a channel; the others begin with an index */
     struct rm_memory_params memory;
+    struct { /* NV00F8_ALLOCATION_PARAMETERS */
+        uint64_t alignment, size, page_bytes;
+        uint32_t flags, pad;
+        uint64_t offset;
+        uint32_t memory, map_flags;
+    } fabric;
 };
 
 static enum family family_of(uint32_t class_id)
@@ -52,6 +60,8 @@ static enum family family_of(uint32_t class_id)
     case RM_CLASS_MEMORY_VIRTUAL:
     case CLASS_MEMORY_EXTENDED:
         return FAMILY_HOST;
+    case CLASS_MEMORY_FABRIC:
+        return FAMILY_FABRIC;
     case RM_CLASS_CHANNEL_GROUP:
         return FAMILY_GROUP;
     case RM_CLASS_EVENT:
@@ -77,8 +87,8 @@ static enum family family_of(uint32_t class_id)
 static size_t params_bytes(enum family family)
 {
     static const size_t bytes[] = {
-        [FAMILY_ROOT] = 4,   [FAMILY_DEVICE] = 56,   [FAMILY_SUBDEVICE] = 4, [FAMILY_MEMORY] = 128, [FAMILY_HOST] = 128,
-        [FAMILY_GROUP] = 20, [FAMILY_CHANNEL] = 368, [FAMILY_EVENT] = 24,    [FAMILY_OTHER] = 0,
+        [FAMILY_ROOT] = 4,    [FAMILY_DEVICE] = 56, [FAMILY_SUBDEVICE] = 4, [FAMILY_MEMORY] = 128, [FAMILY_HOST] = 128,
+        [FAMILY_FABRIC] = 48, [FAMILY_GROUP] = 20,  [FAMILY_CHANNEL] = 368, [FAMILY_EVENT] = 24,   [FAMILY_OTHER] = 0,
     };
 
     return bytes[family];
@@ -92,6 +102,8 @@ static bool parent_fits(enum family family, const struct object *parent)
     case FAMILY_SUBDEVICE:
     case FAMILY_GROUP:
         return parent->class_id == RM_CLASS_DEVICE;
+    case FAMILY_FABRIC:
+        return parent->class_id == RM_CLASS_SUBDEVICE;
     case FAMILY_MEMORY:
     case FAMILY_HOST:
         return parent->class_id == RM_CLASS_DEVICE || parent->class_id == RM_CLASS_SUBDEVICE;
@@ -119,6 +131,18 @@ static uint32_t construct_memory(struct object *object, struct rm_memory_params 
     return RM_OK;
 }
 
+/* An address on the fabric for memory, of which the driver takes a duplicate into a client of its own (mem_fabric.c).
+ */
+static uint32_t construct_fabric(struct object *object, const union params *params)
+{
+    struct object *memory = object_find(object->client, params->fabric.memory);
+
+    if (!memory || !memory->reference.memory)
+        return RM_ERR_INVALID_ARGUMENT;
+    memory_share(&memory->reference, 0, &object->reference);
+    return RM_OK;
+}
+
 static uint32_t construct(struct object *object, enum family family, union params *params)
 {
     switch (family) {
@@ -131,6 +155,8 @@ static uint32_t construct(struct object *object, enum family family, union param
         return params->words[0] ? RM_ERR_INVALID_ARGUMENT : RM_OK;
     case FAMILY_MEMORY:
         return construct_memory(object, &params->memory);
+    case FAMILY_FABRIC:
+        return construct_fabric(object, params);
     case FAMILY_HOST:
         object->system = true;
         return params->memory.size ? RM_OK : RM_ERR_INVALID_ARGUMENT;
@@ -185,7 +211,8 @@ static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_
     memset(&params, 0, sizeof(params));
     if (family == FAMILY_NONE)
         return RM_ERR_INVALID_CLASS;
-    if (params_address == 0 && (family == FAMILY_MEMORY || family == FAMILY_HOST || family == FAMILY_CHANNEL))
+    if (params_address == 0 &&
+        (family == FAMILY_MEMORY || family == FAMILY_HOST || family == FAMILY_FABRIC || family == FAMILY_CHANNEL))
         return RM_ERR_INVALID_ARGUMENT;
     if (params_address && caller_read(call->tid, params_address, &params, bytes) < 0)
         return RM_ERR_INVALID_ADDRESS;

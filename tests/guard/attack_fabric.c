@@ -1,0 +1,45 @@
+/*
+ * Memory that an address on the fabric holds (class 0xf8, NV_MEMORY_FABRIC): the driver duplicates it into a client of
+ * its own, and it lives on after its handle is freed. The new object can be mapped like the memory itself.
+ */
+#include "attack.h"
+
+#include <unistd.h>
+
+#define CLASS_MEMORY_FABRIC 0xf8u
+#define BASE                0x500000000000ULL
+#define HOLD_MS             4000
+
+struct fabric {
+    uint64_t alignment, size, page_bytes;
+    uint32_t flags, pad;
+    uint64_t offset;
+    uint32_t memory, map_flags;
+};
+
+int main(void)
+{
+    struct rmclient client;
+    uint32_t memory, again = 0, fabric = 0;
+
+    attack_open(&client);
+    CHECK_EQUAL(rmclient_uvm_open(&client), 0);
+    memory = attack_must_alloc(&client, attack_quota());
+    {
+        struct fabric params = {.alignment = 2 * MIB, .size = attack_quota(), .page_bytes = 2 * MIB, .memory = memory};
+
+        CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &fabric, CLASS_MEMORY_FABRIC, &params, sizeof(params)),
+                    0);
+    }
+    attack_must_free(&client, memory);
+    CHECK_EQUAL(book(&client, 0).gpu_used, attack_quota());
+    /* All of the quota is used. */
+    CHECK_EQUAL(attack_alloc(&client, PAGE, &again), RM_ERR_NO_MEMORY);
+    CHECK_EQUAL(rmclient_uvm_range(&client, BASE, attack_quota()), 0);
+    CHECK_EQUAL(rmclient_uvm_map(&client, BASE, attack_quota(), 0, fabric), 0);
+    attack_must_free(&client, fabric);
+    CHECK_EQUAL(attack_alloc(&client, PAGE, &again), RM_ERR_NO_MEMORY);
+    CHECK_EQUAL(rmclient_uvm_free(&client, BASE, attack_quota()), 0);
+    attack_check_room(&client);
+    return 0;
+}

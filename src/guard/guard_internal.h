@@ -119,8 +119,9 @@ struct guard {
     atomic_bool acting; /* the trap thread has the lock */
     bool abandoned;     /* the trap thread is stuck in a program's memory */
     _Atomic uint64_t traps, refusals, audits, differences;
-    uint64_t looked_ns; /* watch_look(), the last time */
-    bool mapped_over;   /* it has found more managed memory than the quota leaves */
+    uint64_t looked_ns;          /* watch_look(), the last time */
+    _Atomic uint64_t reading_ns; /* since when a program's map is read, with the lock; 0: it is not */
+    bool mapped_over;            /* it has found more managed memory than the quota leaves */
 
     struct vgpu_mutex lock;
     struct objects *objects;
@@ -331,6 +332,11 @@ bool audit_run(struct audit *audit, struct guard *guard);
 
 /* watch.c */
 void *watch_serve(void *guard);
+/*
+ * The steering thread's, without the lock: a program may keep who reads its map waiting (a fault in a file system of
+ * its own, and a change of that mapping), and would not be looked at any more.
+ */
+void watch_the_watch(struct guard *guard);
 void watch_wake(struct guard *guard);
 /* What of files and mappings is gone; under guard->lock. Not if that was looked at less than so long ago. */
 void watch_look(struct guard *guard, uint64_t at_least_ns);

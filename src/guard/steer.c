@@ -49,6 +49,7 @@ void *steer_serve(void *arg)
             }
         }
         paused = wanted;
+        watch_the_watch(guard);
         seen = region_await(guard->region, seen, ROUND_NS);
     }
     return NULL;

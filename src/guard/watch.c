@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define ROUND_NS   NS_PER_S
+#define STUCK_NS   (5 * NS_PER_S)
 #define EVENTS_MAX 16
 
 int watch_add(struct guard *guard, struct guard_process *process)
@@ -48,8 +49,14 @@ static bool look_at_mappings(struct guard *guard)
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         struct guard_process *process = &guard->process[i];
         uint64_t bytes;
+        int rc;
 
-        if (!process->pid || !process->uvm.inode || process_mapped(process->pid, &process->uvm, &bytes) < 0)
+        if (!process->pid || !process->uvm.inode)
+            continue;
+        atomic_store(&guard->reading_ns, clock_ns());
+        rc = process_mapped(process->pid, &process->uvm, &bytes);
+        atomic_store(&guard->reading_ns, 0);
+        if (rc < 0)
             continue;
         over = over || (bytes > process->managed_bytes &&
                         !processes_within_quota(guard, process->managed_slice, bytes - process->managed_bytes));
@@ -78,6 +85,23 @@ static void end_instance(struct guard *guard)
     pidfd_signal(guard->child, SIGKILL);
     MUTEX_SCOPE(&guard->lock);
     processes_kill(guard);
+}
+
+/* Whoever reads has the lock, so the processes stay what they are. */
+void watch_the_watch(struct guard *guard)
+{
+    uint64_t since_ns = atomic_load(&guard->reading_ns);
+
+    if (since_ns == 0 || clock_ns() - since_ns < STUCK_NS)
+        return;
+    tell_seldom("guard: a program of the instance keeps its memory map from being read: nothing is compared meanwhile");
+    if (guard->config.mode != GUARD_STRICT || atomic_exchange(&guard->ended, true))
+        return;
+    atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
+    log_error("guard: the instance is ended (--guard=strict)");
+    pidfd_signal(guard->child, SIGKILL);
+    if (atomic_load(&guard->reading_ns) == since_ns)
+        processes_kill(guard);
 }
 
 static bool look_at_programs(struct guard *guard)

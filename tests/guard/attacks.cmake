@@ -110,3 +110,7 @@ guard_test(limits_few --mem 4G -- prlimit --nofile=256 ${attack} 1G -- ${out}/at
 
 guard_attack(fabric)
 guard_test(fabric --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_fabric)
+
+guard_attack(maps)
+guard_test(maps --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137 ${attack} 1G --guard=strict -- ${out}/attack_maps)
+set_tests_properties(guard.maps PROPERTIES RUN_SERIAL ON) # who starts meanwhile waits: it looks at everybody's memory

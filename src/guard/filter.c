@@ -96,7 +96,24 @@ static void put_mmap(struct program *program)
     answer(program, SECCOMP_RET_ALLOW);
     load(program, ARG_LOW(2));
     put(program, BPF_ALU | BPF_AND | BPF_K, PROT_READ | PROT_WRITE, 0, 0);
-    answer_if(program, PROT_READ | PROT_WRITE, SECCOMP_RET_USER_NOTIF);
+    put(program, BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_WRITE, 1, 0);
+    answer(program, SECCOMP_RET_ALLOW);
+    /* The driver takes no mapping whose offset is not its address (uvm.c, uvm_mmap): from the beginning of a file, as
+     * most are, only one at address 0, which nobody gets who does not insist. */
+    load(program, ARG_LOW(5));
+    put(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+    answer(program, SECCOMP_RET_USER_NOTIF);
+    load(program, ARG_LOW(5) + 4);
+    put(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+    answer(program, SECCOMP_RET_USER_NOTIF);
+    load(program, ARG_LOW(3));
+    put(program, BPF_JMP | BPF_JSET | BPF_K, MAP_FIXED | MAP_FIXED_NOREPLACE, 1, 0);
+    answer(program, SECCOMP_RET_ALLOW);
+    load(program, ARG_LOW(0));
+    put(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+    answer(program, SECCOMP_RET_ALLOW);
+    load(program, ARG_LOW(0) + 4);
+    answer_if(program, 0, SECCOMP_RET_USER_NOTIF);
     answer(program, SECCOMP_RET_ALLOW);
 }
 

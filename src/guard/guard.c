@@ -25,6 +25,7 @@
 
 #define HANDOVER_BOUND_MS 10000
 #define STUCK_MS          1000
+#define GONE_MS           100
 #define INTERRUPT         (SIGRTMAX - 1) /* ends the trap thread's wait; sent to that thread only */
 
 static const char *keep_text(char *buffer, size_t buffer_bytes, const char *text)
@@ -254,12 +255,25 @@ static void end_orphans(struct guard *guard)
                     count, count == 1 ? "" : "es");
 }
 
+/* Their calls fail from now on, and mappings of whichever file if shared, writable and not from its beginning. */
+static void tell_of_others(const struct guard *guard)
+{
+    struct pollfd listener = {.fd = guard->listener};
+
+    /* What was killed takes a moment to be gone. */
+    if (guard->listener >= 0 && poll(&listener, 1, GONE_MS) == 0)
+        log_warning("guard: the command has ended, but not all that it has started: what runs on can use no GPU, and "
+                    "map files as shared and writable from their beginning only (else it gets ENOSYS)");
+}
+
 void guard_end(struct guard *guard)
 {
     if (!guard)
         return;
     if (guard->trapping)
         end_orphans(guard);
+    if (guard->trapping)
+        tell_of_others(guard);
     atomic_store(&guard->ending, true);
     watch_wake(guard);
     if (guard->trapping)

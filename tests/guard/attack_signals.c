@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 static volatile uint64_t arrived;
 
@@ -77,6 +79,26 @@ static void check(struct rmclient *client, uint64_t rounds, uint64_t interval_us
     attack_check_room(client);
 }
 
+/* Ordinary files are mapped from their beginning, without anybody looking at it: mmap() does not know EINTR. */
+static void check_mappings(uint64_t rounds, uint64_t interval_us)
+{
+    int file = memfd_create("file", MFD_CLOEXEC);
+
+    CHECK(file >= 0);
+    CHECK_EQUAL(ftruncate(file, 4096), 0);
+    arrived = 0;
+    begin(interval_us, 0);
+    for (uint64_t i = 0; i < rounds; i++) {
+        void *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+        CHECK(mapped != MAP_FAILED);
+        CHECK_EQUAL(munmap(mapped, 4096), 0);
+    }
+    end();
+    CHECK(arrived > 0);
+    CHECK_EQUAL(close(file), 0);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t rounds = attack_number(argc, argv, 1, 9000), interval_us = attack_number(argc, argv, 2, 50);
@@ -85,6 +107,7 @@ int main(int argc, char **argv)
     attack_open(&client);
     check(&client, rounds / 2, interval_us, SA_RESTART);
     check(&client, rounds / 2, interval_us, 0);
+    check_mappings(rounds, interval_us);
     rmclient_close(&client);
     return 0;
 }

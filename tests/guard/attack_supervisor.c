@@ -54,7 +54,7 @@ static void check_closed(struct rmclient *client, uint32_t memory)
     CHECK_EQUAL(rmclient_free(client, memory), -ENOSYS);
     CHECK_EQUAL(rmclient_root(client->ctl, &other), -ENOSYS);
     CHECK_EQUAL(rmclient_uvm_map(client, 0x500000000000ULL, PAGE, 0, memory), -ENOSYS);
-    CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, client->uvm, 0) == MAP_FAILED);
+    CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, client->uvm, (off_t)(64 * MIB)) == MAP_FAILED);
     CHECK_EQUAL(errno, ENOSYS);
 }
 

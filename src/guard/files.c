@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "guard/tell.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ static bool is_file_of(const struct guard_file *file, pid_t tid, int fd)
 /* The same of where it was seen last; where it cannot be told, it is there still. */
 static bool is_there_still(const struct guard_file *file)
 {
-    long rc = syscall(SYS_kcmp, file->pid, self, KCMP_FILE, (unsigned long)file->its_fd, (unsigned long)file->fd);
+    long rc = syscall(SYS_kcmp, file->tid, self, KCMP_FILE, (unsigned long)file->its_fd, (unsigned long)file->fd);
 
     return rc == 0 || (rc < 0 && errno != ESRCH && errno != EBADF);
 }
@@ -78,7 +79,14 @@ static struct guard_file *free_entry(struct guard *guard)
     return NULL;
 }
 
-/* `tid` for the process, which is not needed exactly: it is where to look for the file again. */
+/* The first thread, which usually lives longest; but it may have ended, or have other descriptors. */
+static void note_place(struct guard_file *file, pid_t tid, pid_t process, int its_fd)
+{
+    file->pid = process;
+    file->tid = is_file_of(file, process, its_fd) ? process : tid;
+    file->its_fd = its_fd;
+}
+
 int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kind kind, uint32_t number,
              struct guard_file **ret_file)
 {
@@ -91,7 +99,8 @@ int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kin
     file = free_entry(guard);
     if (!file)
         return -EMFILE;
-    *file = (struct guard_file){.fd = fd, .kind = kind, .number = number, .pid = task->process, .its_fd = its_fd};
+    *file = (struct guard_file){.fd = fd, .kind = kind, .number = number};
+    note_place(file, tid, task->process, its_fd);
     device_node_of(fd, &file->node);
     hidden_watch(guard, file);
     *ret_file = file;
@@ -121,8 +130,7 @@ static int take(struct guard *guard, pid_t tid, int its_fd, int fd, struct guard
     rc = task_get(&guard->tasks, tid, &task);
     if (rc < 0)
         return rc;
-    file->pid = task->process;
-    file->its_fd = its_fd;
+    note_place(file, tid, task->process, its_fd);
     close(fd);
     *ret_file = file;
     return 0;
@@ -146,6 +154,10 @@ int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_fil
     if (rc < 0)
         return rc;
     rc = descriptors_left(&guard->descriptors, own) ? take(guard, tid, fd, own, ret_file) : -EMFILE;
+    if (rc == -EMFILE)
+        tell_seldom("guard: too many files of the driver are open: raise the hard limit of open files (ulimit -Hn), of "
+                    "which %u are there",
+                    guard->descriptors.most);
     if (rc < 0)
         close(own);
     return rc;
@@ -180,15 +192,16 @@ static void search_add(struct search *search, struct guard_file *file)
     search->left++;
 }
 
-static void search_descriptor(struct search *search, pid_t pid, int fd, const char *link)
+static void search_descriptor(struct search *search, pid_t pid, pid_t tid, int fd, const char *link)
 {
     for (unsigned i = 0; i < search->count; i++) {
         struct guard_file *file = search->of[i].file;
         const char *target = search->of[i].target;
 
-        if (search->of[i].found || strncmp(link, target, strlen(target)) != 0 || !is_file_of(file, pid, fd))
+        if (search->of[i].found || strncmp(link, target, strlen(target)) != 0 || !is_file_of(file, tid, fd))
             continue;
         file->pid = pid;
+        file->tid = tid;
         file->its_fd = fd;
         search->of[i].found = true;
         search->left--;
@@ -196,13 +209,13 @@ static void search_descriptor(struct search *search, pid_t pid, int fd, const ch
     }
 }
 
-static void search_process(struct search *search, pid_t pid)
+static void search_table(struct search *search, pid_t pid, pid_t tid)
 {
     char path[64], link[64];
     struct dirent *entry;
     DIR *folder;
 
-    snprintf(path, sizeof(path), "/proc/%ld/fd", (long)pid);
+    snprintf(path, sizeof(path), "/proc/%ld/fd", (long)tid);
     folder = opendir(path);
     while (folder && search->left && (entry = readdir(folder))) {
         ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
@@ -210,10 +223,42 @@ static void search_process(struct search *search, pid_t pid)
         if (length <= 0)
             continue;
         link[length] = '\0';
-        search_descriptor(search, pid, atoi(entry->d_name), link);
+        search_descriptor(search, pid, tid, atoi(entry->d_name), link);
     }
     if (folder)
         closedir(folder);
+}
+
+/* Threads share the table of the first, but for those that have unshared it; and a first thread that has ended has
+ * none. */
+static void search_threads(struct search *search, pid_t pid)
+{
+    pid_t last = pid;
+    char path[48];
+    struct dirent *entry;
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task", (long)pid);
+    folder = opendir(path);
+    while (folder && search->left && (entry = readdir(folder))) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+
+        if (tid <= 0 || tid == pid || syscall(SYS_kcmp, tid, last, KCMP_FILES, 0, 0) == 0)
+            continue;
+        search_table(search, pid, tid);
+        last = tid;
+    }
+    if (folder)
+        closedir(folder);
+}
+
+static bool is_known(const struct guard *guard, pid_t pid)
+{
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid == pid)
+            return true;
+    }
+    return false;
 }
 
 /* Among all processes: a program can leave its files to others in many ways. */
@@ -225,8 +270,11 @@ static void search_all(const struct guard *guard, struct search *search)
     while (folder && search->left && (entry = readdir(folder))) {
         pid_t pid = (pid_t)atoi(entry->d_name);
 
-        if (pid > 0 && pid != self && pid != guard->keeper)
-            search_process(search, pid);
+        if (pid <= 0 || pid == self || pid == guard->keeper)
+            continue;
+        search_table(search, pid, pid);
+        if (search->left && is_known(guard, pid))
+            search_threads(search, pid);
     }
     if (folder)
         closedir(folder);
@@ -234,13 +282,19 @@ static void search_all(const struct guard *guard, struct search *search)
 
 /*
  * A file of the UVM device may be somewhere where it is not seen (hidden.c), or be mapped; it means something to the
- * address space in which it was used. For as long as that lives, it is not taken for closed.
+ * address spaces in which it was used. For as long as one of those lives, it is not taken for closed: who has used it
+ * first may be a child that only asked.
  */
 static bool may_be_used(struct guard *guard, const struct guard_file *file)
 {
-    const struct guard_process *process = process_by_owner(guard, file->owner);
+    for (unsigned i = 0; file->kind == DEVICE_UVM && !file->inherited && i < GUARD_PROCESSES_MAX; i++) {
+        const struct guard_process *process = &guard->process[i];
 
-    return file->kind == DEVICE_UVM && !file->inherited && process && process_memory_lives(process);
+        if (process->pid && objects_space_is_used(guard->objects, file->number, process->owner) &&
+            process_memory_lives(process))
+            return true;
+    }
+    return false;
 }
 
 /* What the driver had for the file is gone, or will be with our duplicate, if that is the last one. */
@@ -289,13 +343,15 @@ bool files_inherit(struct guard *guard, uint32_t owner)
     for (unsigned i = 0; i < guard->files_high; i++) {
         struct guard_file *file = &guard->file[i];
         struct guard_process *heir;
+        bool used;
 
         if (file->fd < 0 || file->owner != owner || find_heir(guard, file, owner, &heir) < 0)
             continue;
+        used = may_be_used(guard, file); /* by others, or in memory that others share */
         if (objects_inherit(guard->objects, owner, heir->owner) == 0)
             inherited = true;
         file->owner = heir->owner;
-        file->inherited = true;
+        file->inherited = !used;
     }
     return inherited;
 }

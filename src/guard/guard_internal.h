@@ -38,7 +38,7 @@ struct guard_process {
     pid_t pid;      /* 0: the entry is free */
     uint32_t owner; /* its number among the objects; never used twice */
     int pidfd;
-    int memory; /* its address space, of when it was first seen */
+    int memory; /* the address space by which it has mapped a UVM file last, or of when it was first seen */
     struct vgpu_ledger *ledger;
     struct device_node uvm;  /* of which its mappings are looked for; inode 0: there is no such device yet */
     uint64_t managed_bytes;  /* the sum of those that can be managed memory, */
@@ -58,9 +58,10 @@ struct guard_file {
     uint32_t number;      /* never used twice; its space, if it is a UVM file or holds objects (exports.c) */
     bool watched, hidden; /* hidden.c; hidden: `fd` is another file's meanwhile */
     pid_t pid;            /* a process that has it, */
+    pid_t tid;            /* a thread of it, in whose table of descriptors it is */
     int its_fd;           /* as this number */
     uint32_t owner;       /* the process that has used it first, of those that live */
-    bool inherited;       /* which is not the one that has used it first of all */
+    bool inherited;       /* the address spaces in which it was used are gone */
     struct device_node node;
 };
 
@@ -186,6 +187,8 @@ void process_gone(struct guard *guard, struct guard_process *process);
 bool process_alive(const struct guard_process *process);
 unsigned processes_kill(struct guard *guard);                   /* those that have made calls; returns how many lived */
 bool process_memory_lives(const struct guard_process *process); /* it has neither ended nor become another program */
+/* Before it maps a UVM file: should it have become another program, what that used is not in this one's memory. */
+void process_renew(struct guard *guard, struct guard_process *process);
 /* What objects.h wants to be told by. */
 void process_charged(void *guard, uint32_t owner, unsigned card, int64_t bytes);
 /* The sum of its shared, writable mappings of a device. -errno: they cannot be read. */

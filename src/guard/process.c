@@ -41,7 +41,7 @@ static int open_memory(pid_t pid, int *ret_fd)
     char path[48];
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%ld/mem", (long)pid);
+    snprintf(path, sizeof(path), "/proc/%ld/mem", (long)task_living(pid));
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_last();
@@ -82,6 +82,17 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
     }
     log_debug("guard: process %ld (%s) uses the driver", (long)pid, name);
     return 0;
+}
+
+void process_renew(struct guard *guard, struct guard_process *process)
+{
+    int memory;
+
+    if (process_memory_lives(process) || open_memory(process->pid, &memory) < 0)
+        return;
+    files_check(guard, 0); /* what nobody has is closed, as long as the old memory is told from the new */
+    close(process->memory);
+    process->memory = memory;
 }
 
 int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_process)
@@ -304,15 +315,20 @@ int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_by
 {
     char path[48], line[512];
     uint64_t sum = 0;
+    bool any = false;
     FILE *file;
 
-    snprintf(path, sizeof(path), "/proc/%ld/maps", (long)pid);
+    snprintf(path, sizeof(path), "/proc/%ld/maps", (long)task_living(pid));
     file = fopen(path, "re");
     if (!file)
         return err_last();
-    while (fgets(line, sizeof(line), file))
+    while (fgets(line, sizeof(line), file)) {
+        any = true;
         add_mapping(device, line, &sum);
+    }
     fclose(file);
+    if (!any)
+        return -ESRCH; /* that thread has ended meanwhile */
     *ret_bytes = sum;
     return 0;
 }

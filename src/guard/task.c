@@ -4,9 +4,11 @@
 #include "base/file.h"
 #include "guard/pidfd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +206,41 @@ struct task_piece task_changes(uint64_t address, const void *before, void *after
     while (end > begin && was[end - 1] == is[end - 1])
         end--;
     return (struct task_piece){address + begin, is + begin, end - begin};
+}
+
+static bool has_ended(pid_t tid)
+{
+    char path[48], text[512];
+    const char *state;
+    size_t length;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)tid);
+    if (file_read_small(path, text, sizeof(text), &length) < 0)
+        return true;
+    state = strrchr(text, ')');
+    return !state || strncmp(state, ") Z", 3) == 0 || strncmp(state, ") X", 3) == 0;
+}
+
+pid_t task_living(pid_t process)
+{
+    pid_t living = process;
+    struct dirent *entry;
+    char path[48];
+    DIR *folder;
+
+    if (!has_ended(process))
+        return process;
+    snprintf(path, sizeof(path), "/proc/%ld/task", (long)process);
+    folder = opendir(path);
+    while (folder && living == process && (entry = readdir(folder))) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+
+        if (tid > 0 && !has_ended(tid))
+            living = tid;
+    }
+    if (folder)
+        closedir(folder);
+    return living;
 }
 
 void task_name(pid_t process, char ret_name[32])

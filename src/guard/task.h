@@ -63,6 +63,9 @@ size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes);
  */
 struct task_piece task_changes(uint64_t address, const void *before, void *after, size_t bytes);
 
+/* A thread of the process that has not ended, by which its memory is seen: the first one may have (pthread_exit()). */
+pid_t task_living(pid_t process);
+
 /* The name of a process, for people: at most 31 bytes; "?" where there is none. */
 void task_name(pid_t process, char ret_name[32]);
 

@@ -150,6 +150,7 @@ static int act(struct guard *guard, const struct trap *trap, struct arguments *a
     rc = objects_space(guard->objects, file->number, process->owner);
     if (rc < 0 || arguments->rc < 0)
         return rc < 0 ? rc : arguments->rc;
+    file->inherited = false;
     switch (trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
         return map_external(guard, trap, process, file, &arguments->map);
@@ -180,17 +181,24 @@ static int map_managed(struct guard *guard, const struct trap *trap)
     struct guard_process *process;
     struct guard_file *file;
     uint64_t bytes;
-    int rc = file_get(guard, trap->tid, trap->fd, &file);
+    int rc = process_of(guard, trap->tid, &process);
 
+    if (rc == 0) {
+        process_renew(guard, process);
+        rc = file_get(guard, trap->tid, trap->fd, &file);
+    }
     if (rc == -ENOTTY)
         return TRAP_CONTINUE; /* somebody's shared file; what is put in its place meanwhile is found by the watch thread
                                */
-    if (rc == 0)
-        rc = process_of(guard, trap->tid, &process);
     if (rc < 0)
-        return rc == -EPERM || rc == -EBADF ? rc : -ENOMEM;
+        return rc == -EPERM || rc == -EACCES || rc == -EBADF ? rc : -ENOMEM;
     if (file->kind != DEVICE_UVM)
         return TRAP_CONTINUE;
+    if (!file->owner)
+        file->owner = process->owner;
+    if (objects_space(guard->objects, file->number, process->owner) < 0)
+        return -ENOMEM;
+    file->inherited = false;
     if (trap->address > MAPPED_BYTES_MAX)
         return -ENOMEM;
     process->uvm = file->node;
@@ -205,7 +213,14 @@ static int map_managed(struct guard *guard, const struct trap *trap)
 
 int uvm_mmap(struct guard *guard, const struct trap *trap)
 {
-    int rc = trap_begin(guard) ? map_managed(guard, trap) : -ENOSYS;
+    enum device_kind kind;
+    int rc;
+
+    /* Most are of files that are nobody's concern. (What is put in its place meanwhile is found by the watch thread.)
+     */
+    if (devices_kind_at(&guard->devices, trap->tid, trap->fd, &kind, NULL) == 0 && kind != DEVICE_UVM)
+        return TRAP_CONTINUE;
+    rc = trap_begin(guard) ? map_managed(guard, trap) : -ENOSYS;
 
     trap_end(guard);
     return rc;

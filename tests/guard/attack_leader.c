@@ -1,0 +1,84 @@
+/*
+ * A process the first thread of which has ended: /proc/PID/maps, mem and fd are that thread's, and empty from then on.
+ * What the others have they have still.
+ *
+ *   attack_leader maps [TIMES]    maps so many times the quota as managed memory: it must not get it
+ *   attack_leader works           goes on working, beside a cap
+ *   attack_leader opens           opens the driver only then
+ *   attack_leader unshares        works by files that only the second thread has
+ */
+#include "attack.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WORK_NS  1000000
+#define WORKS_MS 4000
+
+static struct rmclient client;
+static pthread_t leader;
+static uint64_t times;
+static const char *what;
+
+static void maps_more(void)
+{
+    uint64_t granted = 0;
+
+    for (unsigned i = 0; i < 30 && granted < times; i++) {
+        if (mmap(NULL, attack_quota(), PROT_READ | PROT_WRITE, MAP_SHARED, client.uvm, (off_t)(64 * MIB)) != MAP_FAILED)
+            granted++;
+        nap_ms(200);
+    }
+    fprintf(stderr, "%llu times the quota is mapped\n", (unsigned long long)granted);
+    nap_ms(3000);
+    _exit(granted > 1 ? 3 : 0);
+}
+
+/* In the last second, too: what is not seen any more is found at the rounds of the supervisor's. */
+static void works(void)
+{
+    uint64_t begin_ns = clock_ns(), late = 0, now_ns;
+    uint32_t group, channel;
+
+    CHECK_EQUAL(rmclient_compute(&client, 1, &group, &channel), 0);
+    while ((now_ns = clock_ns()) < begin_ns + WORKS_MS * NS_PER_MS) {
+        CHECK_EQUAL(rmclient_run(&client, channel, WORK_NS, 1), 0);
+        late += now_ns > begin_ns + (WORKS_MS - 1000) * NS_PER_MS;
+    }
+    fprintf(stderr, "%llu kernels in the last second\n", (unsigned long long)late);
+    _exit(late > 50 ? 0 : 3);
+}
+
+static void *go_on(void *arg)
+{
+    if (strcmp(what, "unshares") == 0)
+        CHECK_EQUAL(unshare(CLONE_FILES), 0);
+    if (strcmp(what, "opens") != 0 && strcmp(what, "works") != 0)
+        attack_open(&client);
+    CHECK_EQUAL(strcmp(what, "maps") == 0 ? rmclient_uvm_open(&client) : 0, 0);
+    CHECK_EQUAL(pthread_join(leader, NULL), 0);
+    if (strcmp(what, "opens") == 0)
+        attack_open(&client);
+    if (strcmp(what, "maps") == 0)
+        maps_more();
+    works();
+    return arg;
+}
+
+int main(int argc, char **argv)
+{
+    static pthread_t thread;
+
+    what = argc > 1 ? argv[1] : "maps";
+    times = attack_number(argc, argv, 2, 3);
+    leader = pthread_self();
+    if (strcmp(what, "works") == 0)
+        attack_open(&client); /* in the table of both */
+    CHECK_EQUAL(pthread_create(&thread, NULL, go_on, NULL), 0);
+    pthread_exit(NULL);
+}

@@ -23,6 +23,7 @@ stops() { # stops PID WORK_NS
 }
 
 is_paused() { "$vgpu" ps | grep -E "^$1 .* running, paused "; }
+goes_on() { ! is_paused "$1"; }
 timed() { # timed WHAT COMMAND...: for the log; how long it takes is up to the machine
     local begin=${EPOCHREALTIME/[.,]/} status=0
     "${@:2}" || status=$?
@@ -101,7 +102,7 @@ while_other_works
 kill -KILL "$(cat orphan.run)"
 wait "$(cat orphan.run)"
 wait_for more_than "$stood" busy "$orphan"
-! is_paused orphan >/dev/null || fail "ps says that it is paused"
+wait_for goes_on orphan # by ps; the keeper may be about to end
 "$vgpu" pause orphan 2>err && fail "an orphan cannot be paused"
 grep -q 'orphan.*has ended' err || fail "$(cat err)"
 "$vgpu" resume orphan || fail "resume of what works"

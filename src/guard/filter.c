@@ -63,6 +63,12 @@ static void answer_if(struct program *program, uint32_t value, uint32_t what)
     answer(program, what);
 }
 
+static void answer_unless(struct program *program, uint32_t value, uint32_t what)
+{
+    put(program, BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0);
+    answer(program, what);
+}
+
 /*
  * An ioctl is trapped by what the driver tells it by: on the control device number and size, whatever type and
  * direction say; on the UVM device the whole word, which has no size in it. (Masked, FIONBIO would look like the
@@ -92,26 +98,21 @@ static void put_mmap(struct program *program)
 {
     load(program, ARG_LOW(3));
     put(program, BPF_ALU | BPF_AND | BPF_K, MAP_SHARED | MAP_ANONYMOUS, 0, 0);
-    put(program, BPF_JMP | BPF_JEQ | BPF_K, MAP_SHARED, 1, 0);
-    answer(program, SECCOMP_RET_ALLOW);
+    answer_unless(program, MAP_SHARED, SECCOMP_RET_ALLOW);
     load(program, ARG_LOW(2));
     put(program, BPF_ALU | BPF_AND | BPF_K, PROT_READ | PROT_WRITE, 0, 0);
-    put(program, BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_WRITE, 1, 0);
-    answer(program, SECCOMP_RET_ALLOW);
+    answer_unless(program, PROT_READ | PROT_WRITE, SECCOMP_RET_ALLOW);
     /* The driver takes no mapping whose offset is not its address (uvm.c, uvm_mmap): from the beginning of a file, as
      * most are, only one at address 0, which nobody gets who does not insist. */
     load(program, ARG_LOW(5));
-    put(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-    answer(program, SECCOMP_RET_USER_NOTIF);
+    answer_unless(program, 0, SECCOMP_RET_USER_NOTIF);
     load(program, ARG_LOW(5) + 4);
-    put(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-    answer(program, SECCOMP_RET_USER_NOTIF);
+    answer_unless(program, 0, SECCOMP_RET_USER_NOTIF);
     load(program, ARG_LOW(3));
     put(program, BPF_JMP | BPF_JSET | BPF_K, MAP_FIXED | MAP_FIXED_NOREPLACE, 1, 0);
     answer(program, SECCOMP_RET_ALLOW);
     load(program, ARG_LOW(0));
-    put(program, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-    answer(program, SECCOMP_RET_ALLOW);
+    answer_unless(program, 0, SECCOMP_RET_ALLOW);
     load(program, ARG_LOW(0) + 4);
     answer_if(program, 0, SECCOMP_RET_USER_NOTIF);
     answer(program, SECCOMP_RET_ALLOW);

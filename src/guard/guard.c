@@ -270,10 +270,10 @@ void guard_end(struct guard *guard)
 {
     if (!guard)
         return;
-    if (guard->trapping)
+    if (guard->trapping) {
         end_orphans(guard);
-    if (guard->trapping)
         tell_of_others(guard);
+    }
     atomic_store(&guard->ending, true);
     watch_wake(guard);
     if (guard->trapping)

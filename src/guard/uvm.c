@@ -135,6 +135,15 @@ static int free_range(struct guard *guard, const struct trap *trap, const struct
     return rc;
 }
 
+static int use_space(struct guard *guard, struct guard_file *file, const struct guard_process *process)
+{
+    int rc = objects_space(guard->objects, file->number, process->owner);
+
+    if (rc == 0)
+        file->inherited = false;
+    return rc;
+}
+
 /* Under the lock. 0: the status is to be written. */
 static int act(struct guard *guard, const struct trap *trap, struct arguments *arguments)
 {
@@ -147,10 +156,9 @@ static int act(struct guard *guard, const struct trap *trap, struct arguments *a
     /* Not to be continued: another thread may put a UVM file in its place meanwhile. The driver says the same. */
     if (file->kind != DEVICE_UVM)
         return -EINVAL;
-    rc = objects_space(guard->objects, file->number, process->owner);
+    rc = use_space(guard, file, process);
     if (rc < 0 || arguments->rc < 0)
         return rc < 0 ? rc : arguments->rc;
-    file->inherited = false;
     switch (trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
         return map_external(guard, trap, process, file, &arguments->map);
@@ -185,7 +193,7 @@ static int map_managed(struct guard *guard, const struct trap *trap)
 
     if (rc == 0) {
         process_renew(guard, process);
-        rc = file_get(guard, trap->tid, trap->fd, &file);
+        rc = process_calls(guard, trap, &process, &file);
     }
     if (rc == -ENOTTY)
         return TRAP_CONTINUE; /* somebody's shared file; what is put in its place meanwhile is found by the watch thread
@@ -194,11 +202,8 @@ static int map_managed(struct guard *guard, const struct trap *trap)
         return rc == -EPERM || rc == -EACCES || rc == -EBADF ? rc : -ENOMEM;
     if (file->kind != DEVICE_UVM)
         return TRAP_CONTINUE;
-    if (!file->owner)
-        file->owner = process->owner;
-    if (objects_space(guard->objects, file->number, process->owner) < 0)
+    if (use_space(guard, file, process) < 0)
         return -ENOMEM;
-    file->inherited = false;
     if (trap->address > MAPPED_BYTES_MAX)
         return -ENOMEM;
     process->uvm = file->node;

@@ -77,12 +77,20 @@ void watch_look(struct guard *guard, uint64_t at_least_ns)
         guard->mapped_over = true;
 }
 
-static void end_instance(struct guard *guard)
+/* False: somebody else has begun. Its other processes are the caller's to kill. */
+static bool begin_end(struct guard *guard)
 {
     if (atomic_exchange(&guard->ended, true))
-        return;
+        return false;
     log_error("guard: the instance is ended (--guard=strict)");
     pidfd_signal(guard->child, SIGKILL);
+    return true;
+}
+
+static void end_instance(struct guard *guard)
+{
+    if (!begin_end(guard))
+        return;
     MUTEX_SCOPE(&guard->lock);
     processes_kill(guard);
 }
@@ -95,11 +103,9 @@ void watch_the_watch(struct guard *guard)
     if (since_ns == 0 || clock_ns() - since_ns < STUCK_NS)
         return;
     tell_seldom("guard: a program of the instance keeps its memory map from being read: nothing is compared meanwhile");
-    if (guard->config.mode != GUARD_STRICT || atomic_exchange(&guard->ended, true))
+    if (guard->config.mode != GUARD_STRICT || !begin_end(guard))
         return;
     atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
-    log_error("guard: the instance is ended (--guard=strict)");
-    pidfd_signal(guard->child, SIGKILL);
     if (atomic_load(&guard->reading_ns) == since_ns)
         processes_kill(guard);
 }

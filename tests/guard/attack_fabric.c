@@ -6,31 +6,19 @@
 
 #include <unistd.h>
 
-#define CLASS_MEMORY_FABRIC 0xf8u
-#define BASE                0x500000000000ULL
-#define HOLD_MS             4000
-
-struct fabric {
-    uint64_t alignment, size, page_bytes;
-    uint32_t flags, pad;
-    uint64_t offset;
-    uint32_t memory, map_flags;
-};
+#define BASE 0x500000000000ULL
 
 int main(void)
 {
+    struct rm_fabric_params params = {.alignment = 2 * MIB, .size = attack_quota(), .page_bytes = 2 * MIB};
     struct rmclient client;
     uint32_t memory, again = 0, fabric = 0;
 
     attack_open(&client);
     CHECK_EQUAL(rmclient_uvm_open(&client), 0);
     memory = attack_must_alloc(&client, attack_quota());
-    {
-        struct fabric params = {.alignment = 2 * MIB, .size = attack_quota(), .page_bytes = 2 * MIB, .memory = memory};
-
-        CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &fabric, CLASS_MEMORY_FABRIC, &params, sizeof(params)),
-                    0);
-    }
+    params.memory = memory;
+    CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &fabric, RM_CLASS_MEMORY_FABRIC, &params, sizeof(params)), 0);
     attack_must_free(&client, memory);
     CHECK_EQUAL(book(&client, 0).gpu_used, attack_quota());
     /* All of the quota is used. */

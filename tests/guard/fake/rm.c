@@ -10,7 +10,6 @@
 
 #define CLASS_MEMORY_EXTENDED 0x42u
 #define CLASS_VA_SPACE        0x90f1u
-#define CLASS_MEMORY_FABRIC   0xf8u
 #define CLASS_CONFIDENTIAL    0xcb33u
 
 #define ESC_REGISTER_FD 0xc9u
@@ -35,12 +34,7 @@ enum family {
 union params {
     uint32_t words[92]; /* of a channel; the others begin with an index */
     struct rm_memory_params memory;
-    struct { /* NV00F8_ALLOCATION_PARAMETERS */
-        uint64_t alignment, size, page_bytes;
-        uint32_t flags, pad;
-        uint64_t offset;
-        uint32_t memory, map_flags;
-    } fabric;
+    struct rm_fabric_params fabric;
 };
 
 static enum family family_of(uint32_t class_id)
@@ -60,7 +54,7 @@ static enum family family_of(uint32_t class_id)
     case RM_CLASS_MEMORY_VIRTUAL:
     case CLASS_MEMORY_EXTENDED:
         return FAMILY_HOST;
-    case CLASS_MEMORY_FABRIC:
+    case RM_CLASS_MEMORY_FABRIC:
         return FAMILY_FABRIC;
     case RM_CLASS_CHANNEL_GROUP:
         return FAMILY_GROUP;

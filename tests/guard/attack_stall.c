@@ -10,6 +10,9 @@
  *     audit       the guard has something to find meanwhile: see attack_continued.c
  *     lent        the same, but what stalls is not the arguments: they number a file for the guard to show to the
  *                 driver, and whoever closes that waits
+ *     maps        it cannot be read what the program has mapped, which the guard does before the audit: a thread waits
+ *                 in a page fault, and so holds that mapping; another wants to change it, and holds the lock of the
+ *                 map while it waits for the first
  */
 #include "attack.h"
 
@@ -37,10 +40,11 @@
 #define NODE       2
 #define HANDLE     0x1001u
 #define BLOCK      (64 * MIB)
-#define SERVE_S    60 /* so that nobody waits for ever, whatever the guard does */
 
 static struct rmclient client;
-static bool flush_stalls; /* and nothing else */
+static bool flush_stalls;     /* and nothing else, */
+static bool write_stalls;     /* or this */
+static unsigned serve_s = 60; /* so that nobody waits for ever, whatever the guard does */
 static int stalling_fd;
 
 /* With the process that serves the file system. */
@@ -119,6 +123,9 @@ static void serve_request(int fuse, const struct fuse_in_header *header, const v
     case FUSE_READ:
         serve_read(fuse, header->unique, in);
         break;
+    case FUSE_WRITE: /* never answered: the page stays under writeback */
+        atomic_store(&common->asked, true);
+        break;
     case FUSE_FORGET:
     case FUSE_INTERRUPT:
         break;
@@ -139,7 +146,7 @@ static void serve(int fuse)
     }
     close(STDERR_FILENO);
     close(STDOUT_FILENO);
-    alarm(SERVE_S);
+    alarm(serve_s);
     while (read(fuse, request, sizeof(request)) > 0)
         serve_request(fuse, (const struct fuse_in_header *)request, request + sizeof(struct fuse_in_header));
     _exit(0);
@@ -186,7 +193,7 @@ static char *stalling_page(void)
     fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK(fd >= 0);
     stalling_fd = fd;
-    page = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    page = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, write_stalls ? MAP_SHARED : MAP_PRIVATE, fd, 0);
     CHECK(page != MAP_FAILED);
     return page;
 }
@@ -295,6 +302,52 @@ static int be_found(void)
     return 0;
 }
 
+static void *write_back(void *page)
+{
+    msync(page, 4096, MS_SYNC);
+    return NULL;
+}
+
+static void *fault(void *page)
+{
+    *(volatile char *)page = 2; /* the page is clean and under writeback: it waits */
+    return NULL;
+}
+
+static void *change(void *page)
+{
+    mprotect(page, 4096, PROT_READ);
+    return NULL;
+}
+
+/* Gets memory around the guard, and then is not to be looked at: it lives on for some seconds. */
+static int be_unseen(void)
+{
+    pthread_t thread;
+    char *page;
+
+    write_stalls = true;
+    serve_s = 15;
+    atomic_store(&common->resolved, true);
+    attack_must_alloc(&client, attack_quota());
+    page = stalling_page();
+    if (!page)
+        return SKIP;
+    *(volatile char *)page = 1;
+    atomic_store(&common->asked, false);
+    CHECK_EQUAL(pthread_create(&thread, NULL, write_back, page), 0);
+    await_asked();
+    CHECK_EQUAL(pthread_create(&thread, NULL, fault, page), 0);
+    nap_ms(50);
+    attack_around(&client, BLOCK);
+    CHECK_EQUAL(pthread_create(&thread, NULL, change, page), 0);
+    for (unsigned i = 0; i < 10; i++) {
+        nap_ms(1000);
+        fprintf(stderr, "%u s unseen\n", i + 1);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -307,6 +360,8 @@ int main(int argc, char **argv)
         return resolve();
     if (strcmp(what, "kill") == 0)
         return be_killed();
+    if (strcmp(what, "maps") == 0)
+        return be_unseen();
     flush_stalls = strcmp(what, "lent") == 0;
     if (flush_stalls || strcmp(what, "audit") == 0)
         return be_found();

@@ -28,10 +28,11 @@ guard_attack(stall)
 foreach(what resolve kill end)
   guard_test(stall_${what} --mem 4G -- ${attack} 1G -- ${out}/attack_stall ${what})
 endforeach()
-foreach(what audit lent)
+foreach(what audit lent maps)
   guard_test(stall_${what} --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
     ${attack} 1G --guard=strict -- ${out}/attack_stall ${what})
 endforeach()
+set_tests_properties(guard.stall_maps PROPERTIES RUN_SERIAL ON) # who starts meanwhile waits: it looks at everybody
 
 guard_attack(continued)
 foreach(what root behind)
@@ -111,18 +112,13 @@ guard_test(limits_few --mem 4G -- prlimit --nofile=256 ${attack} 1G -- ${out}/at
 guard_attack(fabric)
 guard_test(fabric --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_fabric)
 
-guard_attack(maps)
-guard_test(maps --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137 ${attack} 1G --guard=strict -- ${out}/attack_maps)
-set_tests_properties(guard.maps PROPERTIES RUN_SERIAL ON) # who starts meanwhile waits: it looks at everybody's memory
-
 guard_attack(leader)
 guard_test(leader_maps --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_leader maps 3)
 foreach(what works opens unshares)
   guard_test(leader_${what} --mem 4G -- ${attack} 1G --guard=strict --cores 50 -- ${out}/attack_leader ${what})
 endforeach()
 
-guard_attack(exec)
-guard_test(exec --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_exec 2)
-
-guard_attack(first)
-guard_test(first --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_first 2)
+guard_attack(kept)
+foreach(what exec first)
+  guard_test(kept_${what} --mem 4G -- ${attack} 1G --guard=strict -- ${out}/attack_kept ${what} 2)
+endforeach()

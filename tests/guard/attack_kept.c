@@ -1,14 +1,18 @@
 /*
- * A program that has used the driver becomes another one, which maps memory by UVM, frees it, maps the UVM device, and
- * closes it: the mapping keeps the device's file, and with it UVM's duplicate, as in attack_hold.c. But the address
- * space by which the guard knows that the file may be used is the first program's, which is gone.
+ * A program maps memory by UVM, frees it, maps the UVM device, and closes it: the mapping keeps the device's file, and
+ * with it UVM's duplicate, as in attack_hold.c. But the address space by which the guard knew once that the file may be
+ * used is another one.
  *
- *   attack_exec [TIMES]    holds so many times the quota besides
+ *   attack_kept exec [TIMES]     the program's own, of before it became another program by exec
+ *   attack_kept first [TIMES]    a child's, which has used the file first, to no avail, and has ended
+ *
+ * It tries to hold so many times the quota besides.
  */
 #include "attack.h"
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BASE 0x500000000000ULL
@@ -19,7 +23,7 @@ static uint64_t block(void)
     return attack_quota() - MIB;
 }
 
-static void hide(struct rmclient *client)
+static void hide(struct rmclient *client, bool child_is_first)
 {
     uint32_t memory = attack_must_alloc(client, block());
     int uvm;
@@ -27,6 +31,14 @@ static void hide(struct rmclient *client)
     client->uvm = -1;
     CHECK_EQUAL(rmclient_uvm_open(client), 0);
     uvm = client->uvm;
+    if (child_is_first) {
+        if (fork() == 0) {
+            rmclient_uvm_free(client, BASE, block());
+            _exit(0);
+        }
+        CHECK(wait(NULL) > 0);
+        nap_ms(1500);
+    }
     CHECK_EQUAL(rmclient_uvm_range(client, BASE, block()), 0);
     CHECK_EQUAL(rmclient_uvm_map(client, BASE, block(), 0, memory), 0);
     CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uvm, (off_t)(64 * MIB)) != MAP_FAILED);
@@ -37,12 +49,13 @@ static void hide(struct rmclient *client)
 int main(int argc, char **argv)
 {
     struct rmclient client;
-    uint64_t times = attack_number(argc, argv, 1, 2);
+    const char *what = argc > 1 ? argv[1] : "";
+    uint64_t times = attack_number(argc, argv, 2, 2);
     uint32_t more = 0;
 
     attack_open(&client);
-    if (argc < 3) {
-        char *again[] = {argv[0], argc > 1 ? argv[1] : "2", "again", NULL};
+    if (strcmp(what, "exec") == 0) {
+        char *again[] = {argv[0], "again", argc > 2 ? argv[2] : "2", NULL};
 
         attack_must_free(&client, attack_must_alloc(&client, PAGE));
         rmclient_close(&client);
@@ -50,7 +63,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (uint64_t i = 0; i < times; i++) {
-        hide(&client);
+        hide(&client, strcmp(what, "first") == 0);
         for (unsigned k = 0; k < 40 && attack_alloc(&client, block(), &more) != 0; k++)
             nap_ms(100);
         if (more == 0)

@@ -252,13 +252,14 @@ static void search_threads(struct search *search, pid_t pid)
         closedir(folder);
 }
 
-static bool is_known(const struct guard *guard, pid_t pid)
+/* NULL: it is not known. */
+static const struct guard_process *known(const struct guard *guard, pid_t pid)
 {
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         if (guard->process[i].pid == pid)
-            return true;
+            return &guard->process[i];
     }
-    return false;
+    return NULL;
 }
 
 /* Among all processes: a program can leave its files to others in many ways. */
@@ -273,7 +274,7 @@ static void search_all(const struct guard *guard, struct search *search)
         if (pid <= 0 || pid == self || pid == guard->keeper)
             continue;
         search_table(search, pid, pid);
-        if (search->left && is_known(guard, pid))
+        if (search->left && known(guard, pid))
             search_threads(search, pid);
     }
     if (folder)
@@ -312,11 +313,9 @@ void file_close(struct guard *guard, struct guard_file *file)
 /* Whether that process is known and has ended: it may be about to be forgotten. */
 static bool has_ended(const struct guard *guard, pid_t pid)
 {
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid == pid)
-            return !process_alive(&guard->process[i]);
-    }
-    return false;
+    const struct guard_process *process = known(guard, pid);
+
+    return process && !process_alive(process);
 }
 
 /* Who has a file that `owner` has no more; one that nobody is seen to have is somebody's. */

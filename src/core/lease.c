@@ -53,13 +53,15 @@ void lease_resume(struct lease *lease, uint64_t now_ns)
 {
     struct arena_layout *layout = lease->arena->layout;
     uint32_t word;
+    unsigned tenant;
 
     if (!arena_lock(lease->arena, lease->index, &word))
         return;
-    lease->tenant = turns_tenant(layout, &lease->self);
-    STORE(lease->page->tenant, lease->tenant);
-    if (lease->tenant < ARENA_TENANTS)
-        turns_activate(lease->arena, lease->page, now_ns);
+    tenant = turns_tenant(layout, &lease->self);
+    lease->tenant = tenant;
+    STORE(lease->page->tenant, tenant);
+    if (tenant < ARENA_TENANTS)
+        turns_activate(lease->arena, lease->page, tenant, now_ns);
     else
         atomic_fetch_and(&lease->page->flags, ~ARENA_RESUME); /* no room: it runs as the driver lets it */
     arena_unlock(lease->arena, word);
@@ -310,7 +312,7 @@ static void stand_at_gate(struct lease *lease, uint64_t cost_ns, uint64_t now_ns
     }
     atomic_fetch_add_explicit(&page->backlog, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&page->backlog_ns, cost_ns, memory_order_relaxed);
-    if (!lease_waiting(lease) && !lease_wants(lease, now_ns))
+    if (!lease_waiting(lease, lease->tenant) && !lease_wants(lease, lease->tenant, now_ns))
         turns_open(page, gated);
     ticket->turn = gated;
     ticket->gated = !lease_open(lease, gated);

@@ -1,4 +1,9 @@
-/* What the files of the lease share. Everything under the arena's lock unless it says otherwise. */
+/*
+ * What the files of the lease share. Everything under the arena's lock unless it says otherwise.
+ *
+ * The arena's words change under whoever reads them, lock or not: one that is an index, a shift or a divisor is loaded
+ * once and bounded, and the copy is used. A `tenant` that is passed here is such a copy, or the lease's own.
+ */
 #ifndef VGPU_CORE_LEASE_INTERNAL_H
 #define VGPU_CORE_LEASE_INTERNAL_H
 
@@ -85,15 +90,15 @@ void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns);
 /* The tenant of that id, made if need be; ARENA_TENANTS: all are taken. */
 unsigned turns_tenant(struct arena_layout *layout, const struct lease_self *from);
 
-/* `page` is active from now on. */
-void turns_activate(struct vgpu_arena *arena, struct arena_page *page, uint64_t now_ns);
+/* `page`, of `tenant`, is active from now on. */
+void turns_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
 
 /* Between the thread that launches and the helper; they take the arena's lock. */
 
-/* Others know that work of the process waits. */
-bool lease_waiting(const struct lease *lease);
+/* Others know that work of the process, which is of `tenant`, waits. */
+bool lease_waiting(const struct lease *lease, unsigned tenant);
 
 /* Begins to wait. False: without the arena's lock. */
-bool lease_wants(struct lease *lease, uint64_t now_ns);
+bool lease_wants(struct lease *lease, unsigned tenant, uint64_t now_ns);
 
 #endif

@@ -15,20 +15,20 @@
 #define STEP_MOST   500000ULL
 #define NOT_NEXT_NS 2000000ULL
 
-bool lease_wants(struct lease *lease, uint64_t now_ns)
+bool lease_wants(struct lease *lease, unsigned tenant, uint64_t now_ns)
 {
     uint32_t word;
 
     if (!arena_lock(lease->arena, lease->index, &word))
         return false;
-    turns_want(lease->arena, lease->page, lease->tenant, now_ns);
+    turns_want(lease->arena, lease->page, tenant, now_ns);
     arena_unlock(lease->arena, word);
     return true;
 }
 
-bool lease_waiting(const struct lease *lease)
+bool lease_waiting(const struct lease *lease, unsigned tenant)
 {
-    return LOAD(lease->page->wants) && LOAD(lease->arena->layout->tenant[lease->tenant].wanted_ns);
+    return LOAD(lease->page->wants) && LOAD(lease->arena->layout->tenant[tenant].wanted_ns);
 }
 
 struct sight {
@@ -94,12 +94,12 @@ static enum verdict judge(const struct arena_layout *layout, const struct sight 
     return now_ns > last_ns + (sight->unknown ? LEASE_STRANGE_NS : LEASE_BOUND_NS) ? OVERDUE : GOES_ON;
 }
 
-static uint64_t look_again_ns(const struct lease *lease, const struct sight *sight,
+static uint64_t look_again_ns(const struct lease *lease, unsigned tenant, const struct sight *sight,
                               const struct lease_observer *observer, bool ended, uint64_t now_ns)
 {
     uint64_t left_ns = sight->busy_until_ns > now_ns ? sight->busy_until_ns - now_ns : 0;
 
-    if (LOAD(lease->arena->layout->next) != lease->tenant + 1)
+    if (LOAD(lease->arena->layout->next) != tenant + 1)
         return NOT_NEXT_NS;
     if (sight->idle)
         return now_ns - observer->idle_ns < LEASE_GRACE_NS ? observer->idle_ns + LEASE_GRACE_NS - now_ns : 0;
@@ -160,9 +160,9 @@ static uint64_t let_go(struct lease *lease, struct lease_observer *observer)
 
 /* Nothing that others do or leave undone makes a process wait for ever; what waits for its own work waits for longer.
  */
-static bool rescue(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+static bool rescue(struct lease *lease, unsigned tenant, struct lease_observer *observer, uint64_t now_ns)
 {
-    uint64_t draining_ns = LOAD(lease->arena->layout->tenant[lease->tenant].draining_until_ns);
+    uint64_t draining_ns = LOAD(lease->arena->layout->tenant[tenant].draining_until_ns);
     bool draining = draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !turns_drained(lease->page);
 
     if (!observer->waiting_ns || observer->gated != LOAD(lease->gated))
@@ -177,12 +177,12 @@ static bool rescue(struct lease *lease, struct lease_observer *observer, uint64_
 }
 
 /* What others find this process by is as it should be. */
-static void restore_page(const struct lease *lease)
+static void restore_page(const struct lease *lease, unsigned tenant)
 {
     uint32_t high = lease->index + 1;
 
-    if (LOAD(lease->page->tenant) != lease->tenant)
-        STORE(lease->page->tenant, lease->tenant);
+    if (LOAD(lease->page->tenant) != tenant)
+        STORE(lease->page->tenant, tenant);
     if (!LOAD(lease->page->used))
         STORE(lease->page->used, 1);
     if (LOAD(lease->page->filling) != LOAD(lease->gated))
@@ -192,46 +192,47 @@ static void restore_page(const struct lease *lease)
 }
 
 /* A tenant gets turns again once its work of long ago is over, or a little before that could be seen by others. */
-static void look_at_draining(struct lease *lease, uint64_t now_ns)
+static void look_at_draining(struct lease *lease, unsigned tenant, uint64_t now_ns)
 {
     struct vgpu_arena *arena = lease->arena;
-    uint64_t until_ns = LOAD(arena->layout->tenant[lease->tenant].draining_until_ns);
+    uint64_t until_ns = LOAD(arena->layout->tenant[tenant].draining_until_ns);
     uint32_t turn = LOAD(arena->layout->turn), word;
     bool idle;
 
     if (!until_ns)
         return;
-    idle = look_at(arena, lease->tenant, turn, now_ns).idle;
+    idle = look_at(arena, tenant, turn, now_ns).idle;
     if ((!idle && until_ns > now_ns + 2 * NOT_NEXT_NS) || !arena_lock(arena, lease->index, &word))
         return;
     if (idle)
-        turns_known(arena, lease->tenant);
-    turns_drain(arena, lease->tenant, 0, now_ns);
+        turns_known(arena, tenant);
+    turns_drain(arena, tenant, 0, now_ns);
     arena_unlock(arena, word);
 }
 
 uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
 {
     struct arena_layout *layout = lease->arena->layout;
+    unsigned tenant = lease->tenant; /* a thread that launches may change it meanwhile */
     uint32_t turn = LOAD(layout->turn);
     int holder = turns_holder(layout);
     struct sight sight = {0};
     enum verdict verdict;
     bool ended;
 
-    if (lease->tenant >= ARENA_TENANTS || lease_open(lease, LOAD(lease->gated))) {
+    if (tenant >= ARENA_TENANTS || lease_open(lease, LOAD(lease->gated))) {
         observer->waiting_ns = 0;
         return UINT64_MAX;
     }
-    restore_page(lease);
+    restore_page(lease, tenant);
     /* The last of these: the grant came between two words of ours. */
-    if (rescue(lease, observer, now_ns) || turns_native(layout, lease->tenant, now_ns) ||
-        (holder == (int)lease->tenant && LOAD(lease->page->left) != turn))
+    if (rescue(lease, tenant, observer, now_ns) || turns_native(layout, tenant, now_ns) ||
+        (holder == (int)tenant && LOAD(lease->page->left) != turn))
         return let_go(lease, observer);
     lease_tidy(lease, now_ns);
-    if (!lease_waiting(lease) && !lease_wants(lease, now_ns))
+    if (!lease_waiting(lease, tenant) && !lease_wants(lease, tenant, now_ns))
         return STEP_NS;
-    look_at_draining(lease, now_ns);
+    look_at_draining(lease, tenant, now_ns);
     if (holder < 0) {
         hand_on(lease, turn, OVER, &sight, false, now_ns);
         return STEP_NS;
@@ -247,5 +248,5 @@ uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint6
         hand_on(lease, turn, verdict, &sight, ended, now_ns);
         return 0;
     }
-    return look_again_ns(lease, &sight, observer, ended, now_ns);
+    return look_again_ns(lease, tenant, &sight, observer, ended, now_ns);
 }

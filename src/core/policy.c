@@ -28,16 +28,17 @@ struct policy {
     uint64_t starved_ns, starved_turn_ns;
 };
 
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+
 static bool waits(const struct arena_tenant *tenant)
 {
-    return atomic_load_explicit(&tenant->id, memory_order_relaxed) && tenant->wanted_ns;
+    return LOAD(tenant->id) && LOAD(tenant->wanted_ns);
 }
 
 /* Could be given the device, if it waits. Times far away are nonsense. */
 static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
 {
-    uint64_t native_ns = atomic_load_explicit(&tenant->native_until_ns, memory_order_relaxed);
-    uint64_t draining_ns = atomic_load_explicit(&tenant->draining_until_ns, memory_order_relaxed);
+    uint64_t native_ns = LOAD(tenant->native_until_ns), draining_ns = LOAD(tenant->draining_until_ns);
 
     return (native_ns <= now_ns || native_ns > now_ns + POLICY_AWAY_MOST_NS) &&
            (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
@@ -45,19 +46,21 @@ static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
 
 static uint32_t weight_of(const struct arena_tenant *tenant)
 {
-    uint32_t weight = tenant->weight;
+    uint32_t weight = LOAD(tenant->weight);
 
     return weight == 0 ? VGPU_WEIGHT_DEFAULT : weight > VGPU_WEIGHT_MAX ? VGPU_WEIGHT_MAX : weight;
 }
 
 static bool longer(const struct arena_tenant *a, const struct arena_tenant *b)
 {
-    return a->wanted_ns < b->wanted_ns;
+    return LOAD(a->wanted_ns) < LOAD(b->wanted_ns);
 }
 
 static bool behind(const struct arena_tenant *a, const struct arena_tenant *b)
 {
-    return a->virtual_ns < b->virtual_ns && b->virtual_ns - a->virtual_ns > EQUAL_NS;
+    uint64_t a_ns = LOAD(a->virtual_ns), b_ns = LOAD(b->virtual_ns);
+
+    return a_ns < b_ns && b_ns - a_ns > EQUAL_NS;
 }
 
 static bool fairer(const struct arena_tenant *a, const struct arena_tenant *b)
@@ -67,17 +70,21 @@ static bool fairer(const struct arena_tenant *a, const struct arena_tenant *b)
 
 static bool higher(const struct arena_tenant *a, const struct arena_tenant *b)
 {
-    return a->priority != b->priority ? a->priority > b->priority : fairer(a, b);
+    uint32_t of_a = LOAD(a->priority), of_b = LOAD(b->priority);
+
+    return of_a != of_b ? of_a > of_b : fairer(a, b);
 }
 
 static bool fresher(const struct arena_tenant *a, const struct arena_tenant *b)
 {
-    return a->level != b->level ? a->level < b->level : longer(a, b);
+    uint32_t of_a = LOAD(a->level), of_b = LOAD(b->level);
+
+    return of_a != of_b ? of_a < of_b : longer(a, b);
 }
 
 static bool fresher_by_level(const struct arena_tenant *a, const struct arena_tenant *b)
 {
-    return a->level < b->level;
+    return LOAD(a->level) < LOAD(b->level);
 }
 
 static bool never(const struct arena_tenant *a, const struct arena_tenant *b)
@@ -90,7 +97,7 @@ static bool never(const struct arena_tenant *a, const struct arena_tenant *b)
 /* How many tenants take part now: those that wait, and the one that holds. */
 static unsigned taking_part(const struct arena_layout *layout)
 {
-    unsigned count = 0, holder = atomic_load_explicit(&layout->holder, memory_order_relaxed);
+    unsigned count = 0, holder = LOAD(layout->holder);
 
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
         count += waits(&layout->tenant[i]) || i + 1 == holder;
@@ -110,7 +117,7 @@ static bool below_another(const struct arena_layout *layout, unsigned tenant)
     for (unsigned i = 0; i < ARENA_TENANTS; i++) {
         const struct arena_tenant *other = &layout->tenant[i];
 
-        if (atomic_load_explicit(&other->id, memory_order_relaxed) && other->priority > layout->tenant[tenant].priority)
+        if (LOAD(other->id) && LOAD(other->priority) > LOAD(layout->tenant[tenant].priority))
             return true;
     }
     return false;
@@ -124,7 +131,7 @@ static uint64_t priority_quantum_ns(const struct arena_layout *layout, unsigned 
 
 static uint64_t mlfq_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    uint32_t level = layout->tenant[tenant].level;
+    uint32_t level = LOAD(layout->tenant[tenant].level);
 
     return LEVEL_BASE_NS << (level < LEVELS ? level : LEVELS - 1);
 }
@@ -138,7 +145,7 @@ static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned 
 
     (void)tenant;
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        if (waits(&layout->tenant[i]) && layout->tenant[i].level == 0)
+        if (waits(&layout->tenant[i]) && LOAD(layout->tenant[i].level) == 0)
             all_spend = false;
     share = 2 * CYCLE_NS / parts;
     return !all_spend ? ADAPTIVE_LOW_NS : share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
@@ -153,14 +160,16 @@ static const struct policy *policy_of(const struct arena_layout *layout)
         [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS},
         [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS},
     };
-    uint32_t which = atomic_load_explicit(&layout->policy, memory_order_relaxed);
+    uint32_t which = LOAD(layout->policy);
 
     return &policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
 }
 
 static bool starved(const struct policy *policy, const struct arena_tenant *tenant, uint64_t now_ns)
 {
-    return waits(tenant) && now_ns > tenant->wanted_ns && now_ns - tenant->wanted_ns >= policy->starved_ns;
+    uint64_t wanted_ns = LOAD(tenant->wanted_ns);
+
+    return waits(tenant) && now_ns > wanted_ns && now_ns - wanted_ns >= policy->starved_ns;
 }
 
 bool policy_starved(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
@@ -197,7 +206,7 @@ int policy_pick(const struct arena_layout *layout, int except, uint64_t now_ns)
 uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
 {
     const struct policy *policy = policy_of(layout);
-    uint32_t given_us = atomic_load_explicit(&layout->quantum_us, memory_order_relaxed);
+    uint32_t given_us = LOAD(layout->quantum_us);
     uint64_t quantum = given_us ? given_us * 1000ULL : policy->quantum_ns(layout, tenant);
 
     /* Who goes first only because it would starve has no claim to a whole turn. */
@@ -220,8 +229,8 @@ static uint32_t level_below(uint32_t level)
 bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, uint64_t now_ns)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t virtual_ns = self->virtual_ns, wanted_ns = self->wanted_ns;
-    uint32_t level = self->level;
+    uint64_t virtual_ns = LOAD(self->virtual_ns), wanted_ns = LOAD(self->wanted_ns);
+    uint32_t level = LOAD(self->level);
     bool due;
 
     self->virtual_ns += weighted_ns(self, held_ns);
@@ -238,14 +247,15 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
 {
     const struct arena_tenant *self = &layout->tenant[tenant], *other = &layout->tenant[holder];
     const struct policy *policy = policy_of(layout);
-    uint64_t start_ns = atomic_load_explicit(&layout->start_ns, memory_order_relaxed);
-    uint64_t least_ns = self->blocked == ARENA_PATIENT ? CUT_PATIENT_NS : CUT_NS;
+    uint64_t start_ns = LOAD(layout->start_ns);
+    uint32_t blocked = LOAD(self->blocked);
+    uint64_t least_ns = blocked == ARENA_PATIENT ? CUT_PATIENT_NS : CUT_NS;
 
     if (!eligible(self, now_ns))
         return UINT64_MAX;
-    if (policy->before == higher && self->priority > other->priority)
+    if (policy->before == higher && LOAD(self->priority) > LOAD(other->priority))
         return now_ns;
-    if (!self->blocked || !policy->urgent(self, other))
+    if (!blocked || !policy->urgent(self, other))
         return UINT64_MAX;
     return start_ns < now_ns && now_ns - start_ns >= least_ns ? now_ns : start_ns + least_ns;
 }
@@ -259,16 +269,18 @@ uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
  */
 static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t *ret_least_ns, uint64_t *ret_most_ns)
 {
-    unsigned holder = atomic_load_explicit(&layout->holder, memory_order_relaxed);
+    unsigned holder = LOAD(layout->holder);
     uint64_t least_ns = UINT64_MAX, most_ns = 0;
 
     for (unsigned i = 0; i < ARENA_TENANTS; i++) {
         const struct arena_tenant *other = &layout->tenant[i];
+        uint64_t virtual_ns;
 
         if (i == tenant || (!waits(other) && i + 1 != holder))
             continue;
-        least_ns = other->virtual_ns < least_ns ? other->virtual_ns : least_ns;
-        most_ns = other->virtual_ns > most_ns ? other->virtual_ns : most_ns;
+        virtual_ns = LOAD(other->virtual_ns);
+        least_ns = virtual_ns < least_ns ? virtual_ns : least_ns;
+        most_ns = virtual_ns > most_ns ? virtual_ns : most_ns;
     }
     *ret_least_ns = least_ns;
     *ret_most_ns = most_ns;
@@ -277,9 +289,11 @@ static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t 
 
 static void keep_within(struct arena_tenant *self, uint64_t low_ns, uint64_t high_ns)
 {
-    if (self->virtual_ns < low_ns)
+    uint64_t virtual_ns = LOAD(self->virtual_ns);
+
+    if (virtual_ns < low_ns)
         self->virtual_ns = low_ns;
-    else if (self->virtual_ns > high_ns)
+    else if (virtual_ns > high_ns)
         self->virtual_ns = high_ns;
 }
 
@@ -296,11 +310,10 @@ static uint64_t more(uint64_t a, uint64_t b)
 void policy_wants(struct arena_layout *layout, unsigned tenant)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t lag_ns = self->lag_ns < LAG_MOST_NS ? self->lag_ns : LAG_MOST_NS, least_ns, most_ns;
+    uint64_t had_ns = LOAD(self->lag_ns), lag_ns = had_ns < LAG_MOST_NS ? had_ns : LAG_MOST_NS, least_ns, most_ns;
 
     /* The holder, which wants its next turn, is yet to be charged for this one. */
-    if (tenant + 1 != atomic_load_explicit(&layout->holder, memory_order_relaxed) &&
-        others(layout, tenant, &least_ns, &most_ns))
+    if (tenant + 1 != LOAD(layout->holder) && others(layout, tenant, &least_ns, &most_ns))
         keep_within(self, less(least_ns, lag_ns + weighted_ns(self, CREDIT_NS)),
                     more(most_ns, weighted_ns(self, DEBT_NS)));
 }
@@ -319,13 +332,14 @@ void policy_returns(struct arena_layout *layout, unsigned tenant)
 void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, bool spent)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t least_ns, most_ns;
+    uint64_t virtual_ns = LOAD(self->virtual_ns) + weighted_ns(self, held_ns), least_ns, most_ns;
+    uint32_t level = LOAD(self->level);
 
     self->held_ns += held_ns;
-    self->virtual_ns += weighted_ns(self, held_ns);
-    self->lag_ns = spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, self->virtual_ns) : 0;
+    self->virtual_ns = virtual_ns;
+    self->lag_ns = spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, virtual_ns) : 0;
     if (spent)
-        self->level = level_below(self->level);
+        self->level = level_below(level);
     else
-        self->level = self->level > 0 ? self->level - 1 : 0;
+        self->level = level > 0 ? level - 1 : 0;
 }

@@ -125,12 +125,13 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t waited_ns = self->wanted_ns && now_ns > self->wanted_ns ? now_ns - self->wanted_ns : 0;
+    uint64_t wanted_ns = LOAD(self->wanted_ns), waited_ns = wanted_ns && now_ns > wanted_ns ? now_ns - wanted_ns : 0;
+    bool kept = policy_starved(layout, tenant, now_ns);
 
     STORE(layout->start_ns, now_ns);
     STORE(layout->end_ns, now_ns + policy_quantum_ns(layout, tenant, now_ns));
-    STORE(layout->kept, policy_starved(layout, tenant, now_ns));
-    if (LOAD(layout->kept))
+    STORE(layout->kept, kept);
+    if (kept)
         self->level = 0;
     self->waited_ns += waited_ns;
     self->wanted_ns = 0;
@@ -266,13 +267,15 @@ void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
 void turns_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
-    uint32_t count = self->native_count < NATIVE_SHIFT ? self->native_count : NATIVE_SHIFT;
+    uint32_t had = LOAD(self->native_count), count = had < NATIVE_SHIFT ? had : NATIVE_SHIFT;
+    uint64_t last_ns = LOAD(self->native_last_ns), until_ns;
 
-    if (now_ns > self->native_last_ns && now_ns - self->native_last_ns > 2 * (NATIVE_NS << count))
+    if (now_ns > last_ns && now_ns - last_ns > 2 * (NATIVE_NS << count))
         count = 0;
-    self->native_last_ns = now_ns + (NATIVE_NS << count);
+    until_ns = now_ns + (NATIVE_NS << count);
+    self->native_last_ns = until_ns;
     self->native_count = count + 1;
-    STORE(self->native_until_ns, self->native_last_ns);
+    STORE(self->native_until_ns, until_ns);
     self->wanted_ns = 0;
     admit_all(arena, tenant, 0, now_ns);
 }
@@ -352,12 +355,13 @@ static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)
 
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         const struct arena_page *page = &layout->page[i];
+        uint32_t tenant = LOAD(page->tenant);
 
         if (!LOAD(page->used) || !LOAD(page->active))
             continue;
         if (first == ARENA_TENANTS)
-            first = LOAD(page->tenant);
-        contended = contended || LOAD(page->tenant) != first;
+            first = tenant;
+        contended = contended || tenant != first;
     }
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         struct arena_page *page = &layout->page[i];
@@ -385,13 +389,12 @@ static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant, const
     return false;
 }
 
-/* The page's tenant is one. */
-void turns_activate(struct vgpu_arena *arena, struct arena_page *page, uint64_t now_ns)
+void turns_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
 
-    if (!tenant_active(arena, LOAD(page->tenant), NULL))
-        policy_returns(layout, LOAD(page->tenant));
+    if (!tenant_active(arena, tenant, NULL))
+        policy_returns(layout, tenant);
     page->seen_launches = LOAD(page->launches);
     page->seen_ns = now_ns;
     STORE(page->active, 1);
@@ -400,9 +403,9 @@ void turns_activate(struct vgpu_arena *arena, struct arena_page *page, uint64_t 
     /* Alone, it holds the device: whoever comes then has somebody to wait for. */
     if (turns_holder(layout) < 0) {
         STORE(layout->start_ns, now_ns);
-        STORE(layout->end_ns, now_ns + policy_quantum_ns(layout, LOAD(page->tenant), now_ns));
+        STORE(layout->end_ns, now_ns + policy_quantum_ns(layout, tenant, now_ns));
         STORE(layout->turn, LOAD(layout->turn) + 1);
-        STORE(layout->holder, LOAD(page->tenant) + 1);
+        STORE(layout->holder, tenant + 1);
     }
     set_contended(arena, now_ns);
     STORE(page->unknown, 0); /* it has only just come */
@@ -413,12 +416,12 @@ static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned o
 {
     struct arena_page *page = &arena->layout->page[index];
     uint32_t launches = LOAD(page->launches);
+    uint64_t seen_ns = LOAD(page->seen_ns), quiet_ns = now_ns > seen_ns ? now_ns - seen_ns : 0;
 
-    if (launches != page->seen_launches || LOAD(page->wants)) {
-        page->seen_launches = launches;
-        page->seen_ns = now_ns;
-    } else if (LOAD(page->active) && now_ns - page->seen_ns >= QUIET_NS && now_ns > page->seen_ns &&
-               (turns_idle(page, now_ns) || now_ns - page->seen_ns >= 4 * QUIET_NS)) {
+    if (launches != LOAD(page->seen_launches) || LOAD(page->wants)) {
+        STORE(page->seen_launches, launches);
+        STORE(page->seen_ns, now_ns);
+    } else if (LOAD(page->active) && quiet_ns >= QUIET_NS && (turns_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {
         STORE(page->active, 0);
         atomic_fetch_or(&page->flags, ARENA_RESUME);
     }

@@ -43,18 +43,18 @@
 struct arena_tenant {
     _Atomic uint64_t id; /* 0: free; last when it is made. Under the lock, as the rest */
     _Atomic uint32_t weight, priority;
-    uint32_t level;             /* mlfq: 0 first */
-    uint32_t native_count;      /* how often in a row it was taken off turns */
-    uint32_t strange;           /* how often its work of before it was contended has outlasted a turn */
-    uint32_t blocked;           /* a thread of it stands still until it gets the device: ARENA_BLOCKED, or _PATIENT */
-    uint64_t virtual_ns;        /* held time over weight */
-    uint64_t lag_ns;            /* how far that was behind the others after its last turn, which was too short for it */
+    _Atomic uint32_t level;        /* mlfq: 0 first */
+    _Atomic uint32_t native_count; /* how often in a row it was taken off turns */
+    _Atomic uint32_t strange;      /* how often its work of before it was contended has outlasted a turn */
+    _Atomic uint32_t blocked;    /* a thread of it stands still until it gets the device: ARENA_BLOCKED, or _PATIENT */
+    _Atomic uint64_t virtual_ns; /* held time over weight */
+    _Atomic uint64_t lag_ns;    /* how far that was behind the others after its last turn, which was too short for it */
     _Atomic uint64_t wanted_ns; /* since when a process of it has waited; 0: none waits. Read without */
     /* Until then it gets no turn unless its work of before it was contended is over; read without. */
     _Atomic uint64_t draining_until_ns;
     _Atomic uint64_t native_until_ns; /* until then it runs as the driver lets it, outside of turns; read without */
-    uint64_t native_last_ns;          /* when that was to end, the last time */
-    uint64_t held_ns, waited_ns, turns;
+    _Atomic uint64_t native_last_ns;  /* when that was to end, the last time */
+    _Atomic uint64_t held_ns, waited_ns, turns;
     char name[VGPU_NAME_LEN];
 };
 
@@ -78,12 +78,12 @@ struct arena_page {
     _Atomic uint32_t pausing;       /* 1: it sleeps because of its cap: no launch comes soon */
     _Atomic uint64_t backlog_ns;    /* what they are estimated to cost */
     _Atomic uint64_t busy_until_ns; /* when what was launched in this turn is estimated to be over */
-    int32_t pid;
+    _Atomic int32_t pid;
 
     /* Under the lock: when somebody last saw that the process was active. */
-    uint32_t seen_launches __attribute__((aligned(64)));
+    _Atomic uint32_t seen_launches __attribute__((aligned(64)));
     _Atomic uint32_t active;
-    uint64_t seen_ns;
+    _Atomic uint64_t seen_ns;
     _Atomic uint64_t waited_ns, turns; /* added by grants, taken over into the region by the process */
 
     /* A word of its own for the GPU to poll and the next holder to write; a futex for threads that wait for it. */
@@ -101,7 +101,7 @@ struct arena_page {
 
 struct arena_layout {
     _Atomic uint64_t magic; /* written last when the file is made */
-    uint32_t version, layout_bytes;
+    _Atomic uint32_t version, layout_bytes;
     char uuid[VGPU_UUID_LEN];
 
     /* bits 0..9 page + 1 of the holder (0: free), bits 10..30 a count, bit 31 somebody waits */

@@ -12,8 +12,9 @@
 #define WAITERS    0x80000000u
 
 #define SPINS 200
-/* How often a waiter asks whether the holder lives: less and less often, for they may be hundreds. */
-#define ASK_FIRST_NS (10 * NS_PER_MS)
+/* How often a waiter asks whether the holder lives: soon, for nobody gets on while it is dead, then less and less
+ * often, for they may be hundreds. */
+#define ASK_FIRST_NS (2 * NS_PER_MS)
 #define ASK_LAST_NS  (100 * NS_PER_MS)
 
 _Static_assert(LOCK_IDS <= ID_MASK + 1, "identities fit into the lock's word");

@@ -13,7 +13,8 @@
 #define PROCESSES 8
 #define THREADS   8
 #define QUOTA     (64 * MIB)
-#define RUN_NS    (2 * NS_PER_S)
+#define ENOUGH    1000000 /* operations of all */
+#define KILLS     (SLOWER > 1 ? 200 : 1000)
 
 struct truth {
     atomic_int go, stop;
@@ -148,6 +149,7 @@ static void finish_up(void)
 
 static void never_over(void **state)
 {
+    uint64_t end_ns = clock_ns() + PATIENCE_NS;
     pid_t pids[PROCESSES];
 
     (void)state;
@@ -155,7 +157,12 @@ static void never_over(void **state)
     for (uintptr_t i = 0; i < PROCESSES; i++)
         pids[i] = spawn(hammer_in_threads, (void *)i);
     atomic_store(&truth->go, 1);
-    nap_ms(RUN_NS / NS_PER_MS);
+    /* It must have been tight, or the test says nothing. */
+    while (atomic_load(&truth->operations) < ENOUGH / SLOWER ||
+           atomic_load(&truth->highest) <= (long long)QUOTA / 10 * 8 || !atomic_load(&truth->refused)) {
+        assert_true(clock_ns() < end_ns);
+        nap_ms(10);
+    }
     atomic_store(&truth->stop, 1);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(finish(pids[i]), 0);
@@ -163,9 +170,6 @@ static void never_over(void **state)
                   atomic_load(&truth->refused), atomic_load(&truth->highest), (unsigned long long)QUOTA);
     assert_int_equal(truth->granted, 0);
     assert_true(truth->highest <= (long long)QUOTA);
-    /* It must have been tight, or the test says nothing. */
-    assert_true(truth->highest > (long long)(QUOTA * 8 / 10));
-    assert_true(truth->refused > 0);
     finish_up();
 }
 
@@ -195,18 +199,37 @@ static int hold_until_killed(void *arg)
     }
 }
 
+static unsigned slots_in_use(void)
+{
+    unsigned used = 0;
+
+    for (unsigned i = 0; i < region_slots_high(region->layout); i++)
+        used += atomic_load(&region->layout->slot[i].state) != SLOT_FREE;
+    return used;
+}
+
+/* The living need room, and so empty the slots of the dead and take the lock from them; nobody else does here. */
+static void wait_for_the_living(void)
+{
+    uint64_t end_ns = clock_ns() + PATIENCE_NS;
+
+    while (slots_in_use() > 2 * PROCESSES) {
+        assert_true(clock_ns() < end_ns);
+        nap_ms(1);
+    }
+}
+
 /* Killed at random again and again, and started again: what is left is exactly what the living hold. */
 static void killed_at_random(void **state)
 {
-    uint64_t end_ns = clock_ns() + RUN_NS;
     pid_t pids[PROCESSES];
-    unsigned seed = 1, kills = 0;
+    unsigned seed = 1, kills;
 
     (void)state;
     prepare();
     for (uintptr_t i = 0; i < PROCESSES; i++)
         pids[i] = spawn(hold_until_killed, (void *)i);
-    while (clock_ns() < end_ns) {
+    for (kills = 0; kills < KILLS; kills++) {
         uintptr_t i = (uintptr_t)rand_r(&seed) % PROCESSES;
 
         sched_yield();
@@ -216,9 +239,8 @@ static void killed_at_random(void **state)
         atomic_store(&truth->by[i], 0);
         atomic_store(&truth->dead[i], false);
         pids[i] = spawn(hold_until_killed, (void *)i);
-        kills++;
-        if (kills % 8 == 0)
-            nap_ms(2);
+        if (kills % PROCESSES == 0)
+            wait_for_the_living();
     }
     for (int i = 0; i < PROCESSES; i++) {
         atomic_store(&truth->dead[i], true);
@@ -228,6 +250,7 @@ static void killed_at_random(void **state)
     print_message("%u kills, %llu operations, %u with the lock in hand\n", kills, atomic_load(&truth->operations),
                   region->layout->recoveries);
     assert_int_equal(truth->refused, 0);
+    /* Those in use when a wait was over, those that were taking a slot then, and one for each start since. */
     assert_true(region_slots_high(region->layout) <= 4 * PROCESSES);
     finish_up();
 }
@@ -321,11 +344,11 @@ static void three_hundred_at_once(void **state)
         pids[i] = spawn(attach, NULL);
     start_ns = clock_ns();
     open_gate();
-    while (atomic_load(&truth->operations) < STARTERS && clock_ns() - start_ns < 10 * SLOWER * NS_PER_S)
+    while (atomic_load(&truth->operations) < STARTERS && clock_ns() - start_ns < PATIENCE_NS)
         nap_ms(1);
     print_message("%d processes attached in %llu ms\n", STARTERS,
                   (unsigned long long)((clock_ns() - start_ns) / NS_PER_MS));
-    assert_true(clock_ns() - start_ns < 3 * SLOWER * NS_PER_S);
+    assert_int_equal(atomic_load(&truth->operations), STARTERS);
     assert_int_equal(slots_used(region->layout, 0), STARTERS * 4096);
     atomic_store(&truth->stop, 1);
     for (int i = 0; i < STARTERS; i++)

@@ -37,6 +37,9 @@
 #define SLOWER 1
 #endif
 
+/* How long a test waits for what must come: much longer than any machine needs. */
+#define PATIENCE_NS (60 * NS_PER_S)
+
 /* A folder of this test program, made at the first call and removed with what is in it at the end. */
 const char *scratch(void);
 /* "<scratch>/<name>"; four results live at a time. */

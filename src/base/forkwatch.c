@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 
 #ifndef MADV_WIPEONFORK
@@ -24,7 +23,13 @@ static bool prepared;
 
 static void mark_child(void)
 {
+    KEEP_ERRNO;
+
     atomic_store_explicit(atomic_load(&fork_mark), FORK_MARK_CHILD, memory_order_release);
+    for (struct fork_watch *watch = list_head; watch; watch = watch->next) {
+        if (watch->at_once)
+            watch->child(watch->arg);
+    }
 }
 
 /* Under list_lock, before the first thing that a child must not inherit exists. */

@@ -9,12 +9,15 @@
 #define VGPU_BASE_FORKWATCH_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct fork_watch {
     /* Runs in the child, in one thread, before fork_check() returns there. Must not call fork_check() itself. */
     void (*child)(void *arg);
     void *arg;
+    /* child() makes system calls only and may run twice: the handler of fork() runs it already, if there was one. */
+    bool at_once;
     struct fork_watch *next;
 };
 

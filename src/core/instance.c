@@ -100,7 +100,7 @@ static void complain(const char *what, const char *path, int rc)
     static atomic_int last;
     char text[64];
     const char *why = rc == -EPROTO   ? "not a region of this version of vgpu"
-                      : rc == -ENOLCK ? "the file system has no record locks"
+                      : rc == -ENOLCK ? "the file system has no file locks"
                       : rc == -EUSERS ? "all places are taken by processes"
                       : rc == -ENOENT ? (what == env_instance ? "there is no such instance" : "there is no such folder")
                       : rc == -EACCES ? "permission denied (it belongs to another user)"

@@ -105,6 +105,11 @@ int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, const u
 void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
 void slots_release_all(struct vgpu_region *region); /* of this handle */
 void slot_empty(struct region_layout *layout, unsigned index);
+/*
+ * Whether somebody has the identity: false only where it is certainly dead. Without a lock. The pid in a slot is its
+ * process's own word: a false one keeps or loses that slot, and no other.
+ */
+bool slot_alive(struct vgpu_region *region, unsigned id);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 

@@ -13,9 +13,10 @@
  *   - a slot is filled before `state` becomes SLOT_LIVE, and emptied after it becomes SLOT_FREE's predecessor DEAD;
  *   - the one change that touches another process's slot (taking its idle bytes) goes through `steal`, a journal.
  *
- * Liveness. Process of slot i holds a POSIX record lock on byte LOCK_BYTE_BASE + i + 1 of the region's own file. The
- * kernel drops it when the process dies or execs. No pid is ever trusted for that. The slots that a guard's supervisor
- * keeps are the supervisor's in this: they end with it.
+ * Liveness. The process of slot i holds locks on bytes of the region's own file for identity i + 1
+ * (region/liveness.h). The kernel drops them when the process dies or execs. A pid counts for one thing: a life that a
+ * forked child has kept ends where no process has the owner's pid any more (slot_alive()). The slots that a guard's
+ * supervisor keeps are the supervisor's in this: they end with it.
  */
 #ifndef VGPU_REGION_LAYOUT_H
 #define VGPU_REGION_LAYOUT_H
@@ -27,10 +28,12 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 3u
+#define REGION_VERSION 4u
 
-/* Record locks lie far behind the end of any file: identity `id` has byte LOCK_BYTE_BASE + id. */
+/* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its life, one for its owner.
+ */
 #define LOCK_BYTE_BASE  (1LL << 40)
+#define OWNER_BYTE_BASE (1LL << 41)
 #define LOCK_VISITORS   63                                /* identities for those who need the lock but have no slot */
 #define LOCK_ID_VISITOR (VGPU_PROCS_MAX + 1)              /* 1..VGPU_PROCS_MAX: slots; from here: visitors; 0: nobody */
 #define LOCK_IDS        (LOCK_ID_VISITOR + LOCK_VISITORS) /* one above the last */

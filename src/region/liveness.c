@@ -8,13 +8,20 @@
 #include "region/layout.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37
+#endif
 
 #define FD_FLOOR 700 /* descriptors of ours are at least this, where the limit allows */
 
 struct liveness {
     dev_t device;
     ino_t inode;
-    int fd;
+    int fd;       /* what others map, and so a forked child keeps; no locks */
+    int life_fd;  /* another open file description, for locks only: no mapping is of it */
+    bool private; /* no parent shares it, and the kernel has locks of descriptions */
     unsigned references;
     char *path;
     uint64_t mine[(LOCK_IDS + 63) / 64]; /* identities that this process holds: the kernel does not tell us of those */
@@ -26,15 +33,6 @@ static struct vgpu_mutex registry_lock = VGPU_MUTEX_INIT;
 static struct liveness *registry;
 static bool watching;
 static struct fork_watch watch;
-
-/* A child shares the open file, which is fine, but holds none of the locks. */
-static void in_child(void *arg)
-{
-    (void)arg;
-    mutex_init(&registry_lock);
-    for (struct liveness *l = registry; l; l = l->next)
-        memset(l->mine, 0, sizeof(l->mine));
-}
 
 static bool is_mine(const struct liveness *l, unsigned id)
 {
@@ -48,9 +46,21 @@ static void set_mine(struct liveness *l, unsigned id, bool mine)
     l->mine[id / 64] = mine ? l->mine[id / 64] | bit : l->mine[id / 64] & ~bit;
 }
 
-static int open_file(const char *path, struct stat *ret_stat)
+static bool same_file(const struct liveness *l, const struct stat *st)
 {
-    int fd CLEANUP_CLOSE = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    return l->device == st->st_dev && l->inode == st->st_ino;
+}
+
+static bool is_ours(const struct liveness *l, int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && file_stat_fd(fd, &st) == 0 && same_file(l, &st);
+}
+
+static int open_at(const char *path, int flags, struct stat *ret_stat)
+{
+    int fd CLEANUP_CLOSE = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | flags);
     int high, rc;
 
     if (fd < 0)
@@ -64,9 +74,27 @@ static int open_file(const char *path, struct stat *ret_stat)
     return high >= 0 ? high : steal_fd(&fd);
 }
 
-static bool same_file(const struct liveness *l, const struct stat *st)
+/* The same file once more, by a descriptor or by its path: a description of its own. Only system calls. */
+static int open_again(const struct liveness *l)
 {
-    return l->device == st->st_dev && l->inode == st->st_ino;
+    char path[40];
+    struct stat st;
+    int fd;
+
+    if (is_ours(l, l->fd)) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", l->fd);
+        fd = open_at(path, 0, &st);
+        if (fd >= 0 && same_file(l, &st))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    fd = open_at(l->path, O_NOFOLLOW, &st);
+    if (fd >= 0 && !same_file(l, &st)) {
+        close(fd);
+        return -ESTALE;
+    }
+    return fd;
 }
 
 static struct liveness *find(const struct stat *st)
@@ -77,63 +105,144 @@ static struct liveness *find(const struct stat *st)
     return NULL;
 }
 
-static struct flock byte_of(unsigned id, short type)
+static struct flock byte_of(off_t base, unsigned id, short type)
 {
-    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = LOCK_BYTE_BASE + id, .l_len = 1};
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = base + id, .l_len = 1};
 }
 
-static int set_lock(const struct liveness *l, unsigned id, short type)
+static int set_lock(const struct liveness *l, int command, off_t base, unsigned id, short type)
 {
-    struct flock lock = byte_of(id, type);
+    struct flock lock = byte_of(base, id, type);
 
-    if (fcntl(l->fd, F_SETLK, &lock) == 0)
+    if (fcntl(l->life_fd, command, &lock) == 0)
         return 0;
     return errno == EAGAIN || errno == EACCES ? -EBUSY : err_last();
 }
 
-/* Under registry_lock. */
+/* Whether another process has the byte: *ret_pid is its holder, 0 not visible here, -1 a description's. */
+static int test_lock(const struct liveness *l, off_t base, unsigned id, pid_t *ret_pid)
+{
+    struct flock lock = byte_of(base, id, F_WRLCK);
+
+    if (fcntl(l->life_fd, F_GETLK, &lock) < 0)
+        return err_last();
+    *ret_pid = lock.l_pid;
+    return lock.l_type != F_UNLCK;
+}
+
+/* Under registry_lock. The byte of the owner first: it is what claims exclude each other by. */
+static int take(struct liveness *l, unsigned id)
+{
+    pid_t pid;
+    int rc = set_lock(l, F_SETLK, OWNER_BYTE_BASE, id, F_WRLCK);
+
+    if (rc < 0)
+        return rc;
+    if (l->private) {
+        rc = set_lock(l, F_OFD_SETLK, LOCK_BYTE_BASE, id, F_WRLCK);
+        if (rc == -EINVAL)
+            l->private = false;
+    }
+    if (!l->private) {
+        rc = test_lock(l, LOCK_BYTE_BASE, id, &pid);
+        if (rc > 0)
+            rc = -EBUSY;
+    }
+    if (rc < 0)
+        set_lock(l, F_SETLK, OWNER_BYTE_BASE, id, F_UNLCK);
+    return rc;
+}
+
+/*
+ * A child of fork holds none of the locks, and does not keep its parent's: it gets a description of its own in place of
+ * the one that it shares. Runs in the fork handler, too: only system calls.
+ */
+static void leave_parent(struct liveness *l)
+{
+    int fd = open_again(l);
+
+    memset(l->mine, 0, sizeof(l->mine));
+    l->private = fd >= 0;
+    if (fd < 0)
+        return;
+    if (is_ours(l, l->life_fd) && dup3(fd, l->life_fd, O_CLOEXEC) >= 0)
+        close(fd);
+    else
+        l->life_fd = fd;
+}
+
+static void in_child(void *arg)
+{
+    (void)arg;
+    mutex_init(&registry_lock);
+    for (struct liveness *l = registry; l; l = l->next)
+        leave_parent(l);
+}
+
+/* Under registry_lock. A number that the program has closed may be the program's by now: not ours to close. */
 static int verify(struct liveness *l)
 {
-    struct stat st;
     int fd;
 
-    if (file_stat_fd(l->fd, &st) == 0 && same_file(l, &st))
+    if (is_ours(l, l->life_fd))
         return 0;
-    /* The number may be the program's by now: not ours to close. */
-    fd = open_file(l->path, &st);
+    fd = open_again(l);
     if (fd < 0)
         return fd;
-    if (!same_file(l, &st)) {
-        close(fd);
-        return -ESTALE;
-    }
-    l->fd = fd;
+    l->life_fd = fd;
+    l->private = true;
     for (unsigned id = 0; id < LOCK_IDS; id++) {
-        if (is_mine(l, id) && set_lock(l, id, F_WRLCK) < 0)
+        if (is_mine(l, id) && take(l, id) < 0)
             set_mine(l, id, false);
     }
     return 0;
 }
 
+/* The same for the descriptor that is handed out. */
+static int verify_map(struct liveness *l)
+{
+    int fd;
+
+    if (is_ours(l, l->fd))
+        return 0;
+    fd = open_again(l);
+    if (fd >= 0)
+        l->fd = fd;
+    return fd < 0 ? fd : 0;
+}
+
+static void free_liveness(struct liveness *l)
+{
+    if (is_ours(l, l->fd))
+        close(l->fd);
+    if (is_ours(l, l->life_fd))
+        close(l->life_fd);
+    free(l->path);
+    free(l);
+}
+
 static int make(const char *path, struct liveness **ret_liveness)
 {
-    struct liveness *l;
+    struct liveness *l = calloc(1, sizeof(*l));
     struct stat st;
-    int fd = open_file(path, &st);
+    int rc = -ENOMEM;
 
-    if (fd < 0)
-        return fd;
-    l = calloc(1, sizeof(*l));
-    if (l)
-        l->path = strdup(path);
-    if (!l || !l->path) {
-        free(l);
-        close(fd);
-        return -ENOMEM;
+    if (!l)
+        return rc;
+    l->life_fd = l->fd = -1;
+    l->path = strdup(path);
+    if (l->path)
+        rc = l->fd = open_at(path, O_NOFOLLOW, &st);
+    if (rc >= 0) {
+        l->device = st.st_dev;
+        l->inode = st.st_ino;
+        rc = l->life_fd = open_again(l);
     }
-    l->fd = fd;
-    l->device = st.st_dev;
-    l->inode = st.st_ino;
+    if (rc < 0) {
+        free_liveness(l);
+        return rc;
+    }
+    l->private = true;
     l->references = 1;
     l->next = registry;
     registry = l;
@@ -152,10 +261,11 @@ int liveness_get(const char *path, struct liveness **ret_liveness, int *ret_fd)
     MUTEX_SCOPE(&registry_lock);
     if (!watching) {
         watch.child = in_child;
+        watch.at_once = true;
         fork_watch_add(&watch);
         watching = true;
     }
-    /* Ask before opening: to open a file that we have already, and to close it again, would drop its locks. */
+    /* Ask before opening: to open a file that we have already, and to close it again, drops the owners' bytes. */
     rc = file_stat_path(path, 0, &st);
     if (rc < 0)
         return rc;
@@ -164,6 +274,8 @@ int liveness_get(const char *path, struct liveness **ret_liveness, int *ret_fd)
     l = find(&st);
     if (l) {
         rc = verify(l);
+        if (rc == 0)
+            rc = verify_map(l);
         if (rc == 0)
             l->references++;
     } else {
@@ -179,7 +291,6 @@ int liveness_get(const char *path, struct liveness **ret_liveness, int *ret_fd)
 void liveness_put(struct liveness *l)
 {
     KEEP_ERRNO;
-    struct stat st;
 
     fork_check();
     MUTEX_SCOPE(&registry_lock);
@@ -191,10 +302,7 @@ void liveness_put(struct liveness *l)
             break;
         }
     }
-    if (file_stat_fd(l->fd, &st) == 0 && same_file(l, &st))
-        close(l->fd);
-    free(l->path);
-    free(l);
+    free_liveness(l);
 }
 
 int liveness_claim(struct liveness *l, unsigned id)
@@ -208,7 +316,7 @@ int liveness_claim(struct liveness *l, unsigned id)
         return -EBUSY;
     rc = verify(l);
     if (rc == 0)
-        rc = set_lock(l, id, F_WRLCK);
+        rc = take(l, id);
     if (rc == 0)
         set_mine(l, id, true);
     return rc;
@@ -223,8 +331,11 @@ void liveness_drop(struct liveness *l, unsigned id)
     if (!is_mine(l, id))
         return;
     set_mine(l, id, false);
-    if (verify(l) == 0)
-        set_lock(l, id, F_UNLCK);
+    if (verify(l) < 0)
+        return;
+    if (l->private)
+        set_lock(l, F_OFD_SETLK, LOCK_BYTE_BASE, id, F_UNLCK);
+    set_lock(l, F_SETLK, OWNER_BYTE_BASE, id, F_UNLCK);
 }
 
 bool liveness_holds(struct liveness *l, unsigned id)
@@ -237,24 +348,24 @@ bool liveness_holds(struct liveness *l, unsigned id)
 int liveness_check(struct liveness *l, unsigned id, pid_t *ret_pid)
 {
     KEEP_ERRNO;
-    struct flock lock = byte_of(id, F_WRLCK);
+    pid_t pid;
     int rc;
 
     fork_check();
     MUTEX_SCOPE(&registry_lock);
-    if (is_mine(l, id)) {
-        if (ret_pid)
-            *ret_pid = getpid();
-        return 1;
-    }
     rc = verify(l);
-    if (rc < 0)
-        return rc;
-    if (fcntl(l->fd, F_GETLK, &lock) < 0)
-        return err_last();
-    if (lock.l_type == F_UNLCK)
-        return 0;
-    if (ret_pid)
-        *ret_pid = lock.l_pid > 0 ? lock.l_pid : 0;
-    return 1;
+    if (is_mine(l, id)) {
+        /* The owner's byte may have gone with a descriptor that the program has closed. */
+        if (rc == 0)
+            set_lock(l, F_SETLK, OWNER_BYTE_BASE, id, F_WRLCK);
+        pid = getpid();
+        rc = 1;
+    } else if (rc == 0) {
+        rc = test_lock(l, OWNER_BYTE_BASE, id, &pid);
+        if (rc == 0)
+            rc = test_lock(l, LOCK_BYTE_BASE, id, &pid);
+    }
+    if (rc > 0 && ret_pid)
+        *ret_pid = pid;
+    return rc;
 }

@@ -1,13 +1,20 @@
 /*
- * Who is alive, by POSIX record locks on the region's own file, one byte per identity.
+ * Who is alive, by locks on bytes of the region's own file. An identity has two:
  *
- * The kernel drops such a lock when its process dies, execs, or closes any descriptor of the file, and says which
- * process holds one as the asker's PID namespace numbers it. A forked child holds none. Since closing any descriptor
- * of the file drops them all, each file is opened once per process, whatever number of regions is made of it; the
- * descriptor has a high number, out of the program's way.
+ *   - Its life is a lock of an open file description (OFD, Linux 3.15) that nobody else uses, mappings included. The
+ *     kernel drops it when the process dies or execs, and not when the program closes another descriptor of the file.
+ *   - Its owner is a POSIX record lock, which says who has it as the asker's PID namespace numbers it. It goes with
+ *     any descriptor of the file that the process closes, so nothing is concluded from its absence. The owner takes it
+ *     again when it next looks at itself. Each file is opened once a process, whatever number of regions is made of it.
  *
- * Where the program closes the descriptor all the same, our locks are gone with it. The next call here opens the file
- * again and takes them again where nobody else has done so by then.
+ * Fork. A child of fork() gets a description of its own before fork() returns there, so that it does not keep its
+ * parent's life. A child of vfork() or posix_spawn() closes it by exec. A child of a bare clone(2) or _Fork() keeps it
+ * until it execs, ends or calls the library. Whoever knows the parent's pid can tell (slot_alive()).
+ *
+ * Where the program closes our descriptor all the same, our locks are gone with it. The next call here opens the file
+ * again and takes them again where nobody else has done so by then. A kernel without OFD locks has the owners only.
+ *
+ * Anybody who may open the file may lock any byte of it, and so pass for an identity that is alive.
  */
 #ifndef VGPU_REGION_LIVENESS_H
 #define VGPU_REGION_LIVENESS_H
@@ -35,8 +42,8 @@ void liveness_drop(struct liveness *liveness, unsigned id);
 bool liveness_holds(struct liveness *liveness, unsigned id);
 
 /*
- * Whether somebody has `id`: 1 alive (*ret_pid: as our PID namespace numbers it, 0 where it is not visible), 0 dead,
- * -errno unknown. ret_pid may be NULL.
+ * Whether somebody has `id`: 1 alive, 0 dead, -errno unknown. *ret_pid, with 1: as our PID namespace numbers it, 0
+ * where it is not visible, -1 where the owner's byte is gone. ret_pid may be NULL.
  */
 int liveness_check(struct liveness *liveness, unsigned id, pid_t *ret_pid);
 

@@ -4,7 +4,7 @@
  * Not a robust pthread mutex, for two reasons. Such a mutex tells its owners apart by thread id, and processes in
  * different PID namespaces have equal ones: the kernel then marks a mutex as orphaned because a namesake of its owner
  * died. And it keeps pointers in the shared memory, which whoever may write to the file could bend. Here the owner is
- * an identity (a slot, or a visitor) whose life the kernel tells us about by its record lock (region/liveness.h).
+ * an identity (a slot, or a visitor) whose life the kernel tells us about by its locks (region/liveness.h).
  *
  * Taking a lock whose holder is dead repairs the region (region_recover()) before the call returns. A holder that is
  * stopped makes others wait up to their bound. The threads of a process share its identity and exclude each other by

@@ -27,7 +27,7 @@ unsigned region_reap(struct vgpu_region *region)
     for (unsigned i = 0; i < high; i++) {
         uint32_t state = atomic_load_explicit(&layout->slot[i].state, memory_order_acquire);
 
-        if (state != SLOT_FREE && liveness_check(region->liveness, slot_id(i), NULL) == 0) {
+        if (state != SLOT_FREE && !slot_alive(region, slot_id(i))) {
             slot_empty(layout, i);
             reaped++;
         }

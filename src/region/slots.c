@@ -2,6 +2,7 @@
 #include "region/internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,15 +35,39 @@ static uint64_t pid_namespace(void)
     return file_stat_path("/proc/self/ns/pid", 1, &found) == 0 ? found.st_ino : 0;
 }
 
+/* What the slot itself says; 0: another namespace's. */
+static pid_t written_pid(const struct region_slot *slot)
+{
+    return slot->pid > 0 && slot->pid_namespace && slot->pid_namespace == pid_namespace() ? slot->pid : 0;
+}
+
+bool slot_alive(struct vgpu_region *region, unsigned id)
+{
+    const struct region_slot *slot;
+    pid_t pid = 0;
+    int rc = liveness_check(region->liveness, id, &pid);
+
+    if (rc <= 0)
+        return rc < 0;
+    if (pid >= 0 || id > VGPU_PROCS_MAX)
+        return true;
+    /* The owner is not told: it lives, or it has died and a child keeps its description. */
+    slot = &region->layout->slot[id - 1];
+    if (!slot_live(slot) || slot->guarded)
+        return true;
+    pid = written_pid(slot);
+    return pid == 0 || kill(pid, 0) == 0 || errno != ESRCH;
+}
+
 pid_t slot_pid(struct vgpu_region *region, unsigned index)
 {
     const struct region_slot *slot = &region->layout->slot[index];
     pid_t pid = 0;
 
     if (slot->guarded)
-        return slot->pid_namespace == pid_namespace() ? slot->pid : 0;
+        return written_pid(slot);
     liveness_check(region->liveness, slot_id(index), &pid);
-    return pid;
+    return pid >= 0 ? pid : written_pid(slot);
 }
 
 /*

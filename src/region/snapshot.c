@@ -134,7 +134,7 @@ bool region_in_use(struct vgpu_region *region)
     unsigned high = region_slots_high(region->layout);
 
     for (unsigned i = 0; i < high; i++) {
-        if (slot_live(&region->layout->slot[i]) && liveness_check(region->liveness, slot_id(i), NULL) != 0)
+        if (slot_live(&region->layout->slot[i]) && slot_alive(region, slot_id(i)))
             return true;
     }
     return false;

@@ -241,6 +241,116 @@ static void descriptors_closed(void **state)
     assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
 }
 
+/* In a child: reads the region's file as any program may that looks through a folder, in ways that close it again. */
+static int read_the_file(void *arg)
+{
+    atomic_int *step = arg;
+    char buffer[64];
+    int fd;
+
+    CHECK(ledger_reserve(ledger, 0, 40 * MIB) == 0);
+    CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
+    fd = open(scratch_path("fork"), O_RDONLY);
+    CHECK(read(fd, buffer, sizeof(buffer)) == sizeof(buffer));
+    close(fd);
+    atomic_store(step, 1);
+    while (atomic_load(step) != 2)
+        nap_ms(1);
+    CHECK(slots_used(region->layout, 0) == 70 * MIB);
+    return 0;
+}
+
+static bool seen_in_a_snapshot(pid_t pid)
+{
+    struct vgpu_snapshot snapshot;
+    bool seen = false;
+
+    assert_int_equal(region_snapshot(region, &snapshot), 0);
+    for (unsigned i = 0; i < snapshot.proc_count; i++)
+        seen = seen || snapshot.procs[i].pid == pid;
+    snapshot_done(&snapshot);
+    return seen;
+}
+
+static void reader_of_the_file_stays_alive(void **state)
+{
+    atomic_int *step = shared_memory(sizeof(*step));
+    pid_t pid = spawn(read_the_file, step);
+
+    (void)state;
+    await(step, 1, pid);
+    assert_true(seen_in_a_snapshot(pid));
+    assert_int_equal(ledger_reserve(ledger, 0, 30 * MIB + 1), -ENOMEM);
+    atomic_store(step, 2);
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
+}
+
+/* Children that live on, never ask the library for anything, and have every descriptor that their parent had. */
+static pid_t by_fork(void)
+{
+    return fork();
+}
+
+static pid_t by_clone(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+struct orphan {
+    pid_t (*make)(void);
+    atomic_int pid, step;
+};
+
+static int hold_and_make_a_child(void *arg)
+{
+    struct orphan *orphan = arg;
+    struct vgpu_region *own;
+    struct vgpu_ledger *mine;
+    pid_t pid;
+
+    /* Mapped by this process itself: a mapping keeps the description that it was made by, and the child has it, too. */
+    region_close(region);
+    CHECK(region_open(scratch_path("fork"), 0, &own) == 0 && ledger_new(own, &mine) == 0);
+    CHECK(ledger_reserve(mine, 0, 40 * MIB) == 0);
+    CHECK(ledger_commit(mine, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
+    pid = orphan->make();
+    if (pid == 0) {
+        for (;;)
+            pause();
+    }
+    atomic_store(&orphan->pid, pid);
+    atomic_store(&orphan->step, 1);
+    for (;;)
+        pause();
+}
+
+/* `keeps`: the child has its parent's description, and only the pid tells that the parent is dead. */
+static void dead_parent_of(pid_t (*make)(void), bool keeps)
+{
+    struct orphan *orphan = shared_memory(sizeof(*orphan));
+    pid_t pid, child;
+
+    orphan->make = make;
+    pid = spawn(hold_and_make_a_child, orphan);
+    await(&orphan->step, 1, pid);
+    child = atomic_load(&orphan->pid);
+    assert_int_equal(ledger_reserve(ledger, 0, 30 * MIB + 1), -ENOMEM);
+    kill(pid, SIGKILL);
+    finish(pid);
+    assert_int_equal(liveness_check(region->liveness, slot_id(1), NULL), keeps);
+    assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+}
+
+static void orphans_keep_nothing(void **state)
+{
+    (void)state;
+    dead_parent_of(by_fork, false);
+    ledger_cancel(ledger, 0, 70 * MIB);
+    dead_parent_of(by_clone, true);
+}
+
 /* The region's file is gone and another one is at its place: what cannot be known is not guessed. */
 static int file_replaced(void *arg)
 {
@@ -301,7 +411,7 @@ static void descriptors_are_ours_only(void **state)
         assert_true(flags & FD_CLOEXEC);
         found++;
     }
-    assert_int_equal(found, 1);
+    assert_int_equal(found, 2); /* one to map, one for locks */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -309,10 +419,18 @@ static void descriptors_are_ours_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(child_begins_empty),        TEST(children_of_children), TEST(idle_children_take_no_place),
-        TEST(fork_among_threads),        TEST(exec_gives_back),      TEST(vfork_takes_nothing),
-        TEST(descriptors_closed),        TEST(file_is_gone),         TEST(second_handle),
+        TEST(child_begins_empty),
+        TEST(children_of_children),
+        TEST(idle_children_take_no_place),
+        TEST(fork_among_threads),
+        TEST(exec_gives_back),
+        TEST(vfork_takes_nothing),
+        TEST(descriptors_closed),
+        TEST(file_is_gone),
+        TEST(second_handle),
         TEST(descriptors_are_ours_only),
+        TEST(reader_of_the_file_stays_alive),
+        TEST(orphans_keep_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

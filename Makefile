@@ -2,24 +2,45 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
+CTEST_ARGS ?=
+export CTEST_ARGS
 
-.PHONY: all deps build demo test check bench install clean format help
+# LD_PRELOAD has both as separators.
+space := $(subst ,, )
+ifneq ($(findstring $(space),$(CURDIR)$(BUILD))$(findstring :,$(CURDIR)$(BUILD)),)
+  $(error libvgpu.so cannot be preloaded from "$(CURDIR)": a path with a space or a colon; move the clone)
+endif
+
+.PHONY: all build demo test check bench install clean format help needs deps deps-test deps-check
 
 all: build
 
-deps: ## install the Debian packages that the build needs, if any is missing
-	@scripts/deps.sh
-
-build: deps ## build/vgpu, build/libvgpu.so, build/sim/
+# Only demo, test, check and deps install anything.
+build: needs ## build/vgpu, build/libvgpu.so, build/sim/
 	@mkdir -p $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD) -- --quiet >&2
 
+needs:
+	@scripts/deps.sh need build
+
+deps: ## install the Debian packages that the build needs, if any is missing
+	@scripts/deps.sh install build
+
+deps-test:
+	@scripts/deps.sh install test
+
+deps-check:
+	@scripts/deps.sh install check
+
+# What is installed is there when the build looks for it.
+needs: $(if $(filter demo,$(MAKECMDGOALS)),deps) $(if $(filter test,$(MAKECMDGOALS)),deps-test) $(if $(filter check,$(MAKECMDGOALS)),deps-check)
+
 demo: build ## the main job, on the GPU where there is a driver, else on the simulator
 	@demo/demo.sh $(BUILD)
 
-test: build ## unit, ABI, simulator and command-line tests
+test: build ## unit, ABI, simulator and command-line tests; CTEST_ARGS="-R name" for some of them
 	@scripts/test.sh $(BUILD)
 
 check: build ## test, and: both compilers with -Werror, sanitizers, aarch64, Debian 11

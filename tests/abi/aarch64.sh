@@ -6,7 +6,7 @@ set -euo pipefail
 source=$1 work=$2
 emulator=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
 if ! command -v aarch64-linux-gnu-gcc >/dev/null || [ -z "$emulator" ]; then
-    echo "no aarch64-linux-gnu-gcc or qemu-aarch64 here: skipped"
+    echo "skip: no aarch64-linux-gnu-gcc or no qemu-aarch64"
     exit 77
 fi
 mkdir -p "$work"

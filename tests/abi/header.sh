@@ -9,7 +9,7 @@ for include in "${4:-}" "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include; do
     include=
 done
 if [ -z "$include" ]; then
-    echo "no cuda.h here (looked in CUDA_HOME, /usr/local/cuda, /usr/include): skipped"
+    echo "skip: no cuda.h (in CUDA_HOME, /usr/local/cuda, /usr/include)"
     exit 77
 fi
 echo "comparing with $include/cuda.h"

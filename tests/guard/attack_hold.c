@@ -198,8 +198,10 @@ static int by_ring(void)
 
     begin();
     ring = (int)syscall(SYS_io_uring_setup, 1, &params);
-    if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &hidden.ctl, 1) < 0)
+    if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &hidden.ctl, 1) < 0) {
+        fprintf(stderr, "skip: no io_uring\n");
         return SKIP;
+    }
     close(hidden.ctl);
     check_held();
     close(ring);

@@ -182,12 +182,16 @@ static char *stalling_page(void)
 
     snprintf(path, sizeof(path), "%s/stall", getenv("TEST_WORK"));
     mkdir(path, 0777);
-    if (!enter_namespaces())
+    if (!enter_namespaces()) {
+        fprintf(stderr, "skip: no right to make a user namespace in the guard\n");
         return NULL;
+    }
     fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
-    if (fuse < 0 || mount("stall", path, "fuse.stall", MS_NOSUID | MS_NODEV, options) < 0)
+    if (fuse < 0 || mount("stall", path, "fuse.stall", MS_NOSUID | MS_NODEV, options) < 0) {
+        fprintf(stderr, "skip: cannot mount FUSE in the guard\n");
         return NULL;
+    }
     serve(fuse);
     strcat(path, "/file");
     fd = open(path, O_RDWR | O_CLOEXEC);

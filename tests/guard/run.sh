@@ -8,14 +8,20 @@
 # FUSE.
 set -uo pipefail
 
+skip() {
+    echo "skip: $*" >&2
+    exit 77
+}
+
 if [ -z "${FAKERM_UNSHARED:-}" ]; then
     export FAKERM_UNSHARED=1
-    [ -e /dev/fuse ] || { echo "no /dev/fuse" >&2; exit 77; }
+    [ -e /dev/fuse ] || skip "no /dev/fuse"
+    [ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "no right to open /dev/fuse"
     if [ "$(id -u)" -eq 0 ]; then
-        unshare -m true 2>/dev/null || { echo "no mount namespace" >&2; exit 77; }
+        unshare -m true 2>/dev/null || skip "no right to make a mount namespace"
         exec unshare -m -- "$0" "$@"
     fi
-    unshare -rm true 2>/dev/null || { echo "no user namespace" >&2; exit 77; }
+    unshare -rm true 2>/dev/null || skip "no right to make a user namespace"
     exec unshare -rm -- "$0" "$@"
 fi
 unset FAKERM_UNSHARED

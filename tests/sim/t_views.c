@@ -84,8 +84,10 @@ TEST(case_C2_C3_views_agree)
 TEST(case_C3_graph_pool_in_view)
 {
     open_device(0);
-    if (!cu.cuGraphAddMemAllocNode)
+    if (!cu.cuGraphAddMemAllocNode) {
+        printf("skip: this driver has no memory in graphs\n");
         return 77;
+    }
     nvmlDevice_t device = first_device();
     CUstream stream = new_stream();
     CUdeviceptr address = 0;

@@ -183,7 +183,7 @@ static void runtime_folder_planted(void **state)
 
     (void)state;
     if (geteuid() != 0)
-        skip();
+        SKIP("root");
     snprintf(own, sizeof(own), "/tmp/vgpu-%u", STRANGER);
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
         assert_int_equal(finish(spawn(use_planted, (void *)ways[i])), 0);

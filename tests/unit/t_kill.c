@@ -177,7 +177,7 @@ static void killed_everywhere(void **state)
     (void)state;
     /* Instrumented code is thousands of steps long, and no sanitizer looks into a process that is killed. */
     if (SLOWER > 1)
-        skip();
+        SKIP("a build without sanitizers");
     prepare();
     for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++) {
         const struct operation *operation = &operations[i];
@@ -210,7 +210,7 @@ static void killed_while_stealing(void **state)
 
     (void)state;
     if (SLOWER > 1)
-        skip();
+        SKIP("a build without sanitizers");
     prepare();
     for (; !over; after++) {
         pid_t pid = spawn(victim, (void *)operation);
@@ -352,7 +352,7 @@ static void equal_pids_in_namespaces(void **state)
 
     (void)state;
     if (geteuid() != 0)
-        skip();
+        SKIP("root");
     prepare();
     for (int i = 0; i < 2; i++)
         outer[i] = spawn(namespace_parent, &inner[i]);
@@ -361,7 +361,7 @@ static void equal_pids_in_namespaces(void **state)
             nap_ms(1);
     }
     if (inner[0] <= 0 || inner[1] <= 0)
-        skip();
+        SKIP("the right to make a PID namespace");
     do {
         nap_ms(2);
     } while (slots_used(region->layout, 0) != OWN_HELD + 40 * MIB);

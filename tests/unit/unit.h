@@ -58,6 +58,13 @@ struct vgpu_region *new_region(const char *name, uint64_t quota_bytes);
 
 void nap_ms(unsigned ms);
 
+/* Leaves a test out, and says why in the summary of `make test`. */
+#define SKIP(reason)                                                                                                   \
+    do {                                                                                                               \
+        print_message("skip: %s needs %s\n", __func__, reason);                                                        \
+        skip();                                                                                                        \
+    } while (0)
+
 /* In children, where cmocka's assertions do not work: says what failed and returns 1 from the function. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \

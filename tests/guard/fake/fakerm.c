@@ -203,8 +203,11 @@ int main(int argc, char **argv)
     read_options(argc, argv, &command);
     rc = fuse_mount(command.dir);
     if (rc < 0) {
-        fprintf(stderr, "fakerm: cannot mount on %s: %s\n", command.dir, strerror(-rc));
-        return rc == -ENOTDIR || (rc == -ENOENT && access(command.dir, F_OK) < 0) ? 1 : SKIP;
+        bool wrong = rc == -ENOTDIR || (rc == -ENOENT && access(command.dir, F_OK) < 0);
+
+        fprintf(stderr, "%s cannot mount FUSE on %s: %s\n", wrong ? "fakerm:" : "skip: fakerm",
+                wrong ? command.dir : "a folder of its own", strerror(-rc));
+        return wrong ? 1 : SKIP;
     }
     if (!command.foreground)
         go_back(&ready);

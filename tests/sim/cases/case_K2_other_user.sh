@@ -16,7 +16,7 @@ check() { # what, command...
 chmod 600 "$TEST_INSTANCE/region"
 other=(setpriv --reuid=12345 --regid=12345 --clear-groups)
 if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null || ! "${other[@]}" test -x "$TEST_SIMTEST"; then
-    echo "another user: left out (needs root, setpriv and a build folder that others can reach)"
+    echo "skip: another user: needs root, setpriv and a build folder that others can reach"
 else
     chmod 755 "$TEST_WORK" "$TEST_WORK/run" "$TEST_WORK/run/instances" "$TEST_INSTANCE"
     chmod 666 "$SIMGPU_STATE"* 2>/dev/null

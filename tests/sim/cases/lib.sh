@@ -14,6 +14,11 @@ with_library() { env LD_PRELOAD="$library" "$@"; }
 with_instance() { env LD_PRELOAD="$library" VGPU_INSTANCE="$TEST_INSTANCE" "$@"; }
 simtest() { "$TEST_SIMTEST" "$@"; }
 
+skip() {
+    echo "skip: $*"
+    exit 77
+}
+
 # expect STATUS COMMAND...
 expect() {
     local want=$1 status=0

@@ -7,7 +7,7 @@
 #define SLICE_SHIFT 56 /* no address has these bits */
 
 struct vgpu_granules {
-    struct table table; /* of blocks that are shared: value[0] is how many allocations touch it */
+    struct table table; /* of blocks that are shared: value[0] is how many allocations touch it, kind who is charged */
     uint64_t granule_bytes;
 };
 
@@ -52,45 +52,51 @@ static struct span span_of(const struct vgpu_granules *granules, unsigned slice,
 }
 
 /* 1: the block is new, 0: it is not, -ENOMEM. */
-static int count_up(struct vgpu_granules *granules, uint64_t key)
+static int count_up(struct vgpu_granules *granules, uint64_t key, uint32_t kind)
 {
     struct table_shard *shard = table_lock(&granules->table, key);
     struct table_entry *entry = table_find(shard, key);
     int new = entry == NULL;
 
-    if (new)
+    if (new) {
         entry = table_insert(shard, key);
+        if (entry)
+            entry->kind |= kind;
+    }
     if (entry)
         entry->value[0]++;
     table_unlock(shard);
     return entry ? new : -ENOMEM;
 }
 
-/* Whether the block is empty now. */
-static bool count_down(struct vgpu_granules *granules, uint64_t key)
+/* Whether the block is empty now; then *ret_kind is whom it was charged to. */
+static bool count_down(struct vgpu_granules *granules, uint64_t key, uint32_t *ret_kind)
 {
     struct table_shard *shard = table_lock(&granules->table, key);
     struct table_entry *entry = table_find(shard, key);
     bool empty = entry && --entry->value[0] == 0;
 
-    if (empty)
+    if (empty) {
+        *ret_kind = entry->kind & ~TABLE_USED;
         table_remove(shard, entry);
+    }
     table_unlock(shard);
     return empty;
 }
 
-int granule_add(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes,
+int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
                 uint64_t *ret_new_bytes)
 {
     struct span span = span_of(granules, slice, address, bytes);
     uint64_t new_bytes = span.whole_bytes;
+    uint32_t charged;
 
     for (unsigned i = 0; i < span.shared_count; i++) {
-        int rc = count_up(granules, span.shared[i]);
+        int rc = count_up(granules, span.shared[i], kind);
 
         if (rc < 0) {
             while (i-- > 0)
-                count_down(granules, span.shared[i]);
+                count_down(granules, span.shared[i], &charged);
             return rc;
         }
         if (rc > 0)
@@ -100,14 +106,22 @@ int granule_add(struct vgpu_granules *granules, unsigned slice, uint64_t address
     return 0;
 }
 
-uint64_t granule_drop(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes)
+void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
+                  struct granule_share ret_left[GRANULE_SHARES])
 {
     struct span span = span_of(granules, slice, address, bytes);
-    uint64_t left_bytes = span.whole_bytes;
 
+    for (unsigned i = 0; i < GRANULE_SHARES; i++)
+        ret_left[i] = (struct granule_share){.kind = kind};
+    ret_left[0].bytes = span.whole_bytes;
     for (unsigned i = 0; i < span.shared_count; i++) {
-        if (count_down(granules, span.shared[i]))
-            left_bytes += granules->granule_bytes;
+        uint32_t charged;
+
+        if (!count_down(granules, span.shared[i], &charged))
+            continue;
+        if (charged == kind)
+            ret_left[0].bytes += granules->granule_bytes;
+        else
+            ret_left[1 + i] = (struct granule_share){.kind = charged, .bytes = granules->granule_bytes};
     }
-    return left_bytes;
 }

@@ -35,14 +35,22 @@ void track_sweep(struct vgpu_track *track, uint64_t first, uint64_t last,
 /*
  * Granules: the driver takes memory in blocks (2 MiB on every device since Pascal) and puts small allocations into
  * shared ones. granule_add counts [address, address + bytes) and returns how many bytes of blocks it is the first to
- * touch; granule_drop returns how many bytes of blocks it was the last to leave. Blocks are told apart by slice.
- * What is added must be allocations of the driver, which do not overlap: a block that one fills is its alone, and is
- * not looked up. granule_drop must get what granule_add got. Cost does not depend on `bytes`.
+ * touch; granule_drop says how many bytes of blocks it was the last to leave. Blocks are told apart by slice.
+ * A block is charged to the kind of memory that was the first in it, and goes back from that kind, whichever is the
+ * last to leave. What is added must be allocations of the driver, which do not overlap: a block that one fills is its
+ * alone, and is not looked up. granule_drop must get what granule_add got. Cost does not depend on `bytes`.
  */
+struct granule_share {
+    uint32_t kind; /* enum vgpu_kind */
+    uint64_t bytes;
+};
+#define GRANULE_SHARES 3 /* of its own kind first; an end of it may be of another kind's */
+
 struct vgpu_granules;
 struct vgpu_granules *granules_new(uint64_t granule_bytes);
-int granule_add(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes,
+int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
                 uint64_t *ret_new_bytes);
-uint64_t granule_drop(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes);
+void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
+                  struct granule_share ret_left[GRANULE_SHARES]);
 
 #endif

@@ -121,12 +121,33 @@ static uint64_t current_context(void)
 static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
                       const struct vgpu_track_entry *entry)
 {
-    uint64_t bytes = entry->bytes;
+    struct granule_share left[GRANULE_SHARES] = {{.kind = entry->kind, .bytes = entry->bytes}};
 
     if (table == CHARGE_POINTERS)
-        bytes = granule_drop(all_granules(), entry->slice, key, entry->bytes);
-    if (bytes > 0 && ledger != NULL)
-        ledger_release(ledger, entry->slice, entry->kind, bytes);
+        granule_drop(all_granules(), entry->slice, entry->kind, key, entry->bytes, left);
+    for (unsigned i = 0; i < GRANULE_SHARES; i++) {
+        if (left[i].bytes > 0 && ledger != NULL)
+            ledger_release(ledger, entry->slice, left[i].kind, left[i].bytes);
+    }
+}
+
+/* Leaves blocks of which `counted` bytes are new and were not charged. Meanwhile others may have come or gone. */
+static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key, const struct vgpu_track_entry *entry,
+                        uint64_t counted)
+{
+    struct granule_share left[GRANULE_SHARES];
+    uint64_t own;
+
+    granule_drop(all_granules(), entry->slice, entry->kind, key, entry->bytes, left);
+    own = left[0].bytes;
+    left[0].bytes = own > counted ? own - counted : 0;
+    /* Somebody else is in a block that was ours to charge: it stays charged, whether or not it fits. */
+    if (own < counted)
+        ledger_settle(ledger, entry->slice, entry->kind, 0, (int64_t)(counted - own));
+    for (unsigned i = 0; i < GRANULE_SHARES; i++) {
+        if (left[i].bytes > 0)
+            ledger_release(ledger, entry->slice, left[i].kind, left[i].bytes);
+    }
 }
 
 bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned slice,
@@ -143,7 +164,7 @@ bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_ta
         goto refuse;
     /* The driver gave an address that we still have: it was freed in a way that nobody saw. */
     was_stale = track_take(track, key, &stale);
-    if (blocks != NULL && granule_add(blocks, slice, key, bytes, &charged) < 0)
+    if (blocks != NULL && granule_add(blocks, slice, kind, key, bytes, &charged) < 0)
         goto undo_stale;
     if (ledger_commit(ledger, slice, kind, reserved_bytes, charged) < 0)
         goto undo_granules;
@@ -162,7 +183,7 @@ bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_ta
 
 undo_granules:
     if (blocks != NULL)
-        granule_drop(blocks, slice, key, bytes);
+        undo_blocks(ledger, key, &entry, charged);
 undo_stale:
     if (was_stale)
         give_back(ledger, table, key, &stale);

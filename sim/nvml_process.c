@@ -141,23 +141,33 @@ NVML(nvmlDeviceGetRunningProcessDetailList, const char *handle, struct nvml_proc
     return code;
 }
 
-NVML(nvmlDeviceGetUtilizationRates, const char *handle, struct nvml_utilization *ret_rates)
+int nvml_load(const char *symbol, const char *handle, unsigned *ret_percent)
 {
     struct sim_state *state;
 
-    int index = nvml_device("nvmlDeviceGetUtilizationRates", handle, &state);
+    int index = nvml_device(symbol, handle, &state);
     if (index < 0)
         return -index;
-    if (!ret_rates)
-        return NVML_INVALID_ARGUMENT;
     uint64_t now_ns = sim_now_ns();
     state_lock(state);
     state_reap_locked(state);
     sched_advance_locked(state, index, now_ns);
     struct sim_device *device = &state->device[index];
-    ret_rates->gpu = (unsigned)(sched_busy(device->samples, device->sample_at, now_ns, WINDOW_NS) * 100 / WINDOW_NS);
-    ret_rates->memory = ret_rates->gpu / 2;
+    *ret_percent = (unsigned)(sched_busy(device->samples, device->sample_at, now_ns, WINDOW_NS) * 100 / WINDOW_NS);
     state_unlock(state);
+    return NVML_OK;
+}
+
+NVML(nvmlDeviceGetUtilizationRates, const char *handle, struct nvml_utilization *ret_rates)
+{
+    unsigned percent;
+
+    int code = nvml_load("nvmlDeviceGetUtilizationRates", handle, &percent);
+    if (code)
+        return code;
+    if (!ret_rates)
+        return NVML_INVALID_ARGUMENT;
+    *ret_rates = (struct nvml_utilization){percent, percent / 2};
     return NVML_OK;
 }
 

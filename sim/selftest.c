@@ -391,13 +391,79 @@ static void entry_points(void)
     CHECK(cuGetProcAddress("cuNothing", &entry, 13000, 0) == 500);
 }
 
+/* NVML's links, clocks and sensors: what any card's answers have in common. */
+static void sensors(void)
+{
+    unsigned value, most, period;
+    void *card;
+
+    CHECK(nvmlDeviceGetPowerUsage(NULL, &value) == NVML_UNINITIALIZED);
+    CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &card) == 0);
+    for (unsigned clock = 0; clock < 4; clock++) {
+        CHECK(nvmlDeviceGetMaxClockInfo(card, clock, &most) == 0 && nvmlDeviceGetClockInfo(card, clock, &value) == 0);
+        CHECK(value > 0 && value <= most);
+    }
+    CHECK(nvmlDeviceGetClockInfo(card, 99, &value) == NVML_INVALID_ARGUMENT);
+    CHECK(nvmlDeviceGetMaxClockInfo(card, 0, NULL) == NVML_INVALID_ARGUMENT);
+    CHECK(nvmlDeviceGetMaxPcieLinkWidth(card, &most) == 0 && nvmlDeviceGetCurrPcieLinkWidth(card, &value) == 0);
+    CHECK(value >= 1 && value <= most);
+    CHECK(nvmlDeviceGetMaxPcieLinkGeneration(card, &most) == 0);
+    CHECK(nvmlDeviceGetCurrPcieLinkGeneration(card, &value) == 0 && value >= 1 && value <= most);
+    CHECK(nvmlDeviceGetEncoderUtilization(card, &value, &period) == 0 && value <= 100 && period > 0);
+    CHECK(nvmlDeviceGetDecoderUtilization(card, &value, &period) == 0 && value <= 100 && period > 0);
+    CHECK(nvmlDeviceGetTemperatureThreshold(card, 0, &most) == 0 && nvmlDeviceGetTemperature(card, 0, &value) == 0);
+    CHECK(value > 0 && value < most);
+    CHECK(nvmlDeviceGetTemperature(card, 99, &value) == NVML_INVALID_ARGUMENT);
+    CHECK(nvmlDeviceGetEnforcedPowerLimit(card, &most) == 0 && nvmlDeviceGetPowerUsage(card, &value) == 0);
+    CHECK(value > 0 && value <= most + most / 4);
+    int code = nvmlDeviceGetFanSpeed(card, &value);
+    CHECK(code == NVML_NOT_SUPPORTED || (code == 0 && value <= 100));
+    CHECK(nvmlDeviceGetPcieThroughput(card, 99, &value) == NVML_INVALID_ARGUMENT);
+}
+
+/*
+ * Some 50 ms of copies to the device, of which NVML's window of 20 ms sees some; asked again until it does. The memory
+ * is too large to keep contents, so the calls themselves take no time.
+ */
+static void link_counted(void)
+{
+    void *card, *stream, *host;
+    unsigned rate = 0;
+    devptr memory;
+
+    begin();
+    CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &card) == 0);
+    CHECK(nvmlDeviceGetPcieThroughput(card, 0, &rate) == 0);
+    CHECK(cuStreamCreate(&stream, 1) == 0 && cuMemAlloc_v2(&memory, 128 * MIB) == 0);
+    CHECK(cuMemHostAlloc(&host, 128 * MIB, 0) == 0);
+    for (int tries = 0; tries < 100 && !rate; tries++) {
+        for (int copy = 0; copy < 20; copy++)
+            CHECK(cuMemcpyHtoDAsync_v2(memory, host, 128 * MIB, stream) == 0);
+        CHECK(nvmlDeviceGetPcieThroughput(card, 1, &rate) == 0);
+        CHECK(cuStreamSynchronize(stream) == 0);
+    }
+    CHECK(rate > 0);
+}
+
 int main(void)
 {
     static const struct selftest cases[] = {
-        {"allocations", allocations}, {"contents", contents},         {"pools", pools},   {"arrays", arrays},
-        {"captures", captures},       {"streams", streams},           {"killed", killed}, {"executed", executed},
-        {"forked", forked},           {"exported", exported},         {"shared", shared}, {"faults", faults},
-        {"visible", visible},         {"entry_points", entry_points},
+        {"allocations", allocations},
+        {"contents", contents},
+        {"pools", pools},
+        {"arrays", arrays},
+        {"captures", captures},
+        {"streams", streams},
+        {"killed", killed},
+        {"executed", executed},
+        {"forked", forked},
+        {"exported", exported},
+        {"shared", shared},
+        {"faults", faults},
+        {"visible", visible},
+        {"entry_points", entry_points},
+        {"sensors", sensors},
+        {"link_counted", link_counted},
     };
 
     return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));

@@ -59,6 +59,20 @@ static inline void *symbol_address(const char *name)
 int nvmlInit_v2(void);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **ret_device);
 int nvmlDeviceGetMemoryInfo(void *device, void *ret_memory);
+int nvmlDeviceGetClockInfo(void *device, unsigned type, unsigned *ret_mhz);
+int nvmlDeviceGetMaxClockInfo(void *device, unsigned type, unsigned *ret_mhz);
+int nvmlDeviceGetCurrPcieLinkGeneration(void *device, unsigned *ret_generation);
+int nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *ret_generation);
+int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *ret_width);
+int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *ret_width);
+int nvmlDeviceGetPcieThroughput(void *device, unsigned counter, unsigned *ret_rate);
+int nvmlDeviceGetEncoderUtilization(void *device, unsigned *ret_percent, unsigned *ret_period_us);
+int nvmlDeviceGetDecoderUtilization(void *device, unsigned *ret_percent, unsigned *ret_period_us);
+int nvmlDeviceGetTemperature(void *device, unsigned sensor, unsigned *ret_degrees);
+int nvmlDeviceGetTemperatureThreshold(void *device, unsigned type, unsigned *ret_degrees);
+int nvmlDeviceGetFanSpeed(void *device, unsigned *ret_percent);
+int nvmlDeviceGetPowerUsage(void *device, unsigned *ret_milliwatt);
+int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *ret_milliwatt);
 
 int cuInit(unsigned flags);
 int cuDeviceGetCount(int *ret_count);

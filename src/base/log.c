@@ -43,6 +43,13 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
+void log_make_plain(char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            text[i] = '?';
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
     KEEP_ERRNO;
@@ -62,6 +69,7 @@ void log_write(enum log_level level, const char *format, ...)
     used += (size_t)length;
     if (used > sizeof(line) - 2)
         used = sizeof(line) - 2;
+    log_make_plain(line, used);
     line[used++] = '\n';
     /* A line that stderr does not take is lost; there is nobody to tell. */
     if (write(STDERR_FILENO, line, used) < 0)

@@ -6,6 +6,7 @@
 #define VGPU_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum log_level {
     LOG_LEVEL_ERROR = 0,   /* always written */
@@ -18,6 +19,12 @@ enum log_level {
 bool log_wanted(enum log_level level);
 void log_set_level(enum log_level level); /* overrides the environment */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * Replaces control characters by question marks. A message quotes what others have written, names and values: what is
+ * one line stays one, and no terminal obeys it. log_write() does this itself.
+ */
+void log_make_plain(char *text, size_t length);
 
 #define log_error(...)   log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_notice(...)  log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)

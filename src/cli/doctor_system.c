@@ -165,11 +165,13 @@ static const char *limit_advice(const char *entry)
     const char *value = strchr(entry, '=') + 1;
     struct quota quota;
     uint32_t percent;
+    int rc;
 
     if (is_limit(entry, "CUDA_DEVICE_SM_LIMIT"))
         return *value && parse_percent(value, &percent) == -EINVAL ? "use a whole number of percent, 0 to 100" : NULL;
     /* "0", with a unit or without, is how the variable says that there is no limit. */
-    return parse_quota(value, &quota) && strspn(value, "0") == 0 ? SIZE_FORMS : NULL;
+    rc = parse_quota_loosely(value, &quota);
+    return *value && rc && rc != -PARSE_ZERO ? SIZE_FORMS : NULL;
 }
 
 void doctor_environment(struct doctor *doctor)

@@ -164,13 +164,19 @@ static int refuse(const struct gpus *gpus, const char *text, const char *word, i
     char list[2048];
 
     describe(gpus, list, sizeof(list));
-    if (error == -EINVAL && !strncasecmp(word, "MIG-", 4))
+    if (!*word)
+        message_error("run: --gpu \"%s\": %s; the devices are: %s", text,
+                      *text ? "nothing stands before or after a comma" : "the value is empty", list);
+    else if (error == -EINVAL && (!strcmp(word, "auto") || !strcmp(word, "all")))
+        message_error("run: --gpu \"%s\": %s stands alone, without other devices", text, word);
+    else if (error == -EINVAL && !strncasecmp(word, "MIG-", 4))
         message_error("run: --gpu %s: MIG instances cannot be chosen by name; make one visible to the program with "
                       "CUDA_VISIBLE_DEVICES=%s and leave --gpu out",
                       text, word);
     else if (error == -EINVAL)
-        message_error("run: --gpu %s: \"%s\" is neither an index nor a UUID (GPU-...) nor auto; the devices are: %s",
-                      text, word, list);
+        message_error(
+            "run: --gpu %s: \"%s\" is neither an index nor a UUID (GPU-...) nor auto nor all; the devices are: %s",
+            text, word, list);
     else if (error == -EEXIST)
         message_error("run: --gpu %s: \"%s\" begins the UUIDs of several devices: %s", text, word, list);
     else
@@ -194,12 +200,29 @@ static int select_emptiest(const struct gpus *gpus, struct vgpu_limits *limits)
     return 0;
 }
 
+static int select_all(const struct gpus *gpus, struct vgpu_limits *limits)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < gpus->count && count < VGPU_DEVICES_MAX; i++) /* one without a UUID cannot be used */
+        if (gpus->gpu[i].uuid[0])
+            memcpy(limits->slice[count++].uuid, gpus->gpu[i].uuid, VGPU_UUID_LEN);
+    if (!count) {
+        message_error("run: --gpu all: NVML shows no device that can be used; `vgpu doctor` says more");
+        return -EINVAL;
+    }
+    limits->device_count = count;
+    return 0;
+}
+
 int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *limits)
 {
     unsigned count = 0;
 
     if (!strcmp(text, "auto"))
         return select_emptiest(gpus, limits);
+    if (!strcmp(text, "all"))
+        return select_all(gpus, limits);
     for (const char *at = text;; at++) {
         char word[VGPU_UUID_LEN];
         size_t length = strcspn(at, ",");

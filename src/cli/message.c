@@ -1,5 +1,7 @@
 #include "cli/message.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@ static void say(const char *kind, const char *format, va_list arguments)
 
     if (length > sizeof(line) - 2)
         length = sizeof(line) - 2;
+    log_make_plain(line, length);
     line[length++] = '\n';
     while (write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
         continue;

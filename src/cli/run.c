@@ -86,9 +86,9 @@ static int find_program(const struct run_options *options, char *ret_path, size_
     int error = program_find(name, ret_path, size);
 
     if (error == -ENOENT && is_guard_mode(options))
-        message_error("run: %s: not found in PATH (did you mean --guard=%s?)", name, name);
+        message_error("run: \"%s\": not found in PATH (did you mean --guard=%s?)", name, name);
     else if (error == -ENOENT)
-        message_error("run: %s: not found%s", name, strchr(name, '/') ? "" : " in PATH");
+        message_error("run: \"%s\": not found%s", name, strchr(name, '/') ? "" : " in PATH");
     else if (error)
         message_error("run: %s: cannot be executed (it is a directory, or the permission is missing)", ret_path);
     return !error ? RUN_GO_ON : error == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;

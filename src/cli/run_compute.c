@@ -10,8 +10,8 @@ static bool take_number(const char *option, const char *text, uint64_t min, uint
     uint64_t number;
 
     if (parse_count(text, min, max, &number)) {
-        message_error("run: --%s '%.64s': not accepted: use a whole number from %u to %u; %s", option, text,
-                      (unsigned)min, (unsigned)max, meaning);
+        message_error("run: --%s \"%.64s\": use a whole number from %u to %u; %s", option, text, (unsigned)min,
+                      (unsigned)max, meaning);
         return false;
     }
     *ret_number = (uint32_t)number;
@@ -22,13 +22,13 @@ static bool take_policies(const struct run_options *options, struct vgpu_compute
 {
     if (options->cores_policy && !cap_policy_parse(options->cores_policy, &compute->cap_policy)) {
         message_error(
-            "run: --cores-policy '%.64s': there is no such policy; use hard (the cap always holds) or elastic "
+            "run: --cores-policy \"%.64s\": there is no such policy; use hard (the cap always holds) or elastic "
             "(it holds while another instance uses the device)",
             options->cores_policy);
         return false;
     }
     if (options->policy && !turn_policy_parse(options->policy, &compute->turn_policy)) {
-        message_error("run: --policy '%.64s': there is no such policy; use fair, priority, mlfq, rr or adaptive",
+        message_error("run: --policy \"%.64s\": there is no such policy; use fair, priority, mlfq, rr or adaptive",
                       options->policy);
         return false;
     }
@@ -49,11 +49,7 @@ bool run_compute(const struct run_options *options, struct instance_request *req
     if (options->priority && !take_number("priority", options->priority, 0, VGPU_PRIORITY_MAX,
                                           "the highest goes first, the default is 0", &compute->priority))
         return false;
-    if (options->copy_bw && parse_bytes(options->copy_bw, &compute->copy_bytes_s)) {
-        message_error("run: --copy-bw rate '%.64s': not accepted: use bytes a second (1073741824), or a whole number "
-                      "with k, m, g or t (5G, 5GiB, 500m)",
-                      options->copy_bw);
+    if (options->copy_bw && !run_size("copy-bw", options->copy_bw, &compute->copy_bytes_s))
         return false;
-    }
     return take_policies(options, compute);
 }

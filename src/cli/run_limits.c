@@ -92,6 +92,44 @@ static bool devices_exist(const struct run_options *options, const char *nvml, c
     return true;
 }
 
+#define SIZE_LEAST (1u << 20) /* nobody means less; no context fits, and copies would stand still */
+
+/* "8" is eight bytes, and hardly meant. Says so, and returns false. */
+static bool size_enough(const char *option, const char *text, uint64_t bytes)
+{
+    if (bytes >= SIZE_LEAST)
+        return true;
+    if (text[strspn(text, "0123456789.")] == '\0' && strlen(text) <= 4)
+        message_error("run: --%s %s: less than 1 MiB; did you mean %sG?", option, text, text);
+    else
+        message_error("run: --%s \"%.64s\": less than 1 MiB, the least that is accepted", option, text);
+    return false;
+}
+
+bool run_size(const char *option, const char *text, uint64_t *ret_bytes)
+{
+    int rc = parse_bytes(text, ret_bytes);
+
+    if (rc == 0)
+        return size_enough(option, text, *ret_bytes);
+    if (strchr(text, '%') && rc == -PARSE_FORM)
+        message_error("run: --%s \"%.64s\": takes no percentage; use a size, such as 8G or 512M", option, text);
+    else
+        message_error("run: --%s \"%.64s\": %s", option, text, parse_fault_text(rc));
+    return false;
+}
+
+static bool quotas_enough(const char *text, const struct quota_list *list)
+{
+    for (unsigned i = 0; i < QUOTA_DEVICES_MAX; i++) {
+        struct quota quota = quota_list_device(list, i);
+
+        if (quota.bytes && !size_enough("mem", text, quota.bytes))
+            return false;
+    }
+    return true;
+}
+
 static unsigned slices_limited(const struct vgpu_limits *limits)
 {
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
@@ -100,16 +138,16 @@ static unsigned slices_limited(const struct vgpu_limits *limits)
 static bool take_quotas(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
 {
     struct quota_list list;
-    char text[512];
+    int rc;
 
     if (!options->mem)
         return true;
-    if (parse_quota_list(options->mem, &list)) {
-        message_error("run: --mem %s; one for each device: 0:8G,1:4G",
-                      parse_complaint("size", options->mem, text, sizeof(text)));
+    rc = parse_quota_list(options->mem, &list);
+    if (rc < 0) {
+        message_error("run: --mem \"%.64s\": %s", options->mem, parse_fault_text(rc));
         return false;
     }
-    if (!devices_exist(options, nvml, "--mem", options->mem, &list, limits))
+    if (!quotas_enough(options->mem, &list) || !devices_exist(options, nvml, "--mem", options->mem, &list, limits))
         return false;
     for (unsigned i = 0; i < slices_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
@@ -123,14 +161,13 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
 static bool take_caps(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
 {
     struct quota_list list;
+    int rc;
 
     if (!options->cores)
         return true;
-    if (parse_percent_list(options->cores, &list)) {
-        message_error(
-            "run: --cores percentage '%.64s': not accepted: use a whole number from 1 to 100 (100: no cap); one "
-            "for each device: 0:30,1:50",
-            options->cores);
+    rc = parse_percent_list(options->cores, &list);
+    if (rc < 0) {
+        message_error("run: --cores \"%.64s\": %s", options->cores, parse_fault_text(rc));
         return false;
     }
     if (!devices_exist(options, nvml, "--cores", options->cores, &list, limits))
@@ -145,15 +182,7 @@ static bool take_caps(const struct run_options *options, const char *nvml, struc
 
 static bool take_host_quota(const struct run_options *options, struct vgpu_limits *limits)
 {
-    if (!options->host_mem)
-        return true;
-    if (!parse_bytes(options->host_mem, &limits->slice[VGPU_SLICE_HOST].quota_bytes))
-        return true;
-    message_error(
-        "run: --host-mem size '%.64s': not accepted: use bytes (1073741824), or a whole number with k, m, g or t (8G, "
-        "8GiB, 8192m)",
-        options->host_mem);
-    return false;
+    return !options->host_mem || run_size("host-mem", options->host_mem, &limits->slice[VGPU_SLICE_HOST].quota_bytes);
 }
 
 bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request)

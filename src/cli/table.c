@@ -10,6 +10,7 @@
 #define OPERAND(id, name, complete, help)
 #define EXIT(id, status, help)
 #define EXAMPLE(id, line, help)
+#define HINT(id, word, name)
 
 #undef COMMAND
 #define COMMAND(id, arguments, summary) {#id, arguments, summary},
@@ -54,6 +55,14 @@ const struct cli_entry cli_exits[] = {
 #undef EXAMPLE
 #define EXAMPLE(id, line, help) {#id, line, help},
 const struct cli_entry cli_examples[] = {
+#include "cli.def"
+    {NULL, NULL, NULL}};
+#undef EXAMPLE
+#define EXAMPLE(id, line, help)
+
+#undef HINT
+#define HINT(id, word, name) {#id, word, name},
+static const struct cli_entry cli_hints[] = {
 #include "cli.def"
     {NULL, NULL, NULL}};
 
@@ -142,6 +151,9 @@ const char *cli_nearest_option(const char *command, const char *word)
 {
     struct nearest nearest = {NULL, WORD_MAX};
 
+    for (const struct cli_entry *hint = cli_hints; hint->command; hint++)
+        if (!strcmp(hint->command, command) && !strcmp(hint->term, word))
+            return hint->help;
     for (const struct cli_option *o = cli_options; o->command; o++)
         if (!strcmp(o->command, command))
             consider(&nearest, word, o->name);
@@ -194,7 +206,7 @@ static enum cli_item take_option(struct cli_parse *parse, const char *word, cons
     if (option->argument && cli_argument_optional(option)) {
         *ret_value = equals ? equals + 1 : NULL;
     } else if (option->argument) {
-        if (!equals && !*parse->argv) {
+        if (!equals && (!*parse->argv || !strcmp(*parse->argv, "--"))) {
             message_error("%s: --%s needs a value: --%s %s", parse->command, option->name, option->name,
                           option->argument);
             return ITEM_ERROR;

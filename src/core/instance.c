@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "core/hami.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -112,24 +113,18 @@ static void complain(const char *what, const char *path, int rc)
                   path, why);
 }
 
-/* HAMi's own tools write 0m where a container has no limit. */
-static bool means_unlimited(const char *text)
-{
-    return text[0] == '0' && (text[1] == '\0' || (strchr("kKmMgGtT", text[1]) && text[2] == '\0'));
-}
-
 static int parse_quota_limit(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
     struct quota quota = {0};
-    char message[320];
-    int rc = means_unlimited(text) ? 0 : parse_quota(text, &quota);
+    int rc = parse_quota_loosely(text, &quota);
 
-    if (rc < 0) {
+    /* HAMi's own tools write 0m where a container has no limit. */
+    if (rc < 0 && rc != -PARSE_ZERO) {
         static atomic_bool told;
 
         if (!atomic_exchange(&told, true))
-            log_error("%s; CUDA is not started", parse_complaint(name, text, message, sizeof(message)));
-        return rc;
+            log_error("%s \"%.64s\": %s; CUDA is not started", name, text, parse_fault_text(rc));
+        return -EINVAL;
     }
     ret_limit->quota_bytes = quota.bytes;
     ret_limit->quota_percent = quota.percent;
@@ -146,8 +141,7 @@ static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_
         static atomic_bool told;
 
         if (!atomic_exchange(&told, true))
-            log_error("%s '%.64s': not accepted: use a whole number of percent, 0 to 100 (0 and 100: no cap); CUDA is "
-                      "not started",
+            log_error("%s \"%.64s\": use a whole number of percent, 0 to 100 (0 and 100: no cap); CUDA is not started",
                       name, text);
         return rc;
     }

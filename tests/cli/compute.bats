@@ -60,28 +60,29 @@ json_of()
     local text
     for text in '' 0 101 -1 abc 1.5 30%% 05 '30 ' 8G 0:30,0:40 16:30 0: 30, 30,40 0:0; do
         expect 125 "$vgpu" run --cores "$text" true
-        says "run: --cores percentage '$text'" "from 1 to 100" "0:30,1:50"
+        says "run: --cores \"$text\""
     done
     for text in '' hrad HARD off none; do
         expect 125 "$vgpu" run --cores-policy "$text" true
-        says "run: --cores-policy '$text'" hard elastic
+        says "run: --cores-policy \"$text\"" hard elastic
     done
     for text in '' 0 1001 -5 5% x 18446744073709551616; do
         expect 125 "$vgpu" run --weight "$text" true
-        says "run: --weight '$text'" "from 1 to 1000"
+        says "run: --weight \"$text\"" "from 1 to 1000"
     done
     for text in '' 256 -1 high; do
         expect 125 "$vgpu" run --priority "$text" true
-        says "run: --priority '$text'" "from 0 to 255"
+        says "run: --priority \"$text\"" "from 0 to 255"
     done
     for text in '' lottery Fair; do
         expect 125 "$vgpu" run --policy "$text" true
-        says "run: --policy '$text'" "fair, priority, mlfq, rr or adaptive"
+        says "run: --policy \"$text\"" "fair, priority, mlfq, rr or adaptive"
     done
-    for text in '' 0 50% 5X -1 5G/s; do
+    for text in '' 0 50% 5X -1 5G/s 1000 5; do
         expect 125 "$vgpu" run --copy-bw "$text" true
-        says "run: --copy-bw rate '$text'" 5GiB
+        says "run: --copy-bw" "$text"
     done
+    says "did you mean 5G?"
     expect 125 "$vgpu" run --stats=yes true
     says "--stats takes no value"
     expect 125 "$vgpu" run --core 30 true

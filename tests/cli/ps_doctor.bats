@@ -98,9 +98,9 @@ load common.bash
     [ "$(json '.checks[] | select(.name == "arena directory") | .status')" = warn ]
     VGPU_ARENA_DIR=here run --separate-stderr "$vgpu" doctor --json
     [[ $output == *"VGPU_ARENA_DIR=here is not an absolute path"* ]]
-    CUDA_DEVICE_MEMORY_LIMIT_3=1.5g run --separate-stderr "$vgpu" doctor --json
+    CUDA_DEVICE_MEMORY_LIMIT_3=1.3g run --separate-stderr "$vgpu" doctor --json
     [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 1 ]
-    [[ $output == *"CUDA_DEVICE_MEMORY_LIMIT_3='1.5g'"* ]]
+    [[ $output == *"CUDA_DEVICE_MEMORY_LIMIT_3='1.3g'"* ]]
     CUDA_DEVICE_SM_LIMIT=half run --separate-stderr "$vgpu" doctor --json
     [ "$(json '[.checks[] | select(.name == "environment" and .status == "fail")] | length')" = 1 ]
     [[ $output == *"CUDA_DEVICE_SM_LIMIT='half'"*percent* ]]

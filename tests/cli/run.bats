@@ -50,25 +50,100 @@ load common.bash
 
 @test "sizes that are accepted" {
     local size
-    for size in 8G 8GiB 8g 8192m 1073741824 40% 100% 1% 1 512k 1T 0:8G,1:4G 15:1G 8G,1:4G 0:10%,1:2G; do
+    for size in 8G 8GiB 8g 8192m 1073741824 40% 100% 1% 1024k 1T 8Gi 8GB 1.5G 0.5Gi 1M 1048576 0:8G,1:4G 15:1G 8G,1:4G 0:10%,1:2G; do
         expect 0 "$vgpu" run --mem "$size" true
     done
     expect 0 "$vgpu" run --mem=8G true
     expect 0 "$vgpu" run --host-mem 8G true
 }
 
-@test "sizes that are refused, with the text and the accepted forms" {
-    local size
-    for size in '' 0 0G -1 +1 1.5G 8GB 8Gi 8X 'G' '8 G' ' 8G' '8G ' 0x10 010 101% 0% 40%% 99999999999999999999 17179869184G \
-        abc 8Gjunk 0:8G,0:4G 16:1G 0:,1:4G 8G, ,8G 8G,4G a:1G -1:1G 0:8G:4; do
-        expect 125 "$vgpu" run --mem "$size" true
-        says "--mem" "'$size'" 8GiB 40%
+# refused OPTION VALUE PART...: one short line with the option, the value in quotes and each part.
+refused()
+{
+    expect 125 "$vgpu" run "$1" "$2" true
+    says "run: $1" "${@:3}"
+    [ ${#stderr} -le 160 ] || fail "a long message: $stderr"
+    [ "$(wc -l <<<"$stderr")" -eq 1 ] || fail "more than a line: $stderr"
+}
+
+@test "sizes that are refused: each says what is wrong with it" {
+    local size option
+    for size in +1 8X G '8 G' ' 8G' '8G ' 0x10M 010 08G 40%% abc 8Gjunk 0:8G:4 -x; do
+        refused --mem "$size" "\"$size\": not a size"
     done
-    for size in 0 40% -1 8X ''; do
-        expect 125 "$vgpu" run --host-mem "$size" true
-        says "--host-mem" "'$size'" 8GiB
+    refused --mem '' '"": the value is empty'
+    for size in 0 0G 00 0.0G 0:0; do
+        refused --mem "$size" $size
     done
+    refused --mem 0G "cannot be zero"
+    refused --mem -1 "cannot be negative"
+    refused --mem 0:-8G "cannot be negative"
+    refused --mem 1.3G "not a whole number of bytes"
+    for size in 99999999999999999999 17179869184G; do
+        refused --mem "$size" "more than 8 EiB"
+    done
+    for size in 101% 0% 1.5%; do
+        refused --mem "$size" "from 1 to 100"
+    done
+    refused --mem 0:8G,0:4G "named twice"
+    refused --mem 8G,4G "two values for every device"
+    for size in 16:1G a:1G -1:1G; do
+        refused --mem "$size" "a number from 0 to 15"
+    done
+    for size in 8G, ,8G 8G,,1:4G; do
+        refused --mem "$size" "before or after a comma"
+    done
+    refused --mem 0:,1:4G "the value is empty"
+    refused --host-mem 40% "takes no percentage"
+    for option in --mem --host-mem --copy-bw; do
+        refused $option 8 "less than 1 MiB" "did you mean 8G?"
+        refused $option 1023K "less than 1 MiB"
+        refused $option 0 "cannot be zero"
+        refused $option -1 "cannot be negative"
+        refused $option '' '"": the value is empty'
+        refused $option 8X "not a size"
+    done
+    refused --mem 0:8,1:8G "less than 1 MiB"
+    refused --cores '' "the value is empty"
+    refused --cores 0 "from 1 to 100"
+    refused --cores 0:30,0:40 "named twice"
     no_instances
+}
+
+@test "a message is one line, whatever it quotes" {
+    refused --mem $'8G\n1' '"8G?1": not a size'
+    refused --mem $'\033[31m8G' '"?[31m8G"'
+    refused --name $'1\n2' '"1?2"'
+    LD_PRELOAD=$VGPU_BUILD/libvgpu.so LD_LIBRARY_PATH=$VGPU_BUILD/sim CUDA_DEVICE_MEMORY_LIMIT=$'1\ng' \
+        CUDA_DEVICE_MEMORY_SHARED_CACHE=$PWD/cache expect 0 "$VGPU_BUILD/tests/sim/simtest" init_code 304
+    [ "$(wc -l <<<"$stderr")" -eq 1 ] || fail "more than a line: $stderr"
+    says '"1?g"'
+}
+
+@test "-- is never a value, and an empty value is seen" {
+    expect 125 "$vgpu" run --mem -- true
+    says "--mem needs a value"
+    expect 125 "$vgpu" run --name -- true
+    says "--name needs a value"
+    expect 127 "$vgpu" run ''
+    says '"": not found'
+    SIMGPU_COUNT=2 expect 125 "$vgpu" run --sim --gpu '' true
+    says '--gpu "": the value is empty'
+    SIMGPU_COUNT=2 expect 125 "$vgpu" run --sim --gpu 0, true
+    says '--gpu "0,": nothing stands before or after a comma'
+    SIMGPU_COUNT=2 expect 125 "$vgpu" run --sim --gpu auto,1 true
+    says '--gpu "auto,1": auto stands alone'
+    SIMGPU_COUNT=2 expect 0 "$vgpu" run --sim --gpu all --mem 0:1G,1:2G true
+    SIMGPU_COUNT=2 expect 125 "$vgpu" run --sim --gpu all --mem 2:1G true
+    says "--gpu all gives the program 2 devices"
+}
+
+@test "what other tools call an option names ours" {
+    local pair
+    for pair in memory:mem vram:mem cpu:cores cpus:cores sm:cores gpus:gpu devices:gpu nice:priority m:mem; do
+        expect 125 "$vgpu" run --${pair%:*} 1 true
+        says "did you mean --${pair#*:}?"
+    done
 }
 
 @test "options end at the command: its flags are its own" {

@@ -13,6 +13,8 @@ CUDA_DEVICE_MEMORY_LIMIT=1g expect 0 with_library "$TEST_SIMTEST" cap $gib
 CUDA_DEVICE_MEMORY_LIMIT=1536m expect 0 with_library "$TEST_SIMTEST" cap $((1536 << 20))
 CUDA_DEVICE_MEMORY_LIMIT=2GiB expect 0 with_library "$TEST_SIMTEST_DL" cap $((2 * gib))
 CUDA_DEVICE_MEMORY_LIMIT_0=3g CUDA_DEVICE_MEMORY_LIMIT=1g expect 0 with_library "$TEST_SIMTEST" cap $((3 * gib))
+CUDA_DEVICE_MEMORY_LIMIT=1.5Gi expect 0 with_library "$TEST_SIMTEST" cap $((1536 << 20))
+CUDA_DEVICE_MEMORY_LIMIT=' 0x400m' expect 0 with_library "$TEST_SIMTEST" cap $gib
 CUDA_DEVICE_MEMORY_LIMIT=0m expect 0 with_library "$TEST_SIMTEST" cap 0
 
 # Somebody is attached: the old limits stand, with one line about it.
@@ -26,7 +28,7 @@ grep -q "^total $((2 * gib))\$" "$TEST_WORK/stdout" || die "the limits changed u
 [ "$(wc -l <"$TEST_WORK/stderr")" -eq 1 ] || die "not one line about the other limits: $(cat "$TEST_WORK/stderr")"
 
 # A size that can't be read is refused, with the text in the message; CUDA does not start, other programs do.
-for bad in 1.5g 1Gi5 abc -1 1g5 99999999999999999999g; do
+for bad in 1.3g 1Gi5 abc -1 1g5 99999999999999999999g; do
     CUDA_DEVICE_MEMORY_LIMIT=$bad expect 0 with_library "$TEST_SIMTEST" init_code 304 2>"$TEST_WORK/stderr" >/dev/null
     grep -qF -- "$bad" "$TEST_WORK/stderr" || die "the message does not show '$bad': $(cat "$TEST_WORK/stderr")"
     CUDA_DEVICE_MEMORY_LIMIT=$bad expect 0 with_library /bin/true

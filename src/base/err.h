@@ -8,9 +8,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The system's words for a negative errno. `buffer` may or may not be used; the result lives as long as it does. */
+/* Words for a negative errno, the system's where they say enough. `buffer` may or may not be used; the result lives as
+ * long as it does. */
 static inline const char *err_text(int negative_errno, char *buffer, size_t buffer_bytes)
 {
+    if (negative_errno == -EFBIG)
+        return "file too large for the limit of ulimit -f (RLIMIT_FSIZE); raise it";
     return strerror_r(-negative_errno, buffer, buffer_bytes);
 }
 

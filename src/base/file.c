@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fsize.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -114,10 +115,17 @@ int file_make_real(int fd, off_t from, off_t bytes)
 {
     int error;
 
+    FSIZE_SCOPE;
     do {
         error = posix_fallocate(fd, from, bytes);
     } while (error == EINTR);
     return -error;
+}
+
+int file_set_size(int fd, off_t bytes)
+{
+    FSIZE_SCOPE;
+    return ftruncate(fd, bytes) < 0 ? err_last() : 0;
 }
 
 #ifndef RENAME_NOREPLACE
@@ -140,6 +148,7 @@ int file_publish(const char *temporary, const char *path)
 
 static int write_all(int fd, const char *data, size_t bytes)
 {
+    FSIZE_SCOPE;
     while (bytes > 0) {
         ssize_t put = write(fd, data, bytes);
 

@@ -1,5 +1,6 @@
 /*
- * Files and folders: what the C library makes easy to get wrong. All return 0 or -errno unless said otherwise.
+ * Files and folders: what the C library makes easy to get wrong. All return 0 or -errno unless said otherwise. What
+ * RLIMIT_FSIZE does not allow is -EFBIG and no signal.
  */
 #ifndef VGPU_BASE_FILE_H
 #define VGPU_BASE_FILE_H
@@ -27,6 +28,8 @@ int file_temporary_name(const char *path, char *buffer, size_t buffer_bytes);
 
 /* Makes room that is really there: a hole that a full file system cannot fill is a SIGBUS later. */
 int file_make_real(int fd, off_t from, off_t bytes);
+
+int file_set_size(int fd, off_t bytes);
 
 /* Puts a finished file at its place unless there is one: -EEXIST. Not every file system has hard links. */
 int file_publish(const char *temporary, const char *path);

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/cleanup.h"
+#include "base/fsize.h"
 #include "base/parse.h"
 
 #include <stdarg.h>
@@ -71,6 +72,7 @@ void log_write(enum log_level level, const char *format, ...)
         used = sizeof(line) - 2;
     log_make_plain(line, used);
     line[used++] = '\n';
+    FSIZE_SCOPE;
     /* A line that stderr does not take is lost; there is nobody to tell. */
     if (write(STDERR_FILENO, line, used) < 0)
         return;

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fsize.h"
 #include "base/log.h"
 #include "hook/hook.h"
 #include "hook/pass.h"
@@ -35,6 +36,7 @@ const unsigned char pass_sized[ROW_COUNT] = {
 /* O_APPEND: a line is whole, whichever process writes it. */
 static void write_line(const char *line, int length)
 {
+    FSIZE_SCOPE;
     if (trace_fd >= 0 && length > 0 && length < LINE_BYTES)
         while (write(trace_fd, line, (size_t)length) < 0 && errno == EINTR)
             continue;

@@ -61,7 +61,7 @@ static int make_file(const char *path, const char *uuid)
     if (fd < 0)
         return err_last();
     /* The mode is the one wanted, whatever the program's umask is: users share the device. */
-    rc = fchmod(fd, 0666) < 0 || ftruncate(fd, sizeof(*layout)) < 0 ? err_last() : 0;
+    rc = fchmod(fd, 0666) < 0 ? err_last() : file_set_size(fd, sizeof(*layout));
     if (rc == 0)
         rc = file_make_real(fd, 0, offsetof(struct arena_layout, page));
     layout = rc == 0 ? map_file(fd) : NULL;

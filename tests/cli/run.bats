@@ -39,6 +39,19 @@ load common.bash
     no_instances
 }
 
+@test "a limit on the size of files (ulimit -f) is named, and kills nobody" {
+    expect 125 bash -c "ulimit -f 100; exec '$vgpu' run true"
+    says "cannot make the region" "ulimit -f"
+    no_instances
+    # The instance is there; what the library makes in the program's name is not worth the program.
+    LD_LIBRARY_PATH=$VGPU_BUILD/sim "$VGPU_BUILD/demo/busy" bare 0.05 # the simulator has its file from now on
+    expect 0 "$vgpu" run --sim --mem 1G --cores 50 -- bash -c "ulimit -f 100; exec '$VGPU_BUILD/demo/busy' limited 0.05"
+    expect 1 env LD_PRELOAD="$VGPU_BUILD/libvgpu.so" CUDA_DEVICE_MEMORY_LIMIT=1g \
+        CUDA_DEVICE_MEMORY_SHARED_CACHE="$PWD/cache" LD_LIBRARY_PATH="$VGPU_BUILD/sim" \
+        bash -c "ulimit -f 100; exec '$VGPU_BUILD/demo/busy' limited 0.05"
+    says "cannot attach" "ulimit -f"
+}
+
 @test "an unknown option names the nearest one" {
     expect 125 "$vgpu" run --meme 8G true
     says "--meme" "did you mean --mem?"

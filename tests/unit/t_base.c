@@ -7,7 +7,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* What a child with this environment writes to stderr when it says one thing at each level. */
@@ -192,6 +194,46 @@ static void runtime_folder_planted(void **state)
 
 static int in_child_calls;
 
+/*
+ * Under RLIMIT_FSIZE every way to write says -EFBIG; no signal arrives, not even later, and the program's mask and what
+ * it has pending are as before. stderr is a file, too.
+ */
+static int writes_under_a_limit(void *arg)
+{
+    const struct rlimit limit = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
+    static const char much[4096];
+    bool pending = arg;
+    sigset_t set, before, after;
+    int fd = open(scratch_path("limited"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    CHECK(fd >= 0 && dup2(fd, STDERR_FILENO) >= 0 && setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    if (pending) {
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        raise(SIGXFSZ);
+    }
+    sigprocmask(SIG_BLOCK, NULL, &before);
+    CHECK(file_make_real(fd, 0, 101) == -EFBIG);
+    CHECK(file_make_real(fd, 0, 90) == 0);
+    CHECK(file_set_size(fd, 4096) == -EFBIG);
+    CHECK(file_write_atomic(scratch_path("limited2"), much, sizeof(much), 0600) == -EFBIG);
+    lseek(fd, 100, SEEK_SET);
+    log_error("no room for this");
+    sigprocmask(SIG_BLOCK, NULL, &after);
+    CHECK(sigismember(&before, SIGXFSZ) == sigismember(&after, SIGXFSZ));
+    sigpending(&after);
+    CHECK(sigismember(&after, SIGXFSZ) == pending);
+    return 0;
+}
+
+static void file_size_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(finish(spawn(writes_under_a_limit, NULL)), 0);
+    assert_int_equal(finish(spawn(writes_under_a_limit, &(bool){true})), 0);
+}
+
 static void count_child(void *arg)
 {
     (void)arg;
@@ -236,9 +278,9 @@ static void fork_detection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_levels),     cmocka_unit_test(log_long_line),  cmocka_unit_test(folders),
-        cmocka_unit_test(small_files),    cmocka_unit_test(runtime_folder), cmocka_unit_test(runtime_folder_planted),
-        cmocka_unit_test(fork_detection),
+        cmocka_unit_test(log_levels),     cmocka_unit_test(log_long_line),   cmocka_unit_test(folders),
+        cmocka_unit_test(small_files),    cmocka_unit_test(runtime_folder),  cmocka_unit_test(runtime_folder_planted),
+        cmocka_unit_test(fork_detection), cmocka_unit_test(file_size_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,8 +162,7 @@ static void add_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind 
         atomic_fetch_add_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], bytes, memory_order_relaxed);
 }
 
-/* Takes at most `bytes` off; returns how much it was. */
-static uint64_t take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
 {
     _Atomic uint64_t *held = &ledger->slice[slice].held[kind];
     uint64_t seat = ledger_seat(ledger), before = load_relaxed(held), less;
@@ -237,7 +236,7 @@ void ledger_release(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind k
     if (!known(slice, kind) || bytes == 0)
         return;
     fork_check();
-    bytes = take_held(ledger, slice, kind, bytes);
+    bytes = ledger_take_held(ledger, slice, kind, bytes);
     if (bytes)
         give_back(ledger, slice, bytes);
     ledger_notify(ledger, slice);
@@ -294,7 +293,7 @@ int ledger_settle(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kin
     fork_check();
     if (grown_bytes <= 0) {
         if (grown_bytes < 0)
-            taken_bytes += take_held(ledger, slice, kind, 0 - (uint64_t)grown_bytes);
+            taken_bytes += ledger_take_held(ledger, slice, kind, 0 - (uint64_t)grown_bytes);
         if (taken_bytes)
             give_back(ledger, slice, taken_bytes);
     } else {

@@ -82,6 +82,9 @@ static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
  */
 int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat);
 
+/* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
+uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes);
+
 /* view.c. Removes dead processes, under the lock; not every time where there are many. */
 void ledger_reap(struct vgpu_ledger *ledger);
 

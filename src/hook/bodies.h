@@ -370,6 +370,14 @@ typedef CUresult mem_create_fn SIG_mem_create;
 CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle, size_t bytes,
                          const CUmemAllocationProp *prop, unsigned long long flags);
 
+#define SIG_mem_export_handle                                                                                          \
+    (void *os_handle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handle_type,                      \
+     unsigned long long flags)
+#define ARGS_mem_export_handle (os_handle, handle, handle_type, flags)
+typedef CUresult mem_export_handle_fn SIG_mem_export_handle;
+CUresult hook_mem_export_handle(enum hook_row row, void *os_handle, CUmemGenericAllocationHandle handle,
+                                CUmemAllocationHandleType handle_type, unsigned long long flags);
+
 #define SIG_mem_import_handle                                                                                          \
     (CUmemGenericAllocationHandle *handle, void *os_handle, CUmemAllocationHandleType handle_type)
 #define ARGS_mem_import_handle (handle, os_handle, handle_type)

@@ -2,20 +2,25 @@
  * Virtual memory management: physical memory by handle, mapped wherever the program likes. It stays allocated, and
  * charged to the device in its properties, until the last reference to the handle and the last mapping are gone.
  *
- * Handles without charge (host memory, imports, multicast objects) have records too: their mappings are then told
- * apart from others, and a handle's value may come back as something else.
+ * Memory that was exported or imported is charged by way of shared.h. Handles without charge (host memory, imports from
+ * outside of the instance, multicast objects) have records too: their mappings are then told apart from others, and a
+ * handle's value may come back as something else.
  */
 #include "hook/vmm.h"
 
 #include "base/forkwatch.h"
 #include "base/mutex.h"
 #include "hook/charge.h"
+#include "hook/shared.h"
 
 #include <stdlib.h>
 
+#define FABRIC_HANDLE_BYTES 64
+
 struct physical {
     uint64_t handle;
-    uint64_t charged_bytes;
+    uint64_t charged_bytes; /* to this record alone: 0 where `shared` sees to it */
+    struct shared *shared;  /* exported or imported; one reference to it */
     uint32_t slice;
     uint32_t references; /* to the handle */
     uint32_t mappings;
@@ -93,13 +98,16 @@ static bool take_if_dead(struct physical *physical)
 
 static void bury(struct vgpu_ledger *ledger, struct physical *physical)
 {
+    if (physical->shared != NULL && ledger != NULL)
+        shared_drop(ledger, physical->shared);
     if (physical->charged_bytes > 0 && ledger != NULL)
         ledger_release(ledger, physical->slice, VGPU_KIND_DATA, physical->charged_bytes);
     free(physical);
 }
 
-/* Makes a new handle known, with one reference. False: no memory. */
-static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, uint64_t charged_bytes)
+/* Makes a new handle known, with one reference, which has that of `shared`. False: no memory. */
+static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, uint64_t charged_bytes,
+                 struct shared *shared)
 {
     struct physical *physical = charge_zalloc(sizeof(*physical));
     struct physical *before;
@@ -109,6 +117,7 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, ui
         return false;
     physical->handle = handle;
     physical->charged_bytes = charged_bytes;
+    physical->shared = shared;
     physical->slice = slice;
     physical->references = 1;
     lock();
@@ -127,8 +136,8 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, ui
     return known;
 }
 
-/* A handle that the driver may have given out before, with one more reference to it now. */
-static void referenced(struct vgpu_ledger *ledger, uint64_t handle)
+/* One more reference to a handle that the driver may have given out before. False: it is not known. */
+static bool referenced(uint64_t handle)
 {
     struct physical *physical;
 
@@ -137,8 +146,7 @@ static void referenced(struct vgpu_ledger *ledger, uint64_t handle)
     if (physical != NULL)
         physical->references++;
     mutex_unlock(&vmm_lock);
-    if (physical == NULL)
-        born(ledger, handle, 0, 0);
+    return physical != NULL;
 }
 
 CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle, size_t bytes,
@@ -163,7 +171,7 @@ CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle
     if (result == CUDA_SUCCESS) {
         if (reserved > 0)
             ledger_commit(ledger, slice, VGPU_KIND_DATA, reserved, reserved);
-        if (!born(ledger, made, slice, reserved)) {
+        if (!born(ledger, made, slice, reserved, NULL)) {
             DRIVER(cuMemRelease, mem_release)(made);
             if (reserved > 0)
                 ledger_release(ledger, slice, VGPU_KIND_DATA, reserved);
@@ -221,21 +229,145 @@ CUresult hook_mem_retain_handle(enum hook_row row, CUmemGenericAllocationHandle 
 {
     CUresult result = REAL(row, mem_retain_handle)(handle, addr);
 
-    if (result == CUDA_SUCCESS && hook_ledger() != NULL)
-        referenced(hook_ledger(), *handle);
+    if (result == CUDA_SUCCESS && hook_ledger() != NULL && !referenced(*handle))
+        born(hook_ledger(), *handle, 0, 0, NULL);
     trace_memory(row, 0, result == CUDA_SUCCESS ? *handle : 0, result);
     return result;
+}
+
+/* Exports and imports */
+
+static bool handle_of(void *os_handle, CUmemAllocationHandleType type, struct shared_handle *ret_handle)
+{
+    *ret_handle = (struct shared_handle){.fd = -1};
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        ret_handle->fd = (int)(intptr_t)os_handle;
+    else if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+        *ret_handle = (struct shared_handle){.fd = -1, .bytes = os_handle, .length = FABRIC_HANDLE_BYTES};
+    return ret_handle->fd >= 0 || ret_handle->bytes != NULL;
+}
+
+/* What of a handle's memory others may come to have. NULL and 0: nothing is charged for it. */
+static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **ret_shared)
+{
+    struct physical *physical;
+    struct shared *made = NULL;
+    unsigned slice = 0;
+    uint64_t bytes = 0;
+    int rc;
+
+    lock();
+    physical = find(handle);
+    *ret_shared = physical != NULL ? physical->shared : NULL;
+    if (physical != NULL) {
+        slice = physical->slice;
+        bytes = physical->charged_bytes;
+    }
+    mutex_unlock(&vmm_lock);
+    if (*ret_shared != NULL || bytes == 0)
+        return 0;
+    rc = shared_new(ledger, slice, VGPU_KIND_DATA, bytes, &made);
+    if (made == NULL)
+        return rc;
+    lock();
+    physical = find(handle);
+    /* Another thread may have exported it meanwhile. */
+    if (physical != NULL && physical->shared == NULL && physical->charged_bytes == bytes) {
+        shared_own(made, bytes);
+        physical->charged_bytes = 0;
+        physical->shared = made;
+        made = NULL;
+    }
+    *ret_shared = physical != NULL ? physical->shared : NULL;
+    mutex_unlock(&vmm_lock);
+    if (made != NULL)
+        shared_drop(ledger, made);
+    return 0;
+}
+
+/* Memory that cannot be followed: its record gives nothing back when it dies. */
+static void keep_charged(uint64_t handle, int rc)
+{
+    struct physical *physical;
+
+    lock();
+    physical = find(handle);
+    if (physical != NULL) {
+        physical->charged_bytes = 0;
+        physical->shared = NULL;
+    }
+    mutex_unlock(&vmm_lock);
+    shared_cannot_follow(rc);
+}
+
+CUresult hook_mem_export_handle(enum hook_row row, void *os_handle, CUmemGenericAllocationHandle handle,
+                                CUmemAllocationHandleType handle_type, unsigned long long flags)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    CUresult result = REAL(row, mem_export_handle)(os_handle, handle, handle_type, flags);
+    struct shared_handle exported;
+    struct shared *shared;
+    int rc;
+
+    if (result == CUDA_SUCCESS && ledger != NULL) {
+        void *value = handle_type == CU_MEM_HANDLE_TYPE_FABRIC ? os_handle : (void *)(intptr_t) * (int *)os_handle;
+
+        rc = share(ledger, handle, &shared);
+        if (rc == 0 && shared != NULL && handle_of(value, handle_type, &exported))
+            rc = shared_exported(ledger, shared, &exported);
+        if (rc < 0)
+            keep_charged(handle, rc);
+    }
+    trace_memory(row, 0, handle, result);
+    return result;
+}
+
+/* After the driver's import: charges this process where nobody else of the instance is. False: that does not fit. */
+static bool imported(enum hook_row row, struct vgpu_ledger *ledger, uint64_t handle, const struct shared_handle *from)
+{
+    struct ledger_share_memory memory;
+    struct shared *shared;
+    uint64_t charged = 0;
+
+    if (shared_imported(ledger, from, &shared, &memory) < 0) {
+        if (!charge_reserve(row, ledger, memory.slice, memory.bytes))
+            return false;
+        ledger_commit(ledger, memory.slice, VGPU_KIND_DATA, memory.bytes, memory.bytes);
+        charged = memory.bytes;
+    }
+    if (charged == 0 && referenced(handle)) {
+        /* The driver gave the same handle again: its record has a reference to the share. */
+        if (shared != NULL)
+            shared_drop(ledger, shared);
+        return true;
+    }
+    if (born(ledger, handle, charged > 0 ? memory.slice : 0, charged, shared))
+        return true;
+    if (shared != NULL)
+        shared_drop(ledger, shared);
+    if (charged > 0)
+        ledger_release(ledger, memory.slice, VGPU_KIND_DATA, charged);
+    return false;
 }
 
 CUresult hook_mem_import_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *os_handle,
                                 CUmemAllocationHandleType handle_type)
 {
-    CUresult result = REAL(row, mem_import_handle)(handle, os_handle, handle_type);
+    struct vgpu_ledger *ledger = hook_ledger();
+    CUmemGenericAllocationHandle made = 0;
+    struct shared_handle from;
+    CUresult result;
 
-    /* The exporter is charged. */
-    if (result == CUDA_SUCCESS && hook_ledger() != NULL)
-        referenced(hook_ledger(), *handle);
-    trace_memory(row, 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    if (ledger == NULL || handle == NULL || !handle_of(os_handle, handle_type, &from))
+        return REAL(row, mem_import_handle)(handle, os_handle, handle_type);
+    result = REAL(row, mem_import_handle)(&made, os_handle, handle_type);
+    if (result == CUDA_SUCCESS && !imported(row, ledger, made, &from)) {
+        DRIVER(cuMemRelease, mem_release)(made);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (result == CUDA_SUCCESS)
+        *handle = made;
+    trace_memory(row, 0, made, result);
     return result;
 }
 
@@ -246,7 +378,7 @@ CUresult hook_multicast_create(enum hook_row row, CUmemGenericAllocationHandle *
 
     /* It takes no memory; what is bound to it was charged when it was made. */
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
-        born(hook_ledger(), *handle, 0, 0);
+        born(hook_ledger(), *handle, 0, 0, NULL);
     trace_memory(row, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0, result);
     return result;
 }
@@ -388,4 +520,5 @@ CUresult hook_mem_unmap(enum hook_row row, CUdeviceptr ptr, size_t bytes)
 void vmm_forked(void)
 {
     mutex_init(&vmm_lock);
+    shared_forked();
 }

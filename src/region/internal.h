@@ -120,6 +120,39 @@ uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want
 /* Sum of what live slots use of a slice. Right under the lock, close without. */
 uint64_t slots_used(const struct region_layout *layout, unsigned slice);
 
+/* shares.c: memory that was exported. Under the lock unless said otherwise. */
+
+struct shares_ref {
+    uint32_t index;
+    uint32_t generation;
+};
+
+struct shares_view {
+    struct shares_ref ref;
+    unsigned slice;
+    enum vgpu_kind kind;
+    uint64_t bytes;
+    uint64_t key[REGION_SHARE_KEYS];
+};
+/* The next entry in use from *at on; false: there is none. Without the lock: it may be gone by now. */
+bool shares_next(const struct region_layout *layout, unsigned *at, struct shares_view *ret_view);
+
+/* An entry for `bytes` that the slot `maker` is charged for. -ENOSPC: all are in use. */
+int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+               struct shares_ref *ret_ref);
+void shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key);
+bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot); /* false: the entry is gone */
+
+/* A slot lets go. True: its charge, which it had as the maker, is the entry's now, and is in the total. */
+bool shares_leave(struct region_layout *layout, struct shares_ref ref, unsigned slot);
+void shares_forget(struct region_layout *layout, unsigned slot); /* a slot ends: lets go of all */
+
+/* Sum of what was left of a slice. Right under the lock, close without. */
+uint64_t shares_left(const struct region_layout *layout, unsigned slice);
+
+/* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by slot, may be NULL. */
+void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
+
 /* recover.c */
 void region_recover(struct vgpu_region *region);  /* under the lock, after its holder died */
 unsigned region_reap(struct vgpu_region *region); /* empties dead slots, under the lock; returns how many */

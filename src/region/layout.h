@@ -106,10 +106,11 @@ struct region_slice {
     /* The cap that the bucket's debt was made under; whoever finds that the cap is another changes both. */
     _Atomic uint32_t debt_percent;
     struct region_compute compute;
-    struct vgpu_limit limit;        /* under the lock */
-    uint64_t physical_bytes;        /* under the lock; 0: nobody has seen the device */
-    _Atomic uint64_t quota_bytes;   /* effective; 0: none. Written under the lock, atomic */
-    _Atomic uint64_t total_bytes;   /* sum of reserved_bytes of the live slots; written under the lock, derived */
+    struct vgpu_limit limit;      /* under the lock */
+    uint64_t physical_bytes;      /* under the lock; 0: nobody has seen the device */
+    _Atomic uint64_t quota_bytes; /* effective; 0: none. Written under the lock, atomic */
+    /* Sum of reserved_bytes of the live slots, and of shares that were left. Written under the lock, derived. */
+    _Atomic uint64_t total_bytes;
     _Atomic uint64_t refusals;      /* under the lock, read without */
     _Atomic uint64_t context_bytes; /* the dearest context seen; atomic maximum by anybody */
 };
@@ -125,6 +126,33 @@ struct region_steal {
     uint32_t generation;
     uint64_t steals_before;        /* the steal count in the idle word before */
     uint64_t reserved_after_bytes; /* the victim's reserved_bytes if it has happened */
+};
+
+/*
+ * Memory that a process has exported. Its maker's slot is charged for it as long as the maker has it. Once only other
+ * processes do, nobody's slot is: then the entry itself counts (SHARE_LEFT), until the last of them lets go or dies.
+ * Written under the lock by processes of the instance; the state and the keys are atomic and read without it. That one
+ * word says who is charged, so that a writer who dies between two others leaves nothing that is charged twice or never.
+ */
+#define REGION_SHARES     2048
+#define REGION_SHARE_KEYS 12
+
+enum share_state {
+    SHARE_FREE = 0,
+    SHARE_MADE = 1, /* charged to the slot of its maker */
+    SHARE_LEFT = 2, /* charged to the instance: counts in total_bytes */
+};
+
+struct region_share {
+    _Atomic uint32_t state;      /* enum share_state */
+    _Atomic uint32_t generation; /* +1 whenever the entry is filled */
+    _Atomic uint32_t slice;      /* this and the next two: atomic, too */
+    _Atomic uint32_t kind;
+    _Atomic uint64_t bytes;
+    uint32_t maker;                          /* slot */
+    uint32_t key_count;                      /* exports so far; export n has key n % REGION_SHARE_KEYS */
+    _Atomic uint64_t key[REGION_SHARE_KEYS]; /* what tells an import which memory it is; 0: none */
+    uint64_t holder[VGPU_PROCS_MAX / 64];    /* slots that have it, the maker's among them, a bit each */
 };
 
 struct region_layout {
@@ -156,11 +184,15 @@ struct region_layout {
     uint64_t told[128]; /* hashes of (slice, api) that a line on stderr has told of; under the lock */
 
     struct region_slot slot[VGPU_PROCS_MAX];
+
+    _Atomic uint32_t shares_high; /* entries at and above were never used; only grows, under the lock */
+    struct region_share share[REGION_SHARES];
 };
 
 _Static_assert(sizeof(struct slot_slice) == 16 + 8 * VGPU_KINDS, "slot_slice");
 _Static_assert(sizeof(struct region_slot) == 1728, "region_slot");
 _Static_assert(offsetof(struct region_slot, slice) == 64, "slot slices begin on a cache line");
+_Static_assert(sizeof(struct region_share) == 256, "region_share");
 _Static_assert(sizeof(struct vgpu_limit) == 64, "vgpu_limit");
 _Static_assert(sizeof(struct vgpu_refusal) == 88, "vgpu_refusal");
 _Static_assert(offsetof(struct region_layout, version) == 8, "header");

@@ -44,7 +44,7 @@ void region_recover(struct vgpu_region *region)
     finish_steal(layout);
     region_reap(region);
     for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
-        uint64_t total = 0;
+        uint64_t total = shares_left(layout, slice);
 
         for (unsigned i = 0; i < high; i++) {
             if (slot_live(&layout->slot[i]))

@@ -25,6 +25,7 @@ void slot_empty(struct region_layout *layout, unsigned index)
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
             store_relaxed(&slice->held_bytes[kind], 0);
     }
+    shares_forget(layout, index);
     atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_release);
 }
 
@@ -274,5 +275,5 @@ uint64_t slots_used(const struct region_layout *layout, unsigned slice)
         if (slot_live(&layout->slot[i]))
             used = add_saturated(used, slot_used(&layout->slot[i].slice[slice]));
     }
-    return used;
+    return add_saturated(used, shares_left(layout, slice));
 }

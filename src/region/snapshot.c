@@ -90,7 +90,7 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
     KEEP_ERRNO;
     struct region_layout *layout = region->layout;
     struct vgpu_snapshot snapshot;
-    struct vgpu_proc_usage *procs;
+    struct vgpu_proc_usage *procs, *proc_of[VGPU_PROCS_MAX] = {NULL};
     struct region_hold hold;
     unsigned high;
     int rc;
@@ -110,9 +110,12 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
     region_load_limits(layout, &snapshot.limits);
     snapshot.created_ns = layout->created_ns;
     for (unsigned i = 0; i < high; i++) {
-        if (slot_live(&layout->slot[i]))
-            copy_proc(region, i, &procs[snapshot.proc_count++]);
+        if (slot_live(&layout->slot[i])) {
+            proc_of[i] = &procs[snapshot.proc_count++];
+            copy_proc(region, i, proc_of[i]);
+        }
     }
+    shares_show(layout, proc_of);
     copy_slices(layout, &snapshot);
     copy_refusals(layout, &snapshot);
     region_unlock(region, &hold);

@@ -88,6 +88,7 @@ struct truth {
 };
 void truth_read(int device, struct truth *ret_truth); /* by physical number */
 uint64_t truth_used(int device);
+uint64_t truth_orphan(int device); /* of nobody's group: held by importers only */
 uint64_t truth_peak(int device);
 uint64_t truth_host(void);                     /* pinned host memory of the group, all processes */
 uint64_t truth_process(int device, pid_t pid); /* of one process */

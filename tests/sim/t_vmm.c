@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -224,6 +225,155 @@ TEST(case_G3_export_import)
     CU_OK(cu.cuMemRelease(handle));
     check_agreement();
     close_device(0);
+    return 0;
+}
+
+static int export_to_fd(CUmemGenericAllocationHandle handle)
+{
+    int fd = -1;
+    CU_OK(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    return fd;
+}
+
+static CUmemGenericAllocationHandle import_from_fd(int fd)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    return handle;
+}
+
+static CUmemAllocationProp exported_prop(void)
+{
+    CUmemAllocationProp prop = device_prop(0);
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return prop;
+}
+
+/* Imported by its own maker and let go of by its first handle: charged once, until the last handle is gone. */
+TEST(import_own_export)
+{
+    const uint64_t size = 128 * MIB;
+    CUmemGenericAllocationHandle handle = 0, held[64], second;
+    CUmemAllocationProp prop = exported_prop();
+    unsigned count = 0;
+    CUresult result;
+    open_device(0);
+    uint64_t before = truth_used(0);
+    while (count < 64 && (result = cu.cuMemCreate(&handle, size, &prop, 0)) == CUDA_SUCCESS) {
+        int fd = export_to_fd(handle), again = export_to_fd(handle);
+        held[count++] = import_from_fd(fd);
+        second = import_from_fd(again);
+        close(fd);
+        close(again);
+        check_agreement();
+        CU_OK(cu.cuMemRelease(handle));
+        CU_OK(cu.cuMemRelease(second));
+        CHECK_U(truth_used(0), ==, before + count * size);
+        check_agreement();
+    }
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, result);
+    CHECK_U(count, ==, (quota_bytes() - before) / size);
+    while (count > 0)
+        CU_OK(cu.cuMemRelease(held[--count]));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
+/* Has two imports of one memory; lets go of one at each order. */
+static void keeping_importer(int maker, int orders)
+{
+    CUmemGenericAllocationHandle handle[2];
+    open_device(0);
+    for (unsigned i = 0; i < 2; i++) {
+        int fd = receive_fd(maker);
+        handle[i] = import_from_fd(fd);
+        close(fd);
+    }
+    send_byte(maker);
+    for (unsigned i = 0; i < 2; i++) {
+        await_byte(orders);
+        CU_OK(cu.cuMemRelease(handle[i]));
+        send_byte(orders);
+    }
+    await_byte(orders);
+    exit(0);
+}
+
+/* Makes memory, has the other process import it, and lets go of it as `end` says. */
+static void short_lived_maker(int importer, int orders, const char *end)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp prop = exported_prop();
+    open_device(0);
+    CU_OK(cu.cuMemCreate(&handle, 256 * MIB, &prop, 0));
+    for (unsigned i = 0; i < 2; i++) {
+        int fd = export_to_fd(handle);
+        send_fd(importer, fd);
+        close(fd);
+    }
+    await_byte(importer);
+    if (strcmp(end, "kill") == 0)
+        raise(SIGKILL);
+    if (strcmp(end, "release") == 0) {
+        CU_OK(cu.cuMemRelease(handle));
+        send_byte(orders);
+        await_byte(orders);
+    }
+    exit(0);
+}
+
+static pid_t with_orders(void (*run)(int peer, int orders, const char *end), int peer, const char *end, int *ret_orders)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        run(peer, ends[1], end);
+    }
+    close(ends[1]);
+    *ret_orders = ends[0];
+    return child;
+}
+
+static void run_importer(int peer, int orders, const char *end)
+{
+    (void)end;
+    keeping_importer(peer, orders);
+}
+
+/* The maker lets go, and another process has the memory still: the instance is charged until that lets go, too. */
+TEST(import_outlives_maker)
+{
+    const char *end = argc > 1 ? argv[1] : "release";
+    int peers[2], to_importer, to_maker;
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, peers) == 0);
+    pid_t importer = with_orders(run_importer, peers[1], end, &to_importer);
+    pid_t maker = with_orders(short_lived_maker, peers[0], end, &to_maker);
+    if (strcmp(end, "release") == 0) {
+        await_byte(to_maker);
+        CHECK_U(truth_orphan(0), ==, 256 * MIB);
+        check_agreement();
+        send_byte(to_maker);
+    }
+    CHECK(wait_status(maker) == (strcmp(end, "kill") == 0 ? 128 + SIGKILL : 0));
+    CHECK_U(truth_orphan(0), ==, 256 * MIB);
+    check_agreement();
+    CHECK_U(region_held(0, importer), ==, region_used(0));
+    send_byte(to_importer);
+    await_byte(to_importer);
+    CHECK_U(truth_orphan(0), ==, 256 * MIB);
+    check_agreement();
+    send_byte(to_importer);
+    await_byte(to_importer);
+    CHECK_U(truth_orphan(0), ==, 0);
+    check_agreement();
+    send_byte(to_importer);
+    wait_ok(importer);
+    check_agreement();
     return 0;
 }
 

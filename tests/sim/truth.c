@@ -64,6 +64,18 @@ uint64_t truth_used(int device)
     return truth.used_bytes;
 }
 
+uint64_t truth_orphan(int device)
+{
+    char *text = simctl("ledger", NULL), start[64];
+    size_t length = (size_t)snprintf(start, sizeof start, "device %d ", device);
+    uint64_t bytes = 0;
+    for (const char *line = text; *line; line = next_line(line))
+        if (!strncmp(line, start, length))
+            bytes = number_of(line, "orphan");
+    free(text);
+    return bytes;
+}
+
 uint64_t truth_peak(int device)
 {
     struct truth truth;
@@ -188,7 +200,7 @@ void check_agreement(void)
         if (region == 0 && (!uuid || uuid[6] == '\n'))
             continue; /* a slice that nobody has used yet */
         int device = physical_of(line, slice);
-        uint64_t truth = truth_used(device);
+        uint64_t truth = truth_used(device) + truth_orphan(device);
         if (region != truth)
             fputs(text, stderr);
         if (region != truth)

@@ -30,16 +30,12 @@ static void count_context(int change)
     state_unlock(sim.state);
 }
 
-int context_new(int ordinal, unsigned flags, unsigned version, bool primary, struct sim_context **ret_context)
+int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version, bool primary)
 {
-    struct sim_context *context = sim_object(sizeof(*context), MAGIC_CONTEXT);
-
-    if (!context)
+    if (sim_charge(sim.map[ordinal], SIM_CONTEXT, sim.context_bytes))
         return ERR_OUT_OF_MEMORY;
-    if (sim_charge(sim.map[ordinal], SIM_CONTEXT, sim.context_bytes)) {
-        free(context);
-        return ERR_OUT_OF_MEMORY;
-    }
+    memset(context, 0, sizeof(*context));
+    context->magic = MAGIC_CONTEXT;
     context->charged = sim.context_bytes;
     context->device = sim.map[ordinal];
     context->ordinal = ordinal;
@@ -53,8 +49,21 @@ int context_new(int ordinal, unsigned flags, unsigned version, bool primary, str
     context->next = sim.contexts;
     sim.contexts = context;
     count_context(1);
-    *ret_context = context;
     return OK;
+}
+
+int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context)
+{
+    struct sim_context *context = sim_object(sizeof(*context), MAGIC_CONTEXT);
+
+    if (!context)
+        return ERR_OUT_OF_MEMORY;
+    int code = context_start(context, ordinal, flags, version, false);
+    if (code)
+        free(context);
+    else
+        *ret_context = context;
+    return code;
 }
 
 /* The struct stays: other threads may have it current, and are told that it is destroyed. */
@@ -96,7 +105,7 @@ static int create(struct sim_context **ret_context, unsigned flags, int ordinal,
     if (!sim_ordinal_valid(ordinal))
         return ERR_INVALID_DEVICE;
     sim_lock();
-    int code = context_new(ordinal, flags, version, false, &context);
+    int code = context_new(ordinal, flags, version, &context);
     sim_unlock();
     if (code)
         return code;
@@ -139,6 +148,7 @@ static int destroy(struct sim_context *context)
         return ERR_INVALID_CONTEXT;
     if (context->dead || context->primary || context->green)
         return ERR_INVALID_CONTEXT;
+    storage_drop(context);
     sim_lock();
     context_destroy(context);
     sim_unlock();

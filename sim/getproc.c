@@ -1,4 +1,4 @@
-/* cuGetProcAddress, cuGetExportTable: how programs find entry points. Answers are those of spec/versions.def. */
+/* cuGetProcAddress: how programs find entry points. Answers are those of spec/versions.def. */
 #include "sim.h"
 
 #include <string.h>
@@ -85,12 +85,4 @@ API(cuGetProcAddress_v2, const char *name, void **ret_entry, int version, uint64
     if (ret_status)
         *ret_status = status;
     return OK;
-}
-
-API(cuGetExportTable, const void **ret_table, const struct abi_uuid *uuid)
-{
-    ENTER_EARLY(cuGetExportTable);
-    if (!ret_table || !uuid)
-        return ERR_INVALID_VALUE;
-    return ERR_NOT_FOUND;
 }

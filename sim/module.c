@@ -21,11 +21,14 @@ struct sim_module {
 
 struct sim_library {
     unsigned magic;
-    int device;
+    struct sim_context *context; /* in which its code is loaded; NULL: in none */
     uint64_t charged;
     struct sim_function *functions;
     struct sim_module *module;
+    struct sim_library *next;
 };
+
+static struct sim_library *libraries; /* guarded by sim.mutex */
 
 static struct sim_function *function_of(struct sim_function **list, const char *name, struct sim_module *module,
                                         struct sim_library *library)
@@ -116,13 +119,27 @@ static void module_free(struct sim_module *module)
     handle_retire(module);
 }
 
+/* A library outlives the context, but not its code there. */
+static void library_leave(struct sim_library *library)
+{
+    if (!library->context)
+        return;
+    sim_release(library->context->device, SIM_MODULE, library->charged);
+    library->charged = 0;
+    library->context = NULL;
+}
+
 void module_destroy_all(struct sim_context *context)
 {
     while (context->modules)
         module_free(context->modules);
+    for (struct sim_library *library = libraries; library; library = library->next) {
+        if (library->context == context)
+            library_leave(library);
+    }
 }
 
-static int load(struct sim_module **ret_module, const void *image)
+int module_load(struct sim_module **ret_module, const void *image)
 {
     struct sim_context *context;
 
@@ -155,13 +172,13 @@ API(cuModuleLoad, struct sim_module **ret_module, const char *path)
     ENTER_KERNEL(cuModuleLoad);
     if (!path)
         return ERR_INVALID_VALUE;
-    return access(path, R_OK) ? ERR_FILE_NOT_FOUND : load(ret_module, path);
+    return access(path, R_OK) ? ERR_FILE_NOT_FOUND : module_load(ret_module, path);
 }
 
 API(cuModuleLoadData, struct sim_module **ret_module, const void *image)
 {
     ENTER_KERNEL(cuModuleLoadData);
-    return load(ret_module, image);
+    return module_load(ret_module, image);
 }
 
 API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsigned count, int *options, void **values)
@@ -169,13 +186,13 @@ API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsig
     ENTER_KERNEL(cuModuleLoadDataEx);
     if (count && (!options || !values))
         return ERR_INVALID_VALUE;
-    return load(ret_module, image);
+    return module_load(ret_module, image);
 }
 
 API(cuModuleLoadFatBinary, struct sim_module **ret_module, const void *image)
 {
     ENTER_KERNEL(cuModuleLoadFatBinary);
-    return load(ret_module, image);
+    return module_load(ret_module, image);
 }
 
 API(cuModuleUnload, struct sim_module *module)
@@ -237,25 +254,40 @@ API(cuModuleGetLoadingMode, int *ret_mode)
     return OK;
 }
 
-static int load_library(struct sim_library **ret_library, const void *image)
+/* A library that has no code in a context takes its memory when something of it is asked for in one. */
+static int settle(struct sim_library *library)
 {
     struct sim_context *context = sim_current();
 
+    if (library->context || !context || context->dead)
+        return OK;
+    int code = sim_charge(context->device, SIM_MODULE, sim.module_bytes);
+    if (code)
+        return code;
+    library->charged = sim.module_bytes;
+    library->context = context;
+    return OK;
+}
+
+static int load_library(struct sim_library **ret_library, const void *image)
+{
     if (!ret_library || !image)
         return ERR_INVALID_VALUE;
     struct sim_library *library = sim_object(sizeof(*library), MAGIC_LIBRARY);
     if (!library)
         return ERR_OUT_OF_MEMORY;
-    library->device = context && !context->dead ? context->device : sim.map[0];
-    if (context && !context->dead) {
-        if (sim_charge(library->device, SIM_MODULE, sim.module_bytes)) {
-            free(library);
-            return ERR_OUT_OF_MEMORY;
-        }
-        library->charged = sim.module_bytes;
+    sim_lock();
+    int code = settle(library);
+    if (!code) {
+        library->next = libraries;
+        libraries = library;
     }
-    *ret_library = library;
-    return OK;
+    sim_unlock();
+    if (code)
+        free(library);
+    else
+        *ret_library = library;
+    return code;
 }
 
 API(cuLibraryLoadData, struct sim_library **ret_library, const void *image, int *jit, void **jit_values,
@@ -276,27 +308,19 @@ API(cuLibraryLoadFromFile, struct sim_library **ret_library, const char *path, i
     return access(path, R_OK) ? ERR_FILE_NOT_FOUND : load_library(ret_library, path);
 }
 
-/* A library loaded without a context takes its memory when something of it is asked for in one. */
-static int settle(struct sim_library *library)
-{
-    struct sim_context *context = sim_current();
-
-    if (library->charged || !context || context->dead)
-        return OK;
-    library->device = context->device;
-    int code = sim_charge(library->device, SIM_MODULE, sim.module_bytes);
-    if (!code)
-        library->charged = sim.module_bytes;
-    return code;
-}
-
 API(cuLibraryUnload, struct sim_library *library)
 {
     ENTER_KERNEL(cuLibraryUnload);
     if (!IS(library, MAGIC_LIBRARY))
         return ERR_INVALID_HANDLE;
     sim_lock();
-    sim_release(library->device, SIM_MODULE, library->charged);
+    library_leave(library);
+    for (struct sim_library **link = &libraries; *link; link = &(*link)->next) {
+        if (*link == library) {
+            *link = library->next;
+            break;
+        }
+    }
     if (library->module)
         module_free(library->module);
     retire_functions(library->functions);

@@ -8,12 +8,29 @@
 
 enum { RESOURCE_SM = 1 };
 
+struct sim_context *primary_of(int ordinal)
+{
+    struct sim_context **handle = &sim.primary_handle[ordinal];
+
+    if (!*handle) {
+        *handle = sim_object(sizeof(**handle), MAGIC_CONTEXT);
+        if (*handle) {
+            (*handle)->primary = (*handle)->dead = true;
+            (*handle)->ordinal = ordinal;
+            (*handle)->device = sim.map[ordinal];
+        }
+    }
+    return *handle;
+}
+
 static int retain_locked(int ordinal, struct sim_context **ret_context)
 {
-    struct sim_context *context = sim.primary[ordinal];
+    struct sim_context *context = primary_of(ordinal);
 
-    if (!context) {
-        int code = context_new(ordinal, sim.primary_flags[ordinal], 3020, true, &context);
+    if (!context)
+        return ERR_OUT_OF_MEMORY;
+    if (!sim.primary[ordinal]) {
+        int code = context_start(context, ordinal, sim.primary_flags[ordinal], 3020, true);
         if (code)
             return code;
         context->references = 0;
@@ -55,6 +72,12 @@ static int release(int ordinal, bool reset)
         return ERR_INVALID_DEVICE;
     sim_lock();
     struct sim_context *context = sim.primary[ordinal];
+    bool ends = context && (reset || context->references == 1);
+    sim_unlock();
+    if (ends)
+        storage_drop(context);
+    sim_lock();
+    context = sim.primary[ordinal];
     if (!context)
         code = reset ? OK : ERR_INVALID_CONTEXT;
     else if (reset || --context->references == 0) {
@@ -272,7 +295,7 @@ static int view_of(struct sim_green *green, struct sim_context **ret_context)
 
     if (!green->context) {
         sim.context_bytes = 0;
-        code = context_new(green->ordinal, 0, 3020, false, &green->context);
+        code = context_new(green->ordinal, 0, 3020, &green->context);
         sim.context_bytes = bytes;
         if (!code)
             green->context->green = green;

@@ -80,6 +80,15 @@ int cuGetProcAddress(const char *name, void **ret_entry, int version, uint64_t f
 int cuGetProcAddress_v2(const char *name, void **ret_entry, int version, uint64_t flags, int *ret_status);
 int cuCtxCreate_v2(void **ret_context, unsigned flags, int ordinal);
 int cuCtxSynchronize(void);
+int cuGetExportTable(const void **ret_table, const struct abi_uuid *uuid);
+int cuDevicePrimaryCtxRetain(void **ret_context, int ordinal);
+int cuDevicePrimaryCtxRelease_v2(int ordinal);
+int cuDevicePrimaryCtxReset_v2(int ordinal);
+int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *ret_active);
+int cuLibraryLoadData(void **ret_library, const void *image, int *jit, void **jit_values, unsigned jit_count,
+                      int *options, void **values, unsigned count);
+int cuLibraryGetKernel(void **ret_kernel, void *library, const char *name);
+int cuLibraryUnload(void *library);
 int cuMemAlloc_v2(devptr *ret_address, size_t bytes);
 int cuMemAllocManaged(devptr *ret_address, size_t bytes, unsigned flags);
 int cuMemFree_v2(devptr address);

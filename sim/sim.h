@@ -121,6 +121,17 @@ struct sim_range {
     int references;
 };
 
+struct sim_context;
+
+/* Called when a context ends, of what was kept with it. */
+typedef void storage_gone(struct sim_context *context, void *key, void *value);
+
+struct sim_storage {
+    void *key, *value;
+    storage_gone *gone;
+    struct sim_storage *next;
+};
+
 struct sim_context {
     unsigned magic;
     int device;  /* physical index */
@@ -142,6 +153,7 @@ struct sim_context {
     struct sim_array *arrays;
     struct sim_range *ranges;
     struct sim_block *blocks[SIM_KINDS];
+    struct sim_storage *storage;
     struct sim_context *next;
 };
 
@@ -192,7 +204,8 @@ struct sim {
     uint64_t held[SIM_MAX_DEVICES][SIM_KINDS];
     pthread_mutex_t mutex;
     struct sim_context *contexts;
-    struct sim_context *primary[SIM_MAX_DEVICES]; /* by ordinal */
+    struct sim_context *primary[SIM_MAX_DEVICES]; /* by ordinal; NULL: not active */
+    struct sim_context *primary_handle[SIM_MAX_DEVICES];
     unsigned primary_flags[SIM_MAX_DEVICES];
     uint64_t next_number;
 };
@@ -248,9 +261,21 @@ static inline struct sim_context *sim_current(void)
 }
 /* The calling thread's context: 0, ERR_INVALID_CONTEXT or ERR_CONTEXT_IS_DESTROYED. */
 int context_need(struct sim_context **ret_context);
-int context_new(int ordinal, unsigned flags, unsigned version, bool primary, struct sim_context **ret_context);
+int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context);
+/* Makes a context of an object that was none, or is none any more. */
+int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version, bool primary);
 void context_destroy(struct sim_context *context);
 int context_of_ordinal(int ordinal, struct sim_context **ret_context);
+
+/* primary.c: the handle of a device's primary context, the same for ever, active or not; NULL: out of memory. */
+struct sim_context *primary_of(int ordinal);
+
+/* storage.c: what the runtime keeps with a context. NULL stands for the current one. */
+int storage_put(struct sim_context *context, void *key, void *value, storage_gone *gone);
+int storage_delete(struct sim_context *context, void *key);
+int storage_get(void **ret_value, struct sim_context *context, void *key);
+/* Before the context ends: tells the owners, who may call the driver, so sim.mutex is not held. */
+void storage_drop(struct sim_context *context);
 
 /* address.c: simulated device addresses, backed by memory once a copy touches them. */
 struct sim_range *range_new(uint64_t bytes, enum sim_range_kind what);
@@ -275,6 +300,10 @@ void memory_destroy_all(struct sim_context *context);
 /* stream.c */
 struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int priority);
 void stream_destroy_all(struct sim_context *context);
+
+/* module.c: loads an image, a fatbin or the wrapper that the compiler puts around one, into the current context. */
+struct sim_module;
+int module_load(struct sim_module **ret_module, const void *image);
 
 /* module.c, array.c, host.c: what goes with a context */
 void module_destroy_all(struct sim_context *context);

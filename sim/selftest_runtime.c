@@ -1,0 +1,168 @@
+/*
+ * What CUDA's runtime needs of a driver beside its API: export tables, handles of primary contexts, storage of
+ * contexts, libraries that outlive one. The programs that use the runtime itself are in tests/sim/cudart.c.
+ */
+#include "md2.h"
+#include "nvml_abi.h"
+#include "selftest.h"
+
+#include <string.h>
+
+typedef int primary_call(void **ret_context, int ordinal);
+typedef void gone_call(void *context, void *key, void *value);
+typedef int put_call(void *context, void *key, void *value, gone_call *gone);
+typedef int delete_call(void *context, void *key);
+typedef int get_call(void **ret_value, void *context, void *key);
+typedef int integrity_call(unsigned version, uint64_t unix_seconds, unsigned char *ret_digest);
+
+static const struct abi_uuid cudart = {
+    {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}};
+static const struct abi_uuid storage = {
+    {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}};
+static const struct abi_uuid integrity = {
+    {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}};
+
+static void *const *table_of(const struct abi_uuid *uuid)
+{
+    const void *table = NULL;
+
+    CHECK(cuGetExportTable(&table, uuid) == 0 && table);
+    return table;
+}
+
+static void digests(void)
+{
+    static const struct {
+        const char *text, *digest;
+    } cases[] = {
+        /* RFC 1319, A.5 */
+        {"", "8350e5a3e24c153df2275c9f80692773"},
+        {"a", "32ec01ec4a6dac72c0ab96fb34c0b5d1"},
+        {"abc", "da853b0d3f88d99b30283a69e6ded6bb"},
+        {"message digest", "ab4f496bfb2a530b219ff33031fe06b0"},
+        {"abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b"},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "da33def2a42df13975352846c30338cd"},
+        {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+         "d5976f79d83d3a0dc9806c3c66f3efd8"},
+    };
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        unsigned char digest[MD2_BYTES];
+        char text[2 * MD2_BYTES + 1];
+        struct md2 md2;
+        md2_begin(&md2);
+        md2_add(&md2, cases[at].text, strlen(cases[at].text));
+        md2_end(&md2, digest);
+        for (int byte = 0; byte < MD2_BYTES; byte++)
+            snprintf(text + 2 * byte, 3, "%02x", digest[byte]);
+        CHECK(!strcmp(text, cases[at].digest));
+    }
+}
+
+static void tables(void)
+{
+    struct abi_uuid unknown = {{1, 2, 3}};
+    const void *table = NULL;
+
+    CHECK(cuGetExportTable(NULL, &cudart) == 1 && cuGetExportTable(&table, NULL) == 1);
+    CHECK(cuGetExportTable(&table, &unknown) == 500 && !table);
+    /* a table begins with its size, but the one that ends with a NULL */
+    CHECK((size_t)table_of(&cudart)[0] >= 13 * sizeof(void *) && (size_t)table_of(&integrity)[0] == 3 * sizeof(void *));
+    CHECK(table_of(&storage)[0] && table_of(&storage)[2] && table_of(&cudart) == table_of(&cudart));
+}
+
+/* A primary context has one handle, before it is active, while it is and after it was. */
+static void primaries(void)
+{
+    void *handle, *context, *again;
+    unsigned flags;
+    int active;
+
+    CHECK(cuInit(0) == 0);
+    primary_call *primary = (primary_call *)(uintptr_t)table_of(&cudart)[2];
+    CHECK(primary(&handle, 0) == 0 && primary(&context, 99) == 101);
+    CHECK(cuDevicePrimaryCtxGetState(0, &flags, &active) == 0 && !active);
+    for (int round = 0; round < 3; round++) {
+        CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && context == handle);
+        CHECK(cuDevicePrimaryCtxGetState(0, &flags, &active) == 0 && active);
+        CHECK(cuCtxSetCurrent(context) == 0 && cuCtxSynchronize() == 0);
+        CHECK((round == 1 ? cuDevicePrimaryCtxReset_v2(0) : cuDevicePrimaryCtxRelease_v2(0)) == 0);
+        CHECK(primary(&again, 0) == 0 && again == handle && cuCtxSynchronize() == 709);
+    }
+}
+
+static int gone_count;
+static void *gone_value;
+
+static void gone(void *context, void *key, void *value)
+{
+    CHECK(context && key == &gone_count);
+    gone_count++;
+    gone_value = value;
+}
+
+static void storages(void)
+{
+    int one, two;
+    void *context, *value = NULL;
+
+    CHECK(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
+    void *const *slots = table_of(&storage);
+    put_call *put = (put_call *)(uintptr_t)slots[0];
+    delete_call *drop = (delete_call *)(uintptr_t)slots[1];
+    get_call *get = (get_call *)(uintptr_t)slots[2];
+    CHECK(get(&value, context, &one) == 400 && !value);
+    CHECK(put(context, &one, &two, NULL) == 0 && get(&value, NULL, &one) == 0 && value == &two);
+    CHECK(drop(NULL, &one) == 0 && get(&value, context, &one) == 400);
+    CHECK(put(context, &gone_count, &one, gone) == 0 && gone_count == 0);
+    CHECK(cuDevicePrimaryCtxReset_v2(0) == 0 && gone_count == 1 && gone_value == &one);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && get(&value, context, &gone_count) == 400);
+}
+
+/* The same for the same question, another for another. */
+static void self_tests(void)
+{
+    unsigned char fixed[MD2_BYTES], other[MD2_BYTES], first[MD2_BYTES], second[MD2_BYTES];
+
+    CHECK(cuInit(0) == 0);
+    integrity_call *check = (integrity_call *)(uintptr_t)table_of(&integrity)[1];
+    CHECK(check(13000, 1, fixed) == 0 && check(11080, 2, other) == 0 && !memcmp(fixed, other, sizeof(fixed)));
+    CHECK(check(13001, 1, other) == 0 && memcmp(fixed, other, sizeof(fixed)));
+    CHECK(check(13002, 1, first) == 0 && check(13002, 1, second) == 0 && !memcmp(first, second, sizeof(first)));
+    CHECK(check(13002, 2, second) == 0 && memcmp(first, second, sizeof(first)));
+}
+
+static uint64_t used(void)
+{
+    struct nvml_memory memory = {0};
+    void *device;
+
+    CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
+    CHECK(nvmlDeviceGetMemoryInfo(device, &memory) == 0);
+    return memory.used;
+}
+
+/* A library's code goes with the context that it is in, and comes back where something of it is asked for. */
+static void libraries(void)
+{
+    void *context, *library, *kernel_handle;
+
+    CHECK(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
+    uint64_t before = used();
+    CHECK(cuLibraryLoadData(&library, "image", NULL, NULL, 0, NULL, NULL, 0) == 0);
+    uint64_t bytes = used() - before;
+    CHECK(bytes > 0 && cuDevicePrimaryCtxReset_v2(0) == 0 && used() == 0);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0 && used() == before);
+    CHECK(cuLibraryGetKernel(&kernel_handle, library, "any") == 0 && used() == before + bytes);
+    CHECK(cuLibraryUnload(library) == 0 && used() == before);
+}
+
+int main(void)
+{
+    static const struct selftest cases[] = {
+        {"digests", digests},   {"tables", tables},         {"primaries", primaries},
+        {"storages", storages}, {"self_tests", self_tests}, {"libraries", libraries},
+    };
+
+    return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));
+}

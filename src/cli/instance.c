@@ -242,16 +242,26 @@ bool instance_is_guarded(const char *dir)
     return limits.tier == VGPU_TIER_GUARD;
 }
 
-/* What a guarded program starts stays under its guard, and needs none of its own to join the same instance. */
+/*
+ * What a guarded program starts stays under its guard, and needs none of its own to join the same instance. Two guards
+ * of one would each have books of their own, and nothing to add them up but a file that their programs can write to.
+ */
 static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limits *has, const char *dir)
 {
     const char *outer = getenv("VGPU_INSTANCE");
 
-    if (asked->tier == has->tier || (has->tier == VGPU_TIER_GUARD && outer && !strcmp(outer, dir)))
+    if (has->tier != VGPU_TIER_GUARD && asked->tier == has->tier)
         return 0;
-    message_error("run: instance %s is running %s the guard: %s --guard to join it, or choose another --name",
-                  asked->name, has->tier == VGPU_TIER_GUARD ? "under" : "without",
-                  has->tier == VGPU_TIER_GUARD ? "add" : "leave out");
+    if (has->tier == VGPU_TIER_GUARD && asked->tier != VGPU_TIER_GUARD && outer && !strcmp(outer, dir))
+        return 0;
+    if (has->tier == VGPU_TIER_GUARD)
+        message_error("run: instance %s is in use under the guard of another `vgpu run`, which keeps its books alone; "
+                      "choose another --name",
+                      asked->name);
+    else
+        message_error("run: instance %s is running without the guard: leave out --guard to join it, or choose another "
+                      "--name",
+                      asked->name);
     return -EEXIST;
 }
 
@@ -292,6 +302,11 @@ static int join(const struct instance_request *request, struct instance *instanc
     error = compare(request, &has, instance->dir);
     if (error || !request->limits.compute.turn_policy)
         return error;
+    if (has.tier == VGPU_TIER_GUARD) {
+        message_error("run: instance %s is under the guard: its --policy is its supervisor's; leave it out",
+                      instance->name);
+        return -EPERM;
+    }
     has.compute.turn_policy = request->limits.compute.turn_policy;
     error = region_set_limits(region, &has);
     if (error)

@@ -1,7 +1,6 @@
 /* vgpu pause and vgpu resume: the work of running instances stands still, and goes on. */
 #include "cli/commands.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/parse.h"
 #include "cli/folders.h"
@@ -10,20 +9,18 @@
 #include "cli/message.h"
 #include "cli/path.h"
 #include "cli/table.h"
+#include "guard/control.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#define ANSWER_BOUND_NS NS_PER_S
-#define ANSWER_NAP_NS   50000L /* switching takes ten times as long */
 
 struct request {
     const char *command; /* as it was typed: it begins the messages */
     bool pause;
     const char *name;
+    char dir[PATH_MAX];
     struct vgpu_region *region; /* NULL: not found yet */
     bool led;
     bool failed; /* a message has been written */
@@ -56,6 +53,7 @@ static bool look_in(void *arg, const char *folder, uid_t owner)
         return false;
     }
     request->led = instance_is_led(folder, request->name);
+    memcpy(request->dir, dir, sizeof(dir));
     return owner != getuid();
 }
 
@@ -84,40 +82,49 @@ static bool check(const struct request *request)
     return true;
 }
 
-/* The supervisor does it, and says so in the region. */
-static bool await(const struct request *request)
+/* What the supervisor has answered, where it has not done it. */
+static void complain(const struct request *request, int error)
 {
-    const struct timespec nap = {.tv_nsec = ANSWER_NAP_NS};
-    uint64_t end_ns = clock_ns() + ANSWER_BOUND_NS;
+    const char *command = request->command, *name = request->name;
+    char text[128];
 
-    while (region_stands(request->region) != request->pause) {
-        if (clock_ns() >= end_ns)
-            return false;
-        nanosleep(&nap, NULL);
+    switch (error) {
+    case -EPERM:
+        message_error("%s: instance %s: what runs under a guard cannot steer one; use a shell outside of it", command,
+                      name);
+        break;
+    case -EOPNOTSUPP:
+        message_error("%s: instance %s cannot be paused: with --preload the library in its programs keeps its caps and "
+                      "turns; leave --preload out",
+                      command, name);
+        break;
+    case -ETIMEDOUT:
+        message_error("%s: instance %s: its `vgpu run` has not answered for a second (is it stopped?)", command, name);
+        break;
+    case -ECONNREFUSED:
+        message_error("%s: instance %s: its `vgpu run` cannot be reached at %s/%s", command, name, request->dir,
+                      CONTROL_SOCKET);
+        break;
+    case -EIO:
+        message_error("%s: instance %s: its channels cannot be switched; its `vgpu run` has said why", command, name);
+        break;
+    default:
+        message_error("%s: instance %s: %s", command, name, err_text(error, text, sizeof(text)));
+        break;
     }
-    return true;
 }
 
 static bool carry_out(const struct request *request)
 {
-    bool was_paused = region_paused(request->region);
+    int error;
 
-    region_pause(request->region, request->pause);
-    if (!request->led || await(request))
+    /* Nobody keeps it from going on. */
+    if (!request->pause && !request->led)
         return true;
-    if (!request->pause) {
-        message_error("resume: instance %s was told to go on, but its `vgpu run` has not answered for a second (is it "
-                      "stopped?)",
-                      request->name);
-        return false;
-    }
-    /* Nothing is to happen later that nobody expects any more. */
-    region_pause(request->region, was_paused);
-    message_error(
-        "pause: instance %s cannot be paused: its `vgpu run` has not answered for a second. With --preload the "
-        "library in its programs keeps its caps and turns, and it cannot be paused; or vgpu is stopped",
-        request->name);
-    return false;
+    error = control_ask(request->dir, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
+    if (error)
+        complain(request, error);
+    return error == 0;
 }
 
 static bool serve(const char *command, bool pause, const char *name)

@@ -183,7 +183,7 @@ static bool prepare(const struct run_options *options, const struct places *plac
         return false;
     if (!run_preloads(options) && !run_env_devices(&instance->limits))
         return false;
-    return run_guard_new(options, instance->dir, ret_guard);
+    return run_guard_new(options, instance, ret_guard);
 }
 
 int command_run(char **argv)

@@ -50,7 +50,7 @@ const char *run_guard_devices(void);
 int run_guard_choose(struct run_options *options);
 
 /* The guard of the instance, or none, as the options say. False: a message has been written. */
-bool run_guard_new(const struct run_options *options, const char *instance_dir, struct run_guard *ret_guard);
+bool run_guard_new(const struct run_options *options, const struct instance *instance, struct run_guard *ret_guard);
 
 /* Ends it, and says what it found. `result` is what vgpu would exit with; returns what it is to exit with. */
 int run_guard_end(struct run_guard *guard, const char *instance_name, int result);

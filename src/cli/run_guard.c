@@ -58,11 +58,14 @@ int run_guard_choose(struct run_options *options)
     return RUN_GO_ON;
 }
 
-bool run_guard_new(const struct run_options *options, const char *instance_dir, struct run_guard *ret_guard)
+bool run_guard_new(const struct run_options *options, const struct instance *instance, struct run_guard *ret_guard)
 {
     char path[PATH_MAX], text[128];
-    struct guard_config config = {
-        .mode = options->guard, .region_path = path, .device_dir = run_guard_devices(), .shares = !options->preload};
+    struct guard_config config = {.mode = options->guard,
+                                  .region_path = path,
+                                  .limits = &instance->limits,
+                                  .device_dir = run_guard_devices(),
+                                  .shares = !options->preload};
     int error;
 
     *ret_guard = (struct run_guard){.mode = options->guard};
@@ -70,8 +73,8 @@ bool run_guard_new(const struct run_options *options, const char *instance_dir, 
         return true;
     if (!read_maps(&config.maps))
         return false;
-    error = path_join(path, sizeof(path), instance_dir, INSTANCE_REGION) ? guard_new(&config, &ret_guard->guard)
-                                                                         : -ENAMETOOLONG;
+    error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION) ? guard_new(&config, &ret_guard->guard)
+                                                                          : -ENAMETOOLONG;
     if (error)
         message_error("run: the guard cannot be made: %s", err_text(error, text, sizeof(text)));
     return error == 0;

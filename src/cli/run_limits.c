@@ -130,6 +130,22 @@ static bool quotas_enough(const char *text, const struct quota_list *list)
     return true;
 }
 
+/*
+ * Limits of single devices are of those that the numbers mean now: the guard goes by it, and does not ask the program,
+ * whose first device would be number 0.
+ */
+static void name_devices(const struct run_options *options, const char *nvml, const struct quota_list *list,
+                         struct vgpu_limits *limits)
+{
+    char reason[GPUS_REASON_LEN];
+    struct gpus gpus;
+
+    if (options->guard == GUARD_OFF || limits->device_count || !list->given || gpus_list(nvml, &gpus, reason))
+        return;
+    for (unsigned i = 0; i < gpus.count && i < VGPU_DEVICES_MAX; i++)
+        snprintf(limits->slice[i].uuid, sizeof(limits->slice[i].uuid), "%s", gpus.gpu[i].uuid);
+}
+
 static unsigned slices_limited(const struct vgpu_limits *limits)
 {
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
@@ -149,6 +165,7 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
     }
     if (!quotas_enough(options->mem, &list) || !devices_exist(options, nvml, "--mem", options->mem, &list, limits))
         return false;
+    name_devices(options, nvml, &list, limits);
     for (unsigned i = 0; i < slices_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
 
@@ -172,6 +189,7 @@ static bool take_caps(const struct run_options *options, const char *nvml, struc
     }
     if (!devices_exist(options, nvml, "--cores", options->cores, &list, limits))
         return false;
+    name_devices(options, nvml, &list, limits);
     for (unsigned i = 0; i < slices_limited(limits); i++) {
         uint32_t percent = quota_list_device(&list, i).percent;
 

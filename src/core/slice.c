@@ -11,7 +11,7 @@ static unsigned slice_count(const struct vgpu_limits *limits)
     return limits->device_count;
 }
 
-static int find(const struct vgpu_limits *limits, const char *uuid, unsigned *ret_slice)
+int limits_slice(const struct vgpu_limits *limits, const char *uuid, unsigned *ret_slice)
 {
     for (unsigned i = 0; i < slice_count(limits); i++) {
         if (limits->slice[i].uuid[0] == '\0' || strncasecmp(limits->slice[i].uuid, uuid, VGPU_UUID_LEN) != 0)
@@ -35,7 +35,7 @@ int slice_find(struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_slice
     struct vgpu_limits limits;
 
     region_limits(ledger_region(ledger), &limits);
-    return find(&limits, uuid, ret_slice);
+    return limits_slice(&limits, uuid, ret_slice);
 }
 
 void slice_size(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes)
@@ -72,7 +72,7 @@ void slice_bind(struct vgpu_ledger *ledger, const struct slice_device *devices, 
         /* Another process may take the slice at the same moment: what counts is what the region says afterwards. */
         for (unsigned attempt = 0; attempt < VGPU_DEVICES_MAX; attempt++) {
             region_limits(ledger_region(ledger), &limits);
-            if (find(&limits, devices[i].uuid, &slice) == 0) {
+            if (limits_slice(&limits, devices[i].uuid, &slice) == 0) {
                 slice_size(ledger, slice, devices[i].uuid, devices[i].physical_bytes);
                 break;
             }

@@ -17,6 +17,9 @@ struct slice_device {
 /* Whether the instance names its devices. If not, it has the first 16 that the driver shows. */
 bool slice_selecting(struct vgpu_ledger *ledger);
 
+/* -ENODEV: the device is not one of those that the limits name. */
+int limits_slice(const struct vgpu_limits *limits, const char *uuid, unsigned *ret_slice);
+
 /* -ENODEV: the device is not the instance's, or not known to it yet. */
 int slice_find(struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_slice);
 

@@ -110,14 +110,13 @@ uint32_t account_foreign(struct guard *guard, struct guard_process *process, con
 
     if (bytes == 0 || card_of(guard, file, call->client, parent, &slice) < 0)
         return RM_OK;
-    if (charges && !process_reserve(guard, process, slice, bytes)) {
+    if (charges && !processes_within_quota(guard, slice, bytes)) {
         process_refuse(guard, process, slice, bytes,
                        call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
         return RM_ERR_NO_MEMORY;
     }
     rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, slice, bytes)
                  : objects_add_foreign(guard->objects, call->client, parent, handle, slice, bytes);
-    process_settle(process, slice);
     return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
 }
 

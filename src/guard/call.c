@@ -238,20 +238,21 @@ static bool is_memory_parent(const struct guard *guard, const struct rm_call *ca
            (class_id == RM_CLASS_DEVICE || class_id == RM_CLASS_SUBDEVICE);
 }
 
-/* Sets what the call asks for aside. The status to refuse it with, or RM_OK. */
-static uint32_t reserve(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                        const struct rm_call *call, unsigned *ret_slice)
+/* Whether there is room for what the call asks for; the lock is held, so nobody else takes it. The status to refuse it
+ * with, or RM_OK. */
+static uint32_t find_room(struct guard *guard, struct guard_process *process, const struct guard_file *file,
+                          const struct rm_call *call, unsigned *ret_slice)
 {
     unsigned slice;
 
     if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &slice) < 0)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     *ret_slice = slice;
-    if (process_reserve(guard, process, slice, call->charge_bytes))
+    if (processes_within_quota(guard, slice, call->charge_bytes))
         return RM_OK;
     /* What programs have let go of without a call, by exec or munmap, is found by looking. */
     watch_look(guard, LOOK_AGAIN_NS);
-    if (process_reserve(guard, process, slice, call->charge_bytes))
+    if (processes_within_quota(guard, slice, call->charge_bytes))
         return RM_OK;
     process_refuse(guard, process, slice, call->charge_bytes, api_of(call));
     return RM_ERR_NO_MEMORY;
@@ -307,7 +308,7 @@ static uint32_t prepare(struct guard *guard, struct guard_process *process, cons
         return RM_ERR_NO_MEMORY;
     if (!account_may_make(guard, file, call, ret_place) || duplicates_group(guard, call))
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
-    return call->charges ? reserve(guard, process, file, call, &ret_place->slice) : RM_OK;
+    return call->charges ? find_room(guard, process, file, call, &ret_place->slice) : RM_OK;
 }
 
 /* Makes the call and notes what it has done. */
@@ -322,15 +323,11 @@ static int execute(struct guard *guard, const struct trap *trap, struct guard_pr
 
     if (status != RM_OK)
         return refuse(made, status);
-    guard->caller = process;
     rc = make_for(guard, trap, file, made);
     if (rc == 0) {
         decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
         undone = result.status == RM_OK && account_known(guard, file, &made->call, &result, process, &place) < 0;
     }
-    guard->caller = NULL;
-    if (made->call.charges)
-        process_settle(process, place.slice);
     if (undone)
         return refuse(made, RM_ERR_NO_MEMORY);
     if (rc == 0 && result.status == RM_OK)
@@ -356,7 +353,6 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
 
     if (rc)
         return rc < 0 ? rc : refuse(made, (uint32_t)rc);
-    guard->caller = process;
     rc = trap_valid(guard, trap) ? make(file, made) : -EINTR;
     if (rc == 0) {
         decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
@@ -365,7 +361,6 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
             account_known(guard, file, &made->call, &result, process, &(struct account_place){0});
     }
     rc = exports_end(guard, trap, process, file, &made->call, data, bytes, rc, &exports);
-    guard->caller = NULL;
     if (rc < 0)
         return rc;
     return refuse(made, (uint32_t)rc);

@@ -129,32 +129,57 @@ static uint64_t ask_size(const struct guard *guard, const struct guard_file *fil
     return rc == RM_OK ? (uint64_t)info.item[0].value * 1024 : 0;
 }
 
-/* The slice of a card. One that is new gets one as the preload tier does it, where the instance does not name its
- * cards. */
+static bool is_free(const struct guard *guard, unsigned slice)
+{
+    return !atomic_load(&guard->card[slice].known) && !guard->limits.slice[slice].uuid[0];
+}
+
+/*
+ * The slice that a card gets which has none yet: by the limits as they were given, or, where those name no cards, a
+ * free one: the one that people are told it is, if a library in the program has numbered the cards, else the first.
+ */
+static int choose_slice(const struct guard *guard, struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_slice)
+{
+    if (limits_slice(&guard->limits, uuid, ret_slice) == 0)
+        return 0;
+    if (guard->limits.device_count)
+        return -ENODEV;
+    if (ledger && slice_find(ledger, uuid, ret_slice) == 0 && *ret_slice < VGPU_DEVICES_MAX &&
+        is_free(guard, *ret_slice))
+        return 0;
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        if (!is_free(guard, i))
+            continue;
+        *ret_slice = i;
+        return 0;
+    }
+    return -ENODEV;
+}
+
+/* The slice of a card, once and for all: programs may write whatever they like where people read it. */
 static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint8_t uuid[16], uint64_t physical_bytes,
                      unsigned *ret_slice)
 {
-    struct slice_device device = {.physical_bytes = physical_bytes};
+    char text[VGPU_UUID_LEN];
     struct guard_card *card;
     int rc;
 
-    slice_uuid_text("GPU", uuid, device.uuid);
-    rc = slice_find(ledger, device.uuid, ret_slice);
-    if (rc < 0) {
-        slice_bind(ledger, &device, 1);
-        rc = slice_find(ledger, device.uuid, ret_slice);
-    } else {
-        slice_size(ledger, *ret_slice, device.uuid, physical_bytes);
+    slice_uuid_text("GPU", uuid, text);
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        *ret_slice = i;
+        if (atomic_load(&guard->card[i].known) && strcmp(guard->card[i].uuid_text, text) == 0)
+            return 0;
     }
-    if (rc < 0 || *ret_slice >= VGPU_DEVICES_MAX)
-        return -ENODEV;
+    rc = choose_slice(guard, ledger, text, ret_slice);
+    if (rc < 0)
+        return rc;
     card = &guard->card[*ret_slice];
-    if (atomic_load(&card->known))
-        return 0;
     card->guard = guard;
     card->physical_bytes = physical_bytes;
-    memcpy(card->uuid_text, device.uuid, sizeof(card->uuid_text));
+    memcpy(card->uuid_text, text, sizeof(card->uuid_text));
     atomic_store(&card->known, true);
+    if (ledger)
+        ledger_device(ledger, *ret_slice, text, physical_bytes);
     return 0;
 }
 
@@ -168,7 +193,7 @@ static int find_card(struct guard *guard, const struct guard_file *file, uint32_
     bool made;
     int rc = borrow_subdevice(guard, file, client, device, &subdevice, &made);
 
-    if (rc < 0 || !ledger)
+    if (rc < 0)
         return -ENODEV;
     rc = card_uuid(file->fd, client, subdevice, uuid);
     if (rc == 0)
@@ -225,6 +250,13 @@ void cards_begin_share(struct guard *guard, unsigned slice)
 {
     static const struct share_ops ops = {.set = share_set, .look = share_look};
     struct guard_card *card = &guard->card[slice];
+    const struct share_self self = {.region = guard->region,
+                                    .slice = slice,
+                                    .id = guard->instance_id,
+                                    .name = guard->limits.name,
+                                    .uuid = card->uuid_text};
+    const struct share_limits limits = {.compute = guard->limits.compute,
+                                        .cap_percent = guard->limits.slice[slice].cap_percent};
     struct share *share;
     int rc;
 
@@ -232,10 +264,10 @@ void cards_begin_share(struct guard *guard, unsigned slice)
         return;
     if (card->share)
         return;
-    rc = share_new(guard->region, slice, card->uuid_text, &ops, card, &share);
+    rc = share_new(&self, &limits, &ops, card, &share);
     if (rc == 0) {
         card->share = share;
-        if (region_paused(guard->region))
+        if (atomic_load(&guard->paused))
             share_pause(share, true);
         rc = -pthread_create(&card->thread, NULL, serve, card);
         card->running = rc == 0;

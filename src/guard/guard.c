@@ -4,6 +4,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/passfd.h"
+#include "core/meter.h"
+#include "guard/control.h"
 #include "guard/filter.h"
 #include "guard/pidfd.h"
 #include "guard/privilege.h"
@@ -38,8 +40,8 @@ static const char *keep_text(char *buffer, size_t buffer_bytes, const char *text
 
 static void free_guard(struct guard *guard)
 {
-    int *const fds[] = {&guard->socket[OURS], &guard->socket[CHILDS], &guard->listener,
-                        &guard->epoll,        &guard->wake,           &guard->child};
+    int *const fds[] = {&guard->socket[OURS], &guard->socket[CHILDS], &guard->listener,      &guard->epoll,
+                        &guard->wake,         &guard->child,          &guard->control_socket};
 
     keeper_end(guard);
     processes_done(guard);
@@ -66,6 +68,19 @@ static bool has_quota(const struct vgpu_limits *limits)
     return false;
 }
 
+static int listen_to_people(struct guard *guard)
+{
+    char folder[sizeof(guard->region_path)];
+    char *end;
+
+    snprintf(folder, sizeof(folder), "%s", guard->region_path);
+    end = strrchr(folder, '/');
+    if (!end)
+        return -EINVAL;
+    *end = '\0';
+    return control_listen(folder, &guard->control_socket);
+}
+
 static int open_parts(struct guard *guard)
 {
     const struct objects_events events = {.charged = process_charged, .removed = account_removed, .arg = guard};
@@ -75,7 +90,9 @@ static int open_parts(struct guard *guard)
         rc = region_open(guard->region_path, 0, &guard->region);
     if (rc < 0)
         return rc;
-    region_limits(guard->region, &guard->limits);
+    guard->limits = *guard->config.limits;
+    guard->config.limits = &guard->limits;
+    guard->instance_id = meter_instance_id(guard->region);
     if (guard->limits.tier != VGPU_TIER_GUARD)
         return -EINVAL;
     guard->audited = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;
@@ -90,7 +107,8 @@ static int open_parts(struct guard *guard)
     if (guard->epoll < 0 || guard->wake < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard->socket) < 0 ||
         epoll_ctl(guard->epoll, EPOLL_CTL_ADD, guard->wake, &(struct epoll_event){.events = EPOLLIN}) < 0)
         return err_last();
-    return keeper_start(guard);
+    rc = listen_to_people(guard);
+    return rc < 0 ? rc : keeper_start(guard);
 }
 
 int guard_new(const struct guard_config *config, struct guard **ret_guard)
@@ -108,6 +126,7 @@ int guard_new(const struct guard_config *config, struct guard **ret_guard)
     guard->config.region_path = keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
     guard->config.device_dir = keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
     guard->config.nvml = keep_text(guard->nvml, sizeof(guard->nvml), config->nvml);
+    guard->control_socket = -1;
     guard->child = guard->listener = guard->epoll = guard->wake = guard->socket[OURS] = guard->socket[CHILDS] = -1;
     guard->keeper = -1;
     descriptors_init(&guard->descriptors);
@@ -280,10 +299,8 @@ void guard_end(struct guard *guard)
         guard->abandoned = !end_trap_thread(guard);
     if (guard->watching)
         pthread_join(guard->watch_thread, NULL);
-    if (guard->steering) {
-        region_wake(guard->region);
+    if (guard->steering)
         pthread_join(guard->steer_thread, NULL);
-    }
     cards_done(guard);
     free_guard(guard);
 }

@@ -14,6 +14,8 @@
 #ifndef VGPU_GUARD_GUARD_H
 #define VGPU_GUARD_GUARD_H
 
+#include "region/region.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,11 +29,12 @@ enum guard_mode {
 
 struct guard_config {
     enum guard_mode mode;
-    const char *region_path; /* of the instance; its tier is VGPU_TIER_GUARD */
-    const char *device_dir;  /* where the device nodes are; NULL: /dev */
-    const char *nvml;        /* NVML's path; NULL: the system's */
-    bool maps;               /* UVM's mappings are made by the supervisor */
-    bool shares;             /* caps and turns too; false: whoever is preloaded sees to them */
+    const char *region_path;          /* of the instance, in its folder */
+    const struct vgpu_limits *limits; /* copied: they hold whatever the region says later; tier VGPU_TIER_GUARD */
+    const char *device_dir;           /* where the device nodes are; NULL: /dev */
+    const char *nvml;                 /* NVML's path; NULL: the system's */
+    bool maps;                        /* UVM's mappings are made by the supervisor */
+    bool shares;                      /* caps and turns too; false: whoever is preloaded sees to them */
 };
 
 /* What the guard needs: X(enum suffix, name of the check). */

@@ -39,12 +39,11 @@ struct guard_process {
     uint32_t owner; /* its number among the objects; never used twice */
     int pidfd;
     int memory; /* the address space by which it has mapped a UVM file last, or of when it was first seen */
-    struct vgpu_ledger *ledger;
-    struct device_node uvm;  /* of which its mappings are looked for; inode 0: there is no such device yet */
-    uint64_t managed_bytes;  /* the sum of those that can be managed memory, */
-    unsigned managed_slice;  /* which is charged to this slice */
-    uint64_t reserved_bytes; /* of the call that is being executed, on its card */
-    bool guarded;            /* it has made a call that was trapped; else it is one that has got a file from another */
+    struct vgpu_ledger *ledger; /* in the region, for people; NULL: it cannot be shown */
+    struct device_node uvm;     /* of which its mappings are looked for; inode 0: there is no such device yet */
+    uint64_t managed_bytes;     /* the sum of those that can be managed memory, */
+    unsigned managed_slice;     /* which is charged to this slice */
+    bool guarded; /* it has made a call that was trapped; else it is one that has got a file from another */
 };
 
 /*
@@ -108,10 +107,13 @@ struct guard {
     struct channels *channels;
     bool audited;              /* its memory is compared with NVML's figures */
     bool control;              /* RM_CONTROL is trapped */
-    struct vgpu_limits limits; /* as they were at the start */
+    struct vgpu_limits limits; /* as they were before the program ran; the region's are for people */
+    uint64_t instance_id;      /* likewise; see struct share_self */
+    atomic_bool paused;        /* written by the steering thread */
     int socket[2];             /* the listener comes this way */
     int listener, epoll, wake;
-    int child; /* the command's pidfd */
+    int control_socket; /* people ask there (control.h) */
+    int child;          /* the command's pidfd */
     pid_t keeper;
     int keeper_pidfd; /* of this process, which the keeper waits for */
     pthread_t trap_thread, watch_thread, steer_thread;
@@ -137,7 +139,6 @@ struct guard {
     uint32_t next_owner, next_file;
     int files_epoll, nothing; /* hidden.c */
     struct mapper mapper;
-    struct guard_process *caller;             /* whose call is being executed */
     struct guard_card card[VGPU_DEVICES_MAX]; /* by slice */
     struct guard_device device[GUARD_DEVICES_MAX];
     unsigned devices_high;
@@ -181,7 +182,8 @@ int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_proce
 int process_calls(struct guard *guard, const struct trap *trap, struct guard_process **ret_process,
                   struct guard_file **ret_file);
 struct guard_process *process_by_owner(struct guard *guard, uint32_t owner);
-struct vgpu_ledger *process_any_ledger(struct guard *guard); /* NULL: there is no process */
+bool processes_any(const struct guard *guard);
+struct vgpu_ledger *process_any_ledger(struct guard *guard); /* NULL: there is none */
 /* It has died: what was its is another's or gone. */
 void process_gone(struct guard *guard, struct guard_process *process);
 bool process_alive(const struct guard_process *process);
@@ -194,14 +196,12 @@ void process_charged(void *guard, uint32_t owner, unsigned card, int64_t bytes);
 /* The sum of its shared, writable mappings of a device. -errno: they cannot be read. */
 int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_bytes);
 /*
- * Whether so much more is within the quota by the guard's own books. The region is the user's file, and so a hostile
- * program's: it may lower what the instance has, not raise it above what was given at the start.
+ * The guard's own books: the quota (0: none) as it was given at the start, what of it is used, and whether so much more
+ * fits. The region is the user's file, and so a hostile program's: it is told, and not believed.
  */
+uint64_t processes_quota(const struct guard *guard, unsigned slice);
+uint64_t processes_used(const struct guard *guard, unsigned slice);
 bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes);
-/* Sets so much aside, where it is there, for what is charged to the process next; what of it was not charged is given
- * back by process_settle(). */
-bool process_reserve(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes);
-void process_settle(struct guard_process *process, unsigned slice);
 /* Counts that a call was refused for lack of so much, and says so. */
 void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes,
                     const char *api);

@@ -32,7 +32,8 @@ static void forget(struct guard_process *process)
 {
     close(process->pidfd);
     close(process->memory);
-    ledger_free(process->ledger);
+    if (process->ledger)
+        ledger_free(process->ledger);
     memset(process, 0, sizeof(*process));
 }
 
@@ -51,7 +52,7 @@ static int open_memory(pid_t pid, int *ret_fd)
 
 static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
 {
-    char name[32];
+    char name[32], text[64];
     int rc;
 
     process->pidfd = pidfd_of(pid, 0);
@@ -63,14 +64,14 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
         return rc;
     }
     task_name(pid, name);
-    rc = descriptors_left(&guard->descriptors, process->memory)
-             ? ledger_new_ward(guard->region, pid, name, &process->ledger)
-             : -EMFILE;
-    if (rc < 0) {
+    if (!descriptors_left(&guard->descriptors, process->memory)) {
         close(process->pidfd);
         close(process->memory);
-        return rc;
+        return -EMFILE;
     }
+    rc = ledger_new_ward(guard->region, pid, name, &process->ledger);
+    if (rc < 0)
+        log_info("guard: process %ld (%s) cannot be shown: %s", (long)pid, name, err_text(rc, text, sizeof(text)));
     process->pid = pid;
     /* It may have mapped the device without being seen, with another file in its place when that was looked at. */
     device_node_at(guard->config.device_dir, "nvidia-uvm", &process->uvm);
@@ -160,10 +161,19 @@ struct guard_process *process_by_owner(struct guard *guard, uint32_t owner)
     return NULL;
 }
 
-struct vgpu_ledger *process_any_ledger(struct guard *guard)
+bool processes_any(const struct guard *guard)
 {
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         if (guard->process[i].pid)
+            return true;
+    }
+    return false;
+}
+
+struct vgpu_ledger *process_any_ledger(struct guard *guard)
+{
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid && guard->process[i].ledger)
             return guard->process[i].ledger;
     }
     return NULL;
@@ -199,24 +209,14 @@ void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
 {
     struct guard *guard = arg;
     struct guard_process *process = process_by_owner(guard, owner);
-    uint64_t more = bytes > 0 ? (uint64_t)bytes : 0;
 
-    if (!process)
+    if (!process || !process->ledger)
         return;
-    if (bytes <= 0) {
+    if (bytes > 0)
+        ledger_set(process->ledger, card, VGPU_KIND_DRIVER,
+                   ledger_held(process->ledger, card, VGPU_KIND_DRIVER) + (uint64_t)bytes);
+    else
         ledger_release(process->ledger, card, VGPU_KIND_DRIVER, (uint64_t)-bytes);
-        return;
-    }
-    if (process == guard->caller && process->reserved_bytes) {
-        uint64_t reserved = process->reserved_bytes;
-
-        process->reserved_bytes = 0;
-        if (ledger_commit(process->ledger, card, VGPU_KIND_DRIVER, reserved, more) == 0)
-            return;
-        ledger_cancel(process->ledger, card, reserved);
-    }
-    /* It has happened: another's memory that is this process's now, or more than was asked for. */
-    ledger_set(process->ledger, card, VGPU_KIND_DRIVER, ledger_held(process->ledger, card, VGPU_KIND_DRIVER) + more);
 }
 
 /* Which card managed memory will be on nobody knows: it is charged to the first of the instance's that is used. */
@@ -241,32 +241,28 @@ static uint64_t sum_managed(const struct guard *guard, unsigned slice)
     return sum;
 }
 
+uint64_t processes_quota(const struct guard *guard, unsigned slice)
+{
+    return vgpu_limit_quota(&guard->limits.slice[slice], guard->card[slice].physical_bytes);
+}
+
+uint64_t processes_used(const struct guard *guard, unsigned slice)
+{
+    return objects_total(guard->objects, slice) + sum_managed(guard, slice);
+}
+
 bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes)
 {
-    uint64_t quota = vgpu_limit_quota(&guard->limits.slice[slice], guard->card[slice].physical_bytes);
-    uint64_t used = objects_total(guard->objects, slice) + sum_managed(guard, slice);
+    uint64_t quota = processes_quota(guard, slice), used = processes_used(guard, slice);
 
     return !quota || (used <= quota && bytes <= quota - used);
-}
-
-bool process_reserve(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes)
-{
-    if (!processes_within_quota(guard, slice, bytes) || ledger_reserve(process->ledger, slice, bytes) < 0)
-        return false;
-    process->reserved_bytes = bytes;
-    return true;
-}
-
-void process_settle(struct guard_process *process, unsigned slice)
-{
-    ledger_cancel(process->ledger, slice, process->reserved_bytes);
-    process->reserved_bytes = 0;
 }
 
 void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes, const char *api)
 {
     atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
-    ledger_refuse(process->ledger, slice, bytes, api);
+    if (process->ledger)
+        ledger_refuse(process->ledger, slice, bytes, api);
 }
 
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
@@ -277,18 +273,10 @@ int process_managed(struct guard *guard, struct guard_process *process, uint64_t
     if (before == 0)
         process->managed_slice = first_slice(guard);
     slice = process->managed_slice;
-    if (force || bytes <= before) {
+    if (!force && bytes > before && !processes_within_quota(guard, slice, bytes - before))
+        return -ENOMEM;
+    if (process->ledger)
         ledger_set(process->ledger, slice, VGPU_KIND_MANAGED, bytes);
-    } else {
-        int rc = -ENOMEM;
-
-        if (processes_within_quota(guard, slice, bytes - before))
-            rc = ledger_reserve(process->ledger, slice, bytes - before);
-        if (rc == 0)
-            rc = ledger_commit(process->ledger, slice, VGPU_KIND_MANAGED, bytes - before, bytes - before);
-        if (rc < 0)
-            return -ENOMEM;
-    }
     process->managed_bytes = bytes;
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "guard/share_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,16 +74,18 @@ static void stay_away(struct share *share)
     share->joined = false;
 }
 
-static void refresh_turns(struct share *share, const struct vgpu_compute *settings)
+static void refresh_turns(struct share *share)
 {
+    const struct vgpu_compute *compute = &share->limits.compute;
+
     uint64_t turns, waited_ns;
 
     if (share->joined && !arena_holds(share->arena, share->outside.lease.index))
         stay_away(share);
     if (!share->joined)
         return;
-    set_turn_policy(share, settings->turn_policy);
-    lease_settings(&share->outside.lease, settings->weight, settings->priority);
+    set_turn_policy(share, compute->turn_policy);
+    lease_settings(&share->outside.lease, compute->weight, compute->priority);
     lease_take_counts(&share->outside.lease, &turns, &waited_ns);
     if (turns > 0)
         meter_turns(share->region, share->slice, turns, waited_ns);
@@ -90,14 +93,12 @@ static void refresh_turns(struct share *share, const struct vgpu_compute *settin
 
 static void refresh(struct share *share, uint64_t now_ns)
 {
-    struct vgpu_compute settings = meter_settings(share->region);
     uint64_t used_ns = duty_used_ns(&share->duty);
 
     if (now_ns - share->refreshed_ns < REFRESH_NS)
         return;
     share->refreshed_ns = now_ns;
-    share->cap_policy = settings.cap_policy;
-    refresh_turns(share, &settings);
+    refresh_turns(share);
     if (used_ns != share->told_ns)
         meter_add(share->region, share->slice, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
     share->told_ns = used_ns;
@@ -105,12 +106,12 @@ static void refresh(struct share *share, uint64_t now_ns)
 
 static unsigned cap_now(const struct share *share)
 {
-    unsigned percent = atomic_load_explicit(meter_cap(share->region, share->slice), memory_order_relaxed);
+    uint32_t policy = share->limits.compute.cap_policy;
     bool contended = share->joined && share->outside.contended;
 
-    if (share->cap_policy == VGPU_CAP_OFF || (share->cap_policy == VGPU_CAP_ELASTIC && !contended))
+    if (policy == VGPU_CAP_OFF || (policy == VGPU_CAP_ELASTIC && !contended))
         return 0;
-    return percent;
+    return share->limits.cap_percent;
 }
 
 /* Deciding */
@@ -230,24 +231,47 @@ uint64_t share_switches(const struct share *share)
 
 /* Coming and going */
 
-static int join(struct share *share)
+static int join(struct share *share, const struct share_self *of)
 {
-    struct vgpu_compute settings = meter_settings(share->region);
     struct lease_self self = {
-        .id = meter_instance_id(share->region),
-        .weight = settings.weight,
-        .priority = settings.priority,
+        .id = of->id,
+        .weight = share->limits.compute.weight,
+        .priority = share->limits.compute.priority,
     };
     int rc = arena_open(share->uuid, true, &share->arena);
 
-    meter_instance_name(share->region, self.name);
+    snprintf(self.name, sizeof(self.name), "%s", of->name);
     if (rc == 0)
         rc = outside_join(share->arena, &self, &share->outside);
     share->joined = rc == 0;
     return rc;
 }
 
-int share_new(struct vgpu_region *region, unsigned slice, const char *uuid, const struct share_ops *ops, void *arg,
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+    return value < most ? value : most;
+}
+
+static struct share_limits sane(const struct share_limits *limits)
+{
+    const struct vgpu_compute *compute = &limits->compute;
+
+    return (struct share_limits){
+        .compute = {.weight = compute->weight ? at_most(compute->weight, VGPU_WEIGHT_MAX) : VGPU_WEIGHT_DEFAULT,
+                    .priority = at_most(compute->priority, VGPU_PRIORITY_MAX),
+                    .cap_policy = at_most(compute->cap_policy, VGPU_CAP_POLICIES - 1),
+                    .turn_policy = at_most(compute->turn_policy, VGPU_TURN_POLICIES)},
+        .cap_percent = limits->cap_percent < 100 ? limits->cap_percent : 0,
+    };
+}
+
+void share_limit(struct share *share, const struct share_limits *limits)
+{
+    MUTEX_SCOPE(&share->mutex);
+    share->limits = sane(limits);
+}
+
+int share_new(const struct share_self *self, const struct share_limits *limits, const struct share_ops *ops, void *arg,
               struct share **ret_share)
 {
     uint64_t now_ns = clock_ns();
@@ -255,23 +279,24 @@ int share_new(struct vgpu_region *region, unsigned slice, const char *uuid, cons
     char text[64];
     int rc;
 
-    if (slice >= VGPU_DEVICES_MAX || strlen(uuid) >= VGPU_UUID_LEN)
+    if (self->slice >= VGPU_DEVICES_MAX || strlen(self->uuid) >= VGPU_UUID_LEN)
         return -EINVAL;
     share = calloc(1, sizeof(*share));
     if (!share)
         return -ENOMEM;
-    share->region = region;
-    share->slice = slice;
+    share->region = self->region;
+    share->slice = self->slice;
+    share->limits = sane(limits);
     share->ops = *ops;
     share->arg = arg;
     share->on = true;
-    memcpy(share->uuid, uuid, strlen(uuid) + 1);
-    share->random = meter_instance_id(region) ^ now_ns;
+    memcpy(share->uuid, self->uuid, strlen(self->uuid) + 1);
+    share->random = self->id ^ now_ns;
     duty_init(&share->duty, share->random, now_ns);
     share_looks_init(share, now_ns);
-    rc = join(share);
+    rc = join(share, self);
     if (rc < 0)
-        log_info("no turns on device %s: %s; the instance shares it as the driver does", uuid,
+        log_info("no turns on device %s: %s; the instance shares it as the driver does", share->uuid,
                  rc == -EUSERS   ? "all places of its arena are taken"
                  : rc == -EPROTO ? "its arena is not one of this version"
                                  : err_text(rc, text, sizeof(text)));

@@ -3,9 +3,9 @@
  * its cap, and to take turns with other instances (the guard's as well as the preload tier's) through the device's
  * arena. Knows neither channels nor the driver: `set` and `look` are the caller's.
  *
- * What limits it is read from the instance's region, every now and then: the cap of the slice, the policy of caps,
- * weight, priority, the policy of turns. What happens is counted there: GPU time as far as it can be told from outside
- * (on-time in which it was busy, as work VGPU_WORK_KERNEL), throttles, turns and time waited for them.
+ * What limits it is the caller's to say, and kept here. The instance's region, which its programs can write to, is only
+ * told what happens, for people: GPU time as far as it can be told from outside (on-time in which it was busy, as work
+ * VGPU_WORK_KERNEL), throttles, turns and time waited for them.
  *
  * One thread a share does
  *
@@ -50,14 +50,31 @@ struct share_ops {
     int (*look)(void *arg, bool stop, struct share_look *ret_look);
 };
 
+struct share_limits {
+    struct vgpu_compute compute; /* copy_bytes_s means nothing here */
+    uint32_t cap_percent;        /* as in struct vgpu_limit */
+};
+
+/* Whose share of what. */
+struct share_self {
+    struct vgpu_region *region; /* told of what happens on `slice`; stays valid until share_free() */
+    unsigned slice;
+    uint64_t id;      /* the instance among others: meter_instance_id(), from before its programs ran */
+    const char *name; /* of the instance; copied, as is `uuid` */
+    const char *uuid; /* of the device */
+};
+
 struct share;
 
 /*
- * Joins the turns on the device `uuid`, which is `slice` of the region's; region and ops stay valid until share_free().
- * The channels are on. Where no arena is to be had there are no turns, which is logged. -ENOMEM; -EINVAL.
+ * Joins the turns on the device; `ops` are copied. The channels are on. Where no arena is to be had there are no turns,
+ * which is logged. -ENOMEM; -EINVAL.
  */
-int share_new(struct vgpu_region *region, unsigned slice, const char *uuid, const struct share_ops *ops, void *arg,
+int share_new(const struct share_self *self, const struct share_limits *limits, const struct share_ops *ops, void *arg,
               struct share **ret_share);
+
+/* Other limits, which are brought into range: from the next step on, within 50 ms. */
+void share_limit(struct share *share, const struct share_limits *limits);
 
 /* The channels are on afterwards (it is tried some times), and the turn is somebody else's. NULL is fine. */
 void share_free(struct share *share);

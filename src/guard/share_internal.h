@@ -14,6 +14,7 @@ struct share {
     struct vgpu_region *region;
     unsigned slice;
     char uuid[VGPU_UUID_LEN];
+    struct share_limits limits;
     struct share_ops ops;
     void *arg;
 
@@ -41,7 +42,7 @@ struct share {
 
     uint64_t refreshed_ns, told_ns;
     uint64_t throttled_ns; /* since when its cap has kept it off; 0: it does not */
-    uint32_t turn_policy, cap_policy;
+    uint32_t turn_policy;  /* the last that the device was asked to have */
 
     /* The words that a wait is for, as they were when the last step began: two of the page, if there is one. Of the
      * thread that steps and waits. */

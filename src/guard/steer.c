@@ -1,16 +1,21 @@
-/* The steering thread: what people ask of a running instance. It waits in the region, so that they are obeyed at once.
- */
+/* The steering thread: what people ask of a running instance, over its socket, so that they are obeyed at once. */
 #include "guard/guard_internal.h"
 
 #include "base/clock.h"
+#include "guard/control.h"
 #include "guard/tell.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <time.h>
 
-#define ROUND_NS NS_PER_S
+#define ROUND_NS   NS_PER_S
+#define ROUND_MS   (ROUND_NS / NS_PER_MS)
+#define TRIES      50 /* within the time for which is waited for an answer */
+#define BETWEEN_NS (10 * NS_PER_MS)
 
-/* Whether all channels are as they are to be. */
+/* All channels are to be like that. Whether they are. */
 static bool apply(struct guard *guard, bool pause)
 {
     bool done = true;
@@ -30,27 +35,57 @@ static bool apply(struct guard *guard, bool pause)
     return done;
 }
 
+/* `paused` comes first: whoever makes a share meanwhile looks there. */
+static int pause_all(struct guard *guard, bool pause)
+{
+    const struct timespec nap = {.tv_nsec = BETWEEN_NS};
+    bool done = false;
+
+    atomic_store(&guard->paused, pause);
+    for (unsigned i = 0; i < TRIES && !done; i++) {
+        if (i)
+            nanosleep(&nap, NULL);
+        done = apply(guard, pause);
+    }
+    if (!done && pause) {
+        /* Nothing is to happen later that nobody expects any more. */
+        atomic_store(&guard->paused, false);
+        apply(guard, false);
+        return -EIO;
+    }
+    region_stand(guard->region, pause);
+    return done ? 0 : -EIO;
+}
+
+static void serve_one(struct guard *guard)
+{
+    enum control_verb verb;
+    int connection;
+
+    if (!control_take(guard->control_socket, &connection, &verb))
+        return;
+    /* Where the library has the cards' time, nothing is switched, and so nothing stands. */
+    control_answer(connection, guard->config.shares    ? pause_all(guard, verb == CONTROL_PAUSE)
+                               : verb == CONTROL_PAUSE ? -EOPNOTSUPP
+                                                       : 0);
+}
+
 void *steer_serve(void *arg)
 {
     struct guard *guard = arg;
-    bool paused = false, stands = false;
-    uint32_t seen = 0;
+    struct pollfd ready[] = {{.fd = guard->control_socket, .events = POLLIN}, {.fd = guard->wake, .events = POLLIN}};
+    uint64_t next_ns = 0;
 
     while (!atomic_load(&guard->ending)) {
-        bool wanted = region_paused(guard->region);
-
-        /* Where the library has the cards' time, nothing is switched, and so nothing stands. */
-        if (guard->config.shares && (wanted || wanted != paused)) {
-            bool done = apply(guard, wanted);
-
-            if (wanted != stands && (done || !wanted)) {
-                region_stand(guard->region, wanted);
-                stands = wanted;
-            }
-        }
-        paused = wanted;
+        if (poll(ready, 2, (int)ROUND_MS) > 0 && ready[0].revents)
+            serve_one(guard);
+        if (clock_ns() < next_ns)
+            continue;
+        next_ns = clock_ns() + ROUND_NS;
         watch_the_watch(guard);
-        seen = region_await(guard->region, seen, ROUND_NS);
+        /* What could not be switched off at once. */
+        if (atomic_load(&guard->paused))
+            apply(guard, true);
     }
     return NULL;
 }

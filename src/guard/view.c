@@ -10,12 +10,11 @@ static uint32_t at_most(uint32_t value, uint64_t bytes)
 /* What is there for the instance, and what is left of it. False: it has no quota on the card. */
 static bool share_of(struct guard *guard, unsigned slice, uint64_t *ret_total, uint64_t *ret_free)
 {
-    struct vgpu_ledger *ledger = process_any_ledger(guard);
+    uint64_t quota = processes_quota(guard, slice), used = processes_used(guard, slice);
 
-    if (!ledger || ledger_quota(ledger, slice) == 0)
-        return false;
-    ledger_view(ledger, slice, UINT64_MAX, UINT64_MAX, ret_total, ret_free);
-    return true;
+    *ret_total = quota;
+    *ret_free = used < quota ? quota - used : 0;
+    return quota > 0;
 }
 
 void view_heap(struct guard *guard, unsigned slice, uint64_t *total, uint64_t *available)

@@ -149,7 +149,7 @@ static struct audit *begin_audit(struct guard *guard)
 static bool anybody(struct guard *guard)
 {
     MUTEX_SCOPE(&guard->lock);
-    return process_any_ledger(guard) != NULL;
+    return processes_any(guard);
 }
 
 void *watch_serve(void *arg)

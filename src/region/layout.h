@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 4u
+#define REGION_VERSION 5u
 
 /* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its life, one for its owner.
  */
@@ -170,10 +170,8 @@ struct region_layout {
 
     _Atomic uint32_t slots_high __attribute__((aligned(64))); /* slots at and above were never used; only grows */
     uint32_t device_count;                                    /* as struct vgpu_limits; under the lock */
-    _Atomic uint32_t paused;  /* 1: its work is to stand still. Set by anybody, read without the lock */
-    _Atomic uint32_t stands;  /* 1: its work does stand still. Set by the guard's supervisor, read without the lock */
-    _Atomic uint32_t changes; /* grows with every change of `paused` or the limits; a futex between processes */
-    _Atomic uint32_t tier;    /* enum vgpu_tier; written under the lock while nobody is attached, read without */
+    _Atomic uint32_t stands; /* 1: its work stands still. Set by the guard's supervisor, read without the lock */
+    _Atomic uint32_t tier;   /* enum vgpu_tier; written under the lock while nobody is attached, read without */
     char name[VGPU_NAME_LEN];
     struct vgpu_compute compute; /* under the lock; words of it are read without, see region_compute_setting() */
     struct region_steal steal;

@@ -1,9 +1,6 @@
-#include "base/cleanup.h"
-#include "base/mutex.h"
 #include "region/internal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <strings.h>
 
@@ -97,25 +94,6 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
     }
 }
 
-void region_wake(struct vgpu_region *region)
-{
-    KEEP_ERRNO;
-
-    atomic_fetch_add_explicit(&region->layout->changes, 1, memory_order_release);
-    futex_wake(&region->layout->changes, INT_MAX, 1);
-}
-
-void region_pause(struct vgpu_region *region, bool pause)
-{
-    atomic_store_explicit(&region->layout->paused, pause, memory_order_release);
-    region_wake(region);
-}
-
-bool region_paused(struct vgpu_region *region)
-{
-    return atomic_load_explicit(&region->layout->paused, memory_order_acquire) == 1;
-}
-
 void region_stand(struct vgpu_region *region, bool stands)
 {
     atomic_store_explicit(&region->layout->stands, stands, memory_order_release);
@@ -124,16 +102,6 @@ void region_stand(struct vgpu_region *region, bool stands)
 bool region_stands(struct vgpu_region *region)
 {
     return atomic_load_explicit(&region->layout->stands, memory_order_acquire) == 1;
-}
-
-uint32_t region_await(struct vgpu_region *region, uint32_t seen, uint64_t timeout_ns)
-{
-    KEEP_ERRNO;
-    _Atomic uint32_t *changes = &region->layout->changes;
-
-    if (atomic_load_explicit(changes, memory_order_acquire) == seen)
-        futex_wait(changes, seen, timeout_ns, 1);
-    return atomic_load_explicit(changes, memory_order_acquire);
 }
 
 void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits)
@@ -219,6 +187,5 @@ int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limi
         return rc;
     region_store_limits(region->layout, limits);
     region_unlock(region, &hold);
-    region_wake(region);
     return 0;
 }

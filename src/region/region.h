@@ -168,23 +168,9 @@ void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);
 /* Sets the limits of a region that may be in use: every process sees them at its next call. 0, -ETIMEDOUT. */
 int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
 
-/*
- * Pausing: the work of an instance of tier GUARD stands still where it is, between two instructions, until it is
- * resumed; its memory stays. Whoever waits in region_await() is woken at once. Not kept: whoever makes the region anew
- * resumes.
- */
-void region_pause(struct vgpu_region *region, bool pause);
-bool region_paused(struct vgpu_region *region);
-/* Whether it does stand still by now; told by the supervisor. */
+/* Whether the work of an instance of tier GUARD stands still (vgpu pause); told by its supervisor, for people. */
 void region_stand(struct vgpu_region *region, bool stands);
 bool region_stands(struct vgpu_region *region);
-
-/*
- * Waits until something has changed that region_pause() or region_set_limits() changes, for at most timeout_ns. `seen`:
- * what the last call returned, at first 0. Returns at once where something has changed since.
- */
-uint32_t region_await(struct vgpu_region *region, uint32_t seen, uint64_t timeout_ns);
-void region_wake(struct vgpu_region *region); /* ends the waits of all */
 
 /*
  * For a process that brings limits along: they become the region's if no live process is attached, or if the region

@@ -184,7 +184,7 @@ guard_works()
     no_instances
 }
 
-@test "ps shows the tier; an instance has one, for all who join" {
+@test "ps shows the tier; an instance has one, and one guard" {
     guard_works
     mkfifo hold
     "$vgpu" run --guard --name lab --mem 1G sh -c 'read line <hold' 3>&- &
@@ -194,7 +194,11 @@ guard_works()
     expect 0 "$vgpu" ps
     [[ $(grep ^lab <<<"$output") == *" guard "* ]] || fail "$output"
     expect 125 "$vgpu" run --name lab true
-    says lab "under the guard" "add --guard"
+    says lab "under the guard" "choose another --name"
+    for mode in --guard --guard=strict; do
+        expect 125 "$vgpu" run $mode --name lab --mem 1G true
+        says lab "under the guard of another" "choose another --name"
+    done
     echo >hold
     wait
     mkfifo again
@@ -206,6 +210,8 @@ guard_works()
     wait
     expect 0 "$vgpu" run --guard --name lab --mem 1G "$vgpu" run --name lab sh -c 'basename $VGPU_INSTANCE'
     is lab
+    expect 125 "$vgpu" run --guard --name lab "$vgpu" run --name lab --policy rr true
+    says lab --policy
     no_instances
 }
 
@@ -217,13 +223,6 @@ guard_works()
     local list=$output
     expect 0 "$vgpu" run --guard --gpu "$list" sh -c 'echo $CUDA_VISIBLE_DEVICES'
     is "$list"
-    mkfifo hold
-    "$vgpu" run --guard --gpu 2,0 --name lab sh -c 'read line <hold' 3>&- &
-    wait_for test -f "$VGPU_RUNTIME_DIR/instances/lab/users"
-    expect 0 "$vgpu" run --guard --name lab sh -c 'echo $CUDA_VISIBLE_DEVICES'
-    is "$list"
-    echo >hold
-    wait
     expect 0 "$vgpu" run --guard --preload --gpu 2,0 sh -c 'echo "${CUDA_VISIBLE_DEVICES-none}"'
     is none
     CUDA_VISIBLE_DEVICES=1 expect 125 "$vgpu" run --guard --gpu 2,0 true

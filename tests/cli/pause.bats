@@ -85,12 +85,13 @@ guarded()
     expect 1 "$vgpu" pause guarded
     says "guarded cannot be paused" "has ended"
     expect 0 "$vgpu" resume guarded
-    # As if a \`vgpu run\` were there, which has stopped.
+    # As if a \`vgpu run\` were there.
     exec 8>"$VGPU_RUNTIME_DIR/instances/guarded/users"
     flock -s 8
     expect 1 "$vgpu" pause guarded
-    says "guarded cannot be paused" "has not answered" --preload
-    expect 0 "$vgpu" resume guarded
+    says "instance guarded" "cannot be reached" "instances/guarded/control"
+    expect 1 "$vgpu" resume guarded
+    says "instance guarded" "cannot be reached"
     expect 0 "$vgpu" ps --json
     [ "$(json '.instances[0].paused')" = false ]
     exec 8>&- 9>&-
@@ -105,8 +106,8 @@ guarded()
     [ "$status" = 0 ] || skip "the guard does not work here: $stderr"
     mkfifo hold
     "$vgpu" run --guard --name lab sh -c 'read line <hold' 3>&- &
+    local i supervisor=$!
     wait_for test -f "$VGPU_RUNTIME_DIR/instances/lab/users"
-    local i
     for i in 1 2 3; do
         expect 0 "$vgpu" pause lab lab
         [ -z "$output$stderr" ]
@@ -128,6 +129,14 @@ guarded()
         expect 0 "$vgpu" ps
         [[ $output != *paused* ]]
     done
+    # What nobody waits for any more does not happen.
+    kill -STOP $supervisor
+    expect 1 "$vgpu" pause lab
+    says "instance lab" "has not answered"
+    kill -CONT $supervisor
+    expect 0 "$vgpu" resume lab
+    expect 0 "$vgpu" ps
+    [[ $output != *paused* ]]
     expect 0 "$vgpu" pause lab
     echo >hold
     wait

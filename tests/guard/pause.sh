@@ -24,6 +24,7 @@ stops() { # stops PID WORK_NS
 
 is_paused() { "$vgpu" ps | grep -E "^$1 .* running, paused "; }
 goes_on() { ! is_paused "$1"; }
+refused_twice() { [ "$(grep -c '^1$' inside.out)" = 2 ]; }
 timed() { # timed WHAT COMMAND...: for the log; how long it takes is up to the machine
     local begin=${EPOCHREALTIME/[.,]/} status=0
     "${@:2}" || status=$?
@@ -68,6 +69,24 @@ grep -q 'no instance nobody is running.*vgpu ps' err || fail "$(cat err)"
 "$vgpu" resume one other || fail "of those that run"
 wait "$(cat one.run)" || fail "one has ended with $?: $(cat one.out)"
 grep -q '^worked 2000000000 kernels 2000 ' one.out || fail "$(cat one.out)"
+
+# What is inside does not steer: neither an instance of its own, nor another, nor from a session of its own.
+mkfifo asks
+for who in inside other; do
+    # shellcheck disable=SC2016 # for the other shell
+    start inside --mem 1G -- sh -c '"$1" resume "$2" 2>&1; echo $?; setsid -w "$1" pause "$2" 2>&1; echo $?; exec <asks' inside "$vgpu" $who
+    wait_for refused_twice
+    [ "$(grep -c 'cannot steer' inside.out)" = 2 ] || fail "$(cat inside.out)"
+    goes_on inside && goes_on other || fail "paused from within"
+    if [ $who = inside ]; then
+        "$vgpu" pause inside || fail "from outside"
+        is_paused inside >/dev/null || fail "not paused from outside"
+        "$vgpu" resume inside || fail "from outside"
+    fi
+    echo >asks
+    wait "$(cat inside.run)" || fail "inside has ended with $?: $(cat inside.out)"
+    rm inside.out inside.pid
+done
 
 # Channels that are made while it is paused: at first it has none, later some.
 mkfifo orders

@@ -1,5 +1,6 @@
 #include "share_world.h"
 
+#include "core/meter.h"
 #include "guard/share_internal.h"
 #include "region/liveness.h"
 #include "unit.h"
@@ -214,15 +215,12 @@ static void step(struct proc *proc)
     world->extra_ns = 0;
 }
 
-static struct vgpu_limits limits_of(const struct guarded *guarded, const struct limits *limits)
+static struct share_limits limits_of(const struct limits *limits)
 {
-    struct vgpu_limits all_of_them = {
+    return (struct share_limits){
         .compute = {.weight = limits->weight, .priority = limits->priority, .cap_policy = limits->cap_policy},
+        .cap_percent = limits->cap_percent,
     };
-
-    snprintf(all_of_them.name, sizeof(all_of_them.name), "%s", guarded->file);
-    all_of_them.slice[0].cap_percent = limits->cap_percent;
-    return all_of_them;
 }
 
 struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
@@ -230,7 +228,9 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
 {
     struct share_ops ops = {.set = set, .look = look};
     struct guarded *guarded = calloc(1, sizeof(*guarded));
-    struct vgpu_limits region_limits;
+    struct vgpu_limits region_limits = {.device_count = 0};
+    struct share_limits share_limits = limits_of(limits);
+    struct share_self self;
     bool created;
 
     assert_non_null(guarded);
@@ -244,10 +244,14 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
     };
     assert_non_null(guarded->stack);
     snprintf(guarded->file, sizeof(guarded->file), "guarded-%u", count);
-    region_limits = limits_of(guarded, limits);
+    snprintf(region_limits.name, sizeof(region_limits.name), "%s", guarded->file);
     unlink(scratch_path(guarded->file));
     assert_int_equal(region_create(scratch_path(guarded->file), 0, &region_limits, &guarded->region, &created), 0);
-    assert_int_equal(share_new(guarded->region, 0, world->arenas[0]->layout->uuid, &ops, guarded, &guarded->share), 0);
+    self = (struct share_self){.region = guarded->region,
+                               .id = meter_instance_id(guarded->region),
+                               .name = guarded->file,
+                               .uuid = world->arenas[0]->layout->uuid};
+    assert_int_equal(share_new(&self, &share_limits, &ops, guarded, &guarded->share), 0);
     assert_true(guarded->share->joined);
     /* Its seed is made from the time of day: the world decides alone. */
     guarded->share->random = guarded->proc->random;
@@ -264,9 +268,9 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
 
 void guarded_limit(struct guarded *guarded, const struct limits *limits)
 {
-    struct vgpu_limits region_limits = limits_of(guarded, limits);
+    struct share_limits share_limits = limits_of(limits);
 
-    assert_int_equal(region_set_limits(guarded->region, &region_limits), 0);
+    share_limit(guarded->share, &share_limits);
 }
 
 void guarded_stop(struct guarded *guarded, bool stop)

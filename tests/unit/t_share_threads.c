@@ -2,6 +2,7 @@
  * Shares in threads of their own and real time: they wait and are woken, pause from another thread, take turns, and
  * leave everything on. What they decide is tested in virtual time.
  */
+#include "core/meter.h"
 #include "guard/share.h"
 #include "region/arena.h"
 #include "unit.h"
@@ -56,14 +57,18 @@ static void *serve(void *arg)
 
 static void begin(struct tenant *tenant, const char *name, unsigned cap_percent)
 {
-    struct vgpu_limits limits = {.slice[0].cap_percent = cap_percent};
+    struct vgpu_limits limits = {.device_count = 0};
+    struct share_self self = {.name = name, .uuid = "GPU-threads"};
     bool created;
 
     *tenant = (struct tenant){.on = true, .busy = true};
     snprintf(limits.name, sizeof(limits.name), "%s", name);
     unlink(scratch_path(name));
     assert_int_equal(region_create(scratch_path(name), 0, &limits, &tenant->region, &created), 0);
-    assert_int_equal(share_new(tenant->region, 0, "GPU-threads", &ops, tenant, &tenant->share), 0);
+    self.region = tenant->region;
+    self.id = meter_instance_id(tenant->region);
+    assert_int_equal(share_new(&self, &(struct share_limits){.cap_percent = cap_percent}, &ops, tenant, &tenant->share),
+                     0);
     assert_int_equal(pthread_create(&tenant->thread, NULL, serve, tenant), 0);
 }
 
@@ -157,7 +162,9 @@ static void test_no_arena(void **state)
     assert_false(atomic_load(&tenant.on));
     end(&tenant);
     setenv("VGPU_ARENA_DIR", scratch(), 1);
-    assert_int_equal(share_new(NULL, VGPU_DEVICES_MAX, "GPU-0", &ops, NULL, &tenant.share), -EINVAL);
+    assert_int_equal(share_new(&(struct share_self){.slice = VGPU_DEVICES_MAX, .name = "", .uuid = "GPU-0"},
+                               &(struct share_limits){.cap_percent = 0}, &ops, NULL, &tenant.share),
+                     -EINVAL);
     share_free(NULL);
 }
 

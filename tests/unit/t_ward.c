@@ -92,19 +92,6 @@ static void host_memory_is_the_processes_own_matter(void **state)
     ledger_cancel(own, VGPU_SLICE_HOST, MIB);
 }
 
-static void pausing_wakes_who_waits(void **state)
-{
-    uint32_t seen = region_await(region, 0, 1);
-
-    (void)state;
-    assert_false(region_paused(region));
-    region_pause(region, true);
-    assert_true(region_paused(region));
-    assert_int_not_equal(region_await(region, seen, 3600 * NS_PER_S), seen); /* does not wait */
-    region_pause(region, false);
-    assert_false(region_paused(region));
-}
-
 static void shows_the_process_it_is_for(void **state)
 {
     struct vgpu_proc_memory procs[4];
@@ -159,7 +146,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_guard_is_held_to_the_quota, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_process_says_counts_for_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(host_memory_is_the_processes_own_matter, setup, teardown),
-        cmocka_unit_test_setup_teardown(pausing_wakes_who_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_the_process_it_is_for, setup, teardown),
         cmocka_unit_test_setup_teardown(the_tier_belongs_to_the_limits, setup, teardown),
     };

@@ -1,0 +1,177 @@
+/*
+ * The program writes to its instance's region, which is its user's file. What limits it is not read from there.
+ *
+ *   attack_region cap | card | slices | numbers | truncated
+ *
+ * cap: with a cap of 10 percent; card: with GPU 0 alone, of two; numbers: with 1 GiB of GPU 0 and 2 GiB of GPU 1;
+ * truncated: with a cap of 10 percent.
+ */
+#include "attack.h"
+
+#include "region/layout.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WORK_NS  1000000U
+#define MEASURED 3000000000ULL /* of the card's time */
+#define MOST     .4            /* of it: a cap of .1 holds, none gives all of it */
+#define PATIENCE 60000
+
+static const char *region_path(void)
+{
+    static char path[512];
+
+    snprintf(path, sizeof(path), "%s/region", getenv("VGPU_INSTANCE"));
+    return path;
+}
+
+static struct region_layout *map_region(void)
+{
+    struct region_layout *region;
+    int fd = open(region_path(), O_RDWR | O_CLOEXEC);
+
+    CHECK(fd >= 0);
+    region = mmap(NULL, sizeof(*region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(region != MAP_FAILED);
+    close(fd);
+    return region;
+}
+
+static void begin_work(struct rmclient *client)
+{
+    uint32_t group, channel;
+
+    attack_open(client);
+    CHECK_EQUAL(rmclient_compute(client, 1, &group, &channel), 0);
+    CHECK_EQUAL(rmclient_submit(client, channel, WORK_NS, 1000000), 0);
+}
+
+/* The part of the card that the program gets, by the driver's clock. */
+static double gets(struct rmclient *client)
+{
+    struct fakerm_stats before, after;
+
+    rmclient_stats(client, 0, &before);
+    for (unsigned i = 0; i < PATIENCE; i += 10) {
+        nap_ms(10);
+        rmclient_stats(client, 0, &after);
+        if (after.now_ns - before.now_ns >= MEASURED)
+            break;
+    }
+    return (double)(after.pid_busy_ns - before.pid_busy_ns) / (double)(after.now_ns - before.now_ns);
+}
+
+static void check_cap(struct rmclient *client)
+{
+    double part = gets(client);
+
+    printf("it gets %.3f of the card\n", part);
+    CHECK(part > 0 && part < MOST);
+}
+
+static void attack_cap(void)
+{
+    struct region_layout *region = map_region();
+    struct rmclient client;
+
+    begin_work(&client);
+    CHECK_EQUAL(region->slice[0].cap_percent, 10);
+    atomic_store(&region->slice[0].cap_percent, 0);
+    region->slice[0].limit.cap_percent = 0;
+    region->compute.cap_policy = VGPU_CAP_OFF;
+    region->compute.weight = VGPU_WEIGHT_MAX;
+    region->compute.priority = VGPU_PRIORITY_MAX;
+    check_cap(&client);
+    rmclient_close(&client);
+}
+
+static void attack_card(void)
+{
+    struct region_layout *region = map_region();
+    struct rmclient client;
+    uint32_t memory = 0;
+
+    CHECK_EQUAL(region->device_count, 1);
+    CHECK_EQUAL(rmclient_open(NULL, 1, &client), 0);
+    region->device_count = 0;
+    CHECK(attack_alloc(&client, MIB, &memory) != 0);
+    CHECK_EQUAL(book(&client, 1).gpu_used, 0);
+    rmclient_close(&client);
+}
+
+/* The card is another slice's, again and again, so that it would have books of its own each time. */
+static void attack_slices(void)
+{
+    struct region_layout *region = map_region();
+    char uuid[VGPU_UUID_LEN] = "";
+
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX - 1; i++) {
+        struct rmclient client; /* a new one each time, for what is known of a device stays */
+        uint32_t memory = 0;
+
+        attack_open(&client);
+        while (attack_alloc(&client, 64 * MIB, &memory) == 0)
+            memory = 0;
+        CHECK_EQUAL(book(&client, 0).gpu_used, attack_quota());
+        if (i == 0)
+            memcpy(uuid, region->slice[0].limit.uuid, sizeof(uuid));
+        CHECK(uuid[0]);
+        memset(region->slice[i].limit.uuid, 0, sizeof(uuid));
+        memcpy(region->slice[i + 1].limit.uuid, uuid, sizeof(uuid));
+        region->slice[i + 1].quota_bytes = 4 * GIB;
+    }
+}
+
+/* Quotas are of the cards that had those numbers at the start, whichever is used first. */
+static void attack_numbers(void)
+{
+    for (unsigned gpu = 2; gpu-- > 0;) {
+        struct rmclient client;
+        uint32_t memory = 0;
+
+        CHECK_EQUAL(rmclient_open(NULL, gpu, &client), 0);
+        while (attack_alloc(&client, 64 * MIB, &memory) == 0)
+            memory = 0;
+        CHECK_EQUAL(book(&client, gpu).gpu_used, (gpu + 1) * GIB);
+    }
+}
+
+/* Its supervisor lives on, and holds what it held. */
+static void attack_truncated(void)
+{
+    struct rmclient client;
+    pid_t supervisor = getppid();
+    uint32_t memory;
+
+    begin_work(&client);
+    memory = attack_must_alloc(&client, MIB);
+    CHECK_EQUAL(truncate(region_path(), 0), 0);
+    attack_must_free(&client, memory);
+    attack_check_room(&client);
+    check_cap(&client);
+    CHECK_EQUAL(getppid(), supervisor);
+    memory = attack_must_alloc(&client, MIB);
+    rmclient_close(&client);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    if (strcmp(what, "cap") == 0)
+        attack_cap();
+    else if (strcmp(what, "card") == 0)
+        attack_card();
+    else if (strcmp(what, "slices") == 0)
+        attack_slices();
+    else if (strcmp(what, "numbers") == 0)
+        attack_numbers();
+    else if (strcmp(what, "truncated") == 0)
+        attack_truncated();
+    else
+        return 2;
+    return 0;
+}

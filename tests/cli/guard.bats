@@ -25,7 +25,7 @@ guard_works()
     done
     driver 580.126.20
     expect 127 "$vgpu" run --guard strict true
-    says "strict: not found" "did you mean --guard=strict?"
+    says "strict" "not found" "did you mean --guard=strict?"
     expect 127 "$vgpu" run --guard=strict permissive
     [[ $stderr != *"did you mean"* ]]
     expect 125 "$vgpu" run --gaurd true

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -282,14 +283,71 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
     return rc;
 }
 
+/*
+ * The second name of a cache file, "<folder>/.<file>.vgpu", for a cleaner of /tmp knows the first. It is no name that
+ * HAMi's monitor looks at. Whoever may write to the folder may put a file of his own there, as at the first name.
+ */
+static int second_name(const char *path, char *buffer, size_t buffer_bytes)
+{
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    int length = snprintf(buffer, buffer_bytes, "%.*s.%s.vgpu", (int)(file - path), path, file);
+
+    return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
+}
+
+static bool file_in_use(const char *path, off_t base_offset)
+{
+    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+
+    return region_open(path, base_offset, &region) == 0 && region_in_use(region);
+}
+
+/*
+ * A cache file that was removed, or replaced by one that nobody uses, while processes of its instance run, gets its
+ * name back, so that who comes now does not begin with a full quota. Afterwards the second name is the same file's, or
+ * none, or both files are in use.
+ */
+static void restore_name(const char *path, off_t base_offset)
+{
+    char second[PATH_MAX], temporary[PATH_MAX];
+    struct stat found, kept;
+    bool removed;
+
+    if (second_name(path, second, sizeof(second)) < 0 || file_stat_path(second, 0, &kept) < 0)
+        return;
+    removed = file_stat_path(path, 0, &found) < 0;
+    if (!removed && found.st_dev == kept.st_dev && found.st_ino == kept.st_ino)
+        return;
+    if (!file_in_use(second, base_offset)) {
+        unlink(second);
+    } else if (removed) {
+        (void)!link(second, path);
+    } else if (!file_in_use(path, base_offset) && file_temporary_name(path, temporary, sizeof(temporary)) == 0 &&
+               link(second, temporary) == 0 && rename(temporary, path) < 0) {
+        unlink(temporary);
+    }
+}
+
+static void keep_second_name(const char *path)
+{
+    char second[PATH_MAX];
+
+    /* Not every file system has hard links, nor every folder room for the caller's. */
+    if (second_name(path, second, sizeof(second)) == 0)
+        (void)!link(path, second);
+}
+
 int region_create(const char *path, off_t base_offset, const struct vgpu_limits *limits,
                   struct vgpu_region **ret_region, bool *ret_created)
 {
     KEEP_ERRNO;
     int folder CLEANUP_CLOSE = -1;
     bool created = false;
-    int rc = region_open(path, base_offset, ret_region);
+    int rc;
 
+    if (base_offset > 0)
+        restore_name(path, base_offset);
+    rc = region_open(path, base_offset, ret_region);
     if (rc == -ENOENT) {
         folder = open_folder_of(path);
         if (folder >= 0)
@@ -307,6 +365,8 @@ int region_create(const char *path, off_t base_offset, const struct vgpu_limits 
         if (rc == 0)
             rc = region_open(path, base_offset, ret_region);
     }
+    if (rc == 0 && base_offset > 0)
+        keep_second_name(path);
     if (rc == 0)
         *ret_created = created;
     return rc;

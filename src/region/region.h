@@ -153,6 +153,7 @@ struct vgpu_region;
  * Creates the region at `path` (its folder must exist) with `limits`, or opens the one that is there.
  * `base_offset` is where the region starts in the file: 0, except in a HAMi cache file.
  * The file is published whole (written under another name and linked), so nobody sees half of one.
+ * A cache file that was removed or replaced while in use is found by its second name (".<file>.vgpu") and restored.
  * *ret_created tells which happened; an existing region keeps its limits.
  * Returns 0; -ENOENT, -EACCES, -ENOSPC, -EROFS ... from the system; -EPROTO if the file is no region of this version.
  */

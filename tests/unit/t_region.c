@@ -399,6 +399,96 @@ static void garbage_inside(void **state)
     region_close(region);
 }
 
+/* A user of a cache file, until it is told to end. */
+struct user {
+    const char *path;
+    uint64_t quota_bytes; /* that it brings along */
+    int ready[2], ends[2];
+};
+
+static int use_cache_file(void *arg)
+{
+    struct user *user = arg;
+    struct vgpu_limits limits = {.slice[0].quota_bytes = user->quota_bytes};
+    struct vgpu_region *region;
+    struct vgpu_ledger *ledger;
+    bool created;
+    char byte = 0;
+
+    close(user->ends[1]);
+    CHECK(region_create(user->path, AT_OFFSET, &limits, &region, &created) == 0);
+    CHECK(ledger_new(region, &ledger) == 0);
+    CHECK(ledger_reserve(ledger, 0, 60 * MIB) == 0);
+    CHECK(write(user->ready[1], &byte, 1) == 1);
+    return read(user->ends[0], &byte, 1) != 0;
+}
+
+static pid_t start_user(struct user *user)
+{
+    char byte;
+    pid_t pid;
+
+    assert_true(pipe(user->ready) == 0 && pipe(user->ends) == 0);
+    pid = spawn(use_cache_file, user);
+    assert_int_equal(read(user->ready[0], &byte, 1), 1);
+    return pid;
+}
+
+static void end_user(struct user *user, pid_t pid)
+{
+    close(user->ends[1]);
+    assert_int_equal(finish(pid), 0);
+}
+
+/* What is reserved of the region that a newcomer gets. */
+static uint64_t reserved_for_newcomer(const char *path)
+{
+    struct vgpu_limits limits = {.slice[0].quota_bytes = 100 * MIB};
+    struct vgpu_region *region;
+    uint64_t bytes;
+    bool created;
+
+    assert_int_equal(region_create(path, AT_OFFSET, &limits, &region, &created), 0);
+    bytes = slots_used(region->layout, 0);
+    region_close(region);
+    return bytes;
+}
+
+static ino_t inode_of(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Removed or replaced by a cleaner while processes use it: who comes now shares their quota. */
+static void cache_file_removed(void **state)
+{
+    struct user user = {.path = scratch_path("removed.cache"), .quota_bytes = 100 * MIB};
+    const char *second = scratch_path(".removed.cache.vgpu");
+    pid_t pid = start_user(&user);
+    ino_t inode = inode_of(user.path);
+
+    (void)state;
+    assert_int_equal(inode_of(second), inode);
+    unlink(user.path);
+    assert_int_equal(reserved_for_newcomer(user.path), 60 * MIB);
+    assert_int_equal(inode_of(user.path), inode);
+    unlink(user.path);
+    close(open(user.path, O_WRONLY | O_CREAT, 0666));
+    assert_int_equal(reserved_for_newcomer(user.path), 60 * MIB);
+    assert_int_equal(inode_of(user.path), inode);
+    unlink(second);
+    assert_int_equal(reserved_for_newcomer(user.path), 60 * MIB);
+    assert_int_equal(inode_of(second), inode);
+    end_user(&user, pid);
+    /* Nobody uses it any more: a removed file stays removed, limits and all. */
+    unlink(user.path);
+    assert_int_equal(reserved_for_newcomer(user.path), 0);
+    assert_int_not_equal(inode_of(user.path), inode);
+    assert_int_equal(inode_of(second), inode_of(user.path));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +504,7 @@ int main(void)
         cmocka_unit_test(limits_after_nobody_gave_any),
         cmocka_unit_test(limits_of_absent_devices),
         cmocka_unit_test(garbage_inside),
+        cmocka_unit_test(cache_file_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,14 +24,27 @@ const char *hook_row_name(enum hook_row row);
  */
 extern void *hook_real[ROW_COUNT];
 
+/* A function for those that the driver lacks: the calling conventions let it ignore whatever it is given. */
+static inline CUresult hook_absent(void)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static inline void *hook_real_or_absent(enum hook_row row)
+{
+    void *real = hook_real[row];
+
+    return __builtin_expect(real != NULL, 1) ? real : (void *)hook_absent;
+}
+
 /*
  * REAL(row, mem_alloc)(dptr, bytes): the driver's function behind the body's own row, with the type of that body. It
  * is there: a wrapper whose function the driver lacks answers CUDA_ERROR_NOT_SUPPORTED and never gets to its body.
- * DRIVER(cuCtxGetDevice, ctx_get_device)(&device): the driver's function by name, for calls of our own; look at
- * HAVE(cuCtxGetDevice) first where an older driver may lack it.
+ * DRIVER(cuCtxGetDevice, ctx_get_device)(&device): the driver's function by name, for calls of our own. Where this
+ * driver has none, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) says so before.
  */
 #define REAL(row, body)   ((body##_fn *)hook_real[row])
-#define DRIVER(sym, body) ((body##_fn *)hook_real[ROW_##sym])
+#define DRIVER(sym, body) ((body##_fn *)hook_real_or_absent(ROW_##sym))
 #define HAVE(sym)         (hook_real[ROW_##sym] != NULL)
 
 /* WITH_ROW(row, (a, b)) is (row, a, b); WITH_ROW(row, ()) is (row). */

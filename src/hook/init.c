@@ -12,18 +12,22 @@
 #include "hook/context.h"
 #include "hook/visible.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-static struct vgpu_mutex init_lock = VGPU_MUTEX_INIT; /* of the environment while it is exchanged */
-static _Atomic(pthread_t) init_owner;
-static atomic_bool initialised; /* the driver has succeeded once and does not read the variable again */
+/*
+ * The environment as the instance means it: there while any thread is in the driver's cuInit. No lock is held across
+ * that call, from within which the driver, or a thread of its, may come back here.
+ */
+static struct vgpu_mutex init_lock = VGPU_MUTEX_INIT;
+static unsigned init_calls;           /* under the lock */
+static struct visible_swap init_swap; /* under the lock */
+static atomic_bool initialised;       /* the driver has succeeded once and does not read the variable again */
 
 static void in_child(void *arg)
 {
     (void)arg;
     mutex_init(&init_lock);
-    atomic_store(&init_owner, (pthread_t)0);
+    init_calls = 0;
     atomic_store(&initialised, false); /* whatever the driver makes of it, it must not see other devices */
     context_forked();
 }
@@ -37,28 +41,37 @@ static void watch_forks(void)
         fork_watch_add(&watch);
 }
 
-/*
- * The driver's cuInit with the variable as the instance means it. This lock is held across the driver's call, because
- * the environment is one; a call from within that one (a libcuda that passes on to another) goes straight through.
- */
-static CUresult init_translated(enum hook_row row, unsigned int flags, const struct vgpu_limits *limits)
+static bool translation_begins(const struct vgpu_limits *limits)
 {
     CLEANUP_FREE char *text = malloc(VISIBLE_MAX);
-    struct visible_swap swap;
-    CUresult result;
 
     if (!text)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (atomic_load(&init_owner) == pthread_self())
-        return REAL(row, init)(flags);
+        return false;
     MUTEX_SCOPE(&init_lock);
-    visible_translate(getenv("CUDA_VISIBLE_DEVICES"), limits, text);
-    if (visible_set(text, &swap) < 0)
+    if (init_calls == 0) {
+        visible_translate(getenv("CUDA_VISIBLE_DEVICES"), limits, text);
+        if (visible_set(text, &init_swap) < 0)
+            return false;
+    }
+    init_calls++;
+    return true;
+}
+
+static void translation_ends(void)
+{
+    MUTEX_SCOPE(&init_lock);
+    if (--init_calls == 0)
+        visible_restore(&init_swap);
+}
+
+static CUresult init_translated(enum hook_row row, unsigned int flags, const struct vgpu_limits *limits)
+{
+    CUresult result;
+
+    if (!translation_begins(limits))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    atomic_store(&init_owner, pthread_self());
     result = REAL(row, init)(flags);
-    atomic_store(&init_owner, (pthread_t)0);
-    visible_restore(&swap);
+    translation_ends();
     return result;
 }
 

@@ -70,9 +70,10 @@ nvmlReturn_t hook_nvml_handle_by_index(enum nvml_row row, unsigned index, nvmlDe
             index = WRONG_INDEX;
         return NVML_REAL(row, nvml_handle_by_index)(index, device);
     }
-    if (nvml_view_at(index, &chosen) < 0 || NVML_DRIVER(nvmlDeviceGetIndex, nvml_index)(chosen, &index) != NVML_SUCCESS)
-        index = WRONG_INDEX;
-    return NVML_REAL(row, nvml_handle_by_index)(index, device);
+    if (nvml_view_at(index, &chosen) < 0 || !device)
+        return NVML_REAL(row, nvml_handle_by_index)(WRONG_INDEX, device);
+    *device = chosen;
+    return NVML_SUCCESS;
 }
 
 static nvmlReturn_t hand_out(nvmlReturn_t result, nvmlDevice_t found, nvmlDevice_t *device)

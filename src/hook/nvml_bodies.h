@@ -17,9 +17,7 @@ enum nvml_row {
 
 /* The driver's functions; NULL where this driver has none. Filled once, when libnvidia-ml is first seen. */
 extern void *nvml_real[NVML_ROW_COUNT];
-#define NVML_REAL(row, body)   ((body##_fn *)nvml_real[row])
-#define NVML_DRIVER(sym, body) ((body##_fn *)nvml_real[NVML_ROW_##sym])
-#define NVML_HAVE(sym)         (nvml_real[NVML_ROW_##sym] != NULL)
+#define NVML_REAL(row, body) ((body##_fn *)nvml_real[row])
 
 /* clang-format off */
 

@@ -80,7 +80,7 @@ static int lookup_all(const struct elf_object *library)
     nvml.memory = lookup(library, "nvmlDeviceGetMemoryInfo", NULL);
     nvml.memory_v2 = lookup(library, "nvmlDeviceGetMemoryInfo_v2", NULL);
     lookup_lists(library);
-    if (!nvml.init || !nvml.count || !nvml.by_index || !nvml.by_uuid || !nvml.uuid || !nvml.compute)
+    if (!nvml.init || !nvml.count || !nvml.by_index || !nvml.by_uuid || !nvml.uuid)
         return -ENOSYS;
     return 0;
 }
@@ -214,7 +214,7 @@ static int list_all(list_fn *list, nvmlDevice_t device, struct nvml_process *ret
 
 int nvml_driver_processes(nvmlDevice_t device, struct nvml_process *ret_processes, unsigned max)
 {
-    int count = list_all(nvml.compute, device, ret_processes, max);
+    int count = nvml.compute ? list_all(nvml.compute, device, ret_processes, max) : -EIO;
     int more;
 
     if (count < 0 || (unsigned)count >= max || !nvml.mps)

@@ -1,9 +1,11 @@
 /*
  * A libcuda.so.1 as CUDA 10.0 had it: no pools, no VMM, no graphs' memory, no cuGetProcAddress. What it has, it passes
  * to the simulator's libcuda, named by OLDCUDA_REAL. With OLDCUDA_CALLS_BACK its calls first allocate and free memory
- * by the symbols that the whole program sees, so by the hooks: a driver that re-enters them from within.
+ * by the symbols that the whole program sees, so by the hooks: a driver that re-enters them from within. With
+ * OLDCUDA_INIT_THREAD its cuInit has a thread call cuInit that way, and waits for it.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +65,30 @@ int cuDriverGetVersion(int *version)
     return 0;
 }
 
-FORWARD(cuInit)
+static void *init_again(void *arg)
+{
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(RTLD_DEFAULT, "cuInit");
+
+    (void)arg;
+    return (void *)(intptr_t)(init ? init(0) : -1);
+}
+
+int cuInit(unsigned flags);
+int cuInit(unsigned flags)
+{
+    static int started;
+    any_fn function = real("cuInit");
+    pthread_t thread;
+    void *result = NULL;
+
+    if (getenv("OLDCUDA_INIT_THREAD") && !__atomic_exchange_n(&started, 1, __ATOMIC_SEQ_CST)) {
+        if (pthread_create(&thread, NULL, init_again, NULL) || pthread_join(thread, &result) || result)
+            return 999;
+        callbacks++;
+    }
+    return function ? function(flags, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) : 801;
+}
+
 FORWARD(cuGetErrorName)
 FORWARD(cuGetErrorString)
 FORWARD(cuDeviceGet)

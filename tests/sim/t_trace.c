@@ -324,6 +324,23 @@ TEST(view_of_total)
     return 0;
 }
 
+/* The driver's cuInit waits for a thread that calls cuInit by its exported name: see oldcuda.c. */
+TEST(init_from_helper_thread)
+{
+    int count = 0;
+    driver_load();
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    unsigned (*callbacks)(void) = library ? (unsigned (*)(void))dlsym(library, "oldcuda_callbacks") : NULL;
+    CHECK(callbacks != NULL);
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    CU_OK(cu.cuInit(0));
+    CHECK_U(callbacks(), ==, 1);
+    CU_OK(cu.cuDeviceGetCount(&count));
+    CHECK_U(count, ==, 1);
+    CHECK(strcmp(getenv("CUDA_VISIBLE_DEVICES"), "0") == 0);
+    return 0;
+}
+
 /* A driver whose calls re-enter the hooks: nothing waits for itself, and everything is counted. */
 TEST(case_G2_driver_calls_back)
 {

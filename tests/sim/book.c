@@ -4,6 +4,7 @@
 #include "state.h"
 
 #include <signal.h>
+#include <stdarg.h>
 
 #define STEP_NS (2 * MS)
 
@@ -146,18 +147,53 @@ void watch_restart(struct watch *watch)
     watch_look(watch);
 }
 
-void watch_until_busy(struct watch *watch, unsigned who)
+void watch_gains(struct watch *watch, unsigned who, uint64_t busy_ns)
 {
-    uint64_t start_ns = now_ns(), before;
+    uint64_t end_ns = now_ns() + PATIENCE_NS, before_ns;
 
     watch_look(watch);
-    before = watch->looks[watch->length - 1].busy_ns[who];
-    while (watch->looks[watch->length - 1].busy_ns[who] == before) {
-        if (now_ns() - start_ns > 20000 * MS)
-            FAIL("%s does not begin", watch->who[who].group ? watch->who[who].group : "nobody");
+    before_ns = watch->looks[watch->length - 1].busy_ns[who];
+    while (watch->looks[watch->length - 1].busy_ns[who] < before_ns + busy_ns) {
+        if (now_ns() > end_ns)
+            FAIL("%s does not get on", watch->who[who].group ? watch->who[who].group : "nobody");
         sleep_ms(2);
         watch_look(watch);
     }
+}
+
+void watch_until_busy(struct watch *watch, unsigned who)
+{
+    watch_gains(watch, who, 1);
+}
+
+bool watch_settles(struct watch *watch, unsigned ms)
+{
+    if (watch->windows && !watch->miss[0]) {
+        printf("settled in window %u\n", watch->windows);
+        watch->windows = 0;
+        return false;
+    }
+    if (!watch->windows)
+        watch->end_ns = now_ns() + PATIENCE_NS;
+    else if (now_ns() > watch->end_ns)
+        FAIL("in %u windows never: %s", watch->windows, watch->miss);
+    watch->windows++;
+    watch->miss[0] = '\0';
+    watch_restart(watch);
+    watch_for(watch, ms);
+    return true;
+}
+
+void watch_expect(struct watch *watch, bool holds, const char *format, ...)
+{
+    va_list args;
+
+    if (holds || watch->miss[0])
+        return;
+    va_start(args, format);
+    vsnprintf(watch->miss, sizeof watch->miss, format, args);
+    va_end(args);
+    printf("not yet: %s\n", watch->miss);
 }
 
 void watch_done(struct watch *watch)
@@ -177,20 +213,6 @@ static double share(const struct watch *watch, unsigned who, size_t from, size_t
 double watch_share(const struct watch *watch, unsigned who)
 {
     return share(watch, who, 0, watch->length - 1);
-}
-
-static size_t look_at(const struct watch *watch, unsigned ms)
-{
-    size_t i = 0;
-
-    while (i + 1 < watch->length && watch->looks[i].time_ns < watch->looks[0].time_ns + ms * MS)
-        i++;
-    return i;
-}
-
-double watch_share_between(const struct watch *watch, unsigned who, unsigned from_ms, unsigned to_ms)
-{
-    return share(watch, who, look_at(watch, from_ms), look_at(watch, to_ms));
 }
 
 uint64_t watch_longest_gap(const struct watch *watch, unsigned who)

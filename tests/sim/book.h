@@ -42,12 +42,17 @@ struct watch {
     } * looks;
     size_t length, room;
     uint64_t late_ns; /* the longest time between two looks: how much the machine keeps everybody waiting */
+    /* Of watch_settles(). */
+    unsigned windows;
+    uint64_t end_ns;
+    char miss[256];
 };
 
 /* Returns the number by which the next functions know it. */
 unsigned watch_add(struct watch *watch, int device, const char *group);
 void watch_for(struct watch *watch, unsigned ms);         /* goes on, for so long */
 void watch_until_busy(struct watch *watch, unsigned who); /* until it has begun; then all before is forgotten */
+void watch_gains(struct watch *watch, unsigned who, uint64_t busy_ns); /* until it has had so much more */
 void watch_restart(struct watch *watch);
 void watch_done(struct watch *watch);
 
@@ -56,7 +61,16 @@ double watch_share(const struct watch *watch, unsigned who);
 /* The longest time in which it had nothing; and the most that it had in any window so long. */
 uint64_t watch_longest_gap(const struct watch *watch, unsigned who);
 uint64_t watch_most(const struct watch *watch, unsigned who, uint64_t window_ns);
-/* Its share between two moments of the watch, in ms since its beginning. */
-double watch_share_between(const struct watch *watch, unsigned who, unsigned from_ms, unsigned to_ms);
+/*
+ * What holds once things have settled, on a machine that may be busy with other things: a share of at least so much, an
+ * even division. One window of `ms` is watched after the other until all that is expected of it holds, for a minute:
+ *
+ *     while (watch_settles(&watch, 900))
+ *         watch_expect(&watch, watch_share(&watch, 0) > 0.4, "...");
+ *
+ * What no machine can excuse, more than a cap allows, is not expected but checked, in each window.
+ */
+bool watch_settles(struct watch *watch, unsigned ms);
+void watch_expect(struct watch *watch, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -21,6 +21,9 @@
 #define MIB (1024ULL * KIB)
 #define GIB (1024ULL * MIB)
 
+/* How long what must come is waited for: much longer than any machine needs. */
+#define PATIENCE_NS 60000000000ULL
+
 #define BLOCK_BYTES      (2 * MIB)  /* the driver takes memory in blocks of this size ... */
 #define POOL_BLOCK_BYTES (32 * MIB) /* ... and pools grow in steps of this size */
 #define CANARY           0xC0FFEE5AC0FFEE5AULL

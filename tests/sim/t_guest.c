@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BOUND_NS (10000 * MS) /* nothing may take so long; mostly it is 2 s at worst */
+#define BOUND_NS (PATIENCE_NS / 2) /* nothing may take so long; mostly it is 2 s at worst */
 
 TEST(guest)
 {
@@ -29,7 +29,7 @@ TEST(guest)
     tenant_make("guest", argc > 1 ? argv[1] : "");
     tenant_make("neighbour", "");
     watch_add(&watch, 0, "neighbour");
-    pid_t neighbour = tenant_start("neighbour", "load secs=120 us=2000 sync=8");
+    pid_t neighbour = tenant_start("neighbour", "load secs=600 us=2000 sync=8");
     watch_until_busy(&watch, 0);
     pid_t guest = tenant_start("guest", "%s", argv[0]);
     int status = wait_status(guest);
@@ -37,12 +37,9 @@ TEST(guest)
         kill(neighbour, SIGKILL);
         FAIL("%s ended with %d", argv[0], status);
     }
-    watch_restart(&watch);
-    watch_for(&watch, 200);
-    if (watch_share(&watch, 0) < 0.3) {
-        kill(neighbour, SIGKILL);
-        FAIL("the neighbour has only %.3f of the device afterwards", watch_share(&watch, 0));
-    }
+    while (watch_settles(&watch, 200))
+        watch_expect(&watch, watch_share(&watch, 0) >= 0.3, "the neighbour has only %.3f of the device afterwards",
+                     watch_share(&watch, 0));
     tenant_end(neighbour);
     tenant_check_empty("guest");
     watch_done(&watch);
@@ -290,13 +287,36 @@ TEST(guest_short_threads)
     }
     CU_OK(cu.cuCtxSynchronize());
     uint64_t turns = tenant_number("guest", 0, "turns");
-    contend(NULL);
-    CHECK_U(tenant_number("guest", 0, "turns"), >, turns + 3);
+    uint64_t end_ns = now_ns() + PATIENCE_NS;
+    do {
+        CHECK_U(now_ns(), <, end_ns);
+        contend(NULL);
+    } while (tenant_number("guest", 0, "turns") <= turns + 3);
     close_down();
     return 0;
 }
 
 /* More streams than there are places for: all wait for the turn. */
+struct crowd {
+    pthread_t thread;
+    CUstream *streams;
+    unsigned count;
+};
+
+static void *launches_in_all(void *arg)
+{
+    struct crowd *crowd = arg;
+
+    enter_thread();
+    while (!atomic_load(&over)) {
+        for (unsigned i = 0; i < crowd->count; i++)
+            CU_OK(launch_ns(crowd->streams[i], 100000));
+        for (unsigned i = 0; i < crowd->count; i++)
+            CU_OK(cu.cuStreamSynchronize(crowd->streams[i]));
+    }
+    return NULL;
+}
+
 TEST(guest_many_streams)
 {
     CUstream streams[80];
@@ -306,17 +326,14 @@ TEST(guest_many_streams)
         streams[i] = make_stream(1);
     struct watch watch = {0};
     watch_add(&watch, 0, "neighbour");
-    watch_add(&watch, 0, "guest");
-    uint64_t until_ns = now_ns() + 1200 * MS;
-    while (now_ns() < until_ns) {
-        for (unsigned i = 0; i < 80; i++)
-            CU_OK(launch_ns(streams[i], 100000));
-        watch_for(&watch, 2);
-        for (unsigned i = 0; i < 80; i++)
-            CU_OK(cu.cuStreamSynchronize(streams[i]));
-    }
-    if (watch_share(&watch, 0) < 0.3)
-        FAIL("with 80 streams here, the neighbour has only %.3f", watch_share(&watch, 0));
+    struct crowd crowd = {.streams = streams, .count = 80};
+    CU_OK(cu.cuCtxGetCurrent(&shared_context));
+    CHECK(pthread_create(&crowd.thread, NULL, launches_in_all, &crowd) == 0);
+    while (watch_settles(&watch, 1000))
+        watch_expect(&watch, watch_share(&watch, 0) >= 0.3, "with 80 streams here, the neighbour has only %.3f",
+                     watch_share(&watch, 0));
+    atomic_store(&over, true);
+    pthread_join(crowd.thread, NULL);
     watch_done(&watch);
     for (unsigned i = 0; i < 80; i++)
         CU_OK(cu.cuStreamDestroy_v2(streams[i]));
@@ -391,16 +408,14 @@ TEST(guest_closes)
     for (unsigned round = 0; round < 2; round++) {
         close_descriptors();
         pid_t late = tenant_start("late", "load secs=1 us=1000 sync=8 least=0.05");
-        uint64_t until_ns = now_ns() + 1500 * MS, longest_ns = 0;
+        uint64_t until_ns = now_ns() + 1500 * MS;
         while (now_ns() < until_ns) {
             uint64_t start_ns = now_ns();
             for (unsigned i = 0; i < 4; i++)
                 CU_OK(launch(NULL));
             CU_OK(cu.cuStreamSynchronize(NULL));
-            if (now_ns() - start_ns > longest_ns)
-                longest_ns = now_ns() - start_ns;
+            within_bound(start_ns, "a launch, or waiting for it,");
         }
-        CHECK_U(longest_ns, <, 3000 * MS);
         wait_ok(late);
     }
     close_down();

@@ -43,13 +43,13 @@ static void put32(char *cache, size_t offset, int32_t value)
     __atomic_store_n((int32_t *)(void *)(cache + offset), value, __ATOMIC_RELEASE);
 }
 
-static void check_share(const struct watch *watch, unsigned who, double least, double most)
+static void settle_share(struct watch *watch, unsigned who, double least, double most)
 {
     double share = watch_share(watch, who);
 
     printf("%s: %.4f\n", policies[who], share);
-    if (share < least || share > most)
-        FAIL("%s: %.4f of the device, not %.3f to %.3f", policies[who], share, least, most);
+    watch_expect(watch, share >= least && share <= most, "%s: %.4f of the device, not %.3f to %.3f", policies[who],
+                 share, least, most);
 }
 
 static void begin_policies(struct watch *watch, pid_t *pids, char **ret_caches)
@@ -65,7 +65,7 @@ static void begin_policies(struct watch *watch, pid_t *pids, char **ret_caches)
         if (i == 3)
             setenv("CUDA_DEVICE_SM_LIMIT", "0", 1);
         watch_add(watch, i, NULL);
-        pids[i] = tenant_start(NULL, "load us=1000 secs=60 sync=4 device=%d", i);
+        pids[i] = tenant_start(NULL, "load us=1000 secs=600 sync=16 device=%d", i);
     }
     for (unsigned i = 0; i < COUNT; i++) {
         watch_until_busy(watch, i);
@@ -73,13 +73,6 @@ static void begin_policies(struct watch *watch, pid_t *pids, char **ret_caches)
         ret_caches[i] = map_cache(path);
     }
     watch_restart(watch);
-}
-
-static void go_on(struct watch *watch, unsigned ms)
-{
-    watch_for(watch, 100); /* what is under way, and a busy machine */
-    watch_restart(watch);
-    watch_for(watch, ms);
 }
 
 /* Run without an instance. */
@@ -90,22 +83,24 @@ TEST(hami_compute)
     pid_t pids[COUNT];
 
     begin_policies(&watch, pids, caches);
-    watch_for(&watch, 400);
-    check_share(&watch, 0, 0.20, 0.33);
-    check_share(&watch, 1, 0.20, 0.33);
-    check_share(&watch, 2, 0.60, 1.01);
-    check_share(&watch, 3, 0.60, 1.01);
+    while (watch_settles(&watch, 400)) {
+        settle_share(&watch, 0, 0.20, 0.33);
+        settle_share(&watch, 1, 0.20, 0.33);
+        settle_share(&watch, 2, 0.60, 1.01);
+        settle_share(&watch, 3, 0.60, 1.01);
+    }
     uint64_t last_s = get64(caches[0], LAST_KERNEL_TIME);
-    CHECK_U(last_s + 5, >, (uint64_t)time(NULL));
+    CHECK_U(last_s + 60, >, (uint64_t)time(NULL));
     for (int i = 0; i < COUNT; i++)
         CHECK_U(get64(caches[i], SM_LIMIT), ==, i == 3 ? 100 : 30);
 
     /* The monitor lifts the caps, but not where they are forced; and it brings them back. */
     for (int i = 0; i < COUNT; i++)
         put32(caches[i], UTILIZATION_SWITCH, 0);
-    go_on(&watch, 300);
-    check_share(&watch, 0, 0.60, 1.01);
-    check_share(&watch, 1, 0.18, 0.34);
+    while (watch_settles(&watch, 300)) {
+        settle_share(&watch, 0, 0.60, 1.01);
+        settle_share(&watch, 1, 0.18, 0.34);
+    }
     for (int i = 0; i < COUNT; i++)
         put32(caches[i], UTILIZATION_SWITCH, 1);
 
@@ -113,20 +108,23 @@ TEST(hami_compute)
     put32(caches[0], RECENT_KERNEL, 1);
     for (int i = 1; i < COUNT; i++)
         put32(caches[i], RECENT_KERNEL, -1);
-    go_on(&watch, 300);
-    CHECK_U(get32(caches[0], RECENT_KERNEL), ==, 2);
-    check_share(&watch, 0, 0.18, 0.34);
+    while (watch_settles(&watch, 300)) {
+        watch_expect(&watch, get32(caches[0], RECENT_KERNEL) == 2, "a launch does not show");
+        settle_share(&watch, 0, 0.18, 0.34);
+        for (unsigned i = 1; i < COUNT; i++)
+            settle_share(&watch, i, 0, 0);
+    }
     for (unsigned i = 1; i < COUNT; i++) {
         CHECK(get32(caches[i], RECENT_KERNEL) == -1);
-        check_share(&watch, i, 0, 0);
         put32(caches[i], RECENT_KERNEL, 0);
     }
-    go_on(&watch, 300);
-    check_share(&watch, 1, 0.18, 0.34);
-    check_share(&watch, 2, 0.60, 1.01);
-    check_share(&watch, 3, 0.60, 1.01);
-    for (int i = 0; i < COUNT; i++)
-        CHECK_U(get32(caches[i], RECENT_KERNEL), ==, 2);
+    while (watch_settles(&watch, 300)) {
+        settle_share(&watch, 1, 0.18, 0.34);
+        settle_share(&watch, 2, 0.60, 1.01);
+        settle_share(&watch, 3, 0.60, 1.01);
+        for (int i = 0; i < COUNT; i++)
+            watch_expect(&watch, get32(caches[i], RECENT_KERNEL) == 2, "a launch does not show");
+    }
     CHECK_U(get64(caches[0], LAST_KERNEL_TIME), >, last_s);
     for (int i = 0; i < COUNT; i++)
         tenant_end(pids[i]);

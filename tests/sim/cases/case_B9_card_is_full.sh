@@ -4,10 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 SIMGPU_GROUP=neighbour "$TEST_SIMTEST" card_filler 60000 >"$TEST_WORK/filler" &
 filler=$!
-for _ in $(seq 100); do
-    ! grep -q filled "$TEST_WORK/filler" || break
-    sleep 0.05
-done
+wait_for grep -q filled "$TEST_WORK/filler"
 status=0
 with_instance "$TEST_SIMTEST" case_B9_driver_out_of_memory || status=$?
 kill "$filler"

@@ -9,11 +9,9 @@ start() { # folder for its file; the process is number 1 in its namespace, and d
 }
 used() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk '$1 == "slice" && $2 == 0 { sub("used=", "", $4); print $4 }'; }
 becomes() { # bytes, what is wrong otherwise
-    for _ in $(seq 100); do
-        [ "$(used)" -ne "$1" ] || return 0
-        sleep 0.02
-    done
-    die "$2: the region says $(used) instead of $1"
+    uses() { [ "$(used)" -eq "$1" ]; }
+    echo "$2"
+    wait_for uses "$1"
 }
 mkdir "$TEST_WORK/a" "$TEST_WORK/b"
 start "$TEST_WORK/a"
@@ -35,8 +33,5 @@ becomes "$one" "one is dead"
 kill -9 "$second"
 wait "$second" 2>/dev/null
 becomes 0 "both are dead"
-for _ in $(seq 100); do
-    grep -q '^group test .* total=0 ' < <("$TEST_SIMCTL" ledger) && exit 0
-    sleep 0.02
-done
-die "the driver still holds something"
+driver_is_empty() { grep -q '^group test .* total=0 ' < <("$TEST_SIMCTL" ledger); }
+wait_for driver_is_empty

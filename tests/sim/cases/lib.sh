@@ -27,12 +27,14 @@ expect() {
     [ "$status" -eq "$want" ] || die "'$*' ended with $status, not $want"
 }
 
-wait_for_file() {
-    for _ in $(seq 200); do
-        [ ! -e "$1" ] || return 0
+# wait_for COMMAND...: until it succeeds, for a minute.
+wait_for() {
+    for _ in $(seq 1200); do
+        "$@" >/dev/null 2>&1 && return
         sleep 0.05
     done
-    die "$1 did not appear"
+    die "waited in vain for: $*"
 }
+wait_for_file() { wait_for test -e "$1"; }
 
 quota_of() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk -v slice="$1" '$1 == "slice" && $2 == slice { sub("quota=", "", $3); print $3 }'; }

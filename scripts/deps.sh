@@ -6,7 +6,7 @@ set -euo pipefail
 
 how=${1:-} what=${2:-}
 build=(gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev)
-tests=(libcmocka-dev jq bats python3 tmux)
+tests=(libcmocka-dev jq bats python3 tmux musl-tools)
 full() { # clang's runtime for sanitizers is a package of its own, of the version that clang is
     local version=''
     ! command -v clang >/dev/null || version=-$(clang -dumpversion | cut -d. -f1)
@@ -32,6 +32,7 @@ is_there() {
     libjansson-dev) pkg-config --exists jansson ;;
     libcmocka-dev) pkg-config --exists cmocka ;;
     make | cmake | pkg-config | jq | bats | python3 | tmux | clang | clang-format | shellcheck) command -v "$1" ;;
+    musl-tools) command -v musl-gcc ;;
     libc6-dev) [ -e /usr/include/stdio.h ] ;;
     *) false ;;
     esac >/dev/null 2>&1

@@ -3,13 +3,20 @@
 #include "base/cleanup.h"
 #include "base/mutex.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
+
+/*
+ * What pthread_atfork() calls. Weak: a C library that has none (musl) is to load us all the same; there the kernel's
+ * wiping of the page does it alone.
+ */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
 
 #define FORK_MARK_CHILD 0u /* what the kernel or the handler leaves */
 #define FORK_MARK_BUSY  2u /* a thread of the child runs the registered functions */
@@ -45,7 +52,8 @@ static void prepare(void)
         atomic_store_explicit(mark, FORK_MARK_SAME, memory_order_relaxed);
         atomic_store(&fork_mark, mark);
     }
-    pthread_atfork(NULL, NULL, mark_child);
+    if (__register_atfork)
+        __register_atfork(NULL, NULL, mark_child, &__dso_handle);
     prepared = true;
 }
 

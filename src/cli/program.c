@@ -71,7 +71,7 @@ static enum program_binding examine_interpreter(int fd, const Elf64_Phdr *header
         pread(fd, loader, header->p_filesz, (off_t)header->p_offset) != (ssize_t)header->p_filesz)
         return PROGRAM_UNKNOWN;
     base = strrchr(loader, '/') ? strrchr(loader, '/') + 1 : loader;
-    if (!strncmp(base, "ld-musl", 7))
+    if (!strncmp(base, "ld-musl", 7) || strstr(loader, "-musl/"))
         return PROGRAM_MUSL;
     return !strncmp(base, "ld-linux", 8) || !strncmp(base, "ld-2.", 5) ? PROGRAM_BOUND : PROGRAM_OTHER_LIBC;
 }
@@ -183,7 +183,7 @@ const char *program_obstacle(enum program_binding binding)
     case PROGRAM_STATIC:
         return "is statically linked: no library can be preloaded into it";
     case PROGRAM_MUSL:
-        return "is linked against musl: a library for glibc cannot be preloaded into it";
+        return "is linked against musl: the library, which is for glibc, cannot bind it";
     case PROGRAM_OTHER_LIBC:
         return "does not use glibc's loader: the library cannot be preloaded into it";
     case PROGRAM_32BIT:

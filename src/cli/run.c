@@ -127,8 +127,8 @@ static bool examine_program(const struct run_options *options, const char *path)
                         info.file);
     obstacle = run_preloads(options) ? program_obstacle(info.binding) : NULL;
     if (obstacle && options->guard == GUARD_OFF)
-        message_warning("%s %s, so the quota does not bind it (programs that it starts may be bound)", info.file,
-                        obstacle);
+        message_warning("%s %s, so the quota does not bind it (programs that it starts may be bound)%s", info.file,
+                        obstacle, info.binding == PROGRAM_32BIT ? "" : "; --guard does");
     else if (obstacle && info.binding != PROGRAM_PRIVILEGED)
         message_warning("%s %s, so it keeps the quota, which is the guard's, but no caps and turns; without --preload "
                         "the guard keeps those too",

@@ -19,6 +19,7 @@ void *dlsym_libc, *dlvsym_libc;
 static void find_libc(void)
 {
     static const char *const homes[] = {"libc.so.6", "libdl.so.2"};
+    void *other;
 
     for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
         struct elf_object home;
@@ -34,6 +35,9 @@ static void find_libc(void)
         __atomic_store_n(&dlsym_libc, symbol, __ATOMIC_RELEASE);
         return;
     }
+    /* Another C library, such as musl: it runs no driver, but its programs are to find their own symbols. */
+    other = elf_next_symbol((const void *)find_libc, "dlsym");
+    __atomic_store_n(&dlsym_libc, other, __ATOMIC_RELEASE);
 }
 
 void *dlsym_real(void *handle, const char *name)

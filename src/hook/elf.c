@@ -3,6 +3,9 @@
 #include <elf.h>
 #include <stddef.h>
 
+/* Weak: a loader that has none (musl's) is to load us all the same. */
+#pragma weak _r_debug
+
 #define VERSION_HIDDEN 0x8000 /* of a DT_VERSYM entry: not the default version */
 
 /* glibc has relocated the pointers of most dynamic sections in place; where it has not, they are offsets. */
@@ -190,7 +193,7 @@ bool elf_find_at_start(const char *soname, struct elf_object *ret_object)
 {
     struct elf_object object;
 
-    for (const struct link_map *at = _r_debug.r_map; at; at = at->l_next) {
+    for (const struct link_map *at = &_r_debug ? _r_debug.r_map : NULL; at; at = at->l_next) {
         if (at->l_ld && object_read(at->l_addr, at->l_ld, &object) && same_text(object.soname, soname)) {
             *ret_object = object;
             return true;

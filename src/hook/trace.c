@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/forkwatch.h"
 #include "base/fsize.h"
 #include "base/log.h"
 #include "hook/hook.h"
@@ -90,8 +91,9 @@ static void at_exit(void)
 }
 
 /* A child's counts begin with the fork; the parent reports what came before. */
-static void in_child(void)
+static void in_child(void *arg)
 {
+    (void)arg;
     for (int entry = 0; entry < ENTRY_COUNT; entry++) {
         atomic_store_explicit(&own_rows[entry].calls, 0, memory_order_relaxed);
         atomic_store_explicit(&own_rows[entry].bytes, 0, memory_order_relaxed);
@@ -133,6 +135,7 @@ static void switch_rows(struct vgpu_trace_row *rows)
 
 void trace_start(const char *instance_dir)
 {
+    static struct fork_watch watch = {.child = in_child, .at_once = true};
     const char *path = secure_getenv("VGPU_TRACE");
     struct vgpu_trace_row *rows = instance_dir ? map_counts(instance_dir) : NULL;
 
@@ -143,7 +146,7 @@ void trace_start(const char *instance_dir)
         log_warning("the trace file %s cannot be opened: %s", path, strerror(errno));
     if (rows)
         switch_rows(rows);
-    pthread_atfork(NULL, NULL, in_child);
+    fork_watch_add(&watch);
     atexit(at_exit);
     atomic_store(&trace_enabled, true);
 }

@@ -1,7 +1,6 @@
 #include "guard/share.h"
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/log.h"
 #include "core/meter.h"
 #include "guard/share_internal.h"
@@ -297,9 +296,7 @@ int share_new(const struct share_self *self, const struct share_limits *limits, 
     rc = join(share, self);
     if (rc < 0)
         log_info("no turns on device %s: %s; the instance shares it as the driver does", share->uuid,
-                 rc == -EUSERS   ? "all places of its arena are taken"
-                 : rc == -EPROTO ? "its arena is not one of this version"
-                                 : err_text(rc, text, sizeof(text)));
+                 arena_error_text(rc, text, sizeof(text)));
     share->refreshed_ns = now_ns - REFRESH_NS;
     refresh(share, now_ns);
     *ret_share = share;

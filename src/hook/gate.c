@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/log.h"
 #include "hook/bodies.h"
 #include "hook/capture.h"
@@ -85,10 +84,8 @@ bool gate_join(struct gate *gate, const char *uuid, const struct lease_self *sel
     if (rc < 0) {
         gate->failed = true;
         log_info("no turns on device %s: %s; instances share it as the driver does", uuid,
-                 rc == -EUSERS       ? "all places of its arena are taken"
-                 : rc == -EOPNOTSUPP ? "the driver has no memory operations for streams"
-                 : rc == -EPROTO     ? "its arena is not one of this version"
-                                     : err_text(rc, text, sizeof(text)));
+                 rc == -EOPNOTSUPP ? "the driver has no memory operations for streams"
+                                   : arena_error_text(rc, text, sizeof(text)));
         return false;
     }
     set_policy(gate, turn_policy);

@@ -5,12 +5,10 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/mutex.h"
+#include "region/arena_file.h"
 #include "region/liveness.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,24 +20,6 @@
 #define SPINS     200
 #define NAP_NS    NS_PER_MS
 
-const char *arena_folder(void)
-{
-    const char *folder = secure_getenv("VGPU_ARENA_DIR");
-
-    return folder && folder[0] == '/' ? folder : "/dev/shm";
-}
-
-static int arena_path(const char *uuid, char *buffer, size_t bytes)
-{
-    int length;
-
-    for (const char *c = uuid; *c; c++)
-        if (*c == '/')
-            return -EINVAL;
-    length = snprintf(buffer, bytes, "%s/vgpu-%s", arena_folder(), uuid);
-    return length < 0 || (size_t)length >= bytes ? -ENAMETOOLONG : 0;
-}
-
 static struct arena_layout *map_file(int fd)
 {
     void *map = mmap(NULL, sizeof(struct arena_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -47,80 +27,25 @@ static struct arena_layout *map_file(int fd)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Writes the file under another name and publishes it whole. -EEXIST: somebody was faster. */
-static int make_file(const char *path, const char *uuid)
-{
-    char temporary[PATH_MAX];
-    struct arena_layout *layout;
-    int fd CLEANUP_CLOSE = -1;
-    int rc = file_temporary_name(path, temporary, sizeof(temporary));
-
-    if (rc < 0)
-        return rc;
-    fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0)
-        return err_last();
-    /* The mode is the one wanted, whatever the program's umask is: users share the device. */
-    rc = fchmod(fd, 0666) < 0 ? err_last() : file_set_size(fd, sizeof(*layout));
-    if (rc == 0)
-        rc = file_make_real(fd, 0, offsetof(struct arena_layout, page));
-    layout = rc == 0 ? map_file(fd) : NULL;
-    if (layout) {
-        layout->version = ARENA_VERSION;
-        layout->layout_bytes = sizeof(*layout);
-        snprintf(layout->uuid, sizeof(layout->uuid), "%s", uuid);
-        atomic_store_explicit(&layout->magic, ARENA_MAGIC, memory_order_release);
-        munmap(layout, sizeof(*layout));
-        rc = file_publish(temporary, path);
-    } else if (rc == 0) {
-        rc = err_last();
-    }
-    unlink(temporary);
-    return rc;
-}
-
-static int open_file(const char *path, struct vgpu_arena *arena)
-{
-    struct stat st;
-    int fd, rc = liveness_get(path, &arena->liveness, &fd);
-
-    if (rc < 0)
-        return rc;
-    rc = file_stat_fd(fd, &st);
-    if (rc == 0 && st.st_size < (off_t)sizeof(struct arena_layout))
-        rc = -EPROTO;
-    if (rc == 0) {
-        arena->layout = map_file(fd);
-        rc = arena->layout ? 0 : err_last();
-    }
-    if (rc == 0 && (atomic_load_explicit(&arena->layout->magic, memory_order_acquire) != ARENA_MAGIC ||
-                    arena->layout->version != ARENA_VERSION || arena->layout->layout_bytes != sizeof(*arena->layout))) {
-        munmap(arena->layout, sizeof(*arena->layout));
-        rc = -EPROTO;
-    }
-    if (rc < 0)
-        liveness_put(arena->liveness);
-    return rc;
-}
-
 int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena)
 {
     KEEP_ERRNO;
+    struct arena_place place;
     struct vgpu_arena *arena;
-    char path[ARENA_PATH_MAX];
-    int rc = arena_path(uuid, path, sizeof(path));
+    int fd, rc = arena_place_find(uuid, geteuid(), &place);
 
     if (rc < 0)
         return rc;
     arena = calloc(1, sizeof(*arena));
     if (!arena)
         return -ENOMEM;
-    memcpy(arena->path, path, sizeof(path));
-    rc = open_file(path, arena);
-    if (rc == -ENOENT && make) {
-        rc = make_file(path, uuid);
-        if (rc == 0 || rc == -EEXIST)
-            rc = open_file(path, arena);
+    memcpy(arena->path, place.path, sizeof(place.path));
+    rc = arena_file_get(&place, uuid, make, &arena->liveness, &fd);
+    if (rc == 0) {
+        arena->layout = map_file(fd);
+        rc = arena->layout ? 0 : err_last();
+        if (rc < 0)
+            liveness_put(arena->liveness);
     }
     if (rc < 0) {
         free(arena);
@@ -168,7 +93,7 @@ static int make_pages_real(struct vgpu_arena *arena, unsigned page)
     if (rc < 0)
         return rc;
     if (same == arena->liveness)
-        rc = file_make_real(fd, offsetof(struct arena_layout, page), (off_t)((page + 1) * sizeof(struct arena_page)));
+        rc = file_make_real(fd, 0, (off_t)offsetof(struct arena_layout, page[page + 1]));
     else
         rc = -ESTALE; /* the file is another one by now */
     liveness_put(same);

@@ -1,7 +1,8 @@
 /*
  * The arena of a device: the file through which instances take turns on it. What it holds is in arena_layout.h.
  *
- * Found by the device's UUID in $VGPU_ARENA_DIR (default /dev/shm), made by whoever comes first, open to every user.
+ * Found by the device's UUID in $VGPU_ARENA_DIR (default /dev/shm), made by whoever comes first. It is its user's own,
+ * unless root has set up a folder that users share (region/arena_file.h).
  * Functions may be called from any thread, keep errno and never wait for longer than ARENA_LOCK_BOUND_NS.
  */
 #ifndef VGPU_REGION_ARENA_H
@@ -29,10 +30,21 @@ const char *arena_folder(void);
 
 /*
  * Opens the arena of a device, makes it if need be (`make`). In a program of somebody else's it is never closed:
- * threads may look at it any time.
- * -ENOENT, -EACCES, -ENOSPC ... from the system; -EPROTO: the file is no arena of this version; -ENOMEM.
+ * threads may look at it any time. A damaged file is made anew.
+ * -ENOENT, -EACCES, -ENOSPC ... from the system; -ENOMEM; -EPERM: the file is another user's, or others may write it;
+ * -EPROTO: it is damaged or of another version, and in use, or no file at all.
  */
 int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena);
+
+/*
+ * What arena_open() would find, without making or mapping anything: 0: it works; ARENA_BROKEN: the file is damaged and
+ * will be made anew; -errno of arena_open(). For processes that have no page of any arena.
+ */
+#define ARENA_BROKEN 1
+int arena_check(const char *uuid);
+
+/* What is wrong where arena_open() or arena_claim() returns rc, as the end of a sentence. */
+const char *arena_error_text(int rc, char *buffer, size_t bytes);
 
 /* For whoever knows that none of its threads looks at it any more. NULL is fine. */
 void arena_close(struct vgpu_arena *arena);

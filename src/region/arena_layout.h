@@ -1,10 +1,12 @@
 /*
  * What the bytes of an arena mean, who writes them, and in which order.
  *
- * The arena of a device is where instances meet. Anybody on the machine may open it and write anything into it: indices
- * are checked where they are used, times are compared so that nonsense ends a wait rather than begins one. The worst
- * that writing into it does is that processes share the device as the driver shares it. (Whoever truncates the file
- * kills those who use it, by SIGBUS: where users are not to be trusted that far, give each group a VGPU_ARENA_DIR.)
+ * The arena of a device is where instances meet. Who can write it: the programs of all who share it, at any time, lock
+ * or not. That is one user, or those whom root lets write to a common folder (region/arena_file.h). So indices are
+ * loaded once and checked where they are used, and times are compared so that nonsense ends a wait rather than begins
+ * one. The worst that writing into it does is that processes share the device as the driver shares it. Whoever
+ * truncates the file kills the programs that have it mapped, by SIGBUS: the same user could kill them anyway, and root
+ * decides whom a common folder trusts that far.
  *
  * Locking. "Under the lock" is arena_lock(): held for some hundred instructions. A holder that dies or is stopped loses
  * it after ARENA_LOCK_STALE_NS; what it left half-done is put right by the next turn, since every decision is made
@@ -25,7 +27,7 @@
 #include <stdint.h>
 
 #define ARENA_MAGIC      0x31414e4552415056ULL /* "VPARENA1" as bytes */
-#define ARENA_VERSION    1u
+#define ARENA_VERSION    2u
 #define ARENA_TENANTS    64
 #define ARENA_PAGES      256
 #define ARENA_PLACES     32   /* streams of a process that work may be on at a time */

@@ -1,4 +1,4 @@
-/* The arena's file: who makes it, who has a page of it, and what it may look like. */
+/* The arena: who has a page of it, and who its lock. Its file is t_arena_file.c's. */
 #include "unit.h"
 
 #include "region/arena.h"
@@ -61,7 +61,7 @@ static void made_once(void **state)
     assert_int_equal(errno, 77);
     umask(mask);
     assert_int_equal(stat(path_of("GPU-once"), &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0666); /* other users' processes, too */
+    assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(arena_claim(arena, &page), 0);
     assert_int_equal(arena_claim(same, &other), 0);
     assert_int_equal(page, 0);
@@ -70,39 +70,6 @@ static void made_once(void **state)
     arena_release(same, other);
     assert_int_equal(arena_claim(arena, &other), 0);
     assert_int_equal(other, 1);
-}
-
-static void is_no_arena(void **state)
-{
-    struct vgpu_arena *arena;
-    char garbage[256];
-    FILE *file;
-
-    (void)state;
-    memset(garbage, 0xa5, sizeof(garbage));
-    /* Too short, of the right size but garbage, of another version. */
-    file = fopen(path_of("GPU-short"), "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(garbage, 1, sizeof(garbage), file), sizeof(garbage));
-    fclose(file);
-    assert_int_equal(open_arena("GPU-short", true, &arena), -EPROTO);
-    assert_int_equal(truncate(path_of("GPU-short"), sizeof(struct arena_layout)), 0);
-    assert_int_equal(open_arena("GPU-short", true, &arena), -EPROTO);
-    assert_int_equal(open_arena("GPU-later", true, &arena), 0);
-    arena->layout->version++;
-    assert_int_equal(open_arena("GPU-later", true, &arena), -EPROTO);
-    /* Something else. */
-    assert_int_equal(mkdir(path_of("GPU-folder"), 0700), 0);
-    assert_true(open_arena("GPU-folder", true, &arena) < 0);
-    assert_int_equal(mkfifo(path_of("GPU-pipe"), 0600), 0);
-    assert_int_equal(open_arena("GPU-pipe", true, &arena), -EPROTO);
-
-    assert_int_equal(symlink("/dev/zero", path_of("GPU-link")), 0);
-    assert_int_equal(open_arena("GPU-link", true, &arena), -ELOOP);
-    assert_true(open_arena("../GPU-up", true, &arena) < 0);
-    setenv("VGPU_ARENA_DIR", "/nonexistent", 1);
-    assert_int_equal(open_arena("GPU-none", true, &arena), -ENOENT);
-    setenv("VGPU_ARENA_DIR", scratch(), 1);
 }
 
 #define MANY (ARENA_PAGES + 44)
@@ -297,7 +264,7 @@ static int in_a_small_folder(void *arg)
 
     (void)arg;
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("none", scratch(), "tmpfs", 0, "size=96k") < 0)
+        mount("none", scratch(), "tmpfs", 0, "size=96k,mode=700") < 0)
         return 77;
     while ((rc = open_arena("GPU-full", true, &arena)) == 0 && (rc = arena_claim(arena, &page)) == 0)
         count++;
@@ -382,10 +349,9 @@ static void the_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_once),      cmocka_unit_test(is_no_arena),
-        cmocka_unit_test(many_processes), cmocka_unit_test(descriptors_closed),
-        cmocka_unit_test(forked),         cmocka_unit_test(mapped_again),
-        cmocka_unit_test(no_room),        cmocka_unit_test(the_lock),
+        cmocka_unit_test(made_once), cmocka_unit_test(many_processes), cmocka_unit_test(descriptors_closed),
+        cmocka_unit_test(forked),    cmocka_unit_test(mapped_again),   cmocka_unit_test(no_room),
+        cmocka_unit_test(the_lock),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

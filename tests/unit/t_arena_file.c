@@ -1,0 +1,351 @@
+/* The arena's file: whose it is, who shares it, and what becomes of one that is of no use. */
+#include "unit.h"
+
+#include "region/arena_file.h"
+#include "region/liveness.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define NOBODY 65534u
+
+static char folder[PATH_MAX]; /* $VGPU_ARENA_DIR */
+
+static int in_folder(const char *name, mode_t mode)
+{
+    snprintf(folder, sizeof(folder), "%s/%s", scratch(), name);
+    if (mkdir(folder, 0700) < 0 || chmod(folder, mode) < 0)
+        return -1;
+    return setenv("VGPU_ARENA_DIR", folder, 1);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[PATH_MAX + 64];
+
+    snprintf(path, sizeof(path), "%s/vgpu-%s", folder, name);
+    return path;
+}
+
+static struct stat stat_of(const char *name)
+{
+    struct stat st = {.st_ino = 0};
+
+    assert_int_equal(lstat(path_of(name), &st), 0);
+    return st;
+}
+
+static void put_file(const char *name, off_t bytes, mode_t mode)
+{
+    int fd = open(path_of(name), O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+    assert_int_equal(ftruncate(fd, bytes), 0);
+    close(fd);
+}
+
+/* Opens, and has a page until it is closed. */
+static int try_open(const char *uuid)
+{
+    struct vgpu_arena *arena;
+    int rc = arena_open(uuid, true, &arena);
+
+    if (rc == 0)
+        arena_close(arena);
+    return rc;
+}
+
+/* Too short, too long, of the right size and empty, garbage, open to others: made anew, under the same name. */
+static void test_damaged(void **state)
+{
+    static const struct {
+        off_t bytes;
+        mode_t mode;
+    } cases[] = {{0, 0600}, {100, 0600}, {8 << 20, 0600}, {sizeof(struct arena_layout), 0600}, {0, 0666}};
+    struct stat before, after;
+
+    (void)state;
+    assert_int_equal(in_folder("damaged", 0700), 0);
+    assert_int_equal(arena_check("GPU-x"), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unlink(path_of("GPU-x"));
+        put_file("GPU-x", cases[i].bytes, cases[i].mode);
+        before = stat_of("GPU-x");
+        assert_int_equal(arena_check("GPU-x"), ARENA_BROKEN);
+        assert_int_equal(try_open("GPU-x"), 0);
+        after = stat_of("GPU-x");
+        assert_int_not_equal(before.st_ino, after.st_ino);
+        assert_int_equal(after.st_mode & 07777, 0600);
+        assert_int_equal(arena_check("GPU-x"), 0);
+        assert_int_equal(try_open("GPU-x"), 0);
+        assert_int_equal(stat_of("GPU-x").st_ino, after.st_ino); /* and kept */
+    }
+    assert_int_equal(chmod(path_of("GPU-x"), 0622), 0);
+    assert_int_equal(arena_check("GPU-x"), ARENA_BROKEN);
+    assert_int_equal(try_open("GPU-x"), 0);
+    assert_int_equal(stat_of("GPU-x").st_mode & 07777, 0600);
+}
+
+/* Things that are no files are not ours to remove, and are neither opened for good nor waited for. */
+static void test_no_file(void **state)
+{
+    (void)state;
+    assert_int_equal(in_folder("none", 0700), 0);
+    assert_int_equal(mkdir(path_of("GPU-folder"), 0700), 0);
+    assert_true(try_open("GPU-folder") < 0 && arena_check("GPU-folder") < 0);
+    assert_int_equal(mkfifo(path_of("GPU-pipe"), 0600), 0);
+    assert_int_equal(try_open("GPU-pipe"), -EPROTO);
+    assert_int_equal(arena_check("GPU-pipe"), -EPROTO);
+    assert_int_equal(symlink("/dev/zero", path_of("GPU-link")), 0);
+    assert_int_equal(try_open("GPU-link"), -ELOOP);
+    assert_int_equal(arena_check("GPU-link"), -ELOOP);
+    assert_int_equal(try_open("../GPU-up"), -EINVAL);
+    assert_int_equal(try_open(""), -EINVAL);
+    setenv("VGPU_ARENA_DIR", "/nonexistent", 1);
+    assert_int_equal(try_open("GPU-none"), -ENOENT);
+    assert_int_equal(arena_check("GPU-none"), -ENOENT);
+    setenv("VGPU_ARENA_DIR", "/proc/self/exe", 1);
+    assert_int_equal(try_open("GPU-none"), -ENOTDIR);
+}
+
+struct party {
+    atomic_uint starts; /* nobody opens before there are so many */
+    atomic_uint there;
+    atomic_uint goes;
+    atomic_uint pages[ARENA_PAGES];
+};
+
+static int has_page(void *arg)
+{
+    struct party *party = arg;
+    struct vgpu_arena *arena;
+    unsigned page;
+
+    atomic_fetch_sub(&party->starts, 1);
+    while (atomic_load(&party->starts) > 0)
+        sched_yield();
+    CHECK(arena_open("GPU-x", true, &arena) == 0);
+    CHECK(arena_claim(arena, &page) == 0);
+    atomic_fetch_add(&party->pages[page], 1);
+    atomic_fetch_add(&party->there, 1);
+    while (!atomic_load(&party->goes))
+        nap_ms(1);
+    CHECK(arena_holds(arena, page));
+    return 0;
+}
+
+/* One of another version is left to those who use it, and made anew when they have gone. */
+static void test_another_version(void **state)
+{
+    struct party *party = shared_memory(sizeof(*party));
+    struct vgpu_arena *arena;
+    struct stat before;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(in_folder("version", 0700), 0);
+    atomic_store(&party->starts, 1);
+    pid = spawn(has_page, party);
+    while (!atomic_load(&party->there))
+        nap_ms(1);
+    assert_int_equal(arena_open("GPU-x", false, &arena), 0);
+    before = stat_of("GPU-x");
+    arena->layout->version++;
+    assert_int_equal(try_open("GPU-x"), -EPROTO);
+    assert_int_equal(arena_check("GPU-x"), -EPROTO);
+    assert_int_equal(stat_of("GPU-x").st_ino, before.st_ino);
+    atomic_store(&party->goes, 1);
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(arena_check("GPU-x"), ARENA_BROKEN);
+    assert_int_equal(arena_open("GPU-x", false, &arena), -EPROTO);
+    assert_int_equal(try_open("GPU-x"), 0);
+    assert_int_not_equal(stat_of("GPU-x").st_ino, before.st_ino);
+}
+
+#define CROWD 24
+
+/* Whoever comes to a broken file at the same time meets in one new file: each has a page of its own. */
+static void test_made_anew_once(void **state)
+{
+    struct party *party = shared_memory(sizeof(*party));
+    pid_t pids[CROWD];
+
+    (void)state;
+    assert_int_equal(in_folder("once", 0700), 0);
+    for (unsigned round = 0; round < 30; round++) {
+        memset(party, 0, sizeof(*party));
+        atomic_store(&party->starts, CROWD);
+        put_file("GPU-x", round % 2 ? 0 : 4096, 0600);
+        for (unsigned i = 0; i < CROWD; i++)
+            pids[i] = spawn(has_page, party);
+        while (atomic_load(&party->there) < CROWD)
+            nap_ms(1);
+        atomic_store(&party->goes, 1);
+        for (unsigned i = 0; i < CROWD; i++)
+            assert_int_equal(finish(pids[i]), 0);
+        for (unsigned i = 0; i < CROWD; i++)
+            assert_int_equal(atomic_load(&party->pages[i]), 1);
+    }
+}
+
+/* Where everybody may make files, the name says whose it is. */
+static void test_own_names(void **state)
+{
+    char name[64];
+
+    (void)state;
+    assert_int_equal(in_folder("common", 01777), 0);
+    assert_int_equal(try_open("GPU-x"), 0);
+    snprintf(name, sizeof(name), "%u-GPU-x", (unsigned)geteuid());
+    assert_int_equal(stat_of(name).st_mode & 07777, 0600);
+    assert_int_equal(access(path_of("GPU-x"), F_OK), -1);
+}
+
+/* The rest is about two users: root, and in a child nobody. */
+
+static int become_nobody(void)
+{
+    gid_t group = NOBODY;
+
+    return setgroups(1, &group) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0
+               ? -1
+               : 0;
+}
+
+static bool two_users(void)
+{
+    if (geteuid() == 0 && chmod(scratch(), 0711) == 0)
+        return true;
+    print_message("skipped: making processes of two users takes root\n");
+    return false;
+}
+
+static int makes_roots_file(void *arg)
+{
+    (void)arg;
+    CHECK(become_nobody() == 0);
+    put_file("0-GPU-x", 0, 0666);
+    return 0;
+}
+
+static int is_kept_out(void *arg)
+{
+    (void)arg;
+    CHECK(become_nobody() == 0);
+    CHECK(truncate(path_of("0-GPU-x"), 0) < 0 && open(path_of("0-GPU-x"), O_RDONLY) < 0);
+    /* One that root has put there by this user's name cannot be replaced, and is not believed. */
+    CHECK(arena_check("GPU-x") == -EPERM && try_open("GPU-x") == -EPERM);
+    CHECK(try_open("GPU-y") == 0 && arena_check("GPU-y") == 0);
+    return 0;
+}
+
+static void test_two_users_apart(void **state)
+{
+    (void)state;
+    if (!two_users())
+        skip();
+    assert_int_equal(in_folder("apart", 01777), 0);
+    assert_int_equal(finish(spawn(makes_roots_file, NULL)), 0);
+    assert_int_equal(arena_check("GPU-x"), ARENA_BROKEN);
+    assert_int_equal(try_open("GPU-x"), 0);
+    assert_int_equal(stat_of("0-GPU-x").st_uid, 0);
+    assert_int_equal(stat_of("0-GPU-x").st_mode & 07777, 0600);
+    put_file("65534-GPU-x", sizeof(struct arena_layout), 0666);
+    assert_int_equal(finish(spawn(is_kept_out, NULL)), 0);
+    assert_int_equal(stat_of("65534-GPU-y").st_uid, NOBODY);
+    /* A folder of somebody else's: nothing of theirs is used, and nothing of theirs is replaced. */
+    assert_int_equal(in_folder("theirs", 0755), 0);
+    assert_int_equal(chown(folder, NOBODY, NOBODY), 0);
+    put_file("GPU-x", 0, 0600);
+    assert_int_equal(chown(path_of("GPU-x"), NOBODY, NOBODY), 0);
+    assert_int_equal(arena_check("GPU-x"), -EPERM);
+    assert_int_equal(try_open("GPU-x"), -EPERM);
+    assert_int_equal(stat_of("GPU-x").st_size, 0);
+}
+
+struct pair {
+    uint64_t inode;
+    unsigned page;
+};
+
+static int shares(void *arg)
+{
+    struct pair *pair = arg;
+    struct vgpu_arena *arena;
+
+    CHECK(become_nobody() == 0);
+    CHECK(arena_check("GPU-x") == 0);
+    CHECK(arena_open("GPU-x", true, &arena) == 0 && arena_claim(arena, &pair->page) == 0);
+    return 0;
+}
+
+static int is_refused(void *arg)
+{
+    (void)arg;
+    CHECK(become_nobody() == 0);
+    CHECK(arena_check("GPU-x") == -EPERM && try_open("GPU-x") == -EPERM);
+    CHECK(arena_check("GPU-y") == -EACCES && try_open("GPU-y") == -EACCES);
+    return 0;
+}
+
+/* Root has set it up: those who may write to the folder share, whoever comes first; and nobody else. */
+static void test_two_users_together(void **state)
+{
+    static const struct {
+        gid_t group;
+        mode_t folder, file;
+    } cases[] = {{NOBODY, 02770, 0660}, {NOBODY, 0770, 0660}, {NOBODY, 03770, 0660}, {0, 0777, 0666}};
+    struct pair *pair = shared_memory(sizeof(*pair));
+
+    (void)state;
+    if (!two_users())
+        skip();
+    for (unsigned i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        struct vgpu_arena *arena;
+        char name[16];
+        unsigned page;
+
+        snprintf(name, sizeof(name), "group%u", i);
+        assert_int_equal(in_folder(name, 0700), 0);
+        assert_int_equal(chown(folder, 0, cases[i / 2].group), 0);
+        assert_int_equal(chmod(folder, cases[i / 2].folder), 0);
+        if (i % 2)
+            assert_int_equal(finish(spawn(shares, pair)), 0);
+        assert_int_equal(arena_open("GPU-x", true, &arena), 0);
+        assert_int_equal(arena_claim(arena, &page), 0);
+        assert_int_equal(page, 0);
+        assert_int_equal(stat_of("GPU-x").st_mode & 07777, cases[i / 2].file);
+        assert_int_equal(stat_of("GPU-x").st_uid, i % 2 ? NOBODY : 0);
+        if (cases[i / 2].file == 0660)
+            assert_int_equal(stat_of("GPU-x").st_gid, NOBODY);
+        assert_int_equal(finish(spawn(shares, pair)), 0);
+        assert_int_equal(pair->page, 1);
+        arena_release(arena, page);
+        arena_close(arena);
+    }
+    /* In a folder that only root may write to, a user has no arena, and is told why. */
+    assert_int_equal(in_folder("closed", 0755), 0);
+    assert_int_equal(try_open("GPU-x"), 0);
+    assert_int_equal(stat_of("GPU-x").st_mode & 07777, 0600);
+    assert_int_equal(finish(spawn(is_refused, NULL)), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_another_version),
+        cmocka_unit_test(test_made_anew_once),
+        cmocka_unit_test(test_own_names),
+        cmocka_unit_test(test_two_users_apart),
+        cmocka_unit_test(test_two_users_together),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -75,11 +75,33 @@ static bool put_first(const char *name, const char *first, const char *separator
     return set;
 }
 
+/*
+ * AddressSanitizer refuses to start behind another preloaded library, because that could take memory before it does.
+ * Ours does not. What the user has set comes later in the list, and so has the last word.
+ */
+static bool allow_sanitizers(void)
+{
+    static const char option[] = "verify_asan_link_order=0";
+    const char *old = getenv("ASAN_OPTIONS");
+    char *value = NULL;
+    bool set;
+
+    if (old && strstr(old, "verify_asan_link_order"))
+        return true;
+    if (asprintf(&value, "%s%s%s", option, old && *old ? ":" : "", old ? old : "") < 0)
+        return false;
+    set = setenv("ASAN_OPTIONS", value, 1) == 0;
+    free(value);
+    return set;
+}
+
 bool run_env(const char *instance_dir, const char *library, const char *trace, const char *sim_dir)
 {
     bool set = setenv("VGPU_INSTANCE", instance_dir, 1) == 0 &&
                put_first("LD_PRELOAD", library ? library : "", ": \t", is_our_library);
 
+    if (set && library)
+        set = allow_sanitizers();
     if (set && trace)
         set = setenv("VGPU_TRACE", trace, 1) == 0;
     if (set && sim_dir)

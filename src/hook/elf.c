@@ -222,6 +222,14 @@ static int match_next(struct dl_phdr_info *info, size_t size, void *arg)
     return search->found != NULL;
 }
 
+void *elf_first_symbol(const char *symbol)
+{
+    struct by_order search = {.symbol = symbol, .passed = true};
+
+    dl_iterate_phdr(match_next, &search);
+    return search.found;
+}
+
 void *elf_next_symbol(const void *address, const char *symbol)
 {
     struct by_order search = {.address = address, .symbol = symbol};

@@ -34,6 +34,12 @@ bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
 void *elf_object_symbol(const struct elf_object *object, const char *symbol);
 
 /*
+ * The function `symbol` in the first object that defines it, in load order; NULL. It is what a reference that the
+ * loader binds would get: the C library's, or that of whoever stands in front of it, such as a sanitizer.
+ */
+void *elf_first_symbol(const char *symbol);
+
+/*
  * The function `symbol` in the first object that comes after the one that holds `address`, in load order; NULL. It is
  * what RTLD_NEXT means, but for scopes of objects opened with RTLD_LOCAL: those count here.
  */

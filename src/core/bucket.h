@@ -18,6 +18,7 @@
 #define VGPU_CORE_BUCKET_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BUCKET_BURST_NS    5000000ULL     /* idle time that may be made up for, also that of waking up late */
@@ -34,6 +35,37 @@ uint64_t bucket_take(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t 
 
 /* The same for a number of bytes at a rate; 0: no limit. */
 uint64_t bucket_take_bytes(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t bytes, uint64_t bytes_per_s);
+
+/* How long until work may start; 0: now. Charges nothing. */
+uint64_t bucket_wait(const _Atomic uint64_t *paid_until_ns, uint64_t now_ns);
+
+/*
+ * A charge for work of unknown cost, beside that which is kept: until it is given back nobody starts anything, in any
+ * process. It is paid like any other, so nobody waits for one whose holder is gone or stuck for longer than that.
+ */
+struct bucket_hold {
+    uint64_t ns;       /* of device time; 0: none */
+    uint64_t until_ns; /* it is paid then, if the percentage stays */
+    unsigned percent;
+};
+
+/* bucket_take(), and holds hold_ns of device time in addition. *ret_hold is written where it returns 0. */
+uint64_t bucket_take_and_hold(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns, uint64_t hold_ns,
+                              unsigned percent, struct bucket_hold *ret_hold);
+
+/*
+ * The work is done and cost delta_ns more than was charged (negative: less), without the hold, which is given back.
+ * Once the hold is paid others may have started on it: it is kept then, and pays for what the work has cost. Returns
+ * whether it was given back.
+ */
+bool bucket_settle(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns, const struct bucket_hold *hold,
+                   unsigned percent);
+
+/*
+ * Work that was charged cost_ns when it was admitted started only at started_ns. The time between is no credit beyond
+ * BUCKET_BURST_NS; else it and what is admitted behind it would run in one piece.
+ */
+void bucket_started(_Atomic uint64_t *paid_until_ns, uint64_t started_ns, uint64_t cost_ns, unsigned percent);
 
 /* What was charged turns out to have been too little by delta_ns (negative: too much). */
 void bucket_correct(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns, unsigned percent);

@@ -1,37 +1,21 @@
-#include "hook/compute.h"
+#include "hook/compute_internal.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/forkwatch.h"
 #include "core/bucket.h"
 #include "core/hami.h"
-#include "core/meter.h"
 #include "hook/capture.h"
 #include "hook/device.h"
-#include "hook/gate.h"
 #include "hook/sample.h"
 #include "hook/stream_key.h"
 
 #include <time.h>
 
-#define UNKNOWN_NS      20000ULL     /* what a launch is charged about whose cost nothing is known */
-#define OWED_MOST_NS    100000000ULL /* see cautious_estimate() */
-#define GRAPH_WAITED_NS 4000ULL      /* a graph's launch goes on after the device has begun with it */
-#define LONG_NS         1000000ULL
-#define NAP_MOST_NS     2000000ULL
-#define NAP_MARK_NS     50000ULL /* a pause worth telling others of */
+#define GRAPH_WAITED_NS 4000ULL /* a graph's launch goes on after the device has begun with it */
 #define BLOCK_MOST_NS   10000000000ULL
 #define HARVEST_NS      100000ULL
 #define REFRESH_NS      50000000ULL
-
-struct compute_device {
-    atomic_bool ready;
-    CUdevice device;
-    unsigned slice;
-    struct gate gate;
-    _Atomic uint64_t refreshed_ns; /* settings, counts of turns */
-    _Atomic uint32_t cap_policy;
-};
 
 static const _Atomic uint32_t always = 1, never = 0;
 static const int32_t no_monitor = HAMI_RECENT;
@@ -40,7 +24,7 @@ static _Atomic uint32_t nobody_counts;
 
 struct compute_fast compute_fast = {
     .cap = &always, .flags = &always, .monitor = &no_monitor, .copy_rate = &no_rate, .launches = &nobody_counts};
-atomic_bool compute_turns;
+atomic_bool compute_turns, compute_holds;
 
 static struct compute_device devices[VGPU_DEVICES_MAX]; /* by slice */
 static struct vgpu_mutex setup_lock = VGPU_MUTEX_INIT;
@@ -50,22 +34,6 @@ static atomic_int only_device = -1;                 /* the one with contexts; -1
 static _Atomic uint64_t harvested_ns;
 static _Atomic uint64_t random_state;
 static atomic_bool forks_watched;
-
-static bool joined(const struct compute_device *device)
-{
-    return atomic_load_explicit(&device->gate.joined, memory_order_acquire);
-}
-
-/* The cap of a slice as it is now; 0: none. */
-static uint32_t cap_of(unsigned slice)
-{
-    return atomic_load_explicit(meter_cap(hook_region(), slice), memory_order_relaxed);
-}
-
-static uint32_t flags_of(const struct compute_device *device)
-{
-    return joined(device) ? lease_flags(&device->gate.lease) : 0;
-}
 
 /* Getting to know devices */
 
@@ -83,7 +51,7 @@ static void choose_fast(const struct compute_device *device)
         set_fast(&never, &never, &nobody_counts);
     else if (atomic_load(&only_device) != device->device)
         set_fast(&always, &always, &nobody_counts);
-    else if (joined(device))
+    else if (compute_joined(device))
         set_fast(meter_cap(hook_region(), device->slice), &device->gate.lease.page->flags,
                  &device->gate.lease.page->launches);
     else
@@ -96,7 +64,7 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
 
     atomic_store_explicit(&device->refreshed_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&device->cap_policy, settings.cap_policy, memory_order_relaxed);
-    if (joined(device)) {
+    if (compute_joined(device)) {
         uint64_t turns, waited_ns;
 
         gate_settings(&device->gate, &settings, &turns, &waited_ns);
@@ -106,7 +74,7 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
     choose_fast(device);
 }
 
-static void refresh_sometimes(struct compute_device *device, uint64_t now_ns)
+void compute_refresh_sometimes(struct compute_device *device, uint64_t now_ns)
 {
     if (now_ns - atomic_load_explicit(&device->refreshed_ns, memory_order_relaxed) > REFRESH_NS)
         refresh_settings(device, now_ns);
@@ -204,8 +172,9 @@ static uint32_t random_bits(void)
 }
 
 /* A launch turns out to have cost something else than it was charged. */
-static void measured(struct cost_cell *cell, uint64_t measured_ns, uint64_t charged_ns, unsigned flags, void *arg)
+static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct sample_charge *charge, void *arg)
 {
+    unsigned flags = charge->flags;
     unsigned slice = flags >> FLAG_SLICE_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
     enum vgpu_work kind = flags >> FLAG_KIND_SHIFT & 255;
     uint64_t now_ns = clock_ns(), unseen = 0;
@@ -215,44 +184,38 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, uint64_t char
     if (measured_ns > 0 && !(flags & SAMPLE_VAGUE))
         unseen = cost_learn(cell, measured_ns, flags & SAMPLE_DOUBTFUL);
     else if (measured_ns == 0 && (flags & FLAG_CORRECTS))
-        measured_ns = cost_estimate(cell, charged_ns);
+        measured_ns = cost_estimate(cell, charge->ns);
     else if (measured_ns == 0)
         return;
     /* What was launched on the first guess while the sample was under way is put right with it. */
-    wrong_ns = ((int64_t)measured_ns - (int64_t)charged_ns) * (int64_t)(1 + unseen);
+    wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
     if (flags & FLAG_CORRECTS)
-        bucket_correct(meter_bucket(hook_region(), slice), now_ns, wrong_ns, cap_of(slice));
+        cap_settle(&devices[slice], &charge->hold, now_ns, wrong_ns);
     meter_add(hook_region(), slice, kind, 0, wrong_ns * (int64_t)weight, now_ns);
 }
 
-static void harvest(uint64_t now_ns)
+void compute_harvest_now(void)
+{
+    sample_harvest(measured, NULL);
+}
+
+void compute_waited_slow(void)
+{
+    KEEP_ERRNO;
+
+    fork_check();
+    atomic_store_explicit(&compute_holds, false, memory_order_relaxed);
+    compute_harvest_now();
+}
+
+void compute_harvest(uint64_t now_ns)
 {
     uint64_t last_ns = atomic_load_explicit(&harvested_ns, memory_order_relaxed);
 
     if (now_ns - last_ns < HARVEST_NS)
         return;
     atomic_store_explicit(&harvested_ns, now_ns, memory_order_relaxed);
-    sample_harvest(measured, NULL);
-}
-
-/* The cap */
-
-static bool capped(const struct compute_device *device, uint32_t flags, uint32_t *ret_percent)
-{
-    uint32_t percent = cap_of(device->slice);
-    uint32_t policy = atomic_load_explicit(&device->cap_policy, memory_order_relaxed);
-
-    *ret_percent = percent;
-    if (percent == 0 || policy == VGPU_CAP_OFF || hami_unlimited(hook_ledger()))
-        return false;
-    return policy != VGPU_CAP_ELASTIC || (flags & ARENA_CONTENDED);
-}
-
-static void nap(uint64_t ns)
-{
-    struct timespec time = {.tv_nsec = (long)(ns < NAP_MOST_NS ? ns : NAP_MOST_NS)};
-
-    nanosleep(&time, NULL);
+    compute_harvest_now();
 }
 
 /*
@@ -268,7 +231,7 @@ static uint64_t heed_monitor(uint64_t now_ns)
         return now_ns;
     hami_launch(ledger, (uint64_t)time(NULL));
     while (hami_blocked(ledger) && now_ns < until_ns) {
-        nap(NAP_MOST_NS);
+        compute_nap(COMPUTE_NAP_MOST_NS);
         now_ns = clock_ns();
     }
     return now_ns;
@@ -276,95 +239,13 @@ static uint64_t heed_monitor(uint64_t now_ns)
 
 /* Launches */
 
-static uint64_t estimate(const struct work *work)
-{
-    return cost_estimate(work->cell, work->guess_ns ? work->guess_ns : UNKNOWN_NS);
-}
-
-/*
- * Launches whose charges are put right by their samples: on average others are right without. Of long ones each is
- * measured, which is nothing beside what they take: the next may take another time, by an argument that nobody sees.
- */
-static bool unsure(const struct work *work)
-{
-    return !cost_known(work->cell) || cost_measured_always(work->cell) || estimate(work) >= LONG_NS;
-}
-
 static bool wants_sample(const struct work *work, uint32_t flags)
 {
     if (work->weight > 1)
         return true;
     if (work->limited || (flags & ARENA_CONTENDED))
-        return cost_wants_sample(work->cell, random_bits()) || (work->limited && unsure(work));
+        return cost_wants_sample(work->cell, random_bits()) || (work->limited && cap_unsure(work));
     return random_bits() % COMPUTE_SURVEY == 0;
-}
-
-/*
- * A launch of which little is known costs at least as much as one like it has been under way for, and so do those that
- * are; their samples will put it right. So what is queued ahead of the first sample gets rarer and rarer; on guesses
- * alone a long kernel would be queued for seconds, and be followed by seconds of silence. Within a bound, for the
- * oldest may wait for one of those that come.
- */
-static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
-{
-    uint64_t estimate_ns = estimate(work), owed_ns;
-
-    /* In a capture nothing is harvested, so all seem to go on. */
-    if (capture_running() || sample_owed_ns(work->cell, now_ns) <= estimate_ns)
-        return estimate_ns;
-    sample_harvest(measured, NULL);
-    estimate_ns = estimate(work);
-    owed_ns = sample_owed_ns(work->cell, now_ns);
-    if (owed_ns > OWED_MOST_NS)
-        owed_ns = OWED_MOST_NS;
-    return owed_ns > estimate_ns ? owed_ns : estimate_ns;
-}
-
-/* 0: the bucket lets the launch through, and it is charged. Else how long until then. */
-static uint64_t try_charge(struct work *work, const struct compute_device *device, uint32_t percent, uint64_t now_ns)
-{
-    _Atomic uint64_t *bucket = meter_bucket_at(hook_region(), device->slice, percent, now_ns);
-
-    work->charged_ns = work->corrects ? cautious_estimate(work, now_ns) : estimate(work);
-    return bucket_take(bucket, now_ns, work->charged_ns, percent);
-}
-
-/*
- * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any more. Looks at the cap
- * anew all the time: it may be changed or lifted.
- */
-static bool throttle(struct work *work, struct compute_device *device, uint64_t wait_ns, uint64_t *now_ns)
-{
-    uint64_t start_ns = *now_ns;
-    bool limited, told = false;
-    uint32_t percent;
-
-    do {
-        if (!told && wait_ns > NAP_MARK_NS && (flags_of(device) & ARENA_CONTENDED)) {
-            gate_pause(&device->gate, true);
-            told = true;
-        }
-        nap(wait_ns);
-        *now_ns = clock_ns();
-        refresh_sometimes(device, *now_ns);
-        harvest(*now_ns);
-        limited = capped(device, flags_of(device), &percent);
-    } while (limited && (wait_ns = try_charge(work, device, percent, *now_ns)) > 0);
-    if (told)
-        gate_pause(&device->gate, false);
-    meter_throttled(hook_region(), device->slice, *now_ns - start_ns);
-    return limited;
-}
-
-/* What was charged beyond the estimate is put right by a sample; here there is none. */
-static void charge_estimate(struct work *work, struct compute_device *device)
-{
-    uint64_t ns = estimate(work);
-
-    if (ns < work->charged_ns)
-        bucket_correct(meter_bucket(hook_region(), device->slice), clock_ns(), (int64_t)(ns - work->charged_ns),
-                       cap_of(device->slice));
-    work->charged_ns = ns;
 }
 
 static void begin_survey(void)
@@ -380,25 +261,27 @@ static void begin_survey(void)
 static void admit(struct work *work, struct compute_device *device)
 {
     uint64_t now_ns = heed_monitor(clock_ns()), wait_ns = 0;
-    uint32_t flags = flags_of(device), percent;
+    uint32_t flags = compute_flags(device), percent;
 
     work->device = device;
     work->cell = cost_find(atomic_load(&costs), work->key);
-    refresh_sometimes(device, now_ns);
+    compute_refresh_sometimes(device, now_ns);
     if (flags & ARENA_RESUME) {
         gate_resume(&device->gate, now_ns);
-        flags = flags_of(device);
+        flags = compute_flags(device);
     }
-    work->limited = capped(device, flags, &percent);
+    work->limited = cap_applies(device, flags, &percent);
     work->measures = wants_sample(work, flags);
     if (work->limited) {
-        work->corrects = work->measures && unsure(work);
-        wait_ns = try_charge(work, device, percent, now_ns);
+        work->corrects = work->measures && cap_unsure(work);
+        wait_ns = cap_charge(work, percent, now_ns);
     }
     if (wait_ns > 0)
-        work->limited = throttle(work, device, wait_ns, &now_ns);
-    if (!work->limited)
-        work->charged_ns = estimate(work);
+        work->limited = cap_wait(work, wait_ns, &now_ns);
+    if (!work->limited) {
+        work->charged_ns = compute_estimate(work);
+        work->corrects = false;
+    }
     work->begun_ns = now_ns;
 }
 
@@ -411,6 +294,7 @@ void compute_admit(struct work *work)
     work->device = NULL;
     work->sample = NULL;
     work->place = -1;
+    work->hold.ns = 0;
     if (work->weight == 0)
         work->weight = compute_weight();
     device = device_now();
@@ -425,7 +309,7 @@ void compute_enter(struct work *work)
 
     if (!work->device)
         return;
-    if (flags_of(work->device) & ARENA_CONTENDED) {
+    if (compute_flags(work->device) & ARENA_CONTENDED) {
         atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
         work->place = gate_enter(&work->device->gate, work->stream, work->per_thread, work->charged_ns, work->begun_ns);
     } else if (work->weight > 1) {
@@ -442,7 +326,7 @@ void compute_measure(struct work *work)
     if (work->measures)
         work->sample = sample_begin(work->stream, work->per_thread, work->cell);
     if (work->limited && work->corrects && !work->sample)
-        charge_estimate(work, work->device);
+        cap_unmeasured(work);
     if (!work->sample && !cost_known(work->cell))
         cost_defer(work->cell);
 }
@@ -451,6 +335,8 @@ void compute_end(struct work *work, CUresult result)
 {
     KEEP_ERRNO;
     struct compute_device *device = work->device;
+    struct sample_charge charge;
+    uint64_t launched_ns = 0;
     unsigned flags;
 
     if (!device)
@@ -459,22 +345,21 @@ void compute_end(struct work *work, CUresult result)
         device->slice << FLAG_SLICE_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT | work->weight << FLAG_WEIGHT_SHIFT;
     if (work->corrects)
         flags |= FLAG_CORRECTS;
-    if ((flags_of(device) & ARENA_CONTENDED) && work->place < 0)
+    if ((compute_flags(device) & ARENA_CONTENDED) && work->place < 0)
         flags |= SAMPLE_DOUBTFUL;
     gate_leave(&device->gate, work->place);
+    charge = (struct sample_charge){.ns = work->charged_ns, .hold = work->hold, .flags = flags};
     if (work->sample)
-        sample_end(work->sample, work->stream, work->per_thread, result,
-                   work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, work->charged_ns, flags);
-    if (result != CUDA_SUCCESS) {
-        if (work->limited)
-            bucket_correct(meter_bucket(hook_region(), device->slice), clock_ns(), -(int64_t)work->charged_ns,
-                           cap_of(device->slice));
+        launched_ns = sample_end(work->sample, work->stream, work->per_thread, result,
+                                 work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
+    if (work->limited)
+        cap_launched(work, result == CUDA_SUCCESS, launched_ns);
+    if (result != CUDA_SUCCESS)
         return;
-    }
     /* The time it began is good enough, and a clock costs as much as the rest. */
     meter_add(hook_region(), device->slice, work->kind, work->weight, (int64_t)(work->charged_ns * work->weight),
               work->begun_ns);
-    harvest(work->begun_ns);
+    compute_harvest(work->begun_ns);
 }
 
 void compute_waits_slow(bool blocks)
@@ -484,7 +369,7 @@ void compute_waits_slow(bool blocks)
 
     fork_check();
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (!(flags_of(&devices[i]) & ARENA_CONTENDED))
+        if (!(compute_flags(&devices[i]) & ARENA_CONTENDED))
             continue;
         gate_mark(&devices[i].gate, blocks);
         contended = true;
@@ -499,7 +384,7 @@ void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, st
     struct compute_device *device = atomic_load_explicit(&the_device, memory_order_acquire);
 
     fork_check();
-    if (!device || !(flags_of(device) & ARENA_CONTENDED)) {
+    if (!device || !(compute_flags(device) & ARENA_CONTENDED)) {
         compute_waits_slow(true);
         return;
     }
@@ -525,7 +410,7 @@ static void wait_to_copy(const struct compute_device *device, enum vgpu_work dir
 
     /* The rate is looked at anew all the time: it may be changed or lifted. */
     while ((wait_ns = bucket_take_bytes(bucket, now_ns, bytes, __atomic_load_n(rate, __ATOMIC_RELAXED))) > 0) {
-        nap(wait_ns);
+        compute_nap(wait_ns);
         now_ns = clock_ns();
     }
     if (now_ns > start_ns)
@@ -563,6 +448,16 @@ void compute_changed(uint64_t key)
         cost_doubt(table, key);
 }
 
+void compute_context_ending(CUcontext context)
+{
+    KEEP_ERRNO;
+
+    fork_check();
+    for (unsigned i = 0; i < 4; i++) /* what is measured and not read yet would be charged a guess */
+        compute_harvest_now();
+    compute_context_ends(context);
+}
+
 void compute_context_ends(CUcontext context)
 {
     KEEP_ERRNO;
@@ -570,7 +465,7 @@ void compute_context_ends(CUcontext context)
     fork_check();
     sample_context_ends(context);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        if (joined(&devices[i]))
+        if (compute_joined(&devices[i]))
             gate_context_ends(&devices[i].gate, context);
 }
 
@@ -580,7 +475,7 @@ void compute_stream_ends(CUstream stream, bool per_thread)
 
     fork_check();
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        if (joined(&devices[i]))
+        if (compute_joined(&devices[i]))
             gate_stream_ends(&devices[i].gate, stream, per_thread);
 }
 
@@ -592,8 +487,11 @@ void compute_forked(void)
     atomic_store(&only_device, -1);
     atomic_store(&the_device, NULL);
     atomic_store(&compute_turns, false);
+    atomic_store(&compute_holds, false);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         atomic_store(&devices[i].ready, false);
+        atomic_store(&devices[i].hold.wait_ns, 0);
+        atomic_store(&devices[i].hold.stuck, 0);
         gate_forked(&devices[i].gate);
     }
     sample_forked();

@@ -18,6 +18,7 @@
 #ifndef VGPU_HOOK_COMPUTE_H
 #define VGPU_HOOK_COMPUTE_H
 
+#include "core/bucket.h"
 #include "core/cost.h"
 #include "core/hami.h"
 #include "hook/gate.h"
@@ -32,6 +33,7 @@ struct work {
     CUstream stream;   /* for calls without a stream argument: NULL, the default stream */
     uint64_t key;      /* cost_key() of what is launched */
     uint64_t guess_ns; /* what it costs as far as can be told from its size; 0: no idea */
+    uint64_t most_ns;  /* what it can cost at most; 0: no idea */
     unsigned weight;   /* how many this one stands for in the statistics; 0: compute_begin() will know */
 
     /* compute_begin()'s */
@@ -39,8 +41,9 @@ struct work {
     struct cost_cell *cell;
     struct sample *sample;
     uint64_t begun_ns, charged_ns;
-    bool limited;  /* it was charged to the cap */
-    bool measures; /* it is to have a sample */
+    struct bucket_hold hold; /* beside charged_ns, while the cost is unknown */
+    bool limited;            /* it was charged to the cap */
+    bool measures;           /* it is to have a sample */
     bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
     int place;     /* of the stream among those of the turn; -1: none */
 };
@@ -140,7 +143,19 @@ static inline void compute_wait_ends(const struct gate_wait *wait)
         compute_wait_ends_slow(wait);
 }
 
-/* The same for a question that does not wait. */
+/*
+ * A call that waits for the device has succeeded: what the next launch, of any process of the instance, would wait for
+ * may be known by now. One load where nothing is unknown, or limited.
+ */
+extern atomic_bool compute_holds;
+void compute_waited_slow(void);
+static inline void compute_waited(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&compute_holds, memory_order_relaxed), 0))
+        compute_waited_slow();
+}
+
+/* As compute_waits(), for a question that does not wait. */
 static inline void compute_asks(void)
 {
     if (__builtin_expect(atomic_load_explicit(&compute_turns, memory_order_relaxed), 0))
@@ -165,9 +180,10 @@ static inline bool compute_copies_limited(void)
 void compute_forget(uint64_t key);
 void compute_changed(uint64_t key);
 
-/* The process has a context on this device now; and: a context is about to go, or went. Called by the bodies of
- * contexts. */
+/* The process has a context on this device now; and: a context is about to go (its events may be asked about), or may
+ * have gone. Called by the bodies of contexts. */
 void compute_context_made(CUdevice device);
+void compute_context_ending(CUcontext context);
 void compute_context_ends(CUcontext context);
 
 void compute_stream_ends(CUstream stream, bool per_thread); /* before the driver destroys it, or it captures */

@@ -120,7 +120,7 @@ CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
     CUresult result;
 
     charge_free_begins();
-    compute_context_ends(ctx);
+    compute_context_ending(ctx);
     result = REAL(row, ctx_destroy)(ctx);
     if (result == CUDA_SUCCESS && ledger) {
         charge_context_gone(ctx);
@@ -216,7 +216,7 @@ static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
 
     if (known && HAVE(cuCtxFromGreenCtx) &&
         DRIVER(cuCtxFromGreenCtx, ctx_from_green_ctx)(&context, ctx) == CUDA_SUCCESS)
-        compute_context_ends(context);
+        compute_context_ending(context);
     result = REAL(row, green_ctx_destroy)(ctx);
     if (!known)
         return result;

@@ -205,7 +205,7 @@ CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice dev
 static void may_end(CUdevice device)
 {
     if (device >= 0 && device < PRIMARY_DEVICES && atomic_load(&primaries[device].word) % STATES == CHARGED)
-        compute_context_ends((CUcontext)(uintptr_t)primaries[device].context);
+        compute_context_ending((CUcontext)(uintptr_t)primaries[device].context);
 }
 
 CUresult hook_primary_ctx_release(enum hook_row row, CUdevice device)

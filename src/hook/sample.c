@@ -44,14 +44,14 @@ struct sample {
     CUevent begin, end, after;
     struct sample_pool *pool;
     _Atomic(struct cost_cell *) cell;
-    _Atomic uint64_t launch_ns, charged_ns;
-    uint64_t begin_ns; /* how long recording `begin` took, if long */
+    _Atomic uint64_t launch_ns, charged_ns; /* the latter is charge.ns, for those who count */
+    uint64_t begin_ns;                      /* how long recording `begin` took, if long */
     uint64_t gap_ns;
     uint64_t waited_ns; /* of it, the device, if it was idle */
     uint64_t cpu_ns; /* the thread's CPU time before the launch; 0: the cost is known, and what is in doubt dropped */
     uint64_t off_ns; /* of gap_ns, the thread had no CPU, where cpu_ns tells */
     uint64_t end_ns; /* from the launch's return until `end` was recorded, if long */
-    unsigned flags;
+    struct sample_charge charge;
 };
 
 struct sample_pool {
@@ -183,22 +183,22 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
     return sample;
 }
 
-void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
-                uint64_t charged_ns, unsigned flags)
+uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
+                    const struct sample_charge *charge)
 {
     uint64_t returned_ns = clock_ns();
 
     sample->gap_ns = returned_ns - sample->launch_ns;
     sample->off_ns = sample->cpu_ns ? less(sample->gap_ns, (double)(clock_thread_ns() - sample->cpu_ns)) : 0;
     sample->waited_ns = sample->gap_ns < waited_most_ns ? sample->gap_ns : waited_most_ns;
-    sample->charged_ns = charged_ns;
-    sample->flags = flags;
+    sample->charged_ns = charge->ns;
+    sample->charge = *charge;
     sample->calibrates = atomic_load(&sample->pool->calibrations) < CALIBRATIONS;
     sample->queued = result == CUDA_SUCCESS && sample->begin && !capture_running() && event_pending(sample->begin);
     if (result != CUDA_SUCCESS || capture_running() || !record(sample->end, stream, per_thread) ||
         (sample->calibrates && !record(sample->after, stream, per_thread))) {
         atomic_store(&sample->state, SAMPLE_FREE);
-        return;
+        return 0;
     }
     sample->end_ns = if_long(clock_ns() - returned_ns);
     /* The device had other work until then: the call only waited for room in the queue. */
@@ -206,6 +206,7 @@ void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresul
         sample->end_ns = 0;
     atomic_fetch_add(&under_way, 1);
     atomic_store(&sample->state, SAMPLE_UNDER_WAY);
+    return returned_ns;
 }
 
 static bool elapsed_ns(CUevent from, CUevent to, uint64_t *ret_ns)
@@ -288,24 +289,23 @@ static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell,
     return sample->charged_ns < pair_ns ? sample->charged_ns : pair_ns;
 }
 
-static void finish(struct sample_pool *pool, struct sample *sample, sample_done *done, void *arg)
-{
-    struct cost_cell *cell = sample->cell;
-    uint64_t charged_ns = sample->charged_ns, measured_ns;
-    unsigned flags = sample->flags;
-
-    if (sample->calibrates)
-        calibrate(pool, sample);
-    measured_ns = read_sample(sample, cell, &flags);
-    atomic_fetch_sub(&under_way, 1);
-    atomic_store(&sample->state, SAMPLE_FREE);
-    done(cell, measured_ns, charged_ns, flags, arg);
-}
-
 static void drop(struct sample *sample)
 {
     atomic_fetch_sub(&under_way, 1);
     atomic_store(&sample->state, SAMPLE_FREE);
+}
+
+static void finish(struct sample_pool *pool, struct sample *sample, sample_done *done, void *arg)
+{
+    struct cost_cell *cell = sample->cell;
+    struct sample_charge charge = sample->charge;
+    uint64_t measured_ns;
+
+    if (sample->calibrates)
+        calibrate(pool, sample);
+    measured_ns = read_sample(sample, cell, &charge.flags);
+    drop(sample);
+    done(cell, measured_ns, &charge, arg);
 }
 
 static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done *done, void *arg)

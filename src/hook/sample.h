@@ -7,6 +7,7 @@
 #ifndef VGPU_HOOK_SAMPLE_H
 #define VGPU_HOOK_SAMPLE_H
 
+#include "core/bucket.h"
 #include "core/cost.h"
 #include "hook/hook.h"
 
@@ -15,22 +16,28 @@ struct sample;
 /* Before the launch. NULL: not this time (none is free, a capture runs, the driver refuses). */
 struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell);
 
-/*
- * Behind it; `result` is the launch's. waited_most_ns: the device, if it was idle, cannot have waited for longer while
- * the launch was made, however long that took. What is given here comes back when the sample is done, among the flags
- * SAMPLE_DOUBTFUL where it cannot be exact, and SAMPLE_VAGUE where it tells about this launch's charge only, and
- * nothing about the cell. The other bits are the caller's.
- */
+/* What a launch was charged: comes back when its sample is done. */
+struct sample_charge {
+    uint64_t ns;
+    struct bucket_hold hold;
+    unsigned flags; /* SAMPLE_DOUBTFUL: it cannot be exact; SAMPLE_VAGUE: it tells about this launch's charge only, and
+                       nothing about the cell. The other bits are the caller's */
+};
 #define SAMPLE_DOUBTFUL 1u
 #define SAMPLE_VAGUE    2u
-void sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
-                uint64_t charged_ns, unsigned flags);
+
+/*
+ * Behind it; `result` is the launch's. waited_most_ns: the device, if it was idle, cannot have waited for longer while
+ * the launch was made, however long that took. Returns when the launch had returned; 0: there will be no sample.
+ */
+uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
+                    const struct sample_charge *charge);
 
 /*
  * Looks at a few that are under way. One thread at a time; another that comes meanwhile goes on. measured_ns is 0 where
  * a sample turned out to be of no use: its launch cost what is known of the cell otherwise.
  */
-typedef void sample_done(struct cost_cell *cell, uint64_t measured_ns, uint64_t charged_ns, unsigned flags, void *arg);
+typedef void sample_done(struct cost_cell *cell, uint64_t measured_ns, const struct sample_charge *charge, void *arg);
 void sample_harvest(sample_done *done, void *arg);
 
 /*

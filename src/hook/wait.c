@@ -7,6 +7,8 @@
 /* Where a program waits, pools give back to the driver what they do not need: the quota gets it back as well. */
 static CUresult waited(CUresult result)
 {
+    if (result == CUDA_SUCCESS)
+        compute_waited();
     if (result == CUDA_SUCCESS && hook_ledger())
         pool_refresh_all();
     return result;
@@ -33,8 +35,10 @@ CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
     struct gate_wait wait = compute_wait_begins(stream, hook_row_per_thread(row), false);
     CUresult result = REAL(row, stream_synchronize)(stream);
 
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         compute_wait_ends(&wait);
+        compute_waited();
+    }
     if (result == CUDA_SUCCESS && hook_ledger())
         pool_refresh_after(stream, hook_row_per_thread(row));
     return result;

@@ -38,6 +38,7 @@ static inline void work_begins(enum hook_row row, bool waits, uint64_t bytes)
 }
 
 #define WORK_BYTES_PER_NS 4000 /* what a device's memory moves at best: a first guess, soon measured */
+#define WORK_NS_PER_BYTE  1    /* and at worst, by a bus and in narrow rows */
 
 /* `row_bytes`: of one row where the bytes do not lie in one piece, which takes another time; else 0. */
 static inline struct work work_of_bytes(enum hook_row row, enum vgpu_work kind, CUstream stream, uint64_t bytes,
@@ -51,6 +52,7 @@ static inline struct work work_of_bytes(enum hook_row row, enum vgpu_work kind, 
         .stream = stream,
         .key = cost_key(kind, bytes, row_bytes), /* no handle is as small as `kind` */
         .guess_ns = moved / WORK_BYTES_PER_NS,
+        .most_ns = moved * WORK_NS_PER_BYTE,
     };
 }
 

@@ -56,6 +56,31 @@ uint64_t book_device(int device)
     return book_group(device, NULL);
 }
 
+static const struct sim_process *find_process(const struct sim_state *state, pid_t pid)
+{
+    for (int i = 0; i < SIM_MAX_PROCESSES; i++)
+        if (state->process[i].life == SIM_LIVE && state->process[i].pid == pid)
+            return &state->process[i];
+    FAIL("process %d is not in the book", (int)pid);
+}
+
+size_t book_kernels(int device, pid_t pid, struct book_kernel *ret_kernels, size_t room)
+{
+    struct sim_state *state = book();
+    size_t count = 0;
+
+    state_lock(state);
+    look(state, device);
+    const struct sim_queue *queue = &find_process(state, pid)->queue[device];
+    room = room < SIM_RING ? room : SIM_RING;
+    for (uint64_t i = queue->head < room ? 0 : queue->head - room; i < queue->head; i++) {
+        const struct sim_work *work = &queue->ring[i % SIM_RING];
+        ret_kernels[count++] = (struct book_kernel){work->done_ns - work->duration_ns, work->done_ns};
+    }
+    state_unlock(state);
+    return count;
+}
+
 uint64_t book_copied(int device, const char *name, bool to_host)
 {
     struct sim_state *state = book();

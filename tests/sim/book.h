@@ -19,6 +19,15 @@
 uint64_t book_device(int device);
 uint64_t book_group(int device, const char *group);
 
+/*
+ * The kernels of a process that are done, in their order, as many of the last as there is room for. Their beginnings
+ * are right only where no other process had the device meanwhile.
+ */
+struct book_kernel {
+    uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+};
+size_t book_kernels(int device, pid_t pid, struct book_kernel *ret_kernels, size_t room);
+
 /* Bytes copied between host and device so far. */
 uint64_t book_copied(int device, const char *group, bool to_host);
 

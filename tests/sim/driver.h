@@ -396,6 +396,8 @@ typedef void (*CUhostFn)(void *user);
     F(cuStreamQuery, cuStreamQuery, 2000, (CUstream stream))                                                           \
     F(cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070,                                                            \
       (CUstream stream, CUdeviceptr address, uint32_t value, unsigned int flags))                                      \
+    F(cuStreamWaitValue32_v2, cuStreamWaitValue32, 11070,                                                              \
+      (CUstream stream, CUdeviceptr address, uint32_t value, unsigned int flags))                                      \
     F(cuStreamWaitEvent, cuStreamWaitEvent, 3020, (CUstream stream, CUevent event, unsigned int flags))                \
     F(cuLaunchKernel_ptsz, cuLaunchKernel, 7000,                                                                       \
       (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,       \

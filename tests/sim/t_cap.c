@@ -233,32 +233,6 @@ TEST(cap_of_each_device)
     return 0;
 }
 
-/*
- * Launches queued ahead: the cap holds over any 100 ms, and so there are no silences but those between one kernel and
- * the next. The slack is what a launch may make up for after it was late. In the beginning nobody knows what a launch
- * costs, so there may be some more, but not all that the program would queue.
- */
-TEST(cap_of_a_backlog)
-{
-    struct watch watch = {0};
-    pid_t pid = tenant_start(NULL, "load us=5000 secs=600 sync=64");
-
-    watch_add(&watch, 0, NULL);
-    watch_until_busy(&watch, 0);
-    watch_restart(&watch);
-    watch_for(&watch, 300);
-    check_gap("at 25 %, in the first 100 ms", watch_most(&watch, 0, 100 * MS), 60 * MS);
-    check_gap("at 25 %, the first silence", watch_longest_gap(&watch, 0), 200 * MS + watch.late_ns);
-    watch_restart(&watch);
-    watch_for(&watch, 800);
-    tenant_end(pid);
-    check_share("at 25 %", watch_share(&watch, 0), 0.20, 0.26);
-    check_gap("at 25 %, in any 100 ms", watch_most(&watch, 0, 100 * MS), 25 * MS + 5 * MS + 2 * MS);
-    check_gap("at 25 %, the longest silence", watch_longest_gap(&watch, 0), 40 * MS + watch.late_ns);
-    watch_done(&watch);
-    return 0;
-}
-
 /* Limits that change bite. */
 TEST(cap_changed_meanwhile)
 {

@@ -425,6 +425,79 @@ static void two_share_a_cap(void **state)
     assert_true(l[0].done_ns > 0 && l[1].done_ns > 0);
 }
 
+/* One launch of unknown cost: nobody starts beside it, and what it took is what it is charged. */
+static void held_until_it_is_known(void **state)
+{
+    static const uint64_t took[] = {10 * US, MS, 50 * MS, 300 * MS};
+    struct bucket_hold hold = {0}, second = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(took) / sizeof(took[0]); i++) {
+        _Atomic uint64_t word = START;
+        uint64_t now = START + took[i];
+
+        assert_int_equal(bucket_take_and_hold(&word, START, 20 * US, 100 * MS, 25, &hold), 0);
+        assert_int_equal(hold.until_ns, START + 400 * MS + 80 * US);
+        assert_int_equal(bucket_take(&word, now, 1, 25), hold.until_ns - now);
+        assert_int_equal(bucket_take_and_hold(&word, now, 1, 1, 25, &second), hold.until_ns - now);
+        assert_int_equal(second.ns, 0);
+        assert_true(bucket_settle(&word, now, (int64_t)took[i] - 20 * (int64_t)US, &hold, 25));
+        assert_int_equal(atomic_load(&word), START + 4 * took[i]);
+    }
+}
+
+/* A hold that was paid was paid with time in which nobody started anything: others may have started on it since. */
+static void held_for_too_long(void **state)
+{
+    _Atomic uint64_t word = START;
+    struct bucket_hold hold = {0};
+    uint64_t now = START + 400 * MS, after;
+
+    (void)state;
+    assert_int_equal(bucket_take_and_hold(&word, START, 0, 100 * MS, 25, &hold), 0);
+    assert_int_equal(bucket_take(&word, now, 50 * MS, 25), 0);
+    after = atomic_load(&word);
+    assert_false(bucket_settle(&word, now, 10 * US, &hold, 25));
+    assert_int_equal(atomic_load(&word), after);
+    assert_false(bucket_settle(&word, now, 150 * MS, &hold, 25));
+    assert_int_equal(atomic_load(&word), after + 200 * MS);
+}
+
+/* What is held at one cap is given back at another, and nothing is left of it. */
+static void held_at_another_cap(void **state)
+{
+    static const unsigned to[] = {1, 10, 50, 100};
+    struct bucket_hold hold = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
+        _Atomic uint64_t word = START;
+        uint64_t now = START + MS;
+
+        assert_int_equal(bucket_take_and_hold(&word, START, 0, 100 * MS, 25, &hold), 0);
+        bucket_rescale(&word, now, 25, to[i]);
+        assert_true(bucket_settle(&word, now + MS, 0, &hold, to[i]));
+        assert_int_equal(wait_of(&word, now + MS), 0);
+    }
+    assert_int_equal(bucket_take_and_hold(&(_Atomic uint64_t){START}, START, MS, MS, 0, &hold), 0);
+    assert_int_equal(hold.ns, 0);
+}
+
+/* A thread that is held up between its charge and its launch: what follows comes as late. */
+static void started_late(void **state)
+{
+    _Atomic uint64_t word = START;
+
+    (void)state;
+    assert_int_equal(bucket_take(&word, START, 20 * MS, 25), 0);
+    bucket_started(&word, START + 2 * MS, 20 * MS, 25);
+    assert_int_equal(atomic_load(&word), START + 80 * MS);
+    bucket_started(&word, START + 70 * MS, 20 * MS, 25);
+    assert_int_equal(atomic_load(&word), START + 150 * MS - BUCKET_BURST_NS);
+    bucket_started(&word, START + 70 * MS, 20 * MS, 0);
+    assert_int_equal(atomic_load(&word), START + 150 * MS - BUCKET_BURST_NS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +509,10 @@ int main(void)
         cmocka_unit_test(a_lower_cap_bites),
         cmocka_unit_test(debts),
         cmocka_unit_test(corrections),
+        cmocka_unit_test(held_until_it_is_known),
+        cmocka_unit_test(held_for_too_long),
+        cmocka_unit_test(held_at_another_cap),
+        cmocka_unit_test(started_late),
         cmocka_unit_test(nonsense),
         cmocka_unit_test(bytes),
         cmocka_unit_test(many_at_once),

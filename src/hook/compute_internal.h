@@ -1,0 +1,91 @@
+/*
+ * What compute.c (devices, launches) and cap.c (waiting for the cap) share.
+ */
+#ifndef VGPU_HOOK_COMPUTE_INTERNAL_H
+#define VGPU_HOOK_COMPUTE_INTERNAL_H
+
+#include "core/cost.h"
+#include "core/meter.h"
+#include "hook/compute.h"
+#include "hook/gate.h"
+
+#define COMPUTE_NAP_MOST_NS 2000000ULL
+
+/*
+ * The last launch of unknown cost that this process holds the bucket for. Written by whoever launched it and whoever
+ * harvests it; each word is a hint, and a mixture of two costs a sleep that is too long or too short.
+ */
+struct cap_hold {
+    _Atomic uint64_t since_ns;
+    _Atomic uint64_t wait_ns; /* what the hold adds to the waits of others, at the cap of then; 0: none is under way */
+    atomic_uint stuck;        /* holds in a row that were paid before their launch was done */
+};
+
+struct compute_device {
+    atomic_bool ready;
+    CUdevice device;
+    unsigned slice;
+    struct gate gate;
+    _Atomic uint64_t refreshed_ns; /* settings, counts of turns */
+    _Atomic uint32_t cap_policy;
+    struct cap_hold hold;
+};
+
+static inline bool compute_joined(const struct compute_device *device)
+{
+    return atomic_load_explicit(&device->gate.joined, memory_order_acquire);
+}
+
+/* The cap of a slice as it is now; 0: none. */
+static inline uint32_t compute_cap(unsigned slice)
+{
+    return atomic_load_explicit(meter_cap(hook_region(), slice), memory_order_relaxed);
+}
+
+static inline uint32_t compute_flags(const struct compute_device *device)
+{
+    return compute_joined(device) ? lease_flags(&device->gate.lease) : 0;
+}
+
+#define COMPUTE_UNKNOWN_NS 20000ULL /* what a launch is charged about whose cost nothing is known */
+
+static inline uint64_t compute_estimate(const struct work *work)
+{
+    return cost_estimate(work->cell, work->guess_ns ? work->guess_ns : COMPUTE_UNKNOWN_NS);
+}
+
+/* Sleeps, for at most COMPUTE_NAP_MOST_NS. No cancellation point. */
+void compute_nap(uint64_t ns);
+
+void compute_refresh_sometimes(struct compute_device *device, uint64_t now_ns);
+
+/* Reads samples that are done: now, or if that is a while ago. */
+void compute_harvest_now(void);
+void compute_harvest(uint64_t now_ns);
+
+/* Whether a cap limits the device, and how high it is. */
+bool cap_applies(const struct compute_device *device, uint32_t flags, uint32_t *ret_percent);
+
+/*
+ * Launches whose charges are put right by their samples: on average others are right without. Of long ones each is
+ * measured, which is nothing beside what they take: the next may take another time, by an argument that nobody sees.
+ */
+bool cap_unsure(const struct work *work);
+
+/* 0: the bucket lets the launch through, and it is charged. Else how long until then. */
+uint64_t cap_charge(struct work *work, uint32_t percent, uint64_t now_ns);
+
+/*
+ * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any more. Looks at the cap
+ * anew all the time: it may be changed or lifted.
+ */
+bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns);
+
+/* A launch that was charged will have no sample; was made, at launched_ns if that is known, or failed. */
+void cap_unmeasured(struct work *work);
+void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns);
+
+/* The sample of a launch is done, which cost delta_ns more than was charged. */
+void cap_settle(struct compute_device *device, const struct bucket_hold *hold, uint64_t now_ns, int64_t delta_ns);
+
+#endif

@@ -1,8 +1,9 @@
 /*
- * Faults and delays that a test asks for.
+ * Faults, delays and durations that a test asks for.
  *
- * SIMGPU_FAULT=symbol:nth:result,...   the nth call of the symbol (1 for the first) returns that result and does
- * nothing SIMGPU_LATENCY=50us,symbol=20ms,...  time added to calls that reach the kernel, and to single symbols
+ * SIMGPU_FAULT=symbol:nth:result,...  the nth call of the symbol (1 for the first) returns that result, does nothing
+ * SIMGPU_LATENCY=50us,symbol=20ms,... time added to calls that reach the kernel, and to single symbols
+ * SIMGPU_KERNEL=10us,gemm=2ms,...     how long kernels take, and those whose names have the text in them
  */
 #include "sim.h"
 
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ITEMS 32
+#define ITEMS     32
+#define KERNEL_NS 10000
 
 static struct {
     char symbol[80];
@@ -19,13 +21,17 @@ static struct {
     int result;
 } faults[ITEMS];
 
-static struct {
-    char symbol[80];
-    uint64_t delay_ns;
-} delays[ITEMS];
+/* Times of single names, and of all others. */
+static struct times {
+    struct {
+        char name[80];
+        uint64_t time_ns;
+    } items[ITEMS];
+    int count;
+    uint64_t other_ns;
+} delays, kernels = {.other_ns = KERNEL_NS};
 
-static int fault_count, delay_count;
-static uint64_t delay_of_all_ns;
+static int fault_count;
 
 static void read_fault(const char *item)
 {
@@ -39,18 +45,28 @@ static void read_fault(const char *item)
     fault_count++;
 }
 
-static void read_delay(const char *item)
+static void read_time(struct times *times, const char *item)
 {
     const char *value = strchr(item, '=');
 
     if (!value) {
-        delay_of_all_ns = sim_parse_ns(item, 0);
+        times->other_ns = sim_parse_ns(item, times->other_ns);
         return;
     }
-    if (delay_count == ITEMS || value - item >= 80)
+    if (times->count == ITEMS || value - item >= 80)
         return;
-    memcpy(delays[delay_count].symbol, item, (size_t)(value - item));
-    delays[delay_count++].delay_ns = sim_parse_ns(value + 1, 0);
+    memcpy(times->items[times->count].name, item, (size_t)(value - item));
+    times->items[times->count++].time_ns = sim_parse_ns(value + 1, 0);
+}
+
+static void read_delay(const char *item)
+{
+    read_time(&delays, item);
+}
+
+static void read_kernel(const char *item)
+{
+    read_time(&kernels, item);
 }
 
 static void each_item(const char *text, void (*function)(const char *item))
@@ -73,11 +89,12 @@ void fault_read_environment(void)
 {
     each_item(getenv("SIMGPU_FAULT"), read_fault);
     each_item(getenv("SIMGPU_LATENCY"), read_delay);
+    each_item(getenv("SIMGPU_KERNEL"), read_kernel);
 }
 
 bool fault_any(void)
 {
-    return fault_count || delay_count;
+    return fault_count || delays.count;
 }
 
 int fault_next(const char *symbol)
@@ -95,14 +112,23 @@ int fault_next(const char *symbol)
 
 uint64_t fault_latency(const char *symbol)
 {
-    for (int index = 0; index < delay_count; index++) {
-        if (!strcmp(delays[index].symbol, symbol))
-            return delays[index].delay_ns;
+    for (int index = 0; index < delays.count; index++) {
+        if (!strcmp(delays.items[index].name, symbol))
+            return delays.items[index].time_ns;
     }
     return 0;
 }
 
 uint64_t fault_latency_of_all(void)
 {
-    return delay_of_all_ns;
+    return delays.other_ns;
+}
+
+uint64_t fault_kernel_ns(const char *name)
+{
+    for (int index = 0; index < kernels.count; index++) {
+        if (strstr(name, kernels.items[index].name))
+            return kernels.items[index].time_ns;
+    }
+    return kernels.other_ns;
 }

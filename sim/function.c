@@ -1,4 +1,5 @@
 /* What functions say of themselves, and occupancy. */
+#include "image.h"
 #include "stream.h"
 
 enum {
@@ -119,6 +120,15 @@ static int param_info(struct sim_function *function, size_t index, size_t *ret_o
 
     if (!IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
+    const struct sim_symbol *symbol = function->symbol;
+    if (symbol) {
+        if (!ret_offset || index >= symbol->parameter_count)
+            return ERR_INVALID_VALUE;
+        *ret_offset = symbol->parameters[index].offset;
+        if (ret_bytes)
+            *ret_bytes = symbol->parameters[index].bytes;
+        return OK;
+    }
     if (!ret_offset || index >= (size_t)function_parameters(function, &bytes))
         return ERR_INVALID_VALUE;
     *ret_offset = index ? bytes[0] : 0;

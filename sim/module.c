@@ -1,28 +1,27 @@
 /*
- * Modules, libraries, functions. Any image loads and has any function asked for: "simgpu_busy" takes as long as its one
- * 64-bit argument says, in nanoseconds, "simgpu_until" until a word in memory has a value, every other name KERNEL_NS.
+ * Modules, libraries, functions. Any image loads; one that can be read has the functions that are in it, any other has
+ * all that are asked for. "simgpu_busy" takes as long as its one 64-bit argument says, in nanoseconds, "simgpu_until"
+ * until a word in memory has a value, every other name what SIMGPU_KERNEL says.
  */
+#include "code.h"
 #include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define KERNEL_NS 10000
-
 struct sim_module {
     unsigned magic;
     struct sim_context *context;
-    struct sim_library *library;
-    uint64_t charged;
+    struct sim_library *library; /* whose code it has; NULL: its own */
+    struct sim_code code;
     struct sim_function *functions;
     struct sim_module *next;
 };
 
 struct sim_library {
     unsigned magic;
-    struct sim_context *context; /* in which its code is loaded; NULL: in none */
-    uint64_t charged;
+    struct sim_code code;
     struct sim_function *functions;
     struct sim_module *module;
     struct sim_library *next;
@@ -30,25 +29,40 @@ struct sim_library {
 
 static struct sim_library *libraries; /* guarded by sim.mutex */
 
-static struct sim_function *function_of(struct sim_function **list, const char *name, struct sim_module *module,
-                                        struct sim_library *library)
+static const struct sim_code *code_of(const struct sim_module *module)
 {
+    return module->library ? &module->library->code : &module->code;
+}
+
+static int function_of(struct sim_function **list, const char *name, struct sim_module *module,
+                       struct sim_library *library, struct sim_function **ret_function)
+{
+    const struct sim_image *image = module ? code_of(module)->image : library->code.image;
+    const struct sim_symbol *symbol = image_kernel(image, name);
+
     for (struct sim_function *function = *list; function; function = function->next) {
-        if (!strcmp(function->name, name))
-            return function;
+        if (!strcmp(function->name, name)) {
+            *ret_function = function;
+            return OK;
+        }
     }
+    if (image && !symbol)
+        return ERR_NOT_FOUND;
     struct sim_function *function = sim_object(sizeof(*function) + strlen(name) + 1, MAGIC_FUNCTION);
     if (!function)
-        return NULL;
+        return ERR_OUT_OF_MEMORY;
     strcpy(function->name, name);
     function->kind = !strcmp(name, "simgpu_busy")    ? FUNCTION_BUSY
                      : !strcmp(name, "simgpu_until") ? FUNCTION_UNTIL
                                                      : FUNCTION_ANY;
+    function->duration_ns = fault_kernel_ns(name);
+    function->symbol = symbol;
     function->module = module;
     function->library = library;
     function->next = *list;
     *list = function;
-    return function;
+    *ret_function = function;
+    return OK;
 }
 
 int function_parameters(const struct sim_function *function, const unsigned char **ret_bytes)
@@ -81,7 +95,7 @@ bool function_arguments(const struct sim_function *function, void **params, void
 
 struct sim_kernel function_kernel(const struct sim_function *function, void **params, void **extra)
 {
-    struct sim_kernel kernel = {.duration_ns = KERNEL_NS};
+    struct sim_kernel kernel = {.duration_ns = function->duration_ns};
     uint64_t values[2];
 
     if (!function_arguments(function, params, extra, values))
@@ -112,67 +126,78 @@ static void module_free(struct sim_module *module)
             break;
         }
     }
-    sim_release(module->context->device, SIM_MODULE, module->charged);
     if (module->library)
         module->library->module = NULL;
+    code_end(&module->code);
     retire_functions(module->functions);
     handle_retire(module);
 }
 
 /* A library outlives the context, but not its code there. */
-static void library_leave(struct sim_library *library)
-{
-    if (!library->context)
-        return;
-    sim_release(library->context->device, SIM_MODULE, library->charged);
-    library->charged = 0;
-    library->context = NULL;
-}
-
 void module_destroy_all(struct sim_context *context)
 {
     while (context->modules)
         module_free(context->modules);
     for (struct sim_library *library = libraries; library; library = library->next) {
-        if (library->context == context)
-            library_leave(library);
+        if (library->code.context == context)
+            code_leave(&library->code);
     }
+}
+
+/* Takes over the image, which may be NULL. */
+static int load_image(struct sim_module **ret_module, struct sim_image *image)
+{
+    struct sim_context *context;
+
+    int code = context_need(&context);
+    struct sim_module *module = code ? NULL : sim_object(sizeof(*module), MAGIC_MODULE);
+    if (!module) {
+        image_free(image);
+        return code ? code : ERR_OUT_OF_MEMORY;
+    }
+    sim_lock();
+    code = code_begin(&module->code, image);
+    if (!code)
+        code = code_load(&module->code, context);
+    if (code) {
+        code_end(&module->code);
+    } else {
+        module->context = context;
+        module->next = context->modules;
+        context->modules = module;
+    }
+    sim_unlock();
+    if (code) {
+        free(module);
+        return code;
+    }
+    *ret_module = module;
+    return OK;
 }
 
 int module_load(struct sim_module **ret_module, const void *image)
 {
     struct sim_context *context;
+    struct sim_image *read;
 
     int code = context_need(&context);
     if (code)
         return code;
     if (!ret_module || !image)
         return ERR_INVALID_VALUE;
-    struct sim_module *module = sim_object(sizeof(*module), MAGIC_MODULE);
-    if (!module)
-        return ERR_OUT_OF_MEMORY;
-    sim_lock();
-    code = sim_charge(context->device, SIM_MODULE, sim.module_bytes);
-    if (!code) {
-        module->charged = sim.module_bytes;
-        module->context = context;
-        module->next = context->modules;
-        context->modules = module;
-    }
-    sim_unlock();
-    if (code)
-        free(module);
-    else
-        *ret_module = module;
-    return code;
+    return image_read(image, &read) ? load_image(ret_module, read) : ERR_OUT_OF_MEMORY;
 }
 
 API(cuModuleLoad, struct sim_module **ret_module, const char *path)
 {
+    struct sim_image *image;
+
     ENTER_KERNEL(cuModuleLoad);
-    if (!path)
+    if (!path || !ret_module)
         return ERR_INVALID_VALUE;
-    return access(path, R_OK) ? ERR_FILE_NOT_FOUND : module_load(ret_module, path);
+    if (access(path, R_OK))
+        return ERR_FILE_NOT_FOUND;
+    return image_read_file(path, &image) ? load_image(ret_module, image) : ERR_OUT_OF_MEMORY;
 }
 
 API(cuModuleLoadData, struct sim_module **ret_module, const void *image)
@@ -214,12 +239,9 @@ API(cuModuleGetFunction, struct sim_function **ret_function, struct sim_module *
     if (!ret_function || !name)
         return ERR_INVALID_VALUE;
     sim_lock();
-    struct sim_function *function = function_of(&module->functions, name, module, module->library);
+    int code = function_of(&module->functions, name, module, module->library, ret_function);
     sim_unlock();
-    if (!function)
-        return ERR_OUT_OF_MEMORY;
-    *ret_function = function;
-    return OK;
+    return code;
 }
 
 API(cuModuleGetFunctionCount, unsigned *ret_count, struct sim_module *module)
@@ -238,11 +260,14 @@ API(cuModuleGetFunctionCount, unsigned *ret_count, struct sim_module *module)
 API(cuModuleGetGlobal_v2, devptr *ret_address, size_t *ret_bytes, struct sim_module *module, const char *name)
 {
     ENTER(cuModuleGetGlobal_v2);
-    (void)ret_address;
-    (void)ret_bytes;
     if (!IS(module, MAGIC_MODULE))
         return ERR_INVALID_HANDLE;
-    return name ? ERR_NOT_FOUND : ERR_INVALID_VALUE;
+    if (!name)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = code_variable(code_of(module), name, false, ret_address, ret_bytes);
+    sim_unlock();
+    return code;
 }
 
 API(cuModuleGetLoadingMode, int *ret_mode)
@@ -259,26 +284,25 @@ static int settle(struct sim_library *library)
 {
     struct sim_context *context = sim_current();
 
-    if (library->context || !context || context->dead)
-        return OK;
-    int code = sim_charge(context->device, SIM_MODULE, sim.module_bytes);
-    if (code)
-        return code;
-    library->charged = sim.module_bytes;
-    library->context = context;
-    return OK;
+    return library->code.context || !context || context->dead ? OK : code_load(&library->code, context);
 }
 
-static int load_library(struct sim_library **ret_library, const void *image)
+/* Takes over the image, which may be NULL. */
+static int load_library(struct sim_library **ret_library, struct sim_image *image)
 {
-    if (!ret_library || !image)
-        return ERR_INVALID_VALUE;
     struct sim_library *library = sim_object(sizeof(*library), MAGIC_LIBRARY);
-    if (!library)
+
+    if (!library) {
+        image_free(image);
         return ERR_OUT_OF_MEMORY;
+    }
     sim_lock();
-    int code = settle(library);
-    if (!code) {
+    int code = code_begin(&library->code, image);
+    if (!code)
+        code = settle(library);
+    if (code) {
+        code_end(&library->code);
+    } else {
         library->next = libraries;
         libraries = library;
     }
@@ -293,19 +317,25 @@ static int load_library(struct sim_library **ret_library, const void *image)
 API(cuLibraryLoadData, struct sim_library **ret_library, const void *image, int *jit, void **jit_values,
     unsigned jit_count, int *options, void **values, unsigned count)
 {
+    struct sim_image *read;
+
     ENTER_KERNEL(cuLibraryLoadData);
-    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)))
+    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library || !image)
         return ERR_INVALID_VALUE;
-    return load_library(ret_library, image);
+    return image_read(image, &read) ? load_library(ret_library, read) : ERR_OUT_OF_MEMORY;
 }
 
 API(cuLibraryLoadFromFile, struct sim_library **ret_library, const char *path, int *jit, void **jit_values,
     unsigned jit_count, int *options, void **values, unsigned count)
 {
+    struct sim_image *image;
+
     ENTER_KERNEL(cuLibraryLoadFromFile);
-    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !path)
+    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library || !path)
         return ERR_INVALID_VALUE;
-    return access(path, R_OK) ? ERR_FILE_NOT_FOUND : load_library(ret_library, path);
+    if (access(path, R_OK))
+        return ERR_FILE_NOT_FOUND;
+    return image_read_file(path, &image) ? load_library(ret_library, image) : ERR_OUT_OF_MEMORY;
 }
 
 API(cuLibraryUnload, struct sim_library *library)
@@ -314,7 +344,7 @@ API(cuLibraryUnload, struct sim_library *library)
     if (!IS(library, MAGIC_LIBRARY))
         return ERR_INVALID_HANDLE;
     sim_lock();
-    library_leave(library);
+    code_end(&library->code);
     for (struct sim_library **link = &libraries; *link; link = &(*link)->next) {
         if (*link == library) {
             *link = library->next;
@@ -338,12 +368,10 @@ API(cuLibraryGetKernel, struct sim_function **ret_kernel, struct sim_library *li
         return ERR_INVALID_VALUE;
     sim_lock();
     int code = settle(library);
-    struct sim_function *function = code ? NULL : function_of(&library->functions, name, NULL, library);
+    if (!code)
+        code = function_of(&library->functions, name, NULL, library, ret_kernel);
     sim_unlock();
-    if (!function)
-        return ERR_OUT_OF_MEMORY;
-    *ret_kernel = function;
-    return OK;
+    return code;
 }
 
 API(cuLibraryGetModule, struct sim_module **ret_module, struct sim_library *library)
@@ -391,12 +419,35 @@ API(cuLibraryGetKernelCount, unsigned *ret_count, struct sim_library *library)
 
 API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_library *library, const char *name)
 {
+    struct sim_context *context;
+
     ENTER(cuLibraryGetGlobal);
-    (void)ret_address;
-    (void)ret_bytes;
     if (!IS(library, MAGIC_LIBRARY))
         return ERR_INVALID_HANDLE;
-    return name ? ERR_NOT_FOUND : ERR_INVALID_VALUE;
+    if (!name)
+        return ERR_INVALID_VALUE;
+    int code = context_need(&context);
+    if (code)
+        return code;
+    sim_lock();
+    code = settle(library);
+    if (!code)
+        code = code_variable(&library->code, name, false, ret_address, ret_bytes);
+    sim_unlock();
+    return code;
+}
+
+API(cuLibraryGetManaged, devptr *ret_address, size_t *ret_bytes, struct sim_library *library, const char *name)
+{
+    ENTER(cuLibraryGetManaged);
+    if (!IS(library, MAGIC_LIBRARY))
+        return ERR_INVALID_HANDLE;
+    if (!name)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    int code = code_variable(&library->code, name, true, ret_address, ret_bytes);
+    sim_unlock();
+    return code;
 }
 
 API(cuKernelGetFunction, struct sim_function **ret_function, struct sim_function *kernel)

@@ -89,6 +89,11 @@ int cuLibraryLoadData(void **ret_library, const void *image, int *jit, void **ji
                       int *options, void **values, unsigned count);
 int cuLibraryGetKernel(void **ret_kernel, void *library, const char *name);
 int cuLibraryUnload(void *library);
+int cuLibraryGetGlobal(devptr *ret_address, size_t *ret_bytes, void *library, const char *name);
+int cuLibraryGetManaged(devptr *ret_address, size_t *ret_bytes, void *library, const char *name);
+int cuModuleUnload(void *module);
+int cuModuleGetGlobal_v2(devptr *ret_address, size_t *ret_bytes, void *module, const char *name);
+int cuFuncGetParamInfo(void *function, size_t index, size_t *ret_offset, size_t *ret_bytes);
 int cuMemAlloc_v2(devptr *ret_address, size_t bytes);
 int cuMemAllocManaged(devptr *ret_address, size_t bytes, unsigned flags);
 int cuMemFree_v2(devptr address);

@@ -6,6 +6,7 @@
 #include "nvml_abi.h"
 #include "selftest.h"
 
+#include <elf.h>
 #include <string.h>
 
 typedef int primary_call(void **ret_context, int ordinal);
@@ -157,11 +158,156 @@ static void libraries(void)
     CHECK(cuLibraryUnload(library) == 0 && used() == before);
 }
 
+/* --- images --- */
+
+enum { NAMES = 1, STRINGS, SYMBOLS, TEXT, INFO, FIRST, ZEROS, SECTIONS };
+
+/* A cubin as ptxas makes them: kernel "twice" of two parameters, variables "first" (42, 43), "zeros", managed "both".
+ */
+struct cubin {
+    Elf64_Ehdr header;
+    Elf64_Shdr sections[SECTIONS];
+    Elf64_Sym symbols[6];
+    char names[96], strings[96];
+    unsigned char info[2][16];
+    uint32_t first[2];
+};
+
+static Elf64_Shdr section(unsigned name, unsigned type, size_t offset, size_t bytes, unsigned link)
+{
+    return (Elf64_Shdr){.sh_name = name, .sh_type = type, .sh_offset = offset, .sh_size = bytes, .sh_link = link};
+}
+
+#define PART(member) offsetof(struct cubin, member), sizeof(((struct cubin *)0)->member)
+
+static struct cubin make_cubin(void)
+{
+    static const char names[] = "\0.nv.info.twice\0.other", strings[] = "\0twice\0first\0zeros\0both\0inner";
+    struct cubin cubin = {.header = {.e_ident = ELFMAG, .e_machine = 190}, .first = {42, 43}};
+
+    cubin.header.e_ident[EI_CLASS] = ELFCLASS64;
+    cubin.header.e_shoff = offsetof(struct cubin, sections);
+    cubin.header.e_shentsize = sizeof(Elf64_Shdr);
+    cubin.header.e_shnum = SECTIONS;
+    cubin.header.e_shstrndx = NAMES;
+    memcpy(cubin.names, names, sizeof(names));
+    memcpy(cubin.strings, strings, sizeof(strings));
+    cubin.sections[NAMES] = section(16, SHT_STRTAB, PART(names), 0);
+    cubin.sections[STRINGS] = section(16, SHT_STRTAB, PART(strings), 0);
+    cubin.sections[SYMBOLS] = section(16, SHT_SYMTAB, PART(symbols), STRINGS);
+    cubin.sections[TEXT] = section(16, SHT_PROGBITS, PART(first), 0);
+    cubin.sections[INFO] = section(1, SHT_LOPROC, PART(info), 0);
+    cubin.sections[FIRST] = section(16, SHT_PROGBITS, PART(first), 0);
+    cubin.sections[ZEROS] = section(16, SHT_NOBITS, 0, 4096, 0);
+    cubin.symbols[1] = (Elf64_Sym){1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0x10, TEXT, 0, 0};
+    cubin.symbols[2] = (Elf64_Sym){7, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0, FIRST, 0, 8};
+    cubin.symbols[3] = (Elf64_Sym){13, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0, ZEROS, 0, 2000};
+    cubin.symbols[4] = (Elf64_Sym){19, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0x04, FIRST, 4, 4};
+    cubin.symbols[5] = (Elf64_Sym){24, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), 0, TEXT, 0, 0};
+    memcpy(cubin.info[0], "\x04\x17\x0c\x00\0\0\0\0\x01\x00\x10\x00\x00\xf0\x61\x01", 16); /* 1: 88 bytes at 16 */
+    memcpy(cubin.info[1], "\x04\x17\x0c\x00\0\0\0\0\x00\x00\x00\x00\x00\xf0\x21\x00", 16); /* 0: 8 bytes at 0 */
+    return cubin;
+}
+
+static void check_image(void *module)
+{
+    size_t offset, bytes;
+    void *function;
+    devptr address;
+    uint32_t values[500] = {1};
+
+    CHECK(cuModuleGetFunction(&function, module, "inner") == 500);
+    CHECK(cuModuleGetFunction(&function, module, "first") == 500);
+    CHECK(cuModuleGetFunction(&function, module, "twice") == 0);
+    CHECK(cuFuncGetParamInfo(function, 0, &offset, &bytes) == 0 && offset == 0 && bytes == 8);
+    CHECK(cuFuncGetParamInfo(function, 1, &offset, &bytes) == 0 && offset == 16 && bytes == 88);
+    CHECK(cuFuncGetParamInfo(function, 2, &offset, &bytes) == 1);
+    CHECK(cuModuleGetGlobal_v2(&address, &bytes, module, "nothing") == 500);
+    CHECK(cuModuleGetGlobal_v2(&address, &bytes, module, "first") == 0 && bytes == 8);
+    CHECK(cuMemcpyDtoH_v2(values, address, 8) == 0 && values[0] == 42 && values[1] == 43);
+    CHECK(cuModuleGetGlobal_v2(&address, &bytes, module, "zeros") == 0 && bytes == 2000);
+    CHECK(cuMemcpyDtoH_v2(values, address, bytes) == 0 && !values[0] && !values[499]);
+    CHECK(cuModuleGetGlobal_v2(&address, NULL, module, "both") == 0 && *(uint32_t *)(uintptr_t)address == 43);
+}
+
+static void images(void)
+{
+    struct cubin cubin = make_cubin();
+    struct {
+        uint32_t magic;
+        uint16_t version, header_bytes;
+        uint64_t bytes;
+        uint16_t kind, file_version;
+        uint32_t file_header_bytes;
+        uint64_t file_bytes;
+        uint32_t unused[6];
+        uint64_t flags, more[2];
+        struct cubin cubin;
+    } fat = {0xba55ed50, 1, 16, sizeof(fat) - 16, 2, 0x101, 64, sizeof(cubin), {0}, 0x11, {0}, cubin};
+    struct {
+        uint32_t magic, version;
+        const void *data, *unused;
+    } wrapper = {0x466243b1, 1, &fat, NULL};
+    const void *const cases[] = {&cubin, &fat, &wrapper};
+    void *module, *function;
+
+    begin();
+    uint64_t before = used();
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        CHECK(cuModuleLoadData(&module, cases[at]) == 0 && used() > before);
+        check_image(module);
+        CHECK(cuModuleUnload(module) == 0 && used() == before);
+    }
+    /* of compressed code nothing is known, so it has every function */
+    fat.flags |= 0x8000;
+    CHECK(cuModuleLoadData(&module, &wrapper) == 0 && cuModuleGetFunction(&function, module, "inner") == 0);
+    /* sizes that lead out of the file */
+    cubin.sections[SYMBOLS].sh_link = 99;
+    CHECK(cuModuleLoadData(&module, &cubin) == 0);
+    fat.flags = 0x11;
+    fat.cubin.sections[SYMBOLS].sh_size = 1ULL << 40;
+    CHECK(cuModuleLoadData(&module, &fat) == 0);
+    fat.file_bytes = 1ULL << 40;
+    CHECK(cuModuleLoadData(&module, &fat) == 0);
+}
+
+/* Managed variables are there without a context, as before it and after. */
+static void managed(void)
+{
+    struct cubin cubin = make_cubin();
+    void *context, *library;
+    devptr address, again;
+    size_t bytes;
+
+    CHECK(cuInit(0) == 0 && cuLibraryLoadData(&library, &cubin, NULL, NULL, 0, NULL, NULL, 0) == 0);
+    CHECK(cuLibraryGetManaged(&address, &bytes, library, "first") == 500);
+    CHECK(cuLibraryGetManaged(&address, &bytes, library, "both") == 0 && bytes == 4);
+    *(uint32_t *)(uintptr_t)address = 7;
+    CHECK(cuLibraryGetGlobal(&again, &bytes, library, "first") == 201);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
+    CHECK(cuLibraryGetGlobal(&again, &bytes, library, "first") == 0 && bytes == 8);
+    CHECK(cuDevicePrimaryCtxReset_v2(0) == 0 && cuLibraryGetManaged(&again, NULL, library, "both") == 0);
+    CHECK(again == address && *(uint32_t *)(uintptr_t)address == 7 && cuLibraryUnload(library) == 0);
+}
+
+static void durations(void)
+{
+    void *stream;
+
+    setenv("SIMGPU_KERNEL", "3ms,slow=20ms", 1);
+    begin();
+    CHECK(cuStreamCreate(&stream, 1) == 0);
+    CHECK(cuLaunchKernel(kernel("_Z9any_otherv"), 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) == 0);
+    CHECK(cuLaunchKernel(kernel("_Z9very_slowv"), 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0 && ledger("device 0 ", "busy_ns") == 23000000);
+}
+
 int main(void)
 {
     static const struct selftest cases[] = {
         {"digests", digests},   {"tables", tables},         {"primaries", primaries},
         {"storages", storages}, {"self_tests", self_tests}, {"libraries", libraries},
+        {"images", images},     {"managed", managed},       {"durations", durations},
     };
 
     return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));

@@ -253,6 +253,8 @@ int fault_next(const char *symbol);
 /* Delay of one symbol, from SIMGPU_LATENCY's "symbol=20ms" items. */
 uint64_t fault_latency(const char *symbol);
 uint64_t fault_latency_of_all(void);
+/* How long a kernel takes, from SIMGPU_KERNEL's "20us" and "part-of-a-name=2ms" items. */
+uint64_t fault_kernel_ns(const char *name);
 
 /* context.c */
 static inline struct sim_context *sim_current(void)

@@ -309,6 +309,8 @@ struct sim_function {
     int block[3];              /* as the launch calls of the first ABI have it, like the next */
     unsigned char *parameters; /* SIM_PARAMETER_BYTES */
     unsigned parameter_bytes, shared_bytes;
+    uint64_t duration_ns;            /* where its kind has none */
+    const struct sim_symbol *symbol; /* of the image; NULL: nothing is known of it */
     struct sim_module *module;
     struct sim_library *library;
     struct sim_function *next;

@@ -164,8 +164,8 @@ static int finish(void *argument, int result)
     struct ending *ending = argument;
 
     result = run_guard_end(ending->guard, ending->instance->name, result);
-    if (*ending->trace)
-        run_trace_summary(ending->instance->dir, ending->trace);
+    if (*ending->trace && !run_trace_summary(ending->instance->dir, ending->trace) && result == 0)
+        result = RUN_FAILED;
     if (ending->stats)
         run_stats_summary(ending->instance, ending->guard);
     instance_leave(ending->instance);

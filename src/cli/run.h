@@ -106,8 +106,11 @@ bool run_signals_shared(int signal);
  */
 bool run_trace_prepare(const char *instance_dir);
 
-/* The summary of a traced run, from the counts in the instance's folder, on stderr and at the end of `file`. */
-void run_trace_summary(const char *instance_dir, const char *file);
+/*
+ * The summary of a traced run, from the counts in the instance's folder, on stderr and at the end of `file`. False: the
+ * file does not have all that it should; a message has been written.
+ */
+bool run_trace_summary(const char *instance_dir, const char *file);
 
 /*
  * --stats: the instance as it is now, and, on stderr, what it has done since. Both go on without the figures where the

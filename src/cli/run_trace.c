@@ -33,13 +33,13 @@ static const char *const symbols[] = {
 #define SYMBOLS (sizeof(symbols) / sizeof(symbols[0]))
 
 struct counts {
-    uint64_t magic, row_count;
+    uint64_t magic, row_count, lost_lines, lost_errno;
     struct {
         uint64_t calls, bytes;
     } row[SYMBOLS];
 };
 
-_Static_assert(sizeof(struct vgpu_trace_row) == 16 && sizeof(struct vgpu_trace_counts) == 16, "counts as in the file");
+_Static_assert(sizeof(struct vgpu_trace_row) == 16 && sizeof(struct vgpu_trace_counts) == 32, "counts as in the file");
 
 static struct counts before;
 
@@ -80,15 +80,18 @@ static int by_calls(const void *a, const void *b, void *counts_of)
     return i < j ? -1 : i > j;
 }
 
-static void append_lines(const char *file, const struct counts *counts, const unsigned *order, unsigned shown)
+/* False: not all of them got into the file. */
+static bool append_lines(const char *file, const struct counts *counts, const unsigned *order, unsigned shown)
 {
     FILE *out = fopen(file, "ae");
 
     for (unsigned i = 0; out && i < shown; i++)
         fprintf(out, "{\"symbol\":\"%s\",\"calls\":%" PRIu64 ",\"total_bytes\":%" PRIu64 "}\n", symbols[order[i]],
                 counts->row[order[i]].calls, counts->row[order[i]].bytes);
-    if (!out || fclose(out))
-        message_error("run: --trace %s: the summary cannot be added: %s", file, strerror(errno));
+    if (out && !fclose(out))
+        return true;
+    message_error("run: --trace %s: the summary cannot be added: %s", file, strerror(errno));
+    return false;
 }
 
 static void print_table(const struct counts *counts, const unsigned *order, unsigned shown)
@@ -116,16 +119,17 @@ static void print_table(const struct counts *counts, const unsigned *order, unsi
     grid_free(grid);
 }
 
-void run_trace_summary(const char *instance_dir, const char *file)
+bool run_trace_summary(const char *instance_dir, const char *file)
 {
     static struct counts now;
     static unsigned order[SYMBOLS];
     char path[PATH_MAX];
     unsigned shown = 0;
+    uint64_t lost;
 
     if (!path_join(path, sizeof(path), instance_dir, TRACE_COUNTS_NAME) || !read_counts(path, &now)) {
         message_error("run: --trace: the counts in %s cannot be read", path);
-        return;
+        return false;
     }
     for (unsigned i = 0; i < SYMBOLS; i++) {
         now.row[i].calls -= before.row[i].calls;
@@ -135,11 +139,15 @@ void run_trace_summary(const char *instance_dir, const char *file)
     }
     if (!shown) {
         message_note("trace: no driver call was seen");
-        return;
+        return true;
     }
     qsort_r(order, shown, sizeof(order[0]), by_calls, &now);
     message_note("trace: calls and bytes of each driver function; the calls that take or give back memory are in %s",
                  file);
     print_table(&now, order, shown);
-    append_lines(file, &now, order, shown);
+    lost = now.lost_lines - before.lost_lines;
+    if (lost)
+        message_error("trace: %s is incomplete: %" PRIu64 " lines could not be written: %s", file, lost,
+                      strerror((int)now.lost_errno));
+    return append_lines(file, &now, order, shown) && !lost;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define TRACE_COUNTS_NAME  "trace.counts" /* beside `region` */
-#define TRACE_COUNTS_MAGIC UINT64_C(0x31746e7563757067)
+#define TRACE_COUNTS_MAGIC UINT64_C(0x32746e7563757067)
 
 struct vgpu_trace_row {
     _Atomic uint64_t calls;
@@ -23,6 +23,8 @@ struct vgpu_trace_row {
 struct vgpu_trace_counts {
     uint64_t magic;
     uint64_t row_count;
+    _Atomic uint64_t lost_lines; /* that did not get into the trace file; added to by every process */
+    _Atomic uint64_t lost_errno; /* why not, the last time */
     struct vgpu_trace_row row[];
 };
 

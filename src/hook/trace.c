@@ -34,13 +34,47 @@ const unsigned char pass_sized[ROW_COUNT] = {
 #undef SIZED
 };
 
-/* O_APPEND: a line is whole, whichever process writes it. */
+/* The head of the file that trace_rows is in; NULL where the counts are our own. Set once, before anybody traces. */
+static struct vgpu_trace_counts *trace_head;
+static atomic_bool torn; /* the file ends in the middle of a line of ours */
+
+static void lost(int error)
+{
+    static atomic_bool told;
+
+    if (trace_head) {
+        atomic_store_explicit(&trace_head->lost_errno, (uint64_t)error, memory_order_relaxed);
+        atomic_fetch_add_explicit(&trace_head->lost_lines, 1, memory_order_relaxed);
+    } else if (!atomic_exchange(&told, true)) {
+        log_warning("the trace file is incomplete: %s", strerror(error));
+    }
+}
+
+static ssize_t write_all(const char *bytes, int length)
+{
+    ssize_t written;
+
+    do
+        written = write(trace_fd, bytes, (size_t)length);
+    while (written < 0 && errno == EINTR);
+    return written;
+}
+
+/* O_APPEND: a line is whole, whichever process writes it; but for a file system that is full. */
 static void write_line(const char *line, int length)
 {
-    FSIZE_SCOPE;
-    if (trace_fd >= 0 && length > 0 && length < LINE_BYTES)
-        while (write(trace_fd, line, (size_t)length) < 0 && errno == EINTR)
-            continue;
+    ssize_t written;
+
+    if (trace_fd < 0 || length <= 0 || length >= LINE_BYTES)
+        return;
+    if (atomic_load_explicit(&torn, memory_order_relaxed) && write_all("\n", 1) == 1)
+        atomic_store_explicit(&torn, false, memory_order_relaxed);
+    written = write_all(line, length);
+    if (written == length)
+        return;
+    lost(written < 0 ? errno : ENOSPC);
+    if (written > 0)
+        atomic_store_explicit(&torn, true, memory_order_relaxed);
 }
 
 void trace_memory_slow(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result)
@@ -101,7 +135,7 @@ static void in_child(void *arg)
 }
 
 /* The instance's counts, or NULL. The file is another's: nothing but its size and head is believed. */
-static struct vgpu_trace_row *map_counts(const char *instance_dir)
+static struct vgpu_trace_counts *map_counts(const char *instance_dir)
 {
     const size_t size = trace_counts_size(ENTRY_COUNT);
     char path[PATH_MAX];
@@ -120,7 +154,7 @@ static struct vgpu_trace_row *map_counts(const char *instance_dir)
         munmap(counts, size);
         return NULL;
     }
-    return counts->row;
+    return counts;
 }
 
 /* What was counted before the switch moves along. */
@@ -137,15 +171,16 @@ void trace_start(const char *instance_dir)
 {
     static struct fork_watch watch = {.child = in_child, .at_once = true};
     const char *path = secure_getenv("VGPU_TRACE");
-    struct vgpu_trace_row *rows = instance_dir ? map_counts(instance_dir) : NULL;
+    struct vgpu_trace_counts *counts = instance_dir ? map_counts(instance_dir) : NULL;
 
     if (!path || !*path)
         return;
     trace_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (trace_fd < 0)
         log_warning("the trace file %s cannot be opened: %s", path, strerror(errno));
-    if (rows)
-        switch_rows(rows);
+    trace_head = counts;
+    if (counts)
+        switch_rows(counts->row);
     fork_watch_add(&watch);
     atexit(at_exit);
     atomic_store(&trace_enabled, true);

@@ -22,3 +22,9 @@ check() { # name, reach, program
 check linked link "$TEST_SIMTEST"
 check looked_up dlsym "$TEST_SIMTEST_DL"
 check by_address getproc "$TEST_SIMTEST_DL"
+# A file that cannot take it all: said with the reason, and the command's success is none.
+status=0
+"$vgpu" run --mem 1G --trace /dev/full -- "$TEST_SIMTEST" trace_script >/dev/null 2>"$TEST_WORK/full.err" || status=$?
+[ "$status" -eq 125 ] || die "a full file: status $status: $(cat "$TEST_WORK/full.err")"
+grep -q "trace: /dev/full is incomplete: [0-9]* lines could not be written: No space left" "$TEST_WORK/full.err" ||
+    die "a full file: $(cat "$TEST_WORK/full.err")"

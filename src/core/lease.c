@@ -162,13 +162,16 @@ static bool goes_on(struct lease *lease, uint64_t now_ns)
 {
     const struct arena_layout *layout = lease->arena->layout;
     uint64_t end_ns, start_ns;
-    bool bound = launch_bound(lease, now_ns);
+    uint32_t early = launch_bound(lease, now_ns) ? ARENA_EARLY_BOUND : 0;
+    bool waited = lease->waited;
 
     lease->waited = false;
     if (LOAD(layout->waiting) == 0)
         return true;
-    STORE(lease->page->bound, bound);
-    if (bound)
+    if (!early && waited && policy_ends_with_burst(layout, lease->tenant, LOAD(lease->page->burst_ns)))
+        early = ARENA_EARLY_BURST;
+    STORE(lease->page->early, early);
+    if (early)
         return false;
     end_ns = turns_end_ns(layout, now_ns);
     start_ns = LOAD(layout->start_ns);
@@ -430,10 +433,11 @@ static void launch(struct lease *lease, uint64_t cost_ns, uint64_t now_ns, struc
 void lease_launch(struct lease *lease, uint64_t cost_ns, uint64_t now_ns, struct lease_ticket *ret_ticket)
 {
     *ret_ticket = (struct lease_ticket){.turn = LOAD(lease->gated)};
+    lease->burst_ns += cost_ns;
     reckon(lease, cost_ns, now_ns);
     if (lease->tenant >= ARENA_TENANTS || stays_native(lease, now_ns, ret_ticket)) {
         turns_open(lease->page, ret_ticket->turn);
-    } else if (now_ns < lease->light_until_ns) {
+    } else if (now_ns < lease->light_until_ns && policy_lets_beside(lease->arena->layout, lease->tenant)) {
         step_aside(lease, now_ns);
         turns_open(lease->page, ret_ticket->turn);
     } else {
@@ -454,6 +458,9 @@ void lease_waits(struct lease *lease)
 {
     lease->waited = true;
     lease->spell_waits++;
+    if (lease->burst_ns > 0)
+        STORE(lease->page->burst_ns, lease->burst_ns);
+    lease->burst_ns = 0;
     if (lease->tenant < ARENA_TENANTS && !lease_open(lease, LOAD(lease->gated)))
         press(lease, clock_ns());
 }

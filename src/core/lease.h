@@ -12,11 +12,16 @@
 
 #include "region/arena.h"
 
-#define LEASE_GRACE_NS   50000ULL     /* that a holder without work keeps the device, for the next launch may come */
 #define LEASE_QUIET_NS   1000000ULL   /* after its estimated end, work without a mark is taken for done */
 #define LEASE_BOUND_NS   100000000ULL /* after its estimated end, a turn is over in any case */
 #define LEASE_STRANGE_NS 15000000ULL  /* the same, where work of a time runs in which nobody measured */
 #define LEASE_RESCUE_NS  2000000000ULL
+
+/*
+ * What a launch counts for in a turn while nothing is known of its cost: many are queued before the first has ended,
+ * and what a program queues at a gate runs in one go.
+ */
+#define LEASE_UNKNOWN_NS 500000ULL
 
 #define LEASE_GATED_MOST 800u /* launches at the gate that threads don't wait for; the driver makes them at 1024 */
 
@@ -43,6 +48,7 @@ struct lease {
     uint64_t submitted_ns;           /* launched in it */
     uint64_t idle_ns, idle_since_ns; /* how long the device has had nothing to do, since when */
     bool waited;                     /* a thread has waited for the device since the last launch */
+    uint64_t burst_ns;               /* launched since a thread last waited */
 
     /* How far launches are ahead of the device: two segments, each with a mark at its end. */
     uint64_t ahead_ns; /* how far they may be, by the policy */

@@ -56,11 +56,17 @@ void turns_open(struct arena_page *page, uint32_t turn);
 /* When the turn's time is up. Also without the lock. */
 uint64_t turns_end_ns(const struct arena_layout *layout, uint64_t now_ns);
 
+/* How a turn ends whose tenant has no more work. Also without the lock. */
+static inline enum policy_end turns_end(const struct arena_layout *layout, uint64_t now_ns)
+{
+    return now_ns >= turns_end_ns(layout, now_ns) ? POLICY_SPENT : POLICY_YIELDED;
+}
+
 /*
- * The turn is over: the tenant is charged (`spent`: its time was up), and the device goes to who is due. `keep`: it may
+ * The turn is over: the tenant is charged, and the device goes to who is due. `keep`: it may
  * be the same one again, though another waits.
  */
-void turns_next(struct vgpu_arena *arena, bool spent, bool keep, uint64_t now_ns);
+void turns_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns);
 
 /* The holder's thread has nothing left of its turn. True: it has the next one as well. `until_ns`: what it has launched
  * is estimated to be over then. */

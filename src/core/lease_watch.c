@@ -35,12 +35,13 @@ struct sight {
     bool any;        /* the holder has a page at all */
     bool idle;       /* nothing of it runs, as far as marks and estimates say */
     bool left;       /* all of its processes have ended their part; */
-    bool bound;      /* one although it had time */
+    uint32_t early;  /* some although they had time: ARENA_EARLY_* */
     bool pausing;    /* all of them sleep because of their cap */
     bool unknown;    /* it may be work of the time before the device was contended */
     uint32_t passed; /* launches of the turn */
     uint32_t launches;
-    uint64_t busy_until_ns;
+    uint64_t busy_until_ns, burst_ns;
+    uint64_t grace_ns; /* how long it may keep the device without work */
 };
 
 static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uint32_t turn, uint64_t now_ns)
@@ -49,7 +50,7 @@ static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uin
 
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         const struct arena_page *page = &arena->layout->page[i];
-        uint64_t busy_ns = LOAD(page->busy_until_ns);
+        uint64_t busy_ns = LOAD(page->busy_until_ns), burst_ns = LOAD(page->burst_ns);
         bool idle;
 
         if (!turns_page_of(page, tenant))
@@ -61,11 +62,14 @@ static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uin
         sight.passed += LOAD(page->passed);
         sight.idle = sight.idle && idle;
         sight.left = sight.left && (LOAD(page->left) == turn || (idle && !LOAD(page->active)));
-        sight.bound = sight.bound || (LOAD(page->left) == turn && LOAD(page->bound));
+        sight.early |= LOAD(page->left) == turn ? LOAD(page->early) : 0;
         sight.pausing = sight.pausing && (LOAD(page->pausing) || LOAD(page->left) == turn);
         if (busy_ns > sight.busy_until_ns)
             sight.busy_until_ns = busy_ns;
+        if (burst_ns > sight.burst_ns)
+            sight.burst_ns = burst_ns;
     }
+    sight.grace_ns = policy_grace_ns(arena->layout, tenant, sight.burst_ns);
     return sight;
 }
 
@@ -83,11 +87,12 @@ static enum verdict judge(const struct arena_layout *layout, const struct sight 
         return OVER;
     if (sight->idle) {
         /* Who has left by estimates alone may be due again. */
-        if (sight->left && !sight->bound)
+        if (sight->left && !sight->early)
             return UP;
-        if (sight->left || sight->pausing || now_ns - observer->idle_ns >= LEASE_GRACE_NS)
+        if (sight->left || sight->pausing || now_ns - observer->idle_ns >= sight->grace_ns)
             return OVER;
-        return now_ns >= end_ns ? UP : GOES_ON;
+        /* Not between two launches. */
+        return now_ns >= end_ns && now_ns - observer->idle_ns >= POLICY_QUICK_NS ? UP : GOES_ON;
     }
     if (last_ns > end_ns + BOUND_MOST_NS)
         last_ns = end_ns + BOUND_MOST_NS;
@@ -102,7 +107,7 @@ static uint64_t look_again_ns(const struct lease *lease, unsigned tenant, const 
     if (LOAD(lease->arena->layout->next) != tenant + 1)
         return NOT_NEXT_NS;
     if (sight->idle)
-        return now_ns - observer->idle_ns < LEASE_GRACE_NS ? observer->idle_ns + LEASE_GRACE_NS - now_ns : 0;
+        return now_ns - observer->idle_ns < sight->grace_ns ? observer->idle_ns + sight->grace_ns - now_ns : 0;
     if (left_ns > NEAR_NS + STEP_NS)
         return left_ns - NEAR_NS < STEP_MOST ? left_ns - NEAR_NS : STEP_MOST;
     return ended && now_ns < sight->busy_until_ns + 2 * NEAR_NS ? 0 : STEP_NS;
@@ -123,8 +128,17 @@ static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64
         turns_set_native(arena, tenant, now_ns);
 }
 
+/* A tenant that is idle when its time is up has yielded. */
+static enum policy_end how_it_ended(const struct sight *sight, bool ended)
+{
+    if (ended && (sight->left || !sight->idle))
+        return POLICY_SPENT;
+    return sight->left && sight->early == ARENA_EARLY_BURST ? POLICY_BURST : POLICY_YIELDED;
+}
+
 /* Under the arena's lock: the turn that was judged is still the one. */
-static void end_turn(struct lease *lease, enum verdict verdict, const struct sight *sight, bool spent, uint64_t now_ns)
+static void end_turn(struct lease *lease, enum verdict verdict, const struct sight *sight, enum policy_end end,
+                     uint64_t now_ns)
 {
     struct arena_layout *layout = lease->arena->layout;
     int holder = turns_holder(layout);
@@ -134,18 +148,20 @@ static void end_turn(struct lease *lease, enum verdict verdict, const struct sig
                 sight->unknown || sight->passed > MUCH_LAUNCHES || layout->tenant[holder].strange, now_ns);
     else if (holder >= 0 && (sight->unknown || layout->tenant[holder].strange))
         turns_known(lease->arena, (unsigned)holder);
-    turns_next(lease->arena, spent, verdict == UP, now_ns);
+    if (holder >= 0 && end == POLICY_YIELDED)
+        policy_yields(layout, (unsigned)holder, now_ns);
+    turns_next(lease->arena, end, verdict == UP, now_ns);
 }
 
-static void hand_on(struct lease *lease, uint32_t turn, enum verdict verdict, const struct sight *sight, bool spent,
-                    uint64_t now_ns)
+static void hand_on(struct lease *lease, uint32_t turn, enum verdict verdict, const struct sight *sight,
+                    enum policy_end end, uint64_t now_ns)
 {
     uint32_t word;
 
     if (!arena_lock(lease->arena, lease->index, &word))
         return;
     if (LOAD(lease->arena->layout->turn) == turn)
-        end_turn(lease, verdict, sight, spent, now_ns);
+        end_turn(lease, verdict, sight, end, now_ns);
     arena_unlock(lease->arena, word);
 }
 
@@ -234,7 +250,7 @@ uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint6
         return STEP_NS;
     look_at_draining(lease, tenant, now_ns);
     if (holder < 0) {
-        hand_on(lease, turn, OVER, &sight, false, now_ns);
+        hand_on(lease, turn, OVER, &sight, POLICY_YIELDED, now_ns);
         return STEP_NS;
     }
     sight = look_at(lease->arena, (unsigned)holder, turn, now_ns);
@@ -243,9 +259,9 @@ uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint6
     observer->holder = holder;
     observer->launches = sight.launches;
     verdict = judge(layout, &sight, observer, now_ns);
-    ended = (sight.left && !sight.bound) || now_ns >= turns_end_ns(layout, now_ns);
+    ended = (sight.left && !sight.early) || now_ns >= turns_end_ns(layout, now_ns);
     if (verdict != GOES_ON) {
-        hand_on(lease, turn, verdict, &sight, ended, now_ns);
+        hand_on(lease, turn, verdict, &sight, how_it_ended(&sight, ended), now_ns);
         return 0;
     }
     return look_again_ns(lease, tenant, &sight, observer, ended, now_ns);

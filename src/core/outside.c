@@ -78,7 +78,7 @@ static void step_aside(struct outside *outside, uint64_t now_ns)
     let_go(outside);
     tell_idle(outside);
     if (turns_holder(lease->arena->layout) == (int)lease->tenant)
-        turns_next(lease->arena, now_ns >= turns_end_ns(lease->arena->layout, now_ns), false, now_ns);
+        turns_next(lease->arena, turns_end(lease->arena->layout, now_ns), false, now_ns);
 }
 
 /* Under the arena's lock. */
@@ -111,7 +111,7 @@ void outside_leave(struct outside *outside, bool wants, uint64_t now_ns)
             STORE(lease->page->left, LOAD(layout->turn));
         begin_to_wait(outside, now_ns);
         if (turns_holder(layout) == (int)lease->tenant && !is_open(outside))
-            turns_next(lease->arena, now_ns >= turns_end_ns(layout, now_ns), false, now_ns);
+            turns_next(lease->arena, turns_end(layout, now_ns), false, now_ns);
         turns_press(lease->arena, lease->tenant, true, now_ns);
     } else {
         step_aside(outside, now_ns);

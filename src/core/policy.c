@@ -4,20 +4,27 @@
  * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1 percent. With many tenants
  * turns become shorter, so that each comes round within CYCLE_NS.
  */
-#define QUANTUM_NS      16000000ULL
-#define CYCLE_NS        64000000ULL
-#define SHORT_NS        2000000ULL /* of a turn that somebody with a higher priority may want to end */
-#define CREDIT_NS       10000000ULL
-#define LAG_MOST_NS     200000000ULL
-#define DEBT_NS         500000000ULL /* what a tenant has had beyond its share is forgotten beyond this */
-#define EQUAL_NS        2000000ULL   /* virtual times no further apart are equal */
-#define CUT_NS          1000000ULL   /* but a turn is this long at least; */
-#define CUT_PATIENT_NS  4000000ULL   /* a cap's burst makes up for that */
-#define AHEAD_NS        10000000ULL
-#define AHEAD_LOW_NS    400000ULL
-#define LEVELS          4u
-#define LEVEL_BASE_NS   2500000ULL
-#define ADAPTIVE_LOW_NS 4000000ULL
+#define QUANTUM_NS     16000000ULL
+#define CYCLE_NS       64000000ULL
+#define SHORT_NS       2000000ULL /* of a turn that somebody with a higher priority may want to end */
+#define CREDIT_NS      10000000ULL
+#define LAG_MOST_NS    200000000ULL
+#define DEBT_NS        500000000ULL /* what a tenant has had beyond its share is forgotten beyond this */
+#define EQUAL_NS       2000000ULL   /* virtual times no further apart are equal */
+#define CUT_NS         1000000ULL   /* but a turn is this long at least; */
+#define CUT_PATIENT_NS 4000000ULL   /* a cap's burst makes up for that */
+#define AHEAD_NS       10000000ULL
+#define AHEAD_LOW_NS   400000ULL
+#define LEVELS         4u
+#define LEVEL_BASE_NS  2500000ULL
+
+/*
+ * An interactive tenant yields its turns early, to wait for its results. While one takes part, the turns of others are
+ * short. A burst of at least POLICY_BURST_NS is charged as a whole short turn: so bursts of two programs alternate,
+ * rather than that the shorter one comes twice now and then, which the other would see in its 99th percentile.
+ */
+#define SHORT_TURN_NS      3500000ULL
+#define INTERACTIVE_LEVELS 2u /* of tenants that yield at least every other turn */
 
 struct policy {
     /* Whether `a` is due before `b`. Both wait. */
@@ -26,6 +33,7 @@ struct policy {
     /* Whether `a`, which waits and can do nothing else, is due so much before `b` that b's turn is cut short. */
     bool (*urgent)(const struct arena_tenant *a, const struct arena_tenant *b);
     uint64_t starved_ns, starved_turn_ns;
+    bool short_turns; /* while an interactive tenant takes part */
 };
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
@@ -104,6 +112,30 @@ static unsigned taking_part(const struct arena_layout *layout)
     return count > 0 ? count : 1;
 }
 
+/* The level of one who has used a turn up. */
+static uint32_t level_below(uint32_t level)
+{
+    return level + 1 < LEVELS ? level + 1 : LEVELS - 1;
+}
+
+static uint64_t less_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool interactive(const struct arena_tenant *tenant)
+{
+    return LOAD(tenant->level) < INTERACTIVE_LEVELS;
+}
+
+/* A short turn of `self`, while `other` waits. */
+static uint64_t short_turn_ns(const struct arena_tenant *self, const struct arena_tenant *other)
+{
+    uint64_t turn_ns = SHORT_TURN_NS * weight_of(self) / weight_of(other);
+
+    return turn_ns < POLICY_MIN_NS ? POLICY_MIN_NS : turn_ns;
+}
+
 static uint64_t even_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
     uint64_t share = CYCLE_NS / taking_part(layout);
@@ -136,33 +168,48 @@ static uint64_t mlfq_quantum_ns(const struct arena_layout *layout, unsigned tena
     return LEVEL_BASE_NS << (level < LEVELS ? level : LEVELS - 1);
 }
 
-/* Long turns while all use theirs up; short ones as soon as somebody gives up early, for whom waiting is the cost. */
+/* Longer turns while all use theirs up. */
 static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    unsigned parts = taking_part(layout);
-    bool all_spend = true;
-    uint64_t share;
+    uint64_t share = 2 * CYCLE_NS / taking_part(layout);
 
     (void)tenant;
-    for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        if (waits(&layout->tenant[i]) && LOAD(layout->tenant[i].level) == 0)
-            all_spend = false;
-    share = 2 * CYCLE_NS / parts;
-    return !all_spend ? ADAPTIVE_LOW_NS : share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
+    return share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
 }
 
 static const struct policy *policy_of(const struct arena_layout *layout)
 {
     static const struct policy policies[] = {
-        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS},
-        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_AGED_NS, POLICY_AGED_TURN_NS},
-        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS, LEVEL_BASE_NS},
-        [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS},
-        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS},
+        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS, true},
+        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_STARVED_NS, POLICY_AGED_TURN_NS, true},
+        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS, LEVEL_BASE_NS, false},
+        [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS, false},
+        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS, true},
     };
     uint32_t which = LOAD(layout->policy);
 
     return &policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
+}
+
+/* How long a turn may be beside the interactive tenants that take part; UINT64_MAX: there are none. */
+static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint64_t most_ns = UINT64_MAX;
+    unsigned holder = LOAD(layout->holder);
+
+    if (!policy_of(layout)->short_turns)
+        return most_ns;
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *other = &layout->tenant[i];
+
+        if (i != tenant && interactive(other) && (waits(other) || i + 1 == holder)) {
+            uint64_t turn_ns = short_turn_ns(&layout->tenant[tenant], other);
+
+            most_ns = less_of(turn_ns, most_ns);
+        }
+    }
+    return most_ns;
 }
 
 static bool starved(const struct policy *policy, const struct arena_tenant *tenant, uint64_t now_ns)
@@ -209,6 +256,8 @@ uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, u
     uint32_t given_us = LOAD(layout->quantum_us);
     uint64_t quantum = given_us ? given_us * 1000ULL : policy->quantum_ns(layout, tenant);
 
+    if (!given_us)
+        quantum = less_of(quantum, beside_interactive_ns(layout, tenant));
     /* Who goes first only because it would starve has no claim to a whole turn. */
     if (starved(policy, &layout->tenant[tenant], now_ns))
         quantum = policy->starved_turn_ns;
@@ -220,19 +269,16 @@ static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
     return held_ns * VGPU_WEIGHT_DEFAULT / weight_of(tenant);
 }
 
-/* The level of one who has used a turn up. */
-static uint32_t level_below(uint32_t level)
-{
-    return level + 1 < LEVELS ? level + 1 : LEVELS - 1;
-}
-
 bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, uint64_t now_ns)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
     uint64_t virtual_ns = LOAD(self->virtual_ns), wanted_ns = LOAD(self->wanted_ns);
+    uint64_t short_ns = beside_interactive_ns(layout, tenant);
     uint32_t level = LOAD(self->level);
     bool due;
 
+    if (short_ns != UINT64_MAX && held_ns < short_ns)
+        held_ns = short_ns;
     self->virtual_ns += weighted_ns(self, held_ns);
     self->level = level_below(level);
     self->wanted_ns = now_ns;
@@ -255,14 +301,76 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
         return UINT64_MAX;
     if (policy->before == higher && LOAD(self->priority) > LOAD(other->priority))
         return now_ns;
-    if (!blocked || !policy->urgent(self, other))
+    if (!blocked)
         return UINT64_MAX;
+    if (!policy->urgent(self, other)) {
+        if (!policy->short_turns || !interactive(self))
+            return UINT64_MAX;
+        least_ns = short_turn_ns(other, self);
+    }
     return start_ns < now_ns && now_ns - start_ns >= least_ns ? now_ns : start_ns + least_ns;
 }
 
 uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    return policy_of(layout)->before == higher && below_another(layout, tenant) ? AHEAD_LOW_NS : AHEAD_NS;
+    const struct policy *policy = policy_of(layout);
+
+    if (policy->before == higher && below_another(layout, tenant))
+        return AHEAD_LOW_NS;
+    return less_of(AHEAD_NS, beside_interactive_ns(layout, tenant));
+}
+
+bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant)
+{
+    return policy_of(layout)->before != higher || !below_another(layout, tenant);
+}
+
+/* Whether all that wait are of a lower priority, where that counts. */
+static bool above_all(const struct arena_layout *layout, unsigned tenant)
+{
+    if (policy_of(layout)->before != higher)
+        return false;
+    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+        if (i != tenant && waits(&layout->tenant[i]) &&
+            LOAD(layout->tenant[i].priority) >= LOAD(layout->tenant[tenant].priority))
+            return false;
+    return true;
+}
+
+uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
+{
+    uint64_t grace_ns = LOAD(layout->tenant[tenant].grace_ns);
+
+    if (burst_ns >= POLICY_BURST_NS && !above_all(layout, tenant))
+        return POLICY_QUICK_NS;
+    return grace_ns < POLICY_GRACE_NS        ? POLICY_GRACE_NS
+           : grace_ns > POLICY_GRACE_MOST_NS ? POLICY_GRACE_MOST_NS
+                                             : grace_ns;
+}
+
+bool policy_ends_with_burst(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
+{
+    return burst_ns >= POLICY_BURST_NS && policy_of(layout)->short_turns && interactive(&layout->tenant[tenant]) &&
+           !above_all(layout, tenant);
+}
+
+void policy_yields(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    if (!LOAD(layout->tenant[tenant].wanted_ns))
+        layout->tenant[tenant].yielded_ns = now_ns;
+}
+
+void policy_comes_back(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t grace_ns = policy_grace_ns(layout, tenant, 0), yielded_ns = LOAD(self->yielded_ns);
+    uint64_t away_ns = now_ns - yielded_ns;
+
+    if (!yielded_ns)
+        return;
+    self->yielded_ns = 0;
+    grace_ns = away_ns <= POLICY_GRACE_MOST_NS - grace_ns ? 2 * grace_ns : grace_ns / 2;
+    atomic_store_explicit(&self->grace_ns, grace_ns, memory_order_relaxed);
 }
 
 /* Of those that wait or have the device, but for `tenant`: the least virtual time and the most. False: there are none.
@@ -329,16 +437,18 @@ void policy_returns(struct arena_layout *layout, unsigned tenant)
         keep_within(self, less(least_ns, credit_ns), more(most_ns, credit_ns));
 }
 
-void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, bool spent)
+void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, enum policy_end end)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t virtual_ns = LOAD(self->virtual_ns) + weighted_ns(self, held_ns), least_ns, most_ns;
+    bool spent = end == POLICY_SPENT, burst = !spent && held_ns >= POLICY_BURST_NS && held_ns < SHORT_TURN_NS;
+    uint64_t charged_ns = burst && policy_of(layout)->short_turns ? SHORT_TURN_NS : held_ns;
+    uint64_t virtual_ns = LOAD(self->virtual_ns) + weighted_ns(self, charged_ns), least_ns, most_ns;
     uint32_t level = LOAD(self->level);
 
     self->held_ns += held_ns;
     self->virtual_ns = virtual_ns;
     self->lag_ns = spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, virtual_ns) : 0;
-    if (spent)
+    if (end != POLICY_YIELDED)
         self->level = level_below(level);
     else
         self->level = level > 0 ? level - 1 : 0;

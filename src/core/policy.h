@@ -2,10 +2,13 @@
  * Who gets a device next, and for how long. Pure functions of an arena's state and the time, all under its lock; they
  * know tenants, not how turns are enforced.
  *
- * Whatever the policy, a tenant that has waited for too long goes first, for a short turn: after POLICY_STARVED_NS for
- * POLICY_MIN_NS; with priorities and mlfq, where waiting is the rule for some, after POLICY_AGED_NS for some more. With
- * priorities that is rare enough to stay out of the 99th percentile of who goes before, and long enough to be worth two
- * switches.
+ * Whatever the policy, a tenant that has waited for POLICY_STARVED_NS goes first, for a short turn. With priorities that
+ * is rare enough to stay out of the 99th percentile of the tenant that goes before. With mlfq, where waiting is the rule
+ * for some, it is POLICY_AGED_NS.
+ *
+ * A tenant is interactive if it yields most of its turns early, to wait for results. With fair, priority and adaptive,
+ * turns beside an interactive tenant are short, and a tenant that has had a burst of POLICY_BURST_NS yields without
+ * delay: bursts of several programs alternate. Tenants that use their turns up get long ones, which cost less.
  */
 #ifndef VGPU_CORE_POLICY_H
 #define VGPU_CORE_POLICY_H
@@ -20,6 +23,19 @@
 #define POLICY_AGED_NS    400000000ULL
 
 #define POLICY_AGED_TURN_NS 3000000ULL
+
+#define POLICY_BURST_NS 1500000ULL /* work of this length, waited for, is worth a turn */
+
+/* Whether a light program may run beside the others, outside of turns: not under a higher priority. */
+bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant);
+
+/*
+ * How long a holder without work keeps the device, for its next launch may come: after a burst, or when its time is up;
+ * else at least, and at most.
+ */
+#define POLICY_QUICK_NS      20000ULL
+#define POLICY_GRACE_NS      50000ULL
+#define POLICY_GRACE_MOST_NS 250000ULL
 
 /* That a tenant may be said to stay away from turns. */
 #define POLICY_AWAY_MOST_NS 100000000000ULL
@@ -45,6 +61,21 @@ bool policy_starved(const struct arena_layout *layout, unsigned tenant, uint64_t
  */
 uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, unsigned holder, uint64_t now_ns);
 
+/*
+ * How long a holder without work keeps the device. `burst_ns`: what it launches between two waits for its results. A
+ * switch back and forth costs more than a short gap, so the grace follows how soon the tenant has come back before. A
+ * tenant that has had a turn's worth in one burst yields at once, unless all that wait are of a lower priority.
+ */
+uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns);
+
+/* Whether a holder that has had such a burst, and did not launch until it had its results, is at the end of its turn.
+ */
+bool policy_ends_with_burst(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns);
+
+/* A tenant has yielded for want of work; and: it wants the device again. */
+void policy_yields(struct arena_layout *layout, unsigned tenant, uint64_t now_ns);
+void policy_comes_back(struct arena_layout *layout, unsigned tenant, uint64_t now_ns);
+
 /* How much work the tenant may have on the device at a time, while nobody waits: whoever comes waits for all of it. */
 uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant);
 
@@ -54,7 +85,13 @@ void policy_wants(struct arena_layout *layout, unsigned tenant);
 /* A tenant comes, or comes back after long: what was before is forgotten. */
 void policy_returns(struct arena_layout *layout, unsigned tenant);
 
-/* A tenant has held the device for held_ns; `spent`: until its time was up, rather than until it had no more work. */
-void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, bool spent);
+/*
+ * How a turn ended: its time was up; the tenant had no more work; its burst was over, and it was about to begin the
+ * next one.
+ */
+enum policy_end { POLICY_SPENT, POLICY_YIELDED, POLICY_BURST };
+
+/* A tenant has held the device for held_ns. */
+void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, enum policy_end end);
 
 #endif

@@ -147,13 +147,13 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
     tell_next(arena, now_ns);
 }
 
-static void charge(struct arena_layout *layout, bool spent, uint64_t now_ns)
+static void charge(struct arena_layout *layout, enum policy_end end, uint64_t now_ns)
 {
     uint64_t start_ns = LOAD(layout->start_ns), held_ns = now_ns > start_ns ? now_ns - start_ns : 0;
     int holder = turns_holder(layout);
 
     if (holder >= 0)
-        policy_held(layout, (unsigned)holder, held_ns < HELD_MOST_NS ? held_ns : HELD_MOST_NS, spent);
+        policy_held(layout, (unsigned)holder, held_ns < HELD_MOST_NS ? held_ns : HELD_MOST_NS, end);
     STORE(layout->start_ns, now_ns);
 }
 
@@ -178,12 +178,12 @@ static void look_who_waits(struct vgpu_arena *arena, uint64_t now_ns)
     }
 }
 
-void turns_next(struct vgpu_arena *arena, bool spent, bool keep, uint64_t now_ns)
+void turns_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
     int holder = turns_holder(layout), next;
 
-    charge(layout, spent, now_ns);
+    charge(layout, end, now_ns);
     look_who_waits(arena, now_ns);
     if (keep && holder >= 0 && policy_due_again(layout, (unsigned)holder, 0, now_ns))
         next = holder;
@@ -207,7 +207,7 @@ bool turns_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
     if (until_ns < now_ns || until_ns > now_ns + HELD_MOST_NS)
         until_ns = now_ns;
     if (policy_due_again(layout, tenant, until_ns > start_ns ? until_ns - start_ns : 0, now_ns)) {
-        turns_next(arena, true, true, now_ns);
+        turns_next(arena, POLICY_SPENT, true, now_ns);
         return turns_holder(layout) == (int)tenant;
     }
     /* For the other processes of the tenant, and for those who wait. */
@@ -244,6 +244,7 @@ void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
     int holder = turns_holder(layout);
 
     STORE(page->wants, 1);
+    policy_comes_back(layout, tenant, now_ns);
     if ((int)tenant == holder && LOAD(page->left) != LOAD(layout->turn)) {
         admit(page, 0, now_ns);
         return;
@@ -253,7 +254,7 @@ void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
         self->wanted_ns = now_ns;
     }
     if (holder < 0) {
-        turns_next(arena, false, false, now_ns);
+        turns_next(arena, POLICY_YIELDED, false, now_ns);
         return;
     }
     if (LOAD(layout->waiting) == 0 && (int)tenant != holder)
@@ -452,7 +453,7 @@ void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
             STORE(layout->tenant[i].id, 0);
         }
     if (holder >= 0 && !active[holder])
-        turns_next(arena, false, false, now_ns);
+        turns_next(arena, POLICY_YIELDED, false, now_ns);
     set_contended(arena, now_ns);
     STORE(layout->tidied_ns, now_ns);
 }
@@ -461,5 +462,5 @@ void turns_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigne
 {
     admit(page, 0, now_ns);
     if (turns_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))
-        turns_next(arena, false, false, now_ns);
+        turns_next(arena, POLICY_YIELDED, false, now_ns);
 }

@@ -303,6 +303,12 @@ void compute_admit(struct work *work)
         admit(work, device);
 }
 
+/* What the work counts for in a turn. */
+static uint64_t turn_cost_ns(const struct work *work)
+{
+    return cost_known(work->cell) || work->charged_ns > LEASE_UNKNOWN_NS ? work->charged_ns : LEASE_UNKNOWN_NS;
+}
+
 void compute_enter(struct work *work)
 {
     KEEP_ERRNO;
@@ -311,7 +317,8 @@ void compute_enter(struct work *work)
         return;
     if (compute_flags(work->device) & ARENA_CONTENDED) {
         atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
-        work->place = gate_enter(&work->device->gate, work->stream, work->per_thread, work->charged_ns, work->begun_ns);
+        work->place =
+            gate_enter(&work->device->gate, work->stream, work->per_thread, turn_cost_ns(work), work->begun_ns);
     } else if (work->weight > 1) {
         begin_survey();
     }

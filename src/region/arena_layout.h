@@ -37,6 +37,10 @@
 #define ARENA_CONTENDED 1u /* another tenant uses the device too */
 #define ARENA_RESUME    2u /* the process was quiet and is counted out: it announces itself again */
 
+/* arena_page.early */
+#define ARENA_EARLY_BOUND 1u /* launching takes the program longer than running */
+#define ARENA_EARLY_BURST 2u /* it has waited for the results of a burst */
+
 /* arena_tenant.blocked */
 #define ARENA_BLOCKED 1u
 #define ARENA_PATIENT 2u /* but its cap would hold it back anyway, some of the time */
@@ -45,7 +49,7 @@
 struct arena_tenant {
     _Atomic uint64_t id; /* 0: free; last when it is made. Under the lock, as the rest */
     _Atomic uint32_t weight, priority;
-    _Atomic uint32_t level;        /* mlfq: 0 first */
+    _Atomic uint32_t level;        /* up with each turn used up, down with each yielded; mlfq: 0 first */
     _Atomic uint32_t native_count; /* how often in a row it was taken off turns */
     _Atomic uint32_t strange;      /* how often its work of before it was contended has outlasted a turn */
     _Atomic uint32_t blocked;    /* a thread of it stands still until it gets the device: ARENA_BLOCKED, or _PATIENT */
@@ -56,6 +60,8 @@ struct arena_tenant {
     _Atomic uint64_t draining_until_ns;
     _Atomic uint64_t native_until_ns; /* until then it runs as the driver lets it, outside of turns; read without */
     _Atomic uint64_t native_last_ns;  /* when that was to end, the last time */
+    _Atomic uint64_t grace_ns;        /* how long it keeps the device without work; read without */
+    _Atomic uint64_t yielded_ns;      /* when it last yielded for want of work; 0: it did not, or is back */
     _Atomic uint64_t held_ns, waited_ns, turns;
     char name[VGPU_NAME_LEN];
 };
@@ -71,7 +77,7 @@ struct arena_page {
     _Atomic uint32_t filling;  /* the turn that new launches belong to */
     _Atomic uint32_t wants;    /* 1: work waits at a gate. Set by the process, cleared by a grant; under the lock */
     _Atomic uint32_t left;     /* the arena's turn number in which this process has ended its part */
-    _Atomic uint32_t bound;    /* it left although there was time: launching takes it longer than running */
+    _Atomic uint32_t early;    /* it left although there was time: ARENA_EARLY_* */
     _Atomic uint32_t unmarked; /* not 0: there are launches since the last mark; in the turn, and at the gate */
     _Atomic uint32_t gated_unmarked;
     _Atomic uint32_t unknown;       /* work of a time in which nobody measured may run in this turn */
@@ -79,6 +85,7 @@ struct arena_page {
     _Atomic uint32_t backlog;       /* launches that wait at the gate */
     _Atomic uint32_t pausing;       /* 1: it sleeps because of its cap: no launch comes soon */
     _Atomic uint64_t backlog_ns;    /* what they are estimated to cost */
+    _Atomic uint64_t burst_ns;      /* what it launched between its last two waits for results, estimated */
     _Atomic uint64_t busy_until_ns; /* when what was launched in this turn is estimated to be over */
     _Atomic int32_t pid;
 

@@ -162,11 +162,11 @@ TEST(turns_by_priority)
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 2);
-    while (watch_settles(&watch, 900)) {
+    while (watch_settles(&watch, 2500)) {
         report(&watch);
-        settle_share(&watch, 0, 0.002, 0.3);
+        settle_share(&watch, 0, 0.001, 0.3);
         settle_share(&watch, 1, 0.6, 1);
-        settle_gap(&watch, 0, 700);
+        settle_gap(&watch, 0, 1200);
         settle_gap(&watch, 1, 50);
     }
     end_tenants(&watch, tenants, 2);

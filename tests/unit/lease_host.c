@@ -10,7 +10,6 @@
 #define AHEAD_BOUND_NS (LEASE_RESCUE_NS + LEASE_RESCUE_NS / 4)
 #define CAP_SLACK_NS   100000ULL
 #define CAP_BURST_NS   5000000ULL
-#define UNKNOWN_NS     20000ULL
 
 /* What hook/gate.c does */
 
@@ -228,7 +227,7 @@ static void launch(struct proc *proc)
     op.pair = program->pair ? proc->pair : -1;
     if (proc->stage == 0) {
         bool unknown = op.ns == NEVER || (program->unknown && context->completed == 0);
-        uint64_t cost_ns = unknown ? UNKNOWN_NS : op.ns;
+        uint64_t cost_ns = unknown ? LEASE_UNKNOWN_NS : op.ns;
 
         if (program->wrong > 0)
             cost_ns = (uint64_t)((double)cost_ns * program->wrong);

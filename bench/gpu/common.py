@@ -24,6 +24,13 @@ def json_lines(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
+def compile_tool(source):
+    """A program beside this file, built with cc; its path."""
+    program = os.path.join(tempfile.mkdtemp(prefix="vgpu-bench."), os.path.splitext(source)[0])
+    subprocess.run(["cc", "-O2", "-o", program, os.path.join(ROOT, "bench", "gpu", source), "-ldl"], check=True)
+    return program
+
+
 class Bench:
     def __init__(self, args):
         self.args = args
@@ -31,6 +38,15 @@ class Bench:
         self.env["VGPU_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="vgpu-bench.")
         self.scale = 0.5 if args.quick else 1.0
         self.timeouts = 0
+
+    def use_mock(self, build):
+        """A rehearsal on simgpu of that build. None: the real card."""
+        if build is None:
+            return
+        self.args.vgpu = os.path.join(build, "vgpu")
+        self.env["LD_LIBRARY_PATH"] = os.path.join(os.path.abspath(build), "sim")
+        self.env["SIMGPU_STATE"] = os.path.join(self.env["VGPU_RUNTIME_DIR"], "simgpu")
+        self.env["VGPU_ARENA_DIR"] = self.env["VGPU_RUNTIME_DIR"]
 
     def command(self, options, program):
         if options is None:

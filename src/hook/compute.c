@@ -9,12 +9,14 @@
 #include "hook/device.h"
 #include "hook/sample.h"
 #include "hook/stream_key.h"
+#include "hook/survey.h"
 
 #include <time.h>
 
 #define GRAPH_WAITED_NS 4000ULL /* a graph's launch goes on after the device has begun with it */
 #define BLOCK_MOST_NS   10000000000ULL
 #define HARVEST_NS      100000ULL
+#define KNOWN_PART      8 /* of launches for statistics, whether they change */
 #define REFRESH_NS      50000000ULL
 
 static const _Atomic uint32_t always = 1, never = 0;
@@ -191,7 +193,10 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct 
     wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
     if (flags & FLAG_CORRECTS)
         cap_settle(&devices[slice], &charge->hold, now_ns, wrong_ns);
-    meter_add(hook_region(), slice, kind, 0, wrong_ns * (int64_t)weight, now_ns);
+    wrong_ns *= (int64_t)weight;
+    if (charge->guess_ns > 0) /* a vague one bounds it at least */
+        wrong_ns += survey_measured(slice, kind, charge->guess_ns, measured_ns);
+    meter_add(hook_region(), slice, kind, 0, wrong_ns, now_ns);
 }
 
 void compute_harvest_now(void)
@@ -239,13 +244,13 @@ static uint64_t heed_monitor(uint64_t now_ns)
 
 /* Launches */
 
-static bool wants_sample(const struct work *work, uint32_t flags)
+static bool wants_sample(const struct work *work, uint64_t now_ns)
 {
-    if (work->weight > 1)
-        return true;
-    if (work->limited || (flags & ARENA_CONTENDED))
-        return cost_wants_sample(work->cell, random_bits()) || (work->limited && cap_unsure(work));
-    return random_bits() % COMPUTE_SURVEY == 0;
+    if (work->surveyed && cost_known(work->cell) && random_bits() % KNOWN_PART > 0)
+        return false; /* rather one that is unknown */
+    if (work->surveyed)
+        return survey_due(work->stream, work->per_thread, now_ns);
+    return cost_wants_sample(work->cell, random_bits()) || (work->limited && cap_unsure(work));
 }
 
 static void begin_survey(void)
@@ -271,7 +276,8 @@ static void admit(struct work *work, struct compute_device *device)
         flags = compute_flags(device);
     }
     work->limited = cap_applies(device, flags, &percent);
-    work->measures = wants_sample(work, flags);
+    work->surveyed = !work->limited && !(flags & ARENA_CONTENDED);
+    work->measures = wants_sample(work, now_ns);
     if (work->limited) {
         work->corrects = work->measures && cap_unsure(work);
         wait_ns = cap_charge(work, percent, now_ns);
@@ -334,7 +340,14 @@ void compute_measure(struct work *work)
         work->sample = sample_begin(work->stream, work->per_thread, work->cell);
     if (work->limited && work->corrects && !work->sample)
         cap_unmeasured(work);
-    if (!work->sample && !cost_known(work->cell))
+    if (work->sample && work->surveyed) /* the next wait reads it, for the program may end then */
+        atomic_store_explicit(&compute_holds, true, memory_order_relaxed);
+    if (work->sample || cost_known(work->cell))
+        return;
+    if (work->surveyed)
+        work->charged_ns =
+            survey_estimate(work->device->slice, work->kind, work->weight * compute_guess(work)) / work->weight;
+    else
         cost_defer(work->cell);
 }
 
@@ -345,9 +358,11 @@ void compute_end(struct work *work, CUresult result)
     struct sample_charge charge;
     uint64_t launched_ns = 0;
     unsigned flags;
+    bool unknown;
 
     if (!device)
         return;
+    unknown = work->surveyed && !cost_known(work->cell);
     flags =
         device->slice << FLAG_SLICE_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT | work->weight << FLAG_WEIGHT_SHIFT;
     if (work->corrects)
@@ -355,7 +370,8 @@ void compute_end(struct work *work, CUresult result)
     if ((compute_flags(device) & ARENA_CONTENDED) && work->place < 0)
         flags |= SAMPLE_DOUBTFUL;
     gate_leave(&device->gate, work->place);
-    charge = (struct sample_charge){.ns = work->charged_ns, .hold = work->hold, .flags = flags};
+    charge = (struct sample_charge){
+        .ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .hold = work->hold, .flags = flags};
     if (work->sample)
         launched_ns = sample_end(work->sample, work->stream, work->per_thread, result,
                                  work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
@@ -502,4 +518,5 @@ void compute_forked(void)
         gate_forked(&devices[i].gate);
     }
     sample_forked();
+    survey_forked();
 }

@@ -43,12 +43,13 @@ struct work {
     uint64_t begun_ns, charged_ns;
     struct bucket_hold hold; /* beside charged_ns, while the cost is unknown */
     bool limited;            /* it was charged to the cap */
+    bool surveyed;           /* neither cap nor neighbour limits it: it is looked at for statistics only */
     bool measures;           /* it is to have a sample */
     bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
     int place;     /* of the stream among those of the turn; -1: none */
 };
 
-/* Where nothing is limited, one launch in so many stands for all in the statistics. */
+/* Where nothing is limited, one launch in so many stands for all in the statistics (hook/survey.h). */
 #define COMPUTE_SURVEY 32u
 
 /* Words that others write. Never NULL. */

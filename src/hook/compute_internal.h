@@ -49,9 +49,14 @@ static inline uint32_t compute_flags(const struct compute_device *device)
 
 #define COMPUTE_UNKNOWN_NS 20000ULL /* what a launch is charged about whose cost nothing is known */
 
+static inline uint64_t compute_guess(const struct work *work)
+{
+    return work->guess_ns ? work->guess_ns : COMPUTE_UNKNOWN_NS;
+}
+
 static inline uint64_t compute_estimate(const struct work *work)
 {
-    return cost_estimate(work->cell, work->guess_ns ? work->guess_ns : COMPUTE_UNKNOWN_NS);
+    return cost_estimate(work->cell, compute_guess(work));
 }
 
 /* Sleeps, for at most COMPUTE_NAP_MOST_NS. No cancellation point. */

@@ -19,6 +19,7 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
 /* What a launch was charged: comes back when its sample is done. */
 struct sample_charge {
     uint64_t ns;
+    uint64_t guess_ns; /* of a launch for statistics whose cost was unknown; else 0 */
     struct bucket_hold hold;
     unsigned flags; /* SAMPLE_DOUBTFUL: it cannot be exact; SAMPLE_VAGUE: it tells about this launch's charge only, and
                        nothing about the cell. The other bits are the caller's */

@@ -417,3 +417,40 @@ TEST(copy_rate_of_each_direction)
     close_device(0);
     return 0;
 }
+
+/*
+ * Where nothing limits it, a launch is measured once a second and stream at most: three events, and a question now and
+ * then. But all are counted.
+ */
+TEST(samples_are_rare)
+{
+    enum { STREAMS = 4, LAUNCHES = 100000 };
+    uint64_t begin_ns, seconds, duration_ns = 2000;
+    void *arguments[] = {&duration_ns};
+    CUstream streams[STREAMS];
+    CUmodule module = NULL;
+
+    open_device(0);
+    CUfunction kernel = new_kernel("simgpu_busy", &module);
+    for (unsigned i = 0; i < STREAMS; i++)
+        streams[i] = new_stream();
+    begin_ns = now_ns();
+    for (unsigned i = 0; i < LAUNCHES; i++)
+        CU_OK(cu.cuLaunchKernel(kernel, 1 + i % 50, 1, 1, 1, 1, 1, 0, streams[i % STREAMS], arguments, NULL));
+    for (unsigned i = 0; i < STREAMS; i++)
+        CU_OK(cu.cuStreamSynchronize(streams[i]));
+    seconds = (now_ns() - begin_ns) / (1000 * MS) + 1;
+    uint64_t recorded = truth_calls("cuEventRecord"), asked = truth_calls("cuEventQuery");
+    printf("%d launches in %" PRIu64 " s: %" PRIu64 " events recorded, %" PRIu64 " asked about\n", LAUNCHES, seconds,
+           recorded, asked);
+    CHECK_U(recorded, >=, 2);
+    CHECK_U(recorded, <=, 3 * STREAMS * (seconds + 1));
+    /* Behind every 16th launch at most, and that only while one of the few is under way. */
+    CHECK_U(asked, <=, LAUNCHES / 16);
+    check_share("calls counted, of those made", (double)tenant_number(NULL, 0, "calls") / LAUNCHES, 0.9, 1.1);
+    for (unsigned i = 0; i < STREAMS; i++)
+        CU_OK(cu.cuStreamDestroy_v2(streams[i]));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}

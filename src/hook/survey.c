@@ -1,0 +1,68 @@
+#include "hook/survey.h"
+
+#include "base/clock.h"
+#include "hook/stream_key.h"
+
+#include <stdatomic.h>
+
+#define STREAMS   64u /* those with the same place share what may be measured */
+#define PERIOD_NS NS_PER_S
+#define WINDOW    16u /* the average is over about so many measurements */
+
+/* How long launches take, of their guesses. */
+union average {
+    struct {
+        float ratio;
+        uint32_t count; /* 0: nothing is known; up to WINDOW */
+    };
+    uint64_t word;
+};
+
+static _Atomic uint64_t measured_ns[STREAMS]; /* when last */
+static struct {
+    _Atomic uint64_t average;
+    _Atomic uint64_t guessed_ns; /* charged before there was an average */
+} kinds[VGPU_DEVICES_MAX][VGPU_WORKS];
+
+bool survey_due(CUstream stream, bool per_thread, uint64_t now_ns)
+{
+    uint64_t place = (stream_handle(stream, per_thread) * 0x9E3779B97F4A7C15ULL) >> 58;
+    uint64_t last_ns = atomic_load_explicit(&measured_ns[place], memory_order_relaxed);
+
+    if (last_ns > 0 && now_ns - last_ns < PERIOD_NS)
+        return false;
+    return atomic_compare_exchange_strong(&measured_ns[place], &last_ns, now_ns);
+}
+
+uint64_t survey_estimate(unsigned slice, enum vgpu_work kind, uint64_t guess_ns)
+{
+    union average average = {.word = atomic_load_explicit(&kinds[slice][kind].average, memory_order_relaxed)};
+
+    if (average.count > 0)
+        return (uint64_t)((float)guess_ns * average.ratio);
+    atomic_fetch_add_explicit(&kinds[slice][kind].guessed_ns, guess_ns, memory_order_relaxed);
+    return guess_ns;
+}
+
+int64_t survey_measured(unsigned slice, enum vgpu_work kind, uint64_t guess_ns, uint64_t took_ns)
+{
+    _Atomic uint64_t *word = &kinds[slice][kind].average;
+    union average before = {.word = atomic_load_explicit(word, memory_order_relaxed)}, next;
+    float ratio = (float)took_ns / (float)(guess_ns > 0 ? guess_ns : 1);
+    uint64_t guessed_ns;
+
+    do {
+        next.count = before.count < WINDOW ? before.count + 1 : WINDOW;
+        next.ratio = before.ratio + (ratio - before.ratio) / (float)next.count;
+    } while (!atomic_compare_exchange_weak(word, &before.word, next.word));
+    guessed_ns = atomic_exchange(&kinds[slice][kind].guessed_ns, 0);
+    return (int64_t)((float)guessed_ns * (next.ratio - 1));
+}
+
+/* What the parent has guessed is the parent's to settle. */
+void survey_forked(void)
+{
+    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+        for (unsigned kind = 0; kind < VGPU_WORKS; kind++)
+            atomic_store(&kinds[slice][kind].guessed_ns, 0);
+}

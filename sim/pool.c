@@ -62,6 +62,8 @@ static bool take_addresses(struct sim_pool *pool)
     if (!pool->extents || !pool->chunks || !pool->range) {
         free(pool->extents);
         free(pool->chunks);
+        pool->extents = NULL;
+        pool->chunks = NULL;
         if (pool->range)
             range_free(pool->range);
         pool->range = NULL;

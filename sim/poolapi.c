@@ -107,10 +107,14 @@ API(cuMemAllocFromPoolAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_
     return pool ? alloc_call(ret_address, bytes, pool, PTSZ(stream)) : ERR_INVALID_VALUE;
 }
 
+/* As the real driver has it: what a graph frees is what a graph has allocated. */
 static int capture_free(struct sim_stream *stream, devptr address)
 {
     sim_lock();
     int code = capture_check(stream);
+    struct sim_range *range = range_find(address);
+    if (!code && (!range || range->what != RANGE_GRAPH || range->base != address))
+        code = ERR_INVALID_VALUE;
     struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_MEM_FREE);
     if (node) {
         node->u.release = address;

@@ -133,20 +133,6 @@ static bool covers(const struct sim_range *range, devptr address, uint64_t bytes
     return true;
 }
 
-/* True when no mapping is inside only in part. Addresses without a mapping may be unmapped too. */
-static bool cuts_nothing(const struct sim_range *range, devptr address, uint64_t bytes)
-{
-    devptr end = address + bytes;
-
-    for (struct mapping *mapping = range->owner; mapping; mapping = mapping->next) {
-        bool inside = mapping->base >= address && mapping->base + mapping->bytes <= end;
-        bool outside = mapping->base >= end || mapping->base + mapping->bytes <= address;
-        if (!inside && !outside)
-            return false;
-    }
-    return true;
-}
-
 bool mapping_touch(struct sim_range *range, devptr address, uint64_t bytes)
 {
     devptr end = address + bytes;
@@ -167,7 +153,7 @@ static int unmap(devptr address, uint64_t bytes)
 {
     struct sim_range *range = reservation(address, bytes);
 
-    if (!range || !cuts_nothing(range, address, bytes))
+    if (!range || !covers(range, address, bytes))
         return ERR_INVALID_VALUE;
     for (struct mapping **link = (struct mapping **)&range->owner; *link;) {
         struct mapping *mapping = *link;

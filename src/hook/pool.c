@@ -389,16 +389,18 @@ static CUresult free_plain(enum hook_row row, CUdeviceptr dptr, CUstream stream,
 
 CUresult hook_mem_free_async(enum hook_row row, CUdeviceptr dptr, CUstream stream)
 {
+    bool per_thread = hook_row_per_thread(row);
     struct vgpu_track_entry entry;
     CUresult result;
 
-    /* Memory of a pool stays reserved: nothing to give back here. */
-    if (charge_pointer_possible(dptr) && charge_take(CHARGE_POINTERS, dptr, &entry))
+    /* Memory of a pool stays reserved: nothing to give back here. What a capture records frees nothing now. */
+    if (charge_pointer_possible(dptr) && !capture_records(stream, per_thread) &&
+        charge_take(CHARGE_POINTERS, dptr, &entry))
         result = free_plain(row, dptr, stream, &entry);
     else
         result = REAL(row, mem_free_async)(dptr, stream);
     if (result == CUDA_SUCCESS)
-        freeing_note(stream, hook_row_per_thread(row));
+        freeing_note(stream, per_thread);
     trace_memory(row, 0, dptr, result);
     return result;
 }

@@ -238,6 +238,36 @@ TEST(plain_freed_in_order)
     return 0;
 }
 
+/* Plain memory cannot be freed into a capture: the driver refuses, and it stays what it was, charged. */
+TEST(plain_not_freed_by_capture)
+{
+    open_device(0);
+    CUstream stream = new_stream();
+    CUdeviceptr plain[2] = {0};
+    CUgraph graph = NULL;
+    CUresult result;
+    CU_OK(cu.cuMemAlloc_v2(&plain[0], 96 * MIB));
+    CU_OK(cu.cuMemAllocManaged(&plain[1], 96 * MIB, 1));
+    uint64_t before = region_used(0);
+    for (unsigned i = 0; i < 2; i++) {
+        CU_OK(cu.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        CU_IS(CUDA_ERROR_INVALID_VALUE, cu.cuMemFreeAsync(plain[i], stream));
+        result = cu.cuStreamEndCapture(stream, &graph);
+        if (result == CUDA_SUCCESS && graph != NULL)
+            CU_OK(cu.cuGraphDestroy(graph));
+        CU_OK(cu.cuStreamSynchronize(stream));
+        CHECK_U(region_used(0), ==, before);
+        check_agreement();
+        CU_OK(cu.cuMemFree_v2(plain[i]));
+        before -= 96 * MIB;
+        CHECK_U(region_used(0), ==, before);
+        check_agreement();
+    }
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    close_device(0);
+    return 0;
+}
+
 /* The same with the memory freed on one stream and wanted on another; a stream that is gone by then is left alone. */
 TEST(pool_freed_on_another_stream)
 {

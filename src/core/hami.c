@@ -15,6 +15,8 @@
 #define HAMI_PROCS       1024
 #define HAMI_UUID_LEN    96
 #define HAMI_SM_NO_LIMIT 100
+#define HAMI_UTILIZATION 6 /* decoder, encoder, SM in percent, three unused */
+#define UTILIZATION_SM   2
 #define REFRESH_NS       (100 * NS_PER_MS)
 
 struct hami_memory {
@@ -26,7 +28,7 @@ struct hami_proc {
     int32_t host_pid;
     struct hami_memory used[HAMI_DEVICES];
     uint64_t monitor_used[HAMI_DEVICES];
-    uint64_t utilization[HAMI_DEVICES][6];
+    uint64_t utilization[HAMI_DEVICES][HAMI_UTILIZATION];
     int32_t status; /* 0: free */
     uint32_t padding;
     uint64_t sequence;
@@ -69,6 +71,10 @@ _Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX,
 
 /* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps hold whatever the monitor says. */
 static atomic_bool switch_ignored;
+/* RECORD_KERNEL_INTERVAL, and that the process exits: from then on it is no longer shown. Of this process. */
+static _Atomic uint64_t record_interval_s = 1;
+static _Atomic(struct vgpu_ledger *) shown;
+static atomic_bool leaves;
 
 static struct hami_header *header_of(const struct vgpu_ledger *ledger)
 {
@@ -104,6 +110,28 @@ static void write_proc(struct hami_proc *to, const struct region_slot *from)
     for (unsigned i = 0; i < HAMI_DEVICES; i++)
         write_memory(&to->used[i], &from->slice[i]);
     __atomic_store_n(&to->status, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * The monitor adds up what the processes of a container use of a device. What is known is the instance's sum, so the
+ * first process stands for all.
+ */
+static void write_utilization(struct hami_header *header, const struct region_layout *layout, unsigned high)
+{
+    uint64_t now_ns = clock_ns();
+    bool told = false;
+
+    for (unsigned i = 0; i < high; i++) {
+        bool live = slot_live(&layout->slot[i]);
+
+        for (unsigned device = 0; live && device < HAMI_DEVICES; device++) {
+            uint64_t percent =
+                told ? 0 : region_last_second_ns(&layout->slice[device].compute, now_ns) * 100 / NS_PER_S;
+
+            put(&header->proc[i].utilization[device][UTILIZATION_SM], percent < 100 ? percent : 100);
+        }
+        told = told || live;
+    }
 }
 
 /* Any process may write these at any time: all write the same. */
@@ -149,7 +177,13 @@ static void write_constants(struct hami_header *header)
     header->minor = HAMI_MINOR;
 }
 
-static void refresh(struct vgpu_ledger *ledger)
+static bool is_ours(const struct hami_header *header)
+{
+    return atomic_load_explicit(&header->magic, memory_order_acquire) == HAMI_MAGIC && header->major == HAMI_MAJOR &&
+           header->minor == HAMI_MINOR;
+}
+
+void hami_refresh(struct vgpu_ledger *ledger)
 {
     struct region_layout *layout = ledger->region->layout;
     struct hami_header *header = header_of(ledger);
@@ -162,11 +196,19 @@ static void refresh(struct vgpu_ledger *ledger)
         return;
     ledger_reap(ledger);
     high = region_slots_high(layout);
+    /* Of another version, or of a process that died over it: nothing in it is worth keeping. */
+    if (!is_ours(header)) {
+        atomic_store_explicit(&header->magic, 0, memory_order_release);
+        memset(header->proc, 0, sizeof(header->proc));
+    }
     write_devices(header, layout);
     for (unsigned i = 0; i < high; i++)
         write_proc(&header->proc[i], &layout->slot[i]);
+    write_utilization(header, layout, high);
+    if (atomic_load(&leaves) && seat && seat_ours(ledger, seat))
+        __atomic_store_n(&header->proc[seat_index(seat)].status, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&header->proc_count, (int32_t)high, __ATOMIC_RELEASE);
-    if (atomic_load_explicit(&header->magic, memory_order_acquire) != HAMI_MAGIC || header->minor != HAMI_MINOR) {
+    if (!is_ours(header)) {
         write_constants(header);
         atomic_store_explicit(&header->magic, HAMI_MAGIC, memory_order_release);
     }
@@ -183,7 +225,7 @@ static void changed(struct vgpu_ledger *ledger, unsigned slice)
     if (slice < HAMI_DEVICES && seat && seat_ours(ledger, seat))
         write_memory(&header_of(ledger)->proc[seat_index(seat)].used[slice], &seat_slot(ledger, seat)->slice[slice]);
     if (slice == VGPU_SLICES || clock_coarse_ns() - load_relaxed(&ledger->mirrored_ns) >= REFRESH_NS)
-        refresh(ledger);
+        hami_refresh(ledger);
 }
 
 bool hami_mirrored(const struct vgpu_ledger *ledger)
@@ -202,6 +244,7 @@ const int32_t *hami_word(const struct vgpu_ledger *ledger)
 void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
 {
     struct hami_header *header;
+    uint64_t last_s;
     int32_t recent;
 
     if (!hami_mirrored(ledger))
@@ -212,7 +255,8 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
     if (recent >= 0 && recent != HAMI_RECENT)
         __atomic_compare_exchange_n(&header->recent_kernel, &recent, HAMI_RECENT, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
-    if (__atomic_load_n(&header->last_kernel_s, __ATOMIC_RELAXED) == now_s)
+    last_s = __atomic_load_n(&header->last_kernel_s, __ATOMIC_RELAXED);
+    if (last_s <= now_s && now_s - last_s < atomic_load_explicit(&record_interval_s, memory_order_relaxed))
         return;
     put(&header->last_kernel_s, now_s);
     /* A program that only launches tells of a new cap this way. */
@@ -230,11 +274,40 @@ bool hami_unlimited(const struct vgpu_ledger *ledger)
            __atomic_load_n(&header_of(ledger)->utilization_switch, __ATOMIC_RELAXED) == 0;
 }
 
-void hami_mirror(struct vgpu_ledger *ledger, bool ignore_switch)
+/*
+ * At exit(): takes this process out of the picture. Of the region nothing is given back, for the program's other
+ * threads and its own handlers may still use the GPU. A child of fork has no seat yet, or one of its own.
+ */
+static void leave(void)
+{
+    struct vgpu_ledger *ledger = atomic_load(&shown);
+    uint64_t seat;
+
+    fork_check();
+    if (!ledger)
+        return;
+    atomic_store(&leaves, true);
+    seat = ledger_seat(ledger);
+    if (seat && seat_ours(ledger, seat))
+        __atomic_store_n(&header_of(ledger)->proc[seat_index(seat)].status, 0, __ATOMIC_RELEASE);
+}
+
+void hami_forget(struct vgpu_ledger *ledger)
+{
+    atomic_compare_exchange_strong(&shown, &ledger, NULL);
+}
+
+void hami_mirror(struct vgpu_ledger *ledger, const struct hami_options *options)
 {
     KEEP_ERRNO;
+    static atomic_flag registered = ATOMIC_FLAG_INIT;
 
-    atomic_store_explicit(&switch_ignored, ignore_switch, memory_order_relaxed);
+    atomic_store_explicit(&switch_ignored, options->ignore_switch, memory_order_relaxed);
+    atomic_store_explicit(&record_interval_s, options->record_interval_s ? options->record_interval_s : 1,
+                          memory_order_relaxed);
+    atomic_store(&shown, ledger);
     ledger->changed = changed;
-    refresh(ledger);
+    hami_refresh(ledger);
+    if (!atomic_flag_test_and_set(&registered))
+        atexit(leave);
 }

@@ -10,10 +10,24 @@
 #include "core/ledger.h"
 
 /*
- * Keeps the header up to date from now on. The ledger's region must be in a cache file (INSTANCE_CACHE_OFFSET).
- * `ignore_switch`: hami_unlimited() is always false.
+ * Keeps the header up to date from now on. The ledger's region must be in a cache file (INSTANCE_CACHE_OFFSET). At
+ * exit() the process is no longer shown.
  */
-void hami_mirror(struct vgpu_ledger *ledger, bool ignore_switch);
+struct hami_options {
+    bool ignore_switch;         /* hami_unlimited() is always false */
+    uint64_t record_interval_s; /* the time of the last launch is written no more often; 0: 1 s */
+};
+void hami_mirror(struct vgpu_ledger *ledger, const struct hami_options *options);
+
+/* The ledger is about to go. */
+void hami_forget(struct vgpu_ledger *ledger);
+
+/*
+ * Writes all of it now: limits, processes without the dead, how busy the devices were in the last second. To be called
+ * now and then by whoever is alive, so that what others have left is gone from it. Waits for the region's lock for
+ * 100 ms at most.
+ */
+void hami_refresh(struct vgpu_ledger *ledger);
 
 /*
  * For whoever launches; any thread, lock-free, some nanoseconds. Without a header (NULL, or no cache file) nothing

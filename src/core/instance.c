@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "core/hami.h"
+#include "core/implicit.h"
+#include "core/override.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,6 +21,7 @@
 #define ENV_CACHE     "CUDA_DEVICE_MEMORY_SHARED_CACHE"
 #define ENV_POLICY    "GPU_CORE_UTILIZATION_POLICY"
 #define ENV_PRIORITY  "CUDA_TASK_PRIORITY"
+#define ENV_INTERVAL  "RECORD_KERNEL_INTERVAL"
 #define ENV_NAME_SIZE 64
 
 /* What HAMi's first priority is among ours, where all others are 0. */
@@ -34,18 +37,26 @@ static const char *variable(const char *name)
     return text && *text ? text : NULL;
 }
 
+/* One of HAMi's: what its file says stands for the environment. */
+static const char *setting(const char *name)
+{
+    const char *text = override_get(name);
+
+    return text ? (*text ? text : NULL) : variable(name);
+}
+
 /* "<name>_<index>" */
 static const char *indexed_variable(const char *name, unsigned index, char *buffer)
 {
     snprintf(buffer, ENV_NAME_SIZE, "%s_%u", name, index);
-    return variable(buffer);
+    return setting(buffer);
 }
 
 static bool any_variable(const char *name)
 {
     char buffer[ENV_NAME_SIZE];
 
-    if (variable(name))
+    if (setting(name))
         return true;
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         if (indexed_variable(name, i, buffer))
@@ -98,9 +109,12 @@ int instance_folder(char *buffer, size_t buffer_bytes)
 /* One line, and not the same one again when the program tries again. */
 static void complain(const char *what, const char *path, int rc)
 {
+    static const char not_a_cache[] =
+        "no cache file of HAMi's or vgpu's, or one that another version of vgpu uses; end "
+        "its users and remove it, or set " ENV_CACHE " to another path";
     static atomic_int last;
     char text[64];
-    const char *why = rc == -EPROTO   ? "not a region of this version of vgpu"
+    const char *why = rc == -EPROTO   ? (what == env_instance ? "not a region of this version of vgpu" : not_a_cache)
                       : rc == -ENOLCK ? "the file system has no file locks"
                       : rc == -EUSERS ? "all places are taken by processes"
                       : rc == -ENOENT ? (what == env_instance ? "there is no such instance" : "there is no such folder")
@@ -153,7 +167,7 @@ static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_
 static int parse_variables(const char *name, int (*parse)(const char *, const char *, struct vgpu_limit *),
                            struct vgpu_limits *limits)
 {
-    const char *everywhere = variable(name);
+    const char *everywhere = setting(name);
     int rc = 0;
 
     for (unsigned i = 0; i < VGPU_DEVICES_MAX && rc == 0; i++) {
@@ -170,7 +184,7 @@ static int parse_variables(const char *name, int (*parse)(const char *, const ch
 
 static bool policy_is(const char *wanted)
 {
-    const char *text = variable(ENV_POLICY);
+    const char *text = setting(ENV_POLICY);
 
     return text && strcasecmp(text, wanted) == 0;
 }
@@ -179,19 +193,19 @@ static uint32_t cap_policy(void)
 {
     if (policy_is("disable"))
         return VGPU_CAP_OFF;
-    if (variable(ENV_POLICY) && !policy_is("force") && !policy_is("default")) {
+    if (setting(ENV_POLICY) && !policy_is("force") && !policy_is("default")) {
         static atomic_bool told;
 
         if (!atomic_exchange(&told, true))
             log_warning(ENV_POLICY " '%.64s': there is no such policy, default is taken; use force, default or disable",
-                        variable(ENV_POLICY));
+                        setting(ENV_POLICY));
     }
     return VGPU_CAP_HARD;
 }
 
 static int limits_from_environment(struct vgpu_limits *ret_limits)
 {
-    const char *priority = variable(ENV_PRIORITY);
+    const char *priority = setting(ENV_PRIORITY);
     struct vgpu_limits limits = {.device_count = 0};
     int rc = parse_variables(ENV_MEMORY, parse_quota_limit, &limits);
 
@@ -240,6 +254,7 @@ static int open_implicit(struct vgpu_region **ret_region)
         complain(ENV_CACHE, path, rc);
         return rc;
     }
+    implicit_register(path);
     /* Whoever brings no limits does not change those that are there. */
     if (created || !(any_variable(ENV_MEMORY) || any_variable(ENV_SM)))
         return 0;
@@ -323,6 +338,17 @@ static void announce(struct vgpu_region *region)
              caps, limits.compute.weight, limits.compute.priority);
 }
 
+static void mirror(struct vgpu_ledger *ledger)
+{
+    struct hami_options options = {.ignore_switch = policy_is("force")};
+    const char *interval = setting(ENV_INTERVAL);
+
+    /* As HAMi takes it: what is no number is as if it were not there. */
+    if (interval)
+        (void)parse_count(interval, 1, UINT32_MAX, &options.record_interval_s);
+    hami_mirror(ledger, &options);
+}
+
 int instance_attach(struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
@@ -333,9 +359,10 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
 
     if (name)
         rc = open_named(name, &region);
-    else if (implicit_configured())
+    else if (implicit_configured()) {
+        override_read(OVERRIDE_FILE);
         rc = open_implicit(&region);
-    else
+    } else
         return 0;
     if (rc < 0)
         return rc;
@@ -346,7 +373,7 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
         return rc;
     }
     if (!name)
-        hami_mirror(ledger, policy_is("force"));
+        mirror(ledger);
     announce(region);
     *ret_ledger = ledger;
     return 1;

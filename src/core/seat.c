@@ -1,6 +1,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/hami.h"
 #include "core/ledger_internal.h"
 
 #include <stdio.h>
@@ -128,6 +129,7 @@ void ledger_free(struct vgpu_ledger *ledger)
     if (!ledger)
         return;
     fork_check();
+    hami_forget(ledger);
     seat = ledger_seat(ledger);
     if (seat)
         slot_release(ledger->region, seat_index(seat), seat_generation(seat));

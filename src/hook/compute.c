@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/forkwatch.h"
+#include "base/log.h"
 #include "core/bucket.h"
 #include "core/hami.h"
 #include "hook/capture.h"
@@ -14,7 +15,7 @@
 #include <time.h>
 
 #define GRAPH_WAITED_NS 4000ULL /* a graph's launch goes on after the device has begun with it */
-#define BLOCK_MOST_NS   10000000000ULL
+#define BLOCK_TELL_NS   10000000000ULL
 #define HARVEST_NS      100000ULL
 #define KNOWN_PART      8 /* of launches for statistics, whether they change */
 #define REFRESH_NS      50000000ULL
@@ -224,18 +225,22 @@ void compute_harvest(uint64_t now_ns)
 }
 
 /*
- * HAMi's monitor hears of launches, and holds instances of low priority back; but should it die, they are not held for
- * ever. Returns the time when it is done.
+ * HAMi's monitor hears of launches, and holds instances of low priority back for as long as it likes, by HAMi's
+ * contract. Should it have died, the program stands still, and one line says why. Returns the time when it is done.
  */
 static uint64_t heed_monitor(uint64_t now_ns)
 {
+    static atomic_bool told;
     struct vgpu_ledger *ledger = hook_ledger();
-    uint64_t until_ns = now_ns + BLOCK_MOST_NS;
+    uint64_t since_ns = now_ns;
 
     if (!hami_mirrored(ledger))
         return now_ns;
     hami_launch(ledger, (uint64_t)time(NULL));
-    while (hami_blocked(ledger) && now_ns < until_ns) {
+    while (hami_blocked(ledger)) {
+        if (now_ns - since_ns >= BLOCK_TELL_NS && !atomic_exchange(&told, true))
+            log_warning("launches are held: HAMi's monitor has set recent_kernel to -1 in the cache file, 10 s ago or "
+                        "more; they go on when it sets it to 0");
         compute_nap(COMPUTE_NAP_MOST_NS);
         now_ns = clock_ns();
     }

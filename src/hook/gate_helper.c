@@ -5,13 +5,11 @@
 #include "hook/gate_internal.h"
 
 #include "base/clock.h"
+#include "hook/helper.h"
 
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 
-#define HELPER_STACK    (256U << 10)
 #define HELPER_SLACK_NS 1000UL
 #define KEEP_OPEN_NS    (100 * NS_PER_MS)
 
@@ -54,34 +52,9 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* A small stack will do; but a program's thread-local variables may not fit into it, and then it is a usual one. */
-static bool create_helper(struct gate *gate, pthread_t *ret_thread)
-{
-    pthread_attr_t attributes;
-    bool created = false;
-
-    if (pthread_attr_init(&attributes) == 0) {
-        pthread_attr_setstacksize(&attributes, HELPER_STACK);
-        created = pthread_create(ret_thread, &attributes, help, gate) == 0;
-        pthread_attr_destroy(&attributes);
-    }
-    return created || pthread_create(ret_thread, NULL, help, gate) == 0;
-}
-
 bool gate_start_helper(struct gate *gate)
 {
-    sigset_t all, before;
-    pthread_t thread;
-
-    if (gate->helped)
-        return true;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return false;
-    gate->helped = create_helper(gate, &thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (gate->helped)
-        pthread_detach(thread);
+    gate->helped = gate->helped || helper_start(help, gate);
     return gate->helped;
 }
 

@@ -10,6 +10,7 @@
 #include "base/forkwatch.h"
 #include "base/mutex.h"
 #include "hook/context.h"
+#include "hook/mirror.h"
 #include "hook/visible.h"
 
 #include <stdlib.h>
@@ -98,5 +99,6 @@ CUresult hook_init(enum hook_row row, unsigned int flags)
     if (device_table_build() == -ENODEV)
         return CUDA_ERROR_NO_DEVICE;
     atomic_store_explicit(&initialised, true, memory_order_release);
+    mirror_start();
     return result;
 }

@@ -157,6 +157,9 @@ void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *con
 void region_recover(struct vgpu_region *region);  /* under the lock, after its holder died */
 unsigned region_reap(struct vgpu_region *region); /* empties dead slots, under the lock; returns how many */
 
+/* snapshot.c: GPU time of the second before now_ns (CLOCK_MONOTONIC). Without a lock. */
+uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t now_ns);
+
 /* limits.c, under the lock */
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #define HAMI_FILE_MAGIC 19920718u
+#define HAMI_FILE_BYTES 2008953 /* as HAMi-core makes it: its header and one byte */
 #define CREATE_BOUND_NS (2 * NS_PER_S)
 #define CREATE_NAP_NS   (2 * NS_PER_MS)
 
@@ -227,16 +228,18 @@ static int open_folder_of(const char *path)
 }
 
 /*
- * Whether a file without a region is one to put a region into: HAMi's (by its magic), or one that has only been made.
- * A path that names something else, by mistake or malice, is not written to.
+ * Whether a file without a region is one to put a region into: HAMi's by its magic, or by its size where its maker died
+ * before it wrote that, or one that has only been made. A path that names something else, by mistake or malice, is not
+ * written to.
  */
 static bool is_cache_file(int fd)
 {
     uint32_t head[16] = {0};
+    struct stat st;
 
-    if (pread(fd, head, sizeof(head), 0) < 0)
+    if (pread(fd, head, sizeof(head), 0) < 0 || file_stat_fd(fd, &st) < 0)
         return false;
-    if (head[0] == HAMI_FILE_MAGIC)
+    if (head[0] == HAMI_FILE_MAGIC || (head[0] == 0 && st.st_size == HAMI_FILE_BYTES))
         return true;
     for (unsigned i = 0; i < sizeof(head) / sizeof(*head); i++) {
         if (head[i])
@@ -245,10 +248,10 @@ static bool is_cache_file(int fd)
     return true;
 }
 
-/* Whether a region of an older version is there that no process uses any more. */
+/* Whether what is there is a region of another version, or nothing at all, and no process uses it any more. */
 static bool outlived(const struct vgpu_region *region)
 {
-    if (load_relaxed(&region->layout->magic) != REGION_MAGIC || region->layout->version >= REGION_VERSION)
+    if (layout_valid(region->layout))
         return false;
     for (unsigned id = 1; id < LOCK_IDS; id++)
         if (liveness_check(region->liveness, id, NULL) != 0)
@@ -272,7 +275,6 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
         rc = file_make_real(fd, 0, base_offset + (off_t)sizeof(struct region_layout));
     if (rc == 0)
         rc = map_layout(fd, base_offset, region);
-    /* Anything else than nothing is somebody's. */
     if (rc == 0 && (load_relaxed(&region->layout->magic) == 0 || outlived(region))) {
         if (load_relaxed(&region->layout->magic) != 0)
             memset(region->layout->slot, 0, sizeof(region->layout->slot));

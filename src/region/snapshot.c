@@ -21,7 +21,7 @@ static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_pr
     }
 }
 
-static uint64_t last_second_ns(const struct region_compute *compute, uint64_t now_ns)
+uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t now_ns)
 {
     uint64_t now = now_ns / REGION_SPAN_NS, sum = 0;
     uint64_t spans = NS_PER_S / REGION_SPAN_NS;
@@ -46,7 +46,7 @@ static void copy_compute(const struct region_compute *from, uint64_t now_ns, str
         to->calls[i] = load_relaxed(&from->calls[i]);
         to->amount[i] = load_relaxed(&from->amount[i]);
     }
-    to->last_second_ns = last_second_ns(from, now_ns);
+    to->last_second_ns = region_last_second_ns(from, now_ns);
     to->throttles = load_relaxed(&from->throttles);
     to->throttled_ns = load_relaxed(&from->throttled_ns);
     to->turns = load_relaxed(&from->turns);

@@ -49,6 +49,7 @@ static int setup(void **state)
 
     (void)state;
     unlink(path);
+    setenv("VGPU_RUNTIME_DIR", scratch_path("runtime"), 1);
     setenv("CUDA_DEVICE_MEMORY_SHARED_CACHE", path, 1);
     setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "1024m", 1);
     setenv("CUDA_DEVICE_MEMORY_LIMIT_1", "0m", 1);
@@ -57,7 +58,6 @@ static int setup(void **state)
     setenv("CUDA_TASK_PRIORITY", "0", 1);
     if (instance_attach(&ledger) != 1)
         return -1;
-    /* A process that has the file open a second time would lose its locks on closing it: the map is enough. */
     fd = open(path, O_RDWR);
     header = mmap(NULL, HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return header == MAP_FAILED ? -1 : 0;
@@ -174,6 +174,48 @@ static void caps_follow_the_region(void **state)
     assert_int_equal(u64(SM_LIMIT(0)), 56);
 }
 
+/* The time of the last launch is written as often as the variable says; a clock that was set back is believed. */
+static void launches_recorded_now_and_then(void **state)
+{
+    (void)state;
+    hami_launch(ledger, 1700000000);
+    hami_launch(ledger, 1700000004);
+    assert_int_equal(u64(LAST_KERNEL), 1700000000);
+    hami_launch(ledger, 1700000005);
+    assert_int_equal(u64(LAST_KERNEL), 1700000005);
+    hami_launch(ledger, 1600000000);
+    assert_int_equal(u64(LAST_KERNEL), 1600000000);
+}
+
+static int setup_interval(void **state)
+{
+    int rc;
+
+    setenv("RECORD_KERNEL_INTERVAL", "5", 1);
+    rc = setup(state);
+    unsetenv("RECORD_KERNEL_INTERVAL");
+    return rc;
+}
+
+/* Of an instance only the sum is known: the first process that lives stands for it. */
+static void utilization(void **state)
+{
+    struct region_compute *compute = &ledger_region(ledger)->layout->slice[1].compute;
+    uint64_t span = clock_ns() / REGION_SPAN_NS;
+
+    (void)state;
+    for (unsigned i = 0; i < REGION_SPANS; i++)
+        store_relaxed(&compute->span_ns[i], i == span % REGION_SPANS ? NS_PER_S / 4 : 0);
+    store_relaxed(&compute->span_stamp[span % REGION_SPANS], span);
+    hami_refresh(ledger);
+    assert_int_equal(u64(PROC(0) + 1160 + 48 + 16), 25);
+    assert_int_equal(u64(PROC(0) + 1160 + 16), 0);
+    /* More than there is, as of a kernel of many seconds that is counted at its end. */
+    store_relaxed(&compute->span_ns[span % REGION_SPANS], 20 * NS_PER_S);
+    hami_refresh(ledger);
+    assert_int_equal(u64(PROC(0) + 1160 + 48 + 16), 100);
+}
+
 static void launches(void **state)
 {
     (void)state;
@@ -266,6 +308,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_processes_hold, setup, teardown),
         cmocka_unit_test_setup_teardown(caps_follow_the_region, setup, teardown),
         cmocka_unit_test_setup_teardown(launches, setup, teardown),
+        cmocka_unit_test_setup_teardown(launches_recorded_now_and_then, setup_interval, teardown),
+        cmocka_unit_test_setup_teardown(utilization, setup, teardown),
         cmocka_unit_test_setup_teardown(the_switch, setup, teardown),
         cmocka_unit_test_setup_teardown(the_switch_where_caps_are_forced, setup_forced, teardown),
         cmocka_unit_test(instances_without_a_header),

@@ -1,8 +1,10 @@
 /* How a process finds its instance: every combination of the environment, in children. */
 #include "unit.h"
 
+#include "core/implicit.h"
 #include "core/instance.h"
 #include "core/ledger_internal.h"
+#include "core/override.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -343,6 +345,66 @@ static void failure_does_not_stick(void **state)
     clear_environment();
 }
 
+static void write_file(const char *path, const char *content)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(content, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* HAMi's file of overrides: the last line counts; a name is no other's beginning; without the file there is nothing. */
+static void overrides(void **state)
+{
+    const char *path = scratch_path("overrideEnv");
+
+    (void)state;
+    write_file(path, "ONE=1\nTWO=first\r\nONEMORE=x\n\nnothing\nTWO=2=2\nEMPTY=\nLAST=end");
+    override_read(path);
+    assert_string_equal(override_get("ONE"), "1");
+    assert_string_equal(override_get("TWO"), "2=2");
+    assert_string_equal(override_get("EMPTY"), "");
+    assert_string_equal(override_get("LAST"), "end");
+    assert_null(override_get("nothing"));
+    assert_null(override_get("MORE"));
+    override_read(scratch_path("no such file"));
+    assert_null(override_get("ONE"));
+}
+
+static void note_path(const char *path, void *arg)
+{
+    char *all = arg;
+
+    strcat(strcat(all, path), " ");
+}
+
+/* Implicit instances are found by what their processes leave in the runtime directory. */
+static void implicit_instances_found(void **state)
+{
+    char all[512] = "", wanted[128];
+    const char *found = scratch_path("found.cache");
+
+    (void)state;
+    setenv("VGPU_RUNTIME_DIR", scratch_path("runtime"), 1);
+    implicit_each(note_path, all);
+    assert_string_equal(all, "");
+    write_file(found, "");
+    implicit_register(found);
+    implicit_register(found);
+    implicit_register(scratch_path("gone.cache"));
+    implicit_each(note_path, all);
+    snprintf(wanted, sizeof(wanted), "%s ", found);
+    assert_string_equal(all, wanted);
+    unlink(found);
+    all[0] = '\0';
+    implicit_each(note_path, all);
+    write_file(found, ""); /* the link is gone with the file */
+    implicit_each(note_path, all);
+    assert_string_equal(all, "");
+    unsetenv("VGPU_RUNTIME_DIR");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +419,8 @@ int main(void)
         cmocka_unit_test_setup(cache_places, setup),
         cmocka_unit_test_setup(named_instances, setup),
         cmocka_unit_test_setup(failure_does_not_stick, setup),
+        cmocka_unit_test(overrides),
+        cmocka_unit_test(implicit_instances_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,49 @@
+#include "hook/mirror.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/forkwatch.h"
+#include "core/hami.h"
+#include "hook/helper.h"
+#include "hook/hook.h"
+
+#include <sys/prctl.h>
+#include <time.h>
+
+/* The dead are to be gone within a second, whatever else the machine does. */
+#define REFRESH_EVERY_NS (400 * NS_PER_MS)
+
+static atomic_bool started;
+
+static void *refresh(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = REFRESH_EVERY_NS};
+
+    prctl(PR_SET_NAME, "vgpu-hami");
+    for (;;) {
+        nanosleep(&pause, NULL);
+        hami_refresh(arg);
+    }
+    return NULL;
+}
+
+static void in_child(void *arg)
+{
+    (void)arg;
+    atomic_store(&started, false);
+}
+
+void mirror_start(void)
+{
+    KEEP_ERRNO;
+    static struct fork_watch watch = {.child = in_child};
+    static atomic_flag watched = ATOMIC_FLAG_INIT;
+    struct vgpu_ledger *ledger = hook_ledger();
+
+    if (!hami_mirrored(ledger) || atomic_exchange(&started, true))
+        return;
+    if (!atomic_flag_test_and_set(&watched))
+        fork_watch_add(&watch);
+    if (!helper_start(refresh, ledger))
+        atomic_store(&started, false);
+}

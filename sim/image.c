@@ -4,6 +4,7 @@
  * https://github.com/VivekPanyam/cudaparsers (src/cubin.rs).
  */
 #include "image.h"
+#include "unpack.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -17,7 +18,8 @@
 #define WRAPPER_MAGIC   0x466243b1u
 #define FAT_MAGIC       0xba55ed50u
 #define FAT_CUBIN       2
-#define FAT_COMPRESSED  0xa000u /* by LZ4 or zstd */
+#define FAT_LZ4         0x2000u
+#define FAT_ZSTD        0x8000u
 #define MACHINE_CUDA    190
 #define OTHER_KERNEL    0x10 /* in st_other */
 #define OTHER_MANAGED   0x04
@@ -45,6 +47,7 @@ struct fat_entry {
     uint64_t bytes;
     uint32_t compressed_bytes, unused[5];
     uint64_t flags;
+    uint64_t reserved, plain_bytes; /* the second: of a compressed file */
 };
 
 /* Part of an image; `bytes` is how much may be read, UINT64_MAX where nobody says. */
@@ -205,6 +208,19 @@ static bool read_cubin(struct view view, struct sim_image **ret_image)
     return true;
 }
 
+static bool read_file(const struct fat_entry *entry, struct view file, struct sim_image **ret_image)
+{
+    if (!(entry->flags & (FAT_LZ4 | FAT_ZSTD)))
+        return read_cubin(file, ret_image);
+    if (!within(&file, 0, entry->compressed_bytes))
+        return true;
+    void *plain = unpack(entry->flags & FAT_ZSTD ? PACKED_ZSTD : PACKED_LZ4, file.from, entry->compressed_bytes,
+                         entry->plain_bytes);
+    bool done = !plain || read_cubin((struct view){plain, entry->plain_bytes}, ret_image);
+    free(plain);
+    return done;
+}
+
 /* The first cubin that can be read: those of other architectures have the same symbols. */
 static bool read_fat(struct view all, struct sim_image **ret_image)
 {
@@ -222,12 +238,10 @@ static bool read_fat(struct view all, struct sim_image **ret_image)
         if (entry.header_bytes < sizeof(entry) || !within(&view, entry.header_bytes, entry.bytes))
             return true;
         struct view file = {view.from + entry.header_bytes, entry.bytes};
-        if (entry.kind == FAT_CUBIN && !(entry.flags & FAT_COMPRESSED)) {
-            if (!read_cubin(file, ret_image))
-                return false;
-            if (*ret_image)
-                return true;
-        }
+        if (entry.kind == FAT_CUBIN && !read_file(&entry, file, ret_image))
+            return false;
+        if (*ret_image)
+            return true;
         view.from = file.from + entry.bytes;
         view.bytes -= entry.header_bytes + entry.bytes;
     }

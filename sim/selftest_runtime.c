@@ -230,26 +230,87 @@ static void check_image(void *module)
     CHECK(cuModuleGetGlobal_v2(&address, NULL, module, "both") == 0 && *(uint32_t *)(uintptr_t)address == 43);
 }
 
+/* A fat binary of one cubin, with room for what compressing adds. */
+struct fat {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint64_t bytes;
+    uint16_t kind, file_version;
+    uint32_t file_header_bytes;
+    uint64_t file_bytes;
+    uint32_t compressed_bytes, unused[5];
+    uint64_t flags, reserved, plain_bytes;
+    struct cubin cubin;
+    unsigned char room[64];
+};
+
+static struct fat make_fat(const struct cubin *cubin)
+{
+    struct fat fat = {.magic = 0xba55ed50, .version = 1, .header_bytes = 16, .bytes = sizeof(fat) - 16, .kind = 2};
+
+    fat.file_version = 0x101;
+    fat.file_header_bytes = 64;
+    fat.file_bytes = sizeof(fat.cubin) + sizeof(fat.room);
+    fat.flags = 0x11;
+    fat.cubin = *cubin;
+    return fat;
+}
+
+/* Packs the cubin as zstd and LZ4 pack what cannot be made smaller: a frame of one block (RFC 8878), one literal run.
+ */
+static void pack(struct fat *fat, bool with_zstd)
+{
+    struct cubin cubin = fat->cubin;
+    uint32_t bytes = sizeof(cubin), block = bytes << 3 | 1;
+    unsigned char *to = (unsigned char *)&fat->cubin, *at = to;
+
+    if (with_zstd) {
+        memcpy(at, "\x28\xb5\x2f\xfd\xa0", 5);
+        memcpy(at + 5, &bytes, 4);
+        memcpy(at + 9, &block, 3);
+        at += 12;
+    } else {
+        *at++ = 0xf0;
+        for (bytes -= 15; bytes >= 255; bytes -= 255)
+            *at++ = 255;
+        *at++ = (unsigned char)bytes;
+    }
+    memcpy(at, &cubin, sizeof(cubin));
+    fat->compressed_bytes = (uint32_t)(at - to) + sizeof(cubin);
+    fat->plain_bytes = sizeof(cubin);
+    fat->flags |= with_zstd ? 0x8000 : 0x2000;
+}
+
+static void packed(void)
+{
+    struct cubin cubin = make_cubin();
+    struct fat fat;
+    void *module, *function;
+
+    begin();
+    for (int with_zstd = 0; with_zstd < 2; with_zstd++) {
+        fat = make_fat(&cubin);
+        pack(&fat, with_zstd);
+        CHECK(cuModuleLoadData(&module, &fat) == 0);
+        if (dlopen(with_zstd ? "libzstd.so.1" : "liblz4.so.1", RTLD_NOW))
+            check_image(module);
+        else /* of what cannot be read nothing is known, so it has every function */
+            CHECK(cuModuleGetFunction(&function, module, "inner") == 0);
+        fat.plain_bytes--;
+        CHECK(cuModuleLoadData(&module, &fat) == 0 && cuModuleGetFunction(&function, module, "inner") == 0);
+    }
+}
+
 static void images(void)
 {
     struct cubin cubin = make_cubin();
-    struct {
-        uint32_t magic;
-        uint16_t version, header_bytes;
-        uint64_t bytes;
-        uint16_t kind, file_version;
-        uint32_t file_header_bytes;
-        uint64_t file_bytes;
-        uint32_t unused[6];
-        uint64_t flags, more[2];
-        struct cubin cubin;
-    } fat = {0xba55ed50, 1, 16, sizeof(fat) - 16, 2, 0x101, 64, sizeof(cubin), {0}, 0x11, {0}, cubin};
+    struct fat fat = make_fat(&cubin);
     struct {
         uint32_t magic, version;
         const void *data, *unused;
     } wrapper = {0x466243b1, 1, &fat, NULL};
     const void *const cases[] = {&cubin, &fat, &wrapper};
-    void *module, *function;
+    void *module;
 
     begin();
     uint64_t before = used();
@@ -258,13 +319,9 @@ static void images(void)
         check_image(module);
         CHECK(cuModuleUnload(module) == 0 && used() == before);
     }
-    /* of compressed code nothing is known, so it has every function */
-    fat.flags |= 0x8000;
-    CHECK(cuModuleLoadData(&module, &wrapper) == 0 && cuModuleGetFunction(&function, module, "inner") == 0);
     /* sizes that lead out of the file */
     cubin.sections[SYMBOLS].sh_link = 99;
     CHECK(cuModuleLoadData(&module, &cubin) == 0);
-    fat.flags = 0x11;
     fat.cubin.sections[SYMBOLS].sh_size = 1ULL << 40;
     CHECK(cuModuleLoadData(&module, &fat) == 0);
     fat.file_bytes = 1ULL << 40;
@@ -305,9 +362,9 @@ static void durations(void)
 int main(void)
 {
     static const struct selftest cases[] = {
-        {"digests", digests},   {"tables", tables},         {"primaries", primaries},
-        {"storages", storages}, {"self_tests", self_tests}, {"libraries", libraries},
-        {"images", images},     {"managed", managed},       {"durations", durations},
+        {"digests", digests},       {"tables", tables},       {"primaries", primaries}, {"storages", storages},
+        {"self_tests", self_tests}, {"libraries", libraries}, {"images", images},       {"packed", packed},
+        {"managed", managed},       {"durations", durations},
     };
 
     return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));

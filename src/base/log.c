@@ -1,7 +1,7 @@
 #include "base/log.h"
 
-#include "base/cleanup.h"
 #include "base/fsize.h"
+#include "base/nocancel.h"
 #include "base/parse.h"
 
 #include <stdarg.h>
@@ -53,6 +53,7 @@ void log_make_plain(char *text, size_t length)
 
 void log_write(enum log_level level, const char *format, ...)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
     char line[LINE_BYTES];
     size_t used = sizeof(prefix) - 1;

@@ -13,6 +13,7 @@
 #include "hook/sample.h"
 
 #include "base/clock.h"
+#include "base/nocancel.h"
 #include "core/bucket.h"
 #include "core/hami.h"
 
@@ -164,6 +165,7 @@ static uint64_t sleep_for(const struct compute_device *device, uint64_t wait_ns,
 
 bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
 {
+    NO_CANCEL;
     struct compute_device *device = work->device;
     uint64_t start_ns = *now_ns, sleep_ns;
     bool limited, told = false;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/forkwatch.h"
 #include "base/log.h"
+#include "base/nocancel.h"
 #include "core/bucket.h"
 #include "core/hami.h"
 #include "hook/capture.h"
@@ -63,6 +64,7 @@ static void choose_fast(const struct compute_device *device)
 
 static void refresh_settings(struct compute_device *device, uint64_t now_ns)
 {
+    NO_CANCEL;
     struct vgpu_compute settings = meter_settings(hook_region());
 
     atomic_store_explicit(&device->refreshed_ns, now_ns, memory_order_relaxed);
@@ -93,6 +95,7 @@ static struct fork_watch fork_watch = {.child = in_child};
 
 static void set_up(struct compute_device *device, CUdevice number, unsigned slice)
 {
+    NO_CANCEL;
     struct vgpu_compute settings = meter_settings(hook_region());
     struct lease_self self = {
         .id = meter_instance_id(hook_region()),
@@ -327,6 +330,7 @@ void compute_enter(struct work *work)
     if (!work->device)
         return;
     if (compute_flags(work->device) & ARENA_CONTENDED) {
+        NO_CANCEL;
         atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
         work->place =
             gate_enter(&work->device->gate, work->stream, work->per_thread, turn_cost_ns(work), work->begun_ns);
@@ -374,7 +378,10 @@ void compute_end(struct work *work, CUresult result)
         flags |= FLAG_CORRECTS;
     if ((compute_flags(device) & ARENA_CONTENDED) && work->place < 0)
         flags |= SAMPLE_DOUBTFUL;
-    gate_leave(&device->gate, work->place);
+    if (work->place >= 0) {
+        NO_CANCEL;
+        gate_leave(&device->gate, work->place);
+    }
     charge = (struct sample_charge){
         .ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .hold = work->hold, .flags = flags};
     if (work->sample)
@@ -392,6 +399,7 @@ void compute_end(struct work *work, CUresult result)
 
 void compute_waits_slow(bool blocks)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
     bool contended = false;
 
@@ -408,6 +416,7 @@ void compute_waits_slow(bool blocks)
 
 void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct gate_wait *ret_wait)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
     struct compute_device *device = atomic_load_explicit(&the_device, memory_order_acquire);
 
@@ -421,6 +430,7 @@ void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, st
 
 void compute_wait_ends_slow(const struct gate_wait *wait)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
     struct compute_device *device = atomic_load_explicit(&the_device, memory_order_acquire);
 
@@ -432,6 +442,7 @@ void compute_wait_ends_slow(const struct gate_wait *wait)
 
 static void wait_to_copy(const struct compute_device *device, enum vgpu_work direction, uint64_t bytes)
 {
+    NO_CANCEL;
     const uint64_t *rate = meter_copy_rate(hook_region());
     _Atomic uint64_t *bucket = meter_copy_bucket(hook_region(), device->slice, direction);
     uint64_t now_ns = clock_ns(), start_ns = now_ns, wait_ns;
@@ -478,6 +489,7 @@ void compute_changed(uint64_t key)
 
 void compute_context_ending(CUcontext context)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
 
     fork_check();
@@ -488,6 +500,7 @@ void compute_context_ending(CUcontext context)
 
 void compute_context_ends(CUcontext context)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
 
     fork_check();
@@ -499,6 +512,7 @@ void compute_context_ends(CUcontext context)
 
 void compute_stream_ends(CUstream stream, bool per_thread)
 {
+    NO_CANCEL;
     KEEP_ERRNO;
 
     fork_check();

@@ -17,6 +17,7 @@
 #include "hook/sample.h"
 
 #include "base/clock.h"
+#include "base/nocancel.h"
 #include "hook/bodies.h"
 #include "hook/capture.h"
 #include "hook/stream_key.h"
@@ -31,7 +32,9 @@
 #define BIAS_MOST_NS  20000
 #define IDLE_PART     0.4 /* of the pair's own time, on a stream that was idle */
 #define LAUNCH_SHARE  1.6
-#define GAP_PART      20    /* of the pair */
+#define GAP_PART      20  /* of the pair */
+#define CLOCKS_PART   100 /* what the device's clock and the CPU's may differ by */
+#define CLOCKS_NS     2000
 #define GAP_MOST_NS   50000 /* longer, the thread was held up in a call or between two, or a module was loaded */
 
 enum sample_state { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY };
@@ -44,6 +47,7 @@ struct sample {
     CUevent begin, end, after;
     struct sample_pool *pool;
     _Atomic(struct cost_cell *) cell;
+    uint64_t start_ns;                      /* before `begin` was recorded */
     _Atomic uint64_t launch_ns, charged_ns; /* the latter is charge.ns, for those who count */
     uint64_t begin_ns;                      /* how long recording `begin` took, if long */
     uint64_t gap_ns;
@@ -163,6 +167,7 @@ static uint64_t if_long(uint64_t ns)
 
 struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell)
 {
+    NO_CANCEL;
     struct sample_pool *pool;
     struct sample *sample;
     uint64_t start_ns;
@@ -177,6 +182,7 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
     }
     sample->pool = pool;
     sample->cell = cell;
+    sample->start_ns = start_ns;
     sample->cpu_ns = cost_known(cell) ? 0 : clock_thread_ns();
     sample->launch_ns = clock_ns();
     sample->begin_ns = if_long(sample->launch_ns - start_ns);
@@ -186,6 +192,7 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
 uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
                     const struct sample_charge *charge)
 {
+    NO_CANCEL;
     uint64_t returned_ns = clock_ns();
 
     sample->gap_ns = returned_ns - sample->launch_ns;
@@ -271,12 +278,17 @@ static uint64_t own_ns(uint64_t occupied_ns, double bias)
 static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell, unsigned *flags)
 {
     double bias = (double)atomic_load(&sample->pool->bias_ns);
-    uint64_t pair_ns, least_ns;
+    uint64_t pair_ns, least_ns, most_ns = clock_ns() - sample->start_ns;
     bool doubtful;
 
     if (!elapsed_ns(sample->begin, sample->end, &pair_ns))
         return 0;
     doubtful = unknown_ns(sample) > pair_ns / GAP_PART;
+    /* All of it was between then and now. The two clocks may go differently by a little. */
+    if (pair_ns > most_ns + most_ns / CLOCKS_PART + CLOCKS_NS) {
+        pair_ns = most_ns;
+        doubtful = true;
+    }
     *flags |= doubtful ? SAMPLE_DOUBTFUL : 0;
     if (doubtful && cost_known(cell))
         return 0;
@@ -333,6 +345,7 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
 
 void sample_harvest(sample_done *done, void *arg)
 {
+    NO_CANCEL;
     struct capture_mode mode = {.changed = false};
     unsigned budget = HARVEST_MOST;
 
@@ -392,6 +405,7 @@ static void empty_pool(struct sample_pool *pool)
 
 void sample_context_ends(CUcontext context)
 {
+    NO_CANCEL;
     for (unsigned i = 0; i < POOLS_MAX; i++) {
         if (atomic_load(&pools[i].context) != context)
             continue;

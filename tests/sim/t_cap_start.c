@@ -252,3 +252,43 @@ TEST(cap_at_start_held_up)
     end();
     return 0;
 }
+
+static atomic_uint launched;
+
+/* Cancelled from the beginning; it notices at the first cancellation point. */
+static void *start_cancelled(void *arg)
+{
+    CUstream stream = arg;
+
+    CU_OK(cu.cuCtxSetCurrent(context_of_all));
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    for (unsigned i = 0; i < 20; i++) {
+        launch(stream, 1 + i, MS);
+        atomic_fetch_add(&launched, 1);
+    }
+    pthread_testcancel();
+    FAIL("the thread was not cancelled");
+}
+
+/* No launch of the driver's is a cancellation point, and none becomes one by waiting for the cap. */
+TEST(cap_and_cancelled_threads)
+{
+    pthread_t thread;
+    void *result = NULL;
+
+    begin();
+    CU_OK(cu.cuCtxGetCurrent(&context_of_all));
+    CUstream stream = new_stream();
+    CHECK(pthread_create(&thread, NULL, start_cancelled, stream) == 0);
+    pthread_join(thread, &result);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK_U(atomic_load(&launched), ==, 20);
+    /* Nothing was left held. */
+    for (unsigned i = 0; i < 20; i++)
+        launch(stream, 100 + i, MS);
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CHECK_U(tenant_number(NULL, 0, "throttles"), >, 0);
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    end();
+    return 0;
+}

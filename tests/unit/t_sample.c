@@ -29,6 +29,7 @@ static struct {
     CUresult stream, event_before, event_after; /* answers to queries: of a stream, while launching, while harvesting */
     CUresult create, record;
     uint64_t pair_ns, empty_ns, waited_most_ns;
+    uint64_t takes_ns; /* from a launch's return until its events are asked about */
     bool launching, slow;
     long begin_ns, end_ns;   /* how long the call takes that records an event before and behind the launch */
     CUresult event_in_queue; /* to queries behind an end that took long */
@@ -156,6 +157,7 @@ static int setup(void **state)
     answer.event_before = CUDA_ERROR_NOT_READY;
     answer.empty_ns = 1280;
     answer.waited_most_ns = UINT64_MAX;
+    answer.takes_ns = NS_PER_S;
     hook_real[ROW_cuCtxGetCurrent] = (void *)get_current;
     hook_real[ROW_cuStreamQuery] = (void *)query_stream;
     hook_real[ROW_cuEventCreate] = (void *)create;
@@ -220,6 +222,7 @@ static bool launch(struct cost_cell *cell, long gap_ns, CUresult result)
         sample_end(sample, STREAM, false, result, answer.waited_most_ns, &charged);
     }
     answer.launching = false;
+    pause_ns((long)answer.takes_ns);
     return sample != NULL;
 }
 
@@ -381,6 +384,22 @@ static void held_up_in_a_graph(void **state)
     sample_end(sample, STREAM, false, CUDA_SUCCESS, answer.waited_most_ns, &charged);
     assert_int_equal(harvest(), 1);
     assert_true(atomic_load(&seen.measured_ns) > 2 * NS_PER_MS);
+}
+
+/* A driver that answers nonsense: no kernel took longer than it was under way for. */
+static void longer_than_it_can_be(void **state)
+{
+    (void)state;
+    answer.stream = CUDA_ERROR_NOT_READY;
+    answer.takes_ns = NS_PER_MS;
+    assert_int_equal(measure(1000 * NS_PER_S), 0);
+    answer.pair_ns = 1000 * NS_PER_S;
+    assert_true(launch(new_cell(false), 0, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), 777, NS_PER_MS + 1000);
+    assert_true(atomic_load(&seen.flags) & SAMPLE_DOUBTFUL);
+    /* The clocks need not go exactly alike. */
+    assert_in_range(measure(NS_PER_MS + NS_PER_MS / 200), NS_PER_MS - 5000, NS_PER_MS + 5000);
 }
 
 static void what_fails_is_put_back(void **state)
@@ -580,6 +599,7 @@ int main(void)
         TEST(imprecise_samples),
         TEST(held_up_in_a_call),
         TEST(held_up_in_a_graph),
+        TEST(longer_than_it_can_be),
         TEST(what_fails_is_put_back),
         TEST(driver_without_events),
         TEST(nothing_during_a_capture),

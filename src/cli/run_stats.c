@@ -28,6 +28,7 @@ enum {
     COLUMN_THROTTLED,
     COLUMN_CAP_WAIT,
     COLUMN_COPY_WAIT,
+    COLUMN_PEAK,
     COLUMNS
 };
 
@@ -79,7 +80,7 @@ static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, 
 {
     const struct vgpu_compute_usage *usage = &snapshot->slice[slice].compute;
     const char *uuid = snapshot->slice[slice].uuid;
-    char share[SHARE_TEXT_BYTES], cap[CAP_TEXT_BYTES];
+    char share[SHARE_TEXT_BYTES], cap[CAP_TEXT_BYTES], peak[SIZE_TEXT_BYTES];
     uint64_t gpu_ns = compute_gpu_ns(usage);
 
     grid_row(grid);
@@ -93,12 +94,13 @@ static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, 
     grid_cell(grid, COLUMN_THROTTLED, "%" PRIu64, usage->throttles);
     grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
     grid_duration(grid, COLUMN_COPY_WAIT, usage->copy_wait_ns);
+    grid_cell(grid, COLUMN_PEAK, "%s", format_bytes(snapshot->slice[slice].peak_bytes, peak, sizeof(peak)));
 }
 
 static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
 {
-    static const char *const heads[COLUMNS] = {"DEVICE", "GPU",       "GPU TIME",  "SHARE",    "CAP",
-                                               "TURNS",  "TURN WAIT", "THROTTLED", "CAP WAIT", "COPY WAIT"};
+    static const char *const heads[COLUMNS] = {"DEVICE",    "GPU",       "GPU TIME", "SHARE",     "CAP",     "TURNS",
+                                               "TURN WAIT", "THROTTLED", "CAP WAIT", "COPY WAIT", "PEAK MEM"};
     struct grid *grid = grid_new(COLUMNS);
 
     if (!grid)

@@ -227,6 +227,7 @@ int ledger_commit(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kin
     add_held(ledger, slice, kind, actual_bytes);
     if (actual_bytes < reserved_bytes)
         give_back(ledger, slice, reserved_bytes - actual_bytes);
+    slots_note_peak(ledger->region->layout, slice);
     ledger_notify(ledger, slice);
     return 0;
 }
@@ -267,6 +268,7 @@ void ledger_set(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind,
     if (bytes > before) {
         atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes - before, memory_order_relaxed);
         grow_forced(ledger, slice, bytes - before);
+        slots_note_peak(ledger->region->layout, slice);
     } else {
         give_back(ledger, slice, before - bytes);
     }
@@ -309,6 +311,7 @@ int ledger_settle(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kin
         } else if (grown < taken_bytes) {
             give_back(ledger, slice, taken_bytes - grown);
         }
+        slots_note_peak(ledger->region->layout, slice);
     }
     if (grown_bytes)
         ledger_notify(ledger, slice);

@@ -153,6 +153,13 @@ uint64_t shares_left(const struct region_layout *layout, unsigned slice);
 /* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by slot, may be NULL. */
 void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
 
+/*
+ * After what a process uses of a slice has grown. Without the lock; two that grow at once see each other's growth, so
+ * one of them at least sees the sum. A figure for people: bytes that move from one process to another meanwhile may
+ * count twice, but never beyond what is reserved. One look where the reserved sum was reached before.
+ */
+void slots_note_peak(struct region_layout *layout, unsigned slice);
+
 /* recover.c */
 void region_recover(struct vgpu_region *region);  /* under the lock, after its holder died */
 unsigned region_reap(struct vgpu_region *region); /* empties dead slots, under the lock; returns how many */

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 5u
+#define REGION_VERSION 6u
 
 /* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its life, one for its owner.
  */
@@ -111,6 +111,7 @@ struct region_slice {
     _Atomic uint64_t quota_bytes; /* effective; 0: none. Written under the lock, atomic */
     /* Sum of reserved_bytes of the live slots, and of shares that were left. Written under the lock, derived. */
     _Atomic uint64_t total_bytes;
+    _Atomic uint64_t peak_bytes;    /* the most that was ever used; atomic maximum by anybody, see slots_note_peak() */
     _Atomic uint64_t refusals;      /* under the lock, read without */
     _Atomic uint64_t context_bytes; /* the dearest context seen; atomic maximum by anybody */
 };

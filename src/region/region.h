@@ -218,6 +218,7 @@ struct vgpu_slice_usage {
     uint64_t quota_bytes;    /* effective: min(quota, physical); 0: no limit */
     uint64_t physical_bytes; /* 0 until a process has seen the device */
     uint64_t used_bytes;     /* held by live processes (reservations that nobody uses are not in it) */
+    uint64_t peak_bytes;     /* the most that used_bytes has been since the region was made */
     uint64_t refusals;
 };
 

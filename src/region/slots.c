@@ -277,3 +277,21 @@ uint64_t slots_used(const struct region_layout *layout, unsigned slice)
     }
     return add_saturated(used, shares_left(layout, slice));
 }
+
+void slots_note_peak(struct region_layout *layout, unsigned slice)
+{
+    struct region_slice *of = &layout->slice[slice];
+    uint64_t peak = load_relaxed(&of->peak_bytes), total, used;
+
+    if (load_relaxed(&of->total_bytes) <= peak)
+        return;
+    /* Our growth first, then the look at the others'. */
+    atomic_thread_fence(memory_order_seq_cst);
+    used = slots_used(layout, slice);
+    total = load_relaxed(&of->total_bytes);
+    if (used > total)
+        used = total;
+    while (peak < used && !atomic_compare_exchange_weak_explicit(&of->peak_bytes, &peak, used, memory_order_relaxed,
+                                                                 memory_order_relaxed))
+        ;
+}

@@ -67,6 +67,7 @@ static void copy_slices(const struct region_layout *layout, struct vgpu_snapshot
         to->quota_bytes = unresolved ? 0 : load_relaxed(&from->quota_bytes);
         to->physical_bytes = from->physical_bytes;
         to->used_bytes = slots_used(layout, i);
+        to->peak_bytes = load_relaxed(&from->peak_bytes);
         to->refusals = load_relaxed(&from->refusals);
         copy_compute(&from->compute, now_ns, &to->compute);
     }

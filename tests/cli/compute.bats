@@ -203,10 +203,12 @@ json_of()
         throttled_ns=2000000 turns=5 turn_wait_ns=7000000 copy_wait_ns=9000; exit 3"
     says "stats: instance lab"
     [ -z "$output" ]
-    [[ $stderr =~ DEVICE\ +GPU\ +GPU\ TIME\ +SHARE\ +CAP\ +TURNS\ +TURN\ WAIT\ +THROTTLED\ +CAP\ WAIT\ +COPY\ WAIT ]]
+    [[ $stderr =~ DEVICE\ +GPU\ +GPU\ TIME\ +SHARE\ +CAP\ +TURNS\ +TURN\ WAIT\ +THROTTLED\ +CAP\ WAIT\ +COPY\ WAIT\ +PEAK\ MEM ]]
     [[ $stderr =~ $'\n'1\ +GPU-cccccccc\ +1\.5\ ms\ +[0-9]+\.[0-9]%\ +50%\ +5\ +7\.0\ ms\ +3\ +2\.0\ ms\ +9\.0\ us ]] || fail "$stderr"
     [[ $stderr =~ $'\n'DEVICE\ +WORK\ +CALLS\ +AMOUNT$'\n'1\ +kernel\ +20\ +1\.0\ ms$'\n'1\ +copy\ +1\ +500\.0\ us$'\n'1\ +htod\ +2\ +6\.0\ GiB$ ]] || fail "$stderr"
     awk 'length > 120 { exit 1 }' <<<"$stderr"
+    expect 0 "$vgpu" run --sim --stats "$VGPU_BUILD/demo/busy" peak 0.05
+    [[ $stderr =~ $'\n'0\ .*\ [0-9.]+\ MiB$'\n' ]] || fail "no peak: $stderr"
     expect 143 "$vgpu" run --stats sh -c 'kill -TERM $$'
     says "stats: instance"
     # Only a millisecond of GPU time: a small share of however long it took.

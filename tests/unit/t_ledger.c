@@ -150,6 +150,51 @@ static void over_the_quota(void **state)
     store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->slice[0].reserved_bytes, 0);
 }
 
+static uint64_t peak(unsigned slice)
+{
+    struct vgpu_snapshot snapshot;
+    uint64_t bytes;
+
+    assert_int_equal(region_snapshot(region, &snapshot), 0);
+    bytes = snapshot.slice[slice].peak_bytes;
+    snapshot_done(&snapshot);
+    return bytes;
+}
+
+/* In a child: holds 30 MiB more, by a reservation that was larger. */
+static int hold_more(void *arg)
+{
+    (void)arg;
+    CHECK(ledger_reserve(ledger, 0, 50 * MIB) == 0);
+    CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 50 * MIB, 30 * MIB) == 0);
+    return 0;
+}
+
+/* The most that all processes had in use at once: no reservation, nothing that was free by then, none of the dead. */
+static void peaks(void **state)
+{
+    (void)state;
+    assert_int_equal(peak(0), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 100 * MIB), 0);
+    ledger_cancel(ledger, 0, 100 * MIB);
+    assert_int_equal(peak(0), 0);
+    ledger_set(ledger, 0, VGPU_KIND_CONTEXT, 20 * MIB);
+    assert_int_equal(peak(0), 20 * MIB);
+    assert_int_equal(ledger_reserve(ledger, 0, 60 * MIB), 0);
+    assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, 60 * MIB, 60 * MIB), 0);
+    ledger_release(ledger, 0, VGPU_KIND_DATA, 50 * MIB);
+    assert_int_equal(peak(0), 80 * MIB);
+    /* 30 MiB in use here, 50 MiB idle, and 30 MiB in the child: not more than before, though 110 MiB are reserved. */
+    assert_int_equal(finish(spawn(hold_more, NULL)), 0);
+    assert_int_equal(peak(0), 80 * MIB);
+    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 0, 51 * (int64_t)MIB), 0);
+    assert_int_equal(peak(0), 81 * MIB);
+    assert_int_equal(finish(spawn(hold_more, NULL)), 0);
+    assert_int_equal(peak(0), 111 * MIB);
+    assert_int_equal(used(0), 81 * MIB);
+    assert_int_equal(peak(1), 0);
+}
+
 static void views(void **state)
 {
     uint64_t total = 0, available = 0;
@@ -464,6 +509,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(commit_less_and_more, setup, teardown),
         cmocka_unit_test_setup_teardown(never_below_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(over_the_quota, setup, teardown),
+        cmocka_unit_test_setup_teardown(peaks, setup, teardown),
         cmocka_unit_test_setup_teardown(views, setup, teardown),
         cmocka_unit_test_setup_teardown(devices_and_percentages, setup, teardown),
         cmocka_unit_test_setup_teardown(quota_lowered_and_raised, setup, teardown),

@@ -7,6 +7,7 @@ set -euo pipefail
 how=${1:-} what=${2:-}
 build=(gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev)
 tests=(libcmocka-dev jq bats python3 tmux musl-tools)
+if grep -qs '^VERSION_ID="1[3-9]"' /etc/os-release; then tests+=(nvtop); fi # in Debian's main archive since 13
 full() { # clang's runtime for sanitizers is a package of its own, of the version that clang is
     local version=''
     ! command -v clang >/dev/null || version=-$(clang -dumpversion | cut -d. -f1)

@@ -39,7 +39,8 @@ int code_begin(struct sim_code *code, struct sim_image *image)
 
 void code_end(struct sim_code *code)
 {
-    code_leave(code);
+    while (code->loads)
+        code_leave(code, code->loads->context);
     for (unsigned at = 0; code->managed && at < code->image->count; at++) {
         if (code->managed[at])
             memory_free(code->managed[at]);
@@ -50,56 +51,87 @@ void code_end(struct sim_code *code)
     code->image = NULL;
 }
 
-static int place(struct sim_code *code)
+static int place(const struct sim_image *image, struct sim_load *load)
 {
-    const struct sim_image *image = code->image;
-
-    if (!image->bytes)
+    if (!image || !image->bytes)
         return OK;
-    int result = memory_alloc(code->context, SIM_MODULE, image->bytes, &code->variables);
+    int result = memory_alloc(load->context, SIM_MODULE, image->bytes, &load->variables);
     for (unsigned at = 0; at < image->count && !result; at++) {
         if (image->symbols[at].kind == SYMBOL_VARIABLE)
-            set_first(code->variables + image->symbols[at].offset, &image->symbols[at]);
+            set_first(load->variables + image->symbols[at].offset, &image->symbols[at]);
     }
     return result;
 }
 
+static struct sim_load *load_in(const struct sim_code *code, const struct sim_context *context)
+{
+    struct sim_load *load = code->loads;
+
+    while (load && load->context != context)
+        load = load->next;
+    return load;
+}
+
 int code_load(struct sim_code *code, struct sim_context *context)
 {
+    if (load_in(code, context))
+        return OK;
+    struct sim_load *load = calloc(1, sizeof(*load));
+    if (!load)
+        return ERR_OUT_OF_MEMORY;
+    load->context = context;
+    load->next = code->loads;
+    code->loads = load;
     int result = sim_charge(context->device, SIM_MODULE, sim.module_bytes);
-
+    if (!result) {
+        load->charged = sim.module_bytes;
+        result = place(code->image, load);
+    }
     if (result)
-        return result;
-    code->charged = sim.module_bytes;
-    code->context = context;
-    if (code->image)
-        result = place(code);
-    if (result)
-        code_leave(code);
+        code_leave(code, context);
     return result;
 }
 
-void code_leave(struct sim_code *code)
+void code_leave(struct sim_code *code, const struct sim_context *context)
 {
-    if (!code->context)
+    struct sim_load **link = &code->loads, *load = load_in(code, context);
+
+    if (!load)
         return;
-    if (code->variables)
-        memory_free(code->variables);
-    sim_release(code->context->device, SIM_MODULE, code->charged);
-    code->context = NULL;
-    code->variables = 0;
-    code->charged = 0;
+    while (*link != load)
+        link = &(*link)->next;
+    *link = load->next;
+    if (load->variables)
+        memory_free(load->variables);
+    sim_release(context->device, SIM_MODULE, load->charged);
+    free(load);
 }
 
-int code_variable(const struct sim_code *code, const char *name, bool managed, devptr *ret_address, size_t *ret_bytes)
+int code_variable(const struct sim_code *code, const struct sim_context *context, const char *name, devptr *ret_address,
+                  size_t *ret_bytes)
+{
+    const struct sim_symbol *symbol = image_variable(code->image, name);
+    const struct sim_load *load = load_in(code, context);
+
+    if (symbol && symbol->kind == SYMBOL_MANAGED)
+        return code_managed(code, name, ret_address, ret_bytes);
+    if (!symbol || !load)
+        return ERR_NOT_FOUND;
+    if (ret_address)
+        *ret_address = load->variables + symbol->offset;
+    if (ret_bytes)
+        *ret_bytes = (size_t)symbol->bytes;
+    return OK;
+}
+
+int code_managed(const struct sim_code *code, const char *name, devptr *ret_address, size_t *ret_bytes)
 {
     const struct sim_symbol *symbol = image_variable(code->image, name);
 
-    if (!symbol || (managed ? symbol->kind != SYMBOL_MANAGED : symbol->kind == SYMBOL_VARIABLE && !code->context))
+    if (!symbol || symbol->kind != SYMBOL_MANAGED)
         return ERR_NOT_FOUND;
     if (ret_address)
-        *ret_address = symbol->kind == SYMBOL_MANAGED ? code->managed[symbol - code->image->symbols]
-                                                      : code->variables + symbol->offset;
+        *ret_address = code->managed[symbol - code->image->symbols];
     if (ret_bytes)
         *ret_bytes = (size_t)symbol->bytes;
     return OK;

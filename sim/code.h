@@ -5,22 +5,30 @@
 #include "image.h"
 #include "sim.h"
 
-struct sim_code {
-    struct sim_image *image;     /* NULL: nothing is known of it */
-    struct sim_context *context; /* in which it is loaded; NULL: in none */
+/* One context that it is loaded in. */
+struct sim_load {
+    struct sim_context *context;
     uint64_t charged;
     devptr variables; /* memory of all that aren't managed; 0: none */
+    struct sim_load *next;
+};
+
+struct sim_code {
+    struct sim_image *image; /* NULL: nothing is known of it */
+    struct sim_load *loads;
     devptr *managed; /* by symbol, 0: not a managed one. They are there before and after a context, and cost nothing. */
 };
 
 /* In all of these sim.mutex is held. Takes over the image, which may be NULL, whatever comes of it. */
 int code_begin(struct sim_code *code, struct sim_image *image);
 void code_end(struct sim_code *code);
-/* Takes memory in the context, and gives variables their first values. */
+/* Takes memory in the context, unless it has some there, and gives variables their first values. */
 int code_load(struct sim_code *code, struct sim_context *context);
 /* Gives it back. */
-void code_leave(struct sim_code *code);
-/* 0, or ERR_NOT_FOUND. A variable that isn't managed is there only while the code is loaded. */
-int code_variable(const struct sim_code *code, const char *name, bool managed, devptr *ret_address, size_t *ret_bytes);
+void code_leave(struct sim_code *code, const struct sim_context *context);
+/* 0, or ERR_NOT_FOUND. A variable that isn't managed is only in contexts in which the code is loaded. */
+int code_variable(const struct sim_code *code, const struct sim_context *context, const char *name, devptr *ret_address,
+                  size_t *ret_bytes);
+int code_managed(const struct sim_code *code, const char *name, devptr *ret_address, size_t *ret_bytes);
 
 #endif

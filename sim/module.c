@@ -23,7 +23,6 @@ struct sim_library {
     unsigned magic;
     struct sim_code code;
     struct sim_function *functions;
-    struct sim_module *module;
     struct sim_library *next;
 };
 
@@ -126,8 +125,6 @@ static void module_free(struct sim_module *module)
             break;
         }
     }
-    if (module->library)
-        module->library->module = NULL;
     code_end(&module->code);
     retire_functions(module->functions);
     handle_retire(module);
@@ -138,10 +135,8 @@ void module_destroy_all(struct sim_context *context)
 {
     while (context->modules)
         module_free(context->modules);
-    for (struct sim_library *library = libraries; library; library = library->next) {
-        if (library->code.context == context)
-            code_leave(&library->code);
-    }
+    for (struct sim_library *library = libraries; library; library = library->next)
+        code_leave(&library->code, context);
 }
 
 /* Takes over the image, which may be NULL. */
@@ -265,7 +260,7 @@ API(cuModuleGetGlobal_v2, devptr *ret_address, size_t *ret_bytes, struct sim_mod
     if (!name)
         return ERR_INVALID_VALUE;
     sim_lock();
-    int code = code_variable(code_of(module), name, false, ret_address, ret_bytes);
+    int code = code_variable(code_of(module), module->context, name, ret_address, ret_bytes);
     sim_unlock();
     return code;
 }
@@ -279,12 +274,22 @@ API(cuModuleGetLoadingMode, int *ret_mode)
     return OK;
 }
 
-/* A library that has no code in a context takes its memory when something of it is asked for in one. */
+/* The library's module in a context; NULL: nobody asked for it. */
+static struct sim_module *module_of(const struct sim_library *library, const struct sim_context *context)
+{
+    struct sim_module *module = context->modules;
+
+    while (module && module->library != library)
+        module = module->next;
+    return module;
+}
+
+/* A library takes its memory in a context when something of it is first asked for there. */
 static int settle(struct sim_library *library)
 {
     struct sim_context *context = sim_current();
 
-    return library->code.context || !context || context->dead ? OK : code_load(&library->code, context);
+    return !context || context->dead ? OK : code_load(&library->code, context);
 }
 
 /* Takes over the image, which may be NULL. */
@@ -351,8 +356,11 @@ API(cuLibraryUnload, struct sim_library *library)
             break;
         }
     }
-    if (library->module)
-        module_free(library->module);
+    for (struct sim_context *context = sim.contexts; context; context = context->next) {
+        struct sim_module *module = module_of(library, context);
+        if (module)
+            module_free(module);
+    }
     retire_functions(library->functions);
     handle_retire(library);
     sim_unlock();
@@ -388,20 +396,22 @@ API(cuLibraryGetModule, struct sim_module **ret_module, struct sim_library *libr
         return ERR_INVALID_VALUE;
     sim_lock();
     code = settle(library);
-    if (!code && !library->module) {
-        library->module = sim_object(sizeof(*library->module), MAGIC_MODULE);
-        if (library->module) {
-            library->module->library = library;
-            library->module->context = context;
-            library->module->next = context->modules;
-            context->modules = library->module;
+    struct sim_module *module = code ? NULL : module_of(library, context);
+    if (!code && !module) {
+        module = sim_object(sizeof(*module), MAGIC_MODULE);
+        if (module) {
+            module->library = library;
+            module->context = context;
+            module->next = context->modules;
+            context->modules = module;
+        } else {
+            code = ERR_OUT_OF_MEMORY;
         }
     }
     sim_unlock();
-    if (code || !library->module)
-        return ERR_OUT_OF_MEMORY;
-    *ret_module = library->module;
-    return OK;
+    if (!code)
+        *ret_module = module;
+    return code;
 }
 
 API(cuLibraryGetKernelCount, unsigned *ret_count, struct sim_library *library)
@@ -432,7 +442,7 @@ API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_libra
     sim_lock();
     code = settle(library);
     if (!code)
-        code = code_variable(&library->code, name, false, ret_address, ret_bytes);
+        code = code_variable(&library->code, context, name, ret_address, ret_bytes);
     sim_unlock();
     return code;
 }
@@ -445,7 +455,7 @@ API(cuLibraryGetManaged, devptr *ret_address, size_t *ret_bytes, struct sim_libr
     if (!name)
         return ERR_INVALID_VALUE;
     sim_lock();
-    int code = code_variable(&library->code, name, true, ret_address, ret_bytes);
+    int code = code_managed(&library->code, name, ret_address, ret_bytes);
     sim_unlock();
     return code;
 }

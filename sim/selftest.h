@@ -90,6 +90,7 @@ int cuLibraryLoadData(void **ret_library, const void *image, int *jit, void **ji
 int cuLibraryGetKernel(void **ret_kernel, void *library, const char *name);
 int cuLibraryUnload(void *library);
 int cuLibraryGetGlobal(devptr *ret_address, size_t *ret_bytes, void *library, const char *name);
+int cuLibraryGetModule(void **ret_module, void *library);
 int cuLibraryGetManaged(devptr *ret_address, size_t *ret_bytes, void *library, const char *name);
 int cuModuleUnload(void *module);
 int cuModuleGetGlobal_v2(devptr *ret_address, size_t *ret_bytes, void *module, const char *name);

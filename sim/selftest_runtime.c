@@ -328,6 +328,28 @@ static void images(void)
     CHECK(cuModuleLoadData(&module, &fat) == 0);
 }
 
+/* In each context a library has code and variables of its own, and one module. */
+static void contexts(void)
+{
+    struct cubin cubin = make_cubin();
+    void *library, *one = begin(), *two, *modules[3];
+    devptr addresses[2];
+    size_t bytes;
+
+    CHECK(cuLibraryLoadData(&library, &cubin, NULL, NULL, 0, NULL, NULL, 0) == 0);
+    CHECK(cuLibraryGetGlobal(&addresses[0], &bytes, library, "first") == 0);
+    CHECK(cuLibraryGetModule(&modules[0], library) == 0);
+    CHECK(cuCtxCreate_v2(&two, 0, 0) == 0);
+    uint64_t before = used();
+    CHECK(cuLibraryGetGlobal(&addresses[1], &bytes, library, "first") == 0 && addresses[0] != addresses[1]);
+    CHECK(cuLibraryGetModule(&modules[1], library) == 0 && modules[0] != modules[1] && used() > before);
+    CHECK(cuLibraryGetModule(&modules[2], library) == 0 && modules[1] == modules[2]);
+    check_image(modules[1]);
+    CHECK(cuCtxDestroy_v2(two) == 0 && cuCtxSetCurrent(one) == 0);
+    check_image(modules[0]);
+    CHECK(cuLibraryUnload(library) == 0 && used() == 512 * MIB);
+}
+
 /* Managed variables are there without a context, as before it and after. */
 static void managed(void)
 {
@@ -364,7 +386,7 @@ int main(void)
     static const struct selftest cases[] = {
         {"digests", digests},       {"tables", tables},       {"primaries", primaries}, {"storages", storages},
         {"self_tests", self_tests}, {"libraries", libraries}, {"images", images},       {"packed", packed},
-        {"managed", managed},       {"durations", durations},
+        {"contexts", contexts},     {"managed", managed},     {"durations", durations},
     };
 
     return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/passfd.h"
 #include "core/meter.h"
+#include "guard/bus.h"
 #include "guard/control.h"
 #include "guard/filter.h"
 #include "guard/pidfd.h"
@@ -38,6 +39,27 @@ static const char *keep_text(char *buffer, size_t buffer_bytes, const char *text
     return buffer;
 }
 
+static int watch_region(struct guard *guard)
+{
+    size_t bytes;
+    void *base;
+
+    region_mapping(guard->region, &base, &bytes);
+    return bus_watch(base, bytes, &guard->region_lost);
+}
+
+static void close_region(struct guard *guard)
+{
+    size_t bytes;
+    void *base;
+
+    if (!guard->region)
+        return;
+    region_mapping(guard->region, &base, &bytes);
+    bus_forget(base);
+    region_close(guard->region);
+}
+
 static void free_guard(struct guard *guard)
 {
     int *const fds[] = {&guard->socket[OURS], &guard->socket[CHILDS], &guard->listener,      &guard->epoll,
@@ -50,7 +72,7 @@ static void free_guard(struct guard *guard)
     tasks_done(&guard->tasks);
     objects_free(guard->objects);
     channels_free(guard->channels);
-    region_close(guard->region);
+    close_region(guard);
     for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         if (fds[i] != &guard->listener || !guard->abandoned)
             cleanup_close(fds[i]);
@@ -87,7 +109,11 @@ static int open_parts(struct guard *guard)
     int rc = branch_read(guard->config.device_dir, &guard->version, &guard->branch);
 
     if (rc == 0)
+        rc = bus_handle();
+    if (rc == 0)
         rc = region_open(guard->region_path, 0, &guard->region);
+    if (rc == 0)
+        rc = watch_region(guard);
     if (rc < 0)
         return rc;
     guard->limits = *guard->config.limits;
@@ -190,7 +216,7 @@ static void interrupted(int signal, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Threads of ours take no signals but the one that ends a wait. */
+/* Threads of ours take no signals but the one that ends a wait, and their own faults. */
 static int start_threads(struct guard *guard)
 {
     struct sigaction action = {.sa_sigaction = interrupted, .sa_flags = SA_SIGINFO};
@@ -201,6 +227,7 @@ static int start_threads(struct guard *guard)
     sigemptyset(&action.sa_mask);
     sigaction(INTERRUPT, &action, NULL);
     sigfillset(&set);
+    sigdelset(&set, SIGBUS); /* which is for a thread of ours (bus.h) */
     sigdelset(&set, INTERRUPT);
     pthread_sigmask(SIG_SETMASK, &set, &before);
     rc = -pthread_create(&guard->trap_thread, NULL, trap_serve, guard);

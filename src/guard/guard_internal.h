@@ -104,6 +104,7 @@ struct guard {
     const struct rm_branch *branch;
     struct rm_version version;
     struct vgpu_region *region;
+    atomic_bool region_lost, region_told; /* it was cut short, and people are told no more (bus.h); it was said */
     struct channels *channels;
     bool audited;              /* its memory is compared with NVML's figures */
     bool control;              /* RM_CONTROL is trapped */
@@ -183,7 +184,7 @@ int process_calls(struct guard *guard, const struct trap *trap, struct guard_pro
                   struct guard_file **ret_file);
 struct guard_process *process_by_owner(struct guard *guard, uint32_t owner);
 bool processes_any(const struct guard *guard);
-struct vgpu_ledger *process_any_ledger(struct guard *guard); /* NULL: there is none */
+struct vgpu_ledger *process_any_ledger(const struct guard *guard); /* NULL: there is none */
 /* It has died: what was its is another's or gone. */
 void process_gone(struct guard *guard, struct guard_process *process);
 bool process_alive(const struct guard_process *process);

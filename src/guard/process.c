@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -170,13 +171,19 @@ bool processes_any(const struct guard *guard)
     return false;
 }
 
-struct vgpu_ledger *process_any_ledger(struct guard *guard)
+/* Where it is shown what the process holds; NULL: nowhere. */
+static struct vgpu_ledger *ledger_of(const struct guard *guard, const struct guard_process *process)
 {
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid && guard->process[i].ledger)
-            return guard->process[i].ledger;
-    }
-    return NULL;
+    return process->pid && !atomic_load(&guard->region_lost) ? process->ledger : NULL;
+}
+
+struct vgpu_ledger *process_any_ledger(const struct guard *guard)
+{
+    struct vgpu_ledger *ledger = NULL;
+
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX && !ledger; i++)
+        ledger = ledger_of(guard, &guard->process[i]);
+    return ledger;
 }
 
 void process_gone(struct guard *guard, struct guard_process *process)
@@ -209,14 +216,14 @@ void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
 {
     struct guard *guard = arg;
     struct guard_process *process = process_by_owner(guard, owner);
+    struct vgpu_ledger *ledger = process ? ledger_of(guard, process) : NULL;
 
-    if (!process || !process->ledger)
+    if (!ledger)
         return;
     if (bytes > 0)
-        ledger_set(process->ledger, card, VGPU_KIND_DRIVER,
-                   ledger_held(process->ledger, card, VGPU_KIND_DRIVER) + (uint64_t)bytes);
+        ledger_set(ledger, card, VGPU_KIND_DRIVER, ledger_held(ledger, card, VGPU_KIND_DRIVER) + (uint64_t)bytes);
     else
-        ledger_release(process->ledger, card, VGPU_KIND_DRIVER, (uint64_t)-bytes);
+        ledger_release(ledger, card, VGPU_KIND_DRIVER, (uint64_t)-bytes);
 }
 
 /* Which card managed memory will be on nobody knows: it is charged to the first of the instance's that is used. */
@@ -261,8 +268,11 @@ bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t 
 void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes, const char *api)
 {
     atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
-    if (process->ledger)
+    if (ledger_of(guard, process))
         ledger_refuse(process->ledger, slice, bytes, api);
+    else
+        tell_seldom("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64 " of %" PRIu64 " in use", api,
+                    bytes, slice, processes_used(guard, slice), processes_quota(guard, slice));
 }
 
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
@@ -275,7 +285,7 @@ int process_managed(struct guard *guard, struct guard_process *process, uint64_t
     slice = process->managed_slice;
     if (!force && bytes > before && !processes_within_quota(guard, slice, bytes - before))
         return -ENOMEM;
-    if (process->ledger)
+    if (ledger_of(guard, process))
         ledger_set(process->ledger, slice, VGPU_KIND_MANAGED, bytes);
     process->managed_bytes = bytes;
     return 0;

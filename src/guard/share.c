@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/meter.h"
+#include "guard/bus.h"
 #include "guard/share_internal.h"
 
 #include <errno.h>
@@ -69,7 +70,12 @@ static void set_turn_policy(struct share *share, uint32_t turn_policy)
 
 static void stay_away(struct share *share)
 {
-    log_info("no turns for the instance on device %s any more: its page of the arena is another's now", share->uuid);
+    if (atomic_load(&share->arena_lost))
+        log_warning("guard: no turns on device %s any more: %s was cut short; caps hold", share->uuid,
+                    share->arena->path);
+    else
+        log_info("no turns for the instance on device %s any more: its page of the arena is another's now",
+                 share->uuid);
     share->joined = false;
 }
 
@@ -79,7 +85,7 @@ static void refresh_turns(struct share *share)
 
     uint64_t turns, waited_ns;
 
-    if (share->joined && !arena_holds(share->arena, share->outside.lease.index))
+    if (share->joined && (atomic_load(&share->arena_lost) || !arena_holds(share->arena, share->outside.lease.index)))
         stay_away(share);
     if (!share->joined)
         return;
@@ -241,6 +247,8 @@ static int join(struct share *share, const struct share_self *of)
 
     snprintf(self.name, sizeof(self.name), "%s", of->name);
     if (rc == 0)
+        rc = bus_watch(share->arena->layout, sizeof(*share->arena->layout), &share->arena_lost);
+    if (rc == 0)
         rc = outside_join(share->arena, &self, &share->outside);
     share->joined = rc == 0;
     return rc;
@@ -314,6 +322,8 @@ void share_free(struct share *share)
     share->refreshed_ns = 0;
     share->joined = false;
     refresh(share, clock_ns());
+    if (share->arena)
+        bus_forget(share->arena->layout);
     arena_close(share->arena);
     free(share);
 }

@@ -19,6 +19,7 @@ struct share {
     void *arg;
 
     struct vgpu_arena *arena;
+    atomic_bool arena_lost; /* it was cut short (bus.h): nobody else is there any more */
     bool joined;
     struct outside outside;
     struct duty duty;

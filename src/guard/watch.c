@@ -121,6 +121,13 @@ static bool look_at_programs(struct guard *guard)
     return over;
 }
 
+static void look_at_region(struct guard *guard)
+{
+    if (atomic_load(&guard->region_lost) && !atomic_exchange(&guard->region_told, true))
+        log_warning("guard: %s was cut short: what instance %s does is not shown any more; its limits hold",
+                    guard->region_path, guard->limits.name);
+}
+
 static void look_around(struct guard *guard, struct audit *audit)
 {
     bool differs = look_at_programs(guard);
@@ -172,6 +179,7 @@ void *watch_serve(void *arg)
         if (clock_ns() < next_ns || atomic_load(&guard->ending))
             continue;
         next_ns = clock_ns() + ROUND_NS;
+        look_at_region(guard);
         if (!anybody(guard))
             continue;
         /* NVML takes some 20 ms to start: not before there is something to compare. */
@@ -180,6 +188,7 @@ void *watch_serve(void *arg)
         tried = true;
         look_around(guard, audit);
     }
+    look_at_region(guard);
     audit_free(audit);
     return NULL;
 }

@@ -374,6 +374,12 @@ int region_create(const char *path, off_t base_offset, const struct vgpu_limits 
     return rc;
 }
 
+void region_mapping(const struct vgpu_region *region, void **ret_base, size_t *ret_bytes)
+{
+    *ret_base = region->map;
+    *ret_bytes = region->map_bytes;
+}
+
 void region_close(struct vgpu_region *region)
 {
     KEEP_ERRNO;

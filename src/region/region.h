@@ -162,6 +162,8 @@ int region_create(const char *path, off_t base_offset, const struct vgpu_limits 
 
 /* Opens an existing region. Same errors as region_create(). */
 int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_region);
+/* Where the file is mapped, for who handles that others cut it short. */
+void region_mapping(const struct vgpu_region *region, void **ret_base, size_t *ret_bytes);
 void region_close(struct vgpu_region *region); /* unmaps; a slot of this process is given back first */
 
 void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);

@@ -1,16 +1,17 @@
 /*
  * The program writes to its instance's region, which is its user's file. What limits it is not read from there.
  *
- *   attack_region cap | card | slices | numbers | truncated
+ *   attack_region cap | card | slices | numbers | truncated | arena
  *
  * cap: with a cap of 10 percent; card: with GPU 0 alone, of two; numbers: with 1 GiB of GPU 0 and 2 GiB of GPU 1;
- * truncated: with a cap of 10 percent.
+ * truncated, arena: with a cap of 10 percent.
  */
 #include "attack.h"
 
 #include "region/layout.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,6 +27,20 @@ static const char *region_path(void)
 
     snprintf(path, sizeof(path), "%s/region", getenv("VGPU_INSTANCE"));
     return path;
+}
+
+/* There is one once there is a channel. */
+static const char *arena_path(void)
+{
+    static char pattern[512];
+    glob_t found;
+
+    snprintf(pattern, sizeof(pattern), "%s/vgpu-GPU-*", getenv("VGPU_ARENA_DIR"));
+    CHECK_EQUAL(glob(pattern, 0, NULL, &found), 0);
+    CHECK_EQUAL(found.gl_pathc, 1);
+    snprintf(pattern, sizeof(pattern), "%s", found.gl_pathv[0]);
+    globfree(&found);
+    return pattern;
 }
 
 static struct region_layout *map_region(void)
@@ -140,7 +155,7 @@ static void attack_numbers(void)
 }
 
 /* Its supervisor lives on, and holds what it held. */
-static void attack_truncated(void)
+static void attack_truncated(const char *(*path_of)(void))
 {
     struct rmclient client;
     pid_t supervisor = getppid();
@@ -148,12 +163,14 @@ static void attack_truncated(void)
 
     begin_work(&client);
     memory = attack_must_alloc(&client, MIB);
-    CHECK_EQUAL(truncate(region_path(), 0), 0);
+    check_cap(&client);
+    CHECK_EQUAL(truncate(path_of(), 0), 0);
     attack_must_free(&client, memory);
     attack_check_room(&client);
     check_cap(&client);
     CHECK_EQUAL(getppid(), supervisor);
     memory = attack_must_alloc(&client, MIB);
+    attack_must_free(&client, memory);
     rmclient_close(&client);
 }
 
@@ -170,7 +187,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "numbers") == 0)
         attack_numbers();
     else if (strcmp(what, "truncated") == 0)
-        attack_truncated();
+        attack_truncated(region_path);
+    else if (strcmp(what, "arena") == 0)
+        attack_truncated(arena_path);
     else
         return 2;
     return 0;

@@ -1,6 +1,7 @@
 #include "share_world.h"
 
 #include "core/meter.h"
+#include "guard/bus.h"
 #include "guard/share_internal.h"
 #include "region/liveness.h"
 #include "unit.h"
@@ -350,6 +351,7 @@ void guarded_free(struct world *world)
 
         /* Its stack is in the middle of something. */
         arena_release(guarded->share->arena, guarded->share->outside.lease.index);
+        bus_forget(guarded->share->arena->layout);
         arena_close(guarded->share->arena);
         free(guarded->share);
         region_close(guarded->region);

@@ -58,6 +58,18 @@ int run_guard_choose(struct run_options *options)
     return RUN_GO_ON;
 }
 
+/* False: it is no path. What is loaded is chosen by whoever runs vgpu, not by a search. */
+static bool read_nvml(const char **ret_nvml)
+{
+    const char *chosen = getenv("VGPU_NVML");
+
+    *ret_nvml = chosen && *chosen ? chosen : NULL;
+    if (!*ret_nvml || chosen[0] == '/')
+        return true;
+    message_error("run: VGPU_NVML is \"%s\"; it has to be the absolute path of libnvidia-ml.so.1", chosen);
+    return false;
+}
+
 bool run_guard_new(const struct run_options *options, const struct instance *instance, struct run_guard *ret_guard)
 {
     char path[PATH_MAX], text[128];
@@ -71,7 +83,7 @@ bool run_guard_new(const struct run_options *options, const struct instance *ins
     *ret_guard = (struct run_guard){.mode = options->guard};
     if (options->guard == GUARD_OFF)
         return true;
-    if (!read_maps(&config.maps))
+    if (!read_maps(&config.maps) || !read_nvml(&config.nvml))
         return false;
     error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION) ? guard_new(&config, &ret_guard->guard)
                                                                           : -ENAMETOOLONG;

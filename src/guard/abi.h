@@ -74,10 +74,32 @@ enum rm_class {
     RM_CLASS_MIG_MONITOR = 0xc640,
 };
 
-/* Channels by architecture: 0x..6f (KEPLER_CHANNEL_GPFIFO_A 0xa06f ... HOPPER 0xc86f, BLACKWELL 0xc96f, 0xca6f). */
+/* Channels by architecture, from GF100_CHANNEL_GPFIFO on, which is in the list of every chip. */
 static inline int rm_class_is_channel(uint32_t class_id)
 {
-    return (class_id & 0xff) == 0x6f && class_id >= 0xa06f && class_id <= 0xffff;
+    switch (class_id) {
+    case 0x906f: /* GF100 */
+    case 0xa06f: /* KEPLER */
+    case 0xa16f:
+    case 0xa26f:
+    case 0xb06f: /* MAXWELL */
+    case 0xc06f: /* PASCAL */
+    case 0xc36f: /* VOLTA */
+    case 0xc46f: /* TURING */
+    case 0xc56f: /* AMPERE */
+    case 0xc86f: /* HOPPER */
+    case 0xc96f: /* BLACKWELL */
+    case 0xca6f:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* All of them end like that; one that is not in the list is of a chip that nobody here knows. */
+static inline int rm_class_looks_like_channel(uint32_t class_id)
+{
+    return (class_id & 0xff) == 0x6f && class_id <= 0xffff;
 }
 
 static inline int rm_class_is_event(uint32_t class_id)

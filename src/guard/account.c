@@ -46,13 +46,13 @@ static int channel_made(struct guard *guard, const struct guard_file *file, cons
                                          .group = place->group,
                                          .channel = result->handle,
                                          .slice = place->slice};
-    int rc = channels_add(guard->channels, &one);
+    int rc = cards_begin_share(guard, place->slice);
 
+    if (rc == 0)
+        rc = channels_add(guard->channels, &one);
     if (rc < 0)
         tell_seldom("guard: a channel is refused: there is no room for more of them, or it cannot be switched (%d)",
                     rc);
-    else
-        cards_begin_share(guard, place->slice);
     return rc;
 }
 

@@ -15,6 +15,7 @@
  */
 #include "guard/guard_internal.h"
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "guard/tell.h"
 
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PROCESSES_MAX 1024
 #define NVML_SUCCESS  0
@@ -39,6 +41,9 @@ struct nvml_process {
 
 struct audit {
     void *library;
+    bool begun;
+    uint64_t blind_ns; /* since when NVML does not say what there is to know; 0: it does */
+    int (*init)(void);
     int (*by_uuid)(const char *uuid, void **device);
     int (*processes)(void *device, unsigned *count, struct nvml_process *processes);
     int (*shutdown)(void);
@@ -49,35 +54,40 @@ struct audit {
 int audit_new(const char *nvml, struct audit **ret_audit)
 {
     struct audit *audit = calloc(1, sizeof(*audit));
-    int (*init)(void);
 
     if (!audit)
         return -ENOMEM;
-    audit->library = dlopen(nvml && *nvml ? nvml : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    audit->library = dlopen(nvml, RTLD_NOW | RTLD_LOCAL);
     if (!audit->library) {
         free(audit);
         return -ENOENT;
     }
-    *(void **)&init = dlsym(audit->library, "nvmlInit_v2");
+    *(void **)&audit->init = dlsym(audit->library, "nvmlInit_v2");
     *(void **)&audit->by_uuid = dlsym(audit->library, "nvmlDeviceGetHandleByUUID");
     *(void **)&audit->processes = dlsym(audit->library, "nvmlDeviceGetComputeRunningProcesses_v3");
     *(void **)&audit->shutdown = dlsym(audit->library, "nvmlShutdown");
     if (!audit->processes)
         *(void **)&audit->processes = dlsym(audit->library, "nvmlDeviceGetComputeRunningProcesses_v2");
-    if (!init || !audit->by_uuid || !audit->processes || !audit->shutdown || init() != NVML_SUCCESS) {
-        dlclose(audit->library);
-        free(audit);
+    if (!audit->init || !audit->by_uuid || !audit->processes || !audit->shutdown) {
+        audit_free(audit);
         return -EIO;
     }
     *ret_audit = audit;
     return 0;
 }
 
+int audit_begin(struct audit *audit)
+{
+    audit->begun = audit->init() == NVML_SUCCESS;
+    return audit->begun ? 0 : -EIO;
+}
+
 void audit_free(struct audit *audit)
 {
     if (!audit)
         return;
-    audit->shutdown();
+    if (audit->begun)
+        audit->shutdown();
     dlclose(audit->library);
     free(audit);
 }
@@ -101,17 +111,22 @@ struct finding {
     unsigned pid;
 };
 
-static bool is_guarded(const struct guard *guard, unsigned pid)
+/*
+ * The driver counts memory by the number of who has made its client. That process may have ended, and the client be
+ * used by others who have its file. (Its number can be another's by now, outside of the instance: then the figure is of
+ * both, and says nothing.)
+ */
+static bool is_ours(struct guard *guard, pid_t pid)
 {
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].guarded && guard->process[i].pid == (pid_t)pid)
+        if (guard->process[i].guarded && guard->process[i].pid == pid)
             return true;
     }
-    return false;
+    return client_made_by(guard, pid) && (!task_exists(pid) || task_descends(pid, getpid()));
 }
 
 /* Of the processes found. Whether they have more than is known of. */
-static bool compare(const struct audit *audit, const struct guard *guard, unsigned slice, unsigned count,
+static bool compare(const struct audit *audit, struct guard *guard, unsigned slice, unsigned count,
                     struct finding *ret_finding)
 {
     struct finding finding = {.known_bytes = objects_named(guard->objects, slice)};
@@ -119,7 +134,7 @@ static bool compare(const struct audit *audit, const struct guard *guard, unsign
     for (unsigned i = 0; i < count; i++) {
         const struct nvml_process *found = &audit->found[i];
 
-        if (found->used_bytes == UNKNOWN_BYTES || !is_guarded(guard, found->pid))
+        if (found->used_bytes == UNKNOWN_BYTES || !is_ours(guard, (pid_t)found->pid))
             continue;
         finding.used_bytes += found->used_bytes;
         if (found->used_bytes >= finding.most_bytes) {
@@ -131,30 +146,46 @@ static bool compare(const struct audit *audit, const struct guard *guard, unsign
     return finding.used_bytes > finding.known_bytes;
 }
 
-/* Calls go on while NVML looks, unless the lock is held: it is for being sure. */
-static bool look(struct audit *audit, struct guard *guard, unsigned slice, bool sure, struct finding *ret_finding)
+/* Calls go on while NVML looks, unless the lock is held: it is for being sure. -EIO: NVML does not say. */
+static int look(struct audit *audit, struct guard *guard, unsigned slice, bool sure, struct finding *ret_finding)
 {
     unsigned count;
 
     if (!sure && !ask(audit, &guard->card[slice], slice, &count))
-        return false;
+        return -EIO;
     MUTEX_SCOPE(&guard->lock);
     if (sure && !ask(audit, &guard->card[slice], slice, &count))
-        return false;
+        return -EIO;
     return compare(audit, guard, slice, count, ret_finding);
 }
 
 /* What a program closes, the driver may free a little later: a difference is one that stays. */
-static bool differs(struct audit *audit, struct guard *guard, unsigned slice, struct finding *ret_finding)
+static int differs(struct audit *audit, struct guard *guard, unsigned slice, struct finding *ret_finding)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    int rc = 1;
 
-    for (unsigned i = 0; i < LOOKS; i++) {
+    for (unsigned i = 0; i < LOOKS && rc > 0; i++) {
         if (i)
             nanosleep(&pause, NULL);
-        if (!look(audit, guard, slice, i > 0, ret_finding))
-            return false;
+        rc = look(audit, guard, slice, i > 0, ret_finding);
     }
+    return rc;
+}
+
+/* Whether NVML has not said anything for too long. */
+static bool is_blind(struct audit *audit, bool answered)
+{
+    uint64_t now_ns = clock_ns();
+
+    if (answered)
+        audit->blind_ns = 0;
+    else if (!audit->blind_ns)
+        audit->blind_ns = now_ns;
+    if (answered || now_ns - audit->blind_ns < GUARD_BLIND_NS)
+        return false;
+    tell_seldom("guard: NVML has not said what processes hold for %u s: nothing is compared meanwhile",
+                (unsigned)(GUARD_BLIND_NS / NS_PER_S));
     return true;
 }
 
@@ -171,18 +202,26 @@ static void tell(const struct guard *guard, unsigned slice, const struct finding
 
 bool audit_run(struct audit *audit, struct guard *guard)
 {
-    bool more = false;
+    bool more = false, answered = true;
 
     for (unsigned i = 0; guard->audited && i < VGPU_DEVICES_MAX; i++) {
         struct finding finding;
+        int rc;
 
         if (!guard->card[i].known)
             continue;
-        atomic_fetch_add_explicit(&guard->audits, 1, memory_order_relaxed);
-        if (!differs(audit, guard, i, &finding))
+        rc = differs(audit, guard, i, &finding);
+        answered = answered && rc >= 0;
+        if (rc >= 0)
+            atomic_fetch_add_explicit(&guard->audits, 1, memory_order_relaxed);
+        if (rc <= 0)
             continue;
         atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
         tell(guard, i, &finding);
+        more = true;
+    }
+    if (is_blind(audit, answered)) {
+        atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
         more = true;
     }
     return more;

@@ -383,8 +383,10 @@ static int act(struct guard *guard, const struct trap *trap, struct made *made)
 
     if (rc < 0)
         return rc;
-    if (is_left_to_caller(made, file))
-        return TRAP_CONTINUE;
+    if (is_left_to_caller(made, file)) {
+        rc = made->call.kind == RM_KIND_ALLOC ? client_makes(guard, file, process->pid) : 0;
+        return rc < 0 ? rc : TRAP_CONTINUE;
+    }
     if (made->call.action == RM_CONTINUE || file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))
         return -EINVAL;
     if (made->call.action == RM_REFUSE)

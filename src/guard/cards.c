@@ -1,6 +1,7 @@
 /* The cards that programs of the instance use: which slice each is, and its share. */
 #include "guard/guard_internal.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "core/slice.h"
@@ -174,7 +175,6 @@ static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint
     if (rc < 0)
         return rc;
     card = &guard->card[*ret_slice];
-    card->guard = guard;
     card->physical_bytes = physical_bytes;
     memcpy(card->uuid_text, text, sizeof(card->uuid_text));
     atomic_store(&card->known, true);
@@ -236,17 +236,45 @@ static int share_look(void *arg, bool stop, struct share_look *ret_look)
     return channels_look(card->guard->channels, (unsigned)(card - card->guard->card), stop, ret_look);
 }
 
+static void await_share(struct guard_card *card)
+{
+    while (!atomic_load(&card->guard->ending) && !atomic_load(&card->share))
+        futex_wait(&card->has_share, 0, NS_PER_S, 0);
+}
+
+static void wake(struct guard_card *card)
+{
+    atomic_store(&card->has_share, 1);
+    futex_wake(&card->has_share, 1, 0);
+}
+
 static void *serve(void *arg)
 {
     struct guard_card *card = arg;
 
+    await_share(card);
     while (!atomic_load(&card->guard->ending)) {
         share_wait(card->share, share_step(card->share));
     }
     return NULL;
 }
 
-void cards_begin_share(struct guard *guard, unsigned slice)
+int cards_start(struct guard *guard)
+{
+    unsigned count = guard->limits.device_count ? guard->limits.device_count : VGPU_DEVICES_MAX;
+    int rc = 0;
+
+    for (unsigned i = 0; guard->config.shares && i < count && rc == 0; i++) {
+        struct guard_card *card = &guard->card[i];
+
+        card->guard = guard;
+        rc = -pthread_create(&card->thread, NULL, serve, card);
+        card->running = rc == 0;
+    }
+    return rc;
+}
+
+int cards_begin_share(struct guard *guard, unsigned slice)
 {
     static const struct share_ops ops = {.set = share_set, .look = share_look};
     struct guard_card *card = &guard->card[slice];
@@ -260,21 +288,18 @@ void cards_begin_share(struct guard *guard, unsigned slice)
     struct share *share;
     int rc;
 
-    if (!guard->config.shares)
-        return;
-    if (card->share)
-        return;
+    if (!guard->config.shares || card->share)
+        return 0;
+    if (!card->running)
+        return -ENODEV;
     rc = share_new(&self, &limits, &ops, card, &share);
-    if (rc == 0) {
-        card->share = share;
-        if (atomic_load(&guard->paused))
-            share_pause(share, true);
-        rc = -pthread_create(&card->thread, NULL, serve, card);
-        card->running = rc == 0;
-    }
     if (rc < 0)
-        log_error("guard: no thread for the share of %s (%s): its caps and turns do not hold", card->uuid_text,
-                  strerror(-rc));
+        return rc;
+    card->share = share;
+    if (atomic_load(&guard->paused))
+        share_pause(share, true);
+    wake(card);
+    return 0;
 }
 
 void cards_done(struct guard *guard)
@@ -283,7 +308,9 @@ void cards_done(struct guard *guard)
         struct guard_card *card = &guard->card[i];
 
         if (card->running) {
-            share_poke(card->share);
+            wake(card);
+            if (card->share)
+                share_poke(card->share);
             pthread_join(card->thread, NULL);
         }
         share_free(card->share);

@@ -1,5 +1,7 @@
 #include "guard/guard_internal.h"
 
+#include "guard/tell.h"
+
 #include <errno.h>
 
 static struct guard_client *find(struct guard *guard, uint32_t client)
@@ -79,6 +81,38 @@ bool client_known(struct guard *guard, uint32_t client)
     return find(guard, client) != NULL;
 }
 
+int client_makes(struct guard *guard, const struct guard_file *file, pid_t pid)
+{
+    struct guard_maker *room = NULL;
+
+    for (unsigned i = 0; i < guard->makers_high; i++) {
+        struct guard_maker *maker = &guard->maker[i];
+
+        if (maker->file == file->number && maker->pid == pid)
+            return 0;
+        if (!maker->file && !room)
+            room = maker;
+    }
+    if (!room && guard->makers_high < GUARD_MAKERS_MAX)
+        room = &guard->maker[guard->makers_high++];
+    if (!room) {
+        tell_seldom("guard: a client is refused: more than %d processes have made some under files that are still open",
+                    GUARD_MAKERS_MAX);
+        return -ENOSPC;
+    }
+    *room = (struct guard_maker){.file = file->number, .pid = pid};
+    return 0;
+}
+
+bool client_made_by(const struct guard *guard, pid_t pid)
+{
+    for (unsigned i = 0; i < guard->makers_high; i++) {
+        if (guard->maker[i].file && guard->maker[i].pid == pid)
+            return true;
+    }
+    return false;
+}
+
 void clients_file_unseen(struct guard *guard, uint32_t file)
 {
     for (unsigned i = 0; i < guard->clients_high; i++) {
@@ -97,6 +131,10 @@ void clients_file_seen(struct guard *guard, const struct guard_file *file)
 
 void clients_file_gone(struct guard *guard, uint32_t file)
 {
+    for (unsigned i = 0; i < guard->makers_high; i++) {
+        if (guard->maker[i].file == file)
+            guard->maker[i] = (struct guard_maker){0};
+    }
     for (unsigned i = 0; i < guard->clients_high; i++) {
         uint32_t client = guard->client[i].client;
 

@@ -25,16 +25,16 @@ int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_add
     return 0;
 }
 
-unsigned decode_keys(const struct rm_branch *branch, const uint32_t **ret_keys)
+unsigned decode_keys(const struct rm_branch *branch, uint32_t ret_keys[DECODE_KEYS_MAX])
 {
     /* Of these structures none differs between the branches that there are, but for the last. */
-#define KEYS KEY_ALLOC_SHORT, KEY_ALLOC, KEY_ALLOC_OBJECT, KEY_FREE, KEY_DUP, KEY_HEAP, KEY_CONTROL, KEY_XFER
-    static const uint32_t keys[] = {KEYS, RM_KEY(RM_ESC_EXPORT_DMABUF, 2608)};
-    static const uint32_t old_keys[] = {KEYS, RM_KEY(RM_ESC_EXPORT_DMABUF, 2600)};
-#undef KEYS
+    const uint32_t keys[DECODE_KEYS_MAX] = {
+        KEY_ALLOC_SHORT, KEY_ALLOC, KEY_ALLOC_OBJECT,
+        KEY_FREE,        KEY_DUP,   KEY_HEAP,
+        KEY_CONTROL,     KEY_XFER,  RM_KEY(RM_ESC_EXPORT_DMABUF, branch->dmabuf_bytes)};
 
-    *ret_keys = branch->dmabuf_bytes == 2600 ? old_keys : keys;
-    return sizeof(keys) / sizeof(keys[0]);
+    memcpy(ret_keys, keys, sizeof(keys));
+    return DECODE_KEYS_MAX;
 }
 
 static void refuse(struct rm_call *call, uint32_t status)
@@ -132,6 +132,9 @@ static void alloc(struct rm_call *call, bool serialized)
     }
     if (!call->params)
         call->params_bytes = 0;
+    if (rm_class_looks_like_channel(call->class_id) &&
+        !rm_class_is_channel(call->class_id)) /* nobody would switch it */
+        refuse(call, RM_ERR_NOT_SUPPORTED);
     if (serialized) /* how large that is only the program says */
         refuse(call, RM_ERR_INVALID_ARGUMENT);
 }

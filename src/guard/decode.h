@@ -72,9 +72,10 @@ int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_add
 
 /*
  * The keys that the guard knows on this branch, XFER's among them: what the filter has to trap on the control device.
- * Returns how many; the list is static.
+ * Returns how many.
  */
-unsigned decode_keys(const struct rm_branch *branch, const uint32_t **ret_keys);
+#define DECODE_KEYS_MAX 9
+unsigned decode_keys(const struct rm_branch *branch, uint32_t ret_keys[DECODE_KEYS_MAX]);
 
 /*
  * `arg`: RM_KEY_SIZE(key) bytes, of no special alignment. `strict`: the program may not switch channels off and on.

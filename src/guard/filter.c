@@ -77,8 +77,8 @@ static void answer_unless(struct program *program, uint32_t value, uint32_t what
 static void put_ioctl(struct program *program, const struct rm_branch *branch, bool control)
 {
     static const uint32_t uvm[] = {UVM_MAP_EXTERNAL_ALLOCATION, UVM_FREE, UVM_UNMAP_EXTERNAL};
-    const uint32_t *keys;
-    unsigned count = decode_keys(branch, &keys);
+    uint32_t keys[DECODE_KEYS_MAX];
+    unsigned count = decode_keys(branch, keys);
 
     load(program, ARG_LOW(1));
     for (unsigned i = 0; i < sizeof(uvm) / sizeof(uvm[0]); i++)

@@ -8,6 +8,7 @@
 #include "guard/bus.h"
 #include "guard/control.h"
 #include "guard/filter.h"
+#include "guard/nvml.h"
 #include "guard/pidfd.h"
 #include "guard/privilege.h"
 
@@ -67,6 +68,7 @@ static void free_guard(struct guard *guard)
 
     keeper_end(guard);
     processes_done(guard);
+    audit_free(guard->audit);
     mapper_done(&guard->mapper);
     files_done(guard);
     tasks_done(&guard->tasks);
@@ -103,6 +105,46 @@ static int listen_to_people(struct guard *guard)
     return control_listen(folder, &guard->control_socket);
 }
 
+/* Whether it is put up with that there is no NVML. */
+static int go_without(struct guard *guard, const char *why, const char *path)
+{
+    audit_free(guard->audit);
+    guard->audit = NULL;
+    if (guard->config.mode == GUARD_STRICT) {
+        log_error("guard: NVML cannot be used (%s%s): strict mode compares with its figures; give its path in "
+                  "VGPU_NVML",
+                  path, why);
+        return -ENOENT;
+    }
+    log_warning("guard: NVML cannot be used (%s%s): what is accounted for is not compared with its figures; give its "
+                "path in VGPU_NVML",
+                path, why);
+    return 0;
+}
+
+/* Before the program can put another in its place. */
+static int load_nvml(struct guard *guard)
+{
+    char found[4096] = "libnvidia-ml.so.1";
+    const char *path = guard->config.nvml;
+    int rc = path ? 0 : nvml_find(found, sizeof(found));
+
+    if (!path)
+        path = found;
+    if (rc < 0)
+        return go_without(guard,
+                          rc == -EPERM ? " or a folder above it can be written to by others than root"
+                                       : " is in none of the system's folders",
+                          path);
+    return audit_new(path, &guard->audit) < 0 ? go_without(guard, " does not load", path) : 0;
+}
+
+/* What it loads later on it loads now; and not in the child, which is there already. */
+static int begin_audit(struct guard *guard)
+{
+    return guard->audit && audit_begin(guard->audit) < 0 ? go_without(guard, "it does not start", "") : 0;
+}
+
 static int open_parts(struct guard *guard)
 {
     const struct objects_events events = {.charged = process_charged, .removed = account_removed, .arg = guard};
@@ -122,6 +164,9 @@ static int open_parts(struct guard *guard)
     if (guard->limits.tier != VGPU_TIER_GUARD)
         return -EINVAL;
     guard->audited = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;
+    rc = guard->audited ? load_nvml(guard) : 0;
+    if (rc < 0)
+        return rc;
     guard->control = guard->audited || guard->config.shares;
     rc = objects_new(&events, OBJECTS_LIMIT, &guard->objects);
     if (rc == 0)
@@ -233,9 +278,11 @@ static int start_threads(struct guard *guard)
     rc = -pthread_create(&guard->trap_thread, NULL, trap_serve, guard);
     sigaddset(&set, INTERRUPT);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
+    guard->trapping = rc == 0;
+    if (rc == 0)
+        rc = cards_start(guard);
     if (rc == 0) {
         rc = -pthread_create(&guard->watch_thread, NULL, watch_serve, guard);
-        guard->trapping = true;
         guard->watching = rc == 0;
     }
     if (rc == 0) {
@@ -263,6 +310,8 @@ int guard_start(struct guard *guard, pid_t child)
         rc = task_file(&guard->tasks, child, guard->listener, &fd);
     if (rc == -EBADF)
         rc = 0;
+    if (rc == 0)
+        rc = begin_audit(guard);
     if (rc == 0)
         rc = start_threads(guard);
     if (rc == 0 && send(guard->socket[OURS], &byte, 1, MSG_NOSIGNAL) != 1)
@@ -294,8 +343,11 @@ static void end_orphans(struct guard *guard)
 {
     unsigned count;
 
-    MUTEX_SCOPE(&guard->lock);
-    count = processes_kill(guard);
+    {
+        MUTEX_SCOPE(&guard->lock);
+        count = processes_kill(guard);
+    }
+    count += leftovers_kill(guard);
     if (count)
         log_warning("guard: the command has ended, and with it %u process%s that it has left behind with GPU memory",
                     count, count == 1 ? "" : "es");

@@ -12,6 +12,7 @@
 #ifndef VGPU_GUARD_INTERNAL_H
 #define VGPU_GUARD_INTERNAL_H
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "core/ledger.h"
 #include "guard/abi.h"
@@ -32,6 +33,8 @@
 #define GUARD_FILES_MAX     2048
 #define GUARD_CLIENTS_MAX   4096
 #define GUARD_DEVICES_MAX   4096
+#define GUARD_MAKERS_MAX    4096
+#define GUARD_BLIND_NS      (5 * NS_PER_S) /* so long something may not be looked at; strict mode ends the instance then */
 
 /* A process that has used the driver. */
 struct guard_process {
@@ -43,6 +46,7 @@ struct guard_process {
     struct device_node uvm;     /* of which its mappings are looked for; inode 0: there is no such device yet */
     uint64_t managed_bytes;     /* the sum of those that can be managed memory, */
     unsigned managed_slice;     /* which is charged to this slice */
+    uint64_t unread_ns;         /* since when its map cannot be read, though it lives; 0: it can */
     bool guarded; /* it has made a call that was trapped; else it is one that has got a file from another */
 };
 
@@ -77,6 +81,7 @@ struct guard_card {
     uint64_t physical_bytes;
     struct guard *guard;
     _Atomic(struct share *) share; /* NULL: nobody asked for it, or it could not be had. Read without the lock */
+    _Atomic uint32_t has_share;    /* a futex */
     pthread_t thread;
     bool running;
 };
@@ -96,6 +101,12 @@ struct guard_device {
     uint32_t client, device; /* device 0: the entry is free */
     uint32_t subdevice;      /* the guard's own, by which channels are switched; 0: by one of the program's */
     unsigned slice;
+};
+
+/* Who may have made a client under a file, dead or alive: the driver counts by that (audit.c). */
+struct guard_maker {
+    uint32_t file; /* its number; 0: the entry is free */
+    pid_t pid;
 };
 
 struct guard {
@@ -137,6 +148,9 @@ struct guard {
     unsigned files_high;
     struct guard_client client[GUARD_CLIENTS_MAX];
     unsigned clients_high;
+    struct guard_maker maker[GUARD_MAKERS_MAX];
+    unsigned makers_high;
+    struct audit *audit; /* NULL: without */
     uint32_t next_owner, next_file;
     int files_epoll, nothing; /* hidden.c */
     struct mapper mapper;
@@ -283,6 +297,9 @@ bool client_has_room(struct guard *guard, uint32_t client);
 struct guard_file *client_file(struct guard *guard, uint32_t client); /* NULL: not known */
 uint32_t client_maker(struct guard *guard, uint32_t client);          /* an owner; 0: not known */
 bool client_known(struct guard *guard, uint32_t client);
+/* A process is about to make a client under the file: it is remembered as long as the file is. -ENOSPC: too many. */
+int client_makes(struct guard *guard, const struct guard_file *file, pid_t pid);
+bool client_made_by(const struct guard *guard, pid_t pid);
 
 /* cards.c. Under guard->lock. */
 /* The slice of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
@@ -296,8 +313,10 @@ int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t
 int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice);
 bool cards_own(const struct guard *guard, uint32_t client, uint32_t object); /* whether it is such a one */
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
-void cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared */
-void cards_done(struct guard *guard);                        /* without the lock */
+/* The threads that keep shares: there before the program is, which could see to it that none can be made. -errno. */
+int cards_start(struct guard *guard);
+int cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared. -errno */
+void cards_done(struct guard *guard);                       /* without the lock */
 
 /* account.c. Under guard->lock. */
 /* Where what a call makes will be. */
@@ -327,11 +346,13 @@ void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t cla
 void view_heap(struct guard *guard, unsigned slice, uint64_t *total, uint64_t *available);
 void view_fb_info(struct guard *guard, unsigned slice, struct rm_fb_info_item *items, uint32_t count);
 
-/* audit.c: the watch thread's. */
+/* audit.c: the watch thread's, once it runs. */
 struct audit;
-int audit_new(const char *nvml, struct audit **ret_audit); /* -ENOENT: there is no NVML; -EIO: it cannot be used */
+int audit_new(const char *nvml, struct audit **ret_audit); /* loads it. -ENOENT: it does not load; -EIO: it is none */
+int audit_begin(struct audit *audit);                      /* starts it: some 20 ms. -EIO: it does not start */
 void audit_free(struct audit *audit);
-/* Compares; takes guard->lock where it has to be sure. True: a process has more than is accounted for. */
+/* Compares; takes guard->lock where it has to be sure. True: there is more than is accounted for, or NVML has not said
+ * for GUARD_BLIND_NS. */
 bool audit_run(struct audit *audit, struct guard *guard);
 
 /* watch.c */
@@ -348,6 +369,10 @@ int watch_add(struct guard *guard, struct guard_process *process);
 
 /* steer.c */
 void *steer_serve(void *guard);
+
+/* leftover.c, at the end: kills what the command has started and left behind with a file of the driver's, open or
+ * mapped, whether or not it has made calls. Returns how many. A process that keeps its map from being read is one. */
+unsigned leftovers_kill(struct guard *guard);
 
 /* keeper.c. -errno. The keeper ends by keeper_end(), or by itself after it has switched on what was off. */
 int keeper_start(struct guard *guard);

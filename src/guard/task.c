@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@
 
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES      4096u
+#define GENERATIONS_MAX 4096u
 
 void tasks_init(struct tasks *tasks, unsigned count)
 {
@@ -39,7 +41,8 @@ void tasks_done(struct tasks *tasks)
         forget(&tasks->cached[i]);
 }
 
-static int thread_group(pid_t tid, pid_t *ret_process)
+/* A number in /proc/PID/status. */
+static int status_number(pid_t tid, const char *key, pid_t *ret_number)
 {
     char path[48], text[1024];
     const char *line;
@@ -50,11 +53,32 @@ static int thread_group(pid_t tid, pid_t *ret_process)
     rc = file_read_small(path, text, sizeof(text), &length);
     if (rc < 0)
         return rc == -ENOENT ? -ESRCH : rc;
-    line = strstr(text, "\nTgid:");
+    line = strstr(text, key);
     if (!line)
         return -ESRCH;
-    *ret_process = (pid_t)strtol(line + 6, NULL, 10);
+    *ret_number = (pid_t)strtol(line + strlen(key), NULL, 10);
     return 0;
+}
+
+static int thread_group(pid_t tid, pid_t *ret_process)
+{
+    return status_number(tid, "\nTgid:", ret_process);
+}
+
+bool task_exists(pid_t process)
+{
+    return kill(process, 0) == 0 || errno != ESRCH;
+}
+
+bool task_descends(pid_t process, pid_t ancestor)
+{
+    for (unsigned i = 0; process > 1 && i < GENERATIONS_MAX; i++) {
+        if (process == ancestor)
+            return true;
+        if (status_number(process, "\nPPid:", &process) < 0)
+            return false;
+    }
+    return false;
 }
 
 static int open_task(pid_t tid, struct task *ret_task)

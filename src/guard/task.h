@@ -9,6 +9,7 @@
 #define VGPU_GUARD_TASK_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -68,5 +69,10 @@ pid_t task_living(pid_t process);
 
 /* The name of a process, for people: at most 31 bytes; "?" where there is none. */
 void task_name(pid_t process, char ret_name[32]);
+
+bool task_exists(pid_t process); /* it has not been waited for, at least */
+
+/* Whether a process is below another, child by child. What a subreaper has started stays below it. */
+bool task_descends(pid_t process, pid_t ancestor);
 
 #endif

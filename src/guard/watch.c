@@ -9,11 +9,11 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define ROUND_NS   NS_PER_S
-#define STUCK_NS   (5 * NS_PER_S)
 #define EVENTS_MAX 16
 
 int watch_add(struct guard *guard, struct guard_process *process)
@@ -41,7 +41,23 @@ static void has_ended(struct guard *guard, uint32_t owner)
         process_gone(guard, process);
 }
 
-/* True: one has mapped more than the quota leaves, with another file in the device's place when that was looked at. */
+/* Whether a map could not be read for too long. */
+static bool is_unread(struct guard_process *process, int rc)
+{
+    uint64_t now_ns = clock_ns();
+
+    if (rc >= 0 || !process_alive(process))
+        process->unread_ns = 0;
+    else if (!process->unread_ns)
+        process->unread_ns = now_ns;
+    if (!process->unread_ns || now_ns - process->unread_ns < GUARD_BLIND_NS)
+        return false;
+    tell_seldom("guard: the memory map of process %ld cannot be read: %s", (long)process->pid, strerror(-rc));
+    return true;
+}
+
+/* True: one has mapped more than the quota leaves, with another file in the device's place when that was looked at; or
+ * has not let itself be looked at for too long. */
 static bool look_at_mappings(struct guard *guard)
 {
     bool over = false;
@@ -56,6 +72,7 @@ static bool look_at_mappings(struct guard *guard)
         atomic_store(&guard->reading_ns, clock_ns());
         rc = process_mapped(process->pid, &process->uvm, &bytes);
         atomic_store(&guard->reading_ns, 0);
+        over = over || is_unread(process, rc);
         if (rc < 0)
             continue;
         over = over || (bytes > process->managed_bytes &&
@@ -100,7 +117,7 @@ void watch_the_watch(struct guard *guard)
 {
     uint64_t since_ns = atomic_load(&guard->reading_ns);
 
-    if (since_ns == 0 || clock_ns() - since_ns < STUCK_NS)
+    if (since_ns == 0 || clock_ns() - since_ns < GUARD_BLIND_NS)
         return;
     tell_seldom("guard: a program of the instance keeps its memory map from being read: nothing is compared meanwhile");
     if (guard->config.mode != GUARD_STRICT || !begin_end(guard))
@@ -134,23 +151,14 @@ static void look_around(struct guard *guard, struct audit *audit)
 
     if (differs) {
         atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
-        tell_seldom("guard: the instance has mapped more managed memory than its quota leaves, around the guard");
+        tell_seldom(
+            "guard: the instance has mapped more managed memory than its quota leaves, around the guard, or a map "
+            "cannot be read");
     }
     if (audit && audit_run(audit, guard))
         differs = true;
     if (differs && guard->config.mode == GUARD_STRICT)
         end_instance(guard);
-}
-
-static struct audit *begin_audit(struct guard *guard)
-{
-    struct audit *audit = NULL;
-    int rc = audit_new(guard->config.nvml, &audit);
-
-    if (rc < 0)
-        log_warning("guard: NVML cannot be used (%s): what is accounted for is not compared with its figures",
-                    rc == -ENOENT ? "not found" : "it does not start");
-    return audit;
 }
 
 static bool anybody(struct guard *guard)
@@ -162,8 +170,6 @@ static bool anybody(struct guard *guard)
 void *watch_serve(void *arg)
 {
     struct guard *guard = arg;
-    struct audit *audit = NULL;
-    bool tried = false;
     uint64_t next_ns = clock_ns() + ROUND_NS;
 
     while (!atomic_load(&guard->ending)) {
@@ -182,13 +188,8 @@ void *watch_serve(void *arg)
         look_at_region(guard);
         if (!anybody(guard))
             continue;
-        /* NVML takes some 20 ms to start: not before there is something to compare. */
-        if (!tried)
-            audit = begin_audit(guard);
-        tried = true;
-        look_around(guard, audit);
+        look_around(guard, guard->audit);
     }
     look_at_region(guard);
-    audit_free(audit);
     return NULL;
 }

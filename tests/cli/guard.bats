@@ -13,6 +13,7 @@ driver()
 guard_works()
 {
     driver 580.126.20
+    export VGPU_NVML=$VGPU_BUILD/sim/libnvidia-ml.so.1
     run --separate-stderr "$vgpu" run --guard true
     [ "$status" = 0 ] || skip "the guard does not work here: $stderr"
 }

@@ -204,8 +204,8 @@ static void transfer_holds(const struct rm_branch *branch, const struct rm_call 
 
 static bool known_key(const struct rm_branch *branch, uint32_t key)
 {
-    const uint32_t *keys;
-    unsigned count = decode_keys(branch, &keys);
+    uint32_t keys[DECODE_KEYS_MAX];
+    unsigned count = decode_keys(branch, keys);
 
     for (unsigned i = 0; i < count; i++)
         if (keys[i] == key)
@@ -215,8 +215,8 @@ static bool known_key(const struct rm_branch *branch, uint32_t key)
 
 static uint32_t take_key(const struct rm_branch *branch, struct input *input)
 {
-    const uint32_t *keys;
-    unsigned count = decode_keys(branch, &keys);
+    uint32_t keys[DECODE_KEYS_MAX];
+    unsigned count = decode_keys(branch, keys);
     uint32_t which = take(input, 1);
 
     return which < 0xe0 ? keys[which % count] : take(input, 4) & RM_KEY_MASK;

@@ -1,5 +1,7 @@
 #include "attack.h"
 
+#include "base/clock.h"
+
 #include "base/passfd.h"
 
 #include <errno.h>
@@ -173,4 +175,24 @@ uint64_t attack_calls(const char *name)
     fclose(file);
     CHECK(value != UINT64_MAX);
     return value;
+}
+
+#define CAPPED_NS   (3 * NS_PER_S)
+#define CAPPED_MOST .4 /* without a cap it is all of it */
+#define PATIENCE_MS 60000
+
+void attack_check_capped(struct rmclient *client)
+{
+    struct fakerm_stats before, after;
+    double part;
+
+    rmclient_stats(client, 0, &before);
+    after = before;
+    for (unsigned i = 0; i < PATIENCE_MS && after.now_ns - before.now_ns < CAPPED_NS; i += 10) {
+        nap_ms(10);
+        rmclient_stats(client, 0, &after);
+    }
+    part = (double)(after.pid_busy_ns - before.pid_busy_ns) / (double)(after.now_ns - before.now_ns);
+    fprintf(stderr, "the program gets %.3f of the card\n", part);
+    CHECK(part > 0 && part < CAPPED_MOST);
 }

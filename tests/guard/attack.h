@@ -35,6 +35,10 @@ void attack_must_free(struct rmclient *client, uint32_t handle);
 /* Room for exactly what the quota leaves beside what the book says is used, not a page more. Uses it and frees it. */
 void attack_check_room(struct rmclient *client);
 
+/* The program works without a break, under a cap of 10 percent: it gets no more of the card than that with something to
+ * spare, by the driver's clock, over three seconds of it. */
+void attack_check_capped(struct rmclient *client);
+
 /* Sends a descriptor over a Unix socket, and takes one. */
 void attack_send_fd(int socket, int fd);
 int attack_receive_fd(int socket);

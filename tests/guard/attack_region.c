@@ -16,10 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define WORK_NS  1000000U
-#define MEASURED 3000000000ULL /* of the card's time */
-#define MOST     .4            /* of it: a cap of .1 holds, none gives all of it */
-#define PATIENCE 60000
+#define WORK_NS 1000000U
 
 static const char *region_path(void)
 {
@@ -64,29 +61,6 @@ static void begin_work(struct rmclient *client)
     CHECK_EQUAL(rmclient_submit(client, channel, WORK_NS, 1000000), 0);
 }
 
-/* The part of the card that the program gets, by the driver's clock. */
-static double gets(struct rmclient *client)
-{
-    struct fakerm_stats before, after;
-
-    rmclient_stats(client, 0, &before);
-    for (unsigned i = 0; i < PATIENCE; i += 10) {
-        nap_ms(10);
-        rmclient_stats(client, 0, &after);
-        if (after.now_ns - before.now_ns >= MEASURED)
-            break;
-    }
-    return (double)(after.pid_busy_ns - before.pid_busy_ns) / (double)(after.now_ns - before.now_ns);
-}
-
-static void check_cap(struct rmclient *client)
-{
-    double part = gets(client);
-
-    printf("it gets %.3f of the card\n", part);
-    CHECK(part > 0 && part < MOST);
-}
-
 static void attack_cap(void)
 {
     struct region_layout *region = map_region();
@@ -99,7 +73,7 @@ static void attack_cap(void)
     region->compute.cap_policy = VGPU_CAP_OFF;
     region->compute.weight = VGPU_WEIGHT_MAX;
     region->compute.priority = VGPU_PRIORITY_MAX;
-    check_cap(&client);
+    attack_check_capped(&client);
     rmclient_close(&client);
 }
 
@@ -163,11 +137,11 @@ static void attack_truncated(const char *(*path_of)(void))
 
     begin_work(&client);
     memory = attack_must_alloc(&client, MIB);
-    check_cap(&client);
+    attack_check_capped(&client);
     CHECK_EQUAL(truncate(path_of(), 0), 0);
     attack_must_free(&client, memory);
     attack_check_room(&client);
-    check_cap(&client);
+    attack_check_capped(&client);
     CHECK_EQUAL(getppid(), supervisor);
     memory = attack_must_alloc(&client, MIB);
     attack_must_free(&client, memory);

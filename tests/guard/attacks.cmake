@@ -131,3 +131,23 @@ guard_test(region_numbers --gpus 2 --mem 4G -- ${attack} 0 --guard=strict --mem 
 foreach(what truncated arena)
   guard_test(region_${what} --mem 4G -- ${attack} 1G --guard=strict --cores 10 -- ${out}/attack_region ${what})
 endforeach()
+
+guard_attack(left)
+foreach(what files mapping)
+  guard_test(left_${what} --mem 4G -- ${attack} 1G -- ${out}/attack_left ${what})
+endforeach()
+
+guard_attack(maker)
+guard_test(maker --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137 ${attack} 1G --guard=strict -- ${out}/attack_maker)
+
+guard_attack(class)
+guard_test(class --mem 4G -- ${attack} 1G --guard --cores 10 -- ${out}/attack_class)
+
+guard_attack(starve)
+guard_test(starve_threads --mem 4G -- ${attack} 1G --guard --cores 10 -- ${out}/attack_starve threads)
+guard_test(starve_files --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
+  ${attack} 1G --guard=strict -- ${out}/attack_starve files)
+
+add_library(othernvml SHARED othernvml.c)
+set_target_properties(othernvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY ${out}/other)
+guard_test(nvml --mem 4G -- ${CMAKE_CURRENT_SOURCE_DIR}/nvml.sh)

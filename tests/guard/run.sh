@@ -4,7 +4,7 @@
 #   run.sh BUILD [options of fakerm] -- COMMAND ARGS...
 #
 # The command finds the device nodes in $FAKERM_DIR, scratch space in $TEST_WORK, the build in $TEST_BUILD, and a
-# libnvidia-ml.so.1 that reads the fake's book by LD_LIBRARY_PATH. Ends with its status, or with 77 where there is no
+# libnvidia-ml.so.1 that reads the fake's book by LD_LIBRARY_PATH and, for the guard, by VGPU_NVML. Ends with its status, or with 77 where there is no
 # FUSE.
 set -uo pipefail
 
@@ -60,4 +60,5 @@ exec {ready}<&-
 unset LD_PRELOAD VGPU_INSTANCE VGPU_TRACE VGPU_LOG_LEVEL
 export FAKERM_DIR=$work/dev TEST_WORK=$work TEST_BUILD=$build TMPDIR=$work/tmp
 export VGPU_RUNTIME_DIR=$work/run VGPU_ARENA_DIR=$work/arena LD_LIBRARY_PATH=$build/tests/guard/nvml
+export VGPU_NVML=$LD_LIBRARY_PATH/libnvidia-ml.so.1
 "$@"

@@ -40,8 +40,8 @@ static void keys(void **state)
     /* What a CUDA program sends, in its own words. */
     static const uint32_t commands[] = {0xc020462b, 0xc030462b, 0xc0104629, 0xc020462a, 0xc01c4634,
                                         0xc0b8464a, 0xc01046d3, 0xc0144628, 0xca3046d9};
-    const uint32_t *known;
-    unsigned count = decode_keys(branch(580), &known);
+    uint32_t known[DECODE_KEYS_MAX];
+    unsigned count = decode_keys(branch(580), known);
     uint8_t bytes[4096] = {0};
     struct rm_call call = {.key = 77};
 
@@ -53,6 +53,23 @@ static void keys(void **state)
         for (unsigned j = 0; j < count; j++)
             found = found || known[j] == (commands[i] & RM_KEY_MASK);
         assert_true(found);
+    }
+    /* Of each branch its own. */
+    for (unsigned major = 550; major <= 595; major += major == 550 ? 20 : major == 570 ? 10 : 15) {
+        bool found = false;
+
+        count = decode_keys(branch(major), known);
+        for (unsigned i = 0; i < count; i++)
+            found = found || known[i] == RM_KEY(RM_ESC_EXPORT_DMABUF, branch(major)->dmabuf_bytes);
+        assert_true(found);
+    }
+    /* A branch that is not there yet, whose structures are of other sizes: none is written down anywhere else. */
+    {
+        struct rm_branch next = *branch(595);
+
+        next.dmabuf_bytes = 2616;
+        count = decode_keys(&next, known);
+        assert_int_equal(known[count - 1], RM_KEY(RM_ESC_EXPORT_DMABUF, 2616));
     }
     assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_XFER, 16), bytes, &call), -EINVAL);
     assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_ALLOC, 40), bytes, &call), -EINVAL);

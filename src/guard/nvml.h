@@ -1,0 +1,20 @@
+/*
+ * NVML, as the supervisor loads it: from where nobody but root can put a file, and before the program runs.
+ *
+ * The loader's search is of no use for that: it goes by LD_LIBRARY_PATH, in which folders of the user's are common, and
+ * what is loaded from there would run in the supervisor.
+ */
+#ifndef VGPU_GUARD_NVML_H
+#define VGPU_GUARD_NVML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The path of the system's libnvidia-ml.so.1. -ENOENT: it is in none of the system's folders; -EPERM: it is, but others
+ * than root can write to it or to a folder above it; *ret_path is where. */
+int nvml_find(char *ret_path, size_t bytes);
+
+/* Whether a file and all folders above it are root's, and nobody else can write to them. */
+bool nvml_trusted(const char *path);
+
+#endif

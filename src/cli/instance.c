@@ -178,6 +178,15 @@ static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_li
     return same ? 0 : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
 }
 
+/* The slice of `has` that an asked one means: that of the same device, where it names one. */
+static const struct vgpu_limit *same_device(const struct vgpu_limits *asked, unsigned i, const struct vgpu_limits *has)
+{
+    for (unsigned k = 0; asked->slice[i].uuid[0] && k < VGPU_DEVICES_MAX; k++)
+        if (!strcmp(asked->slice[i].uuid, has->slice[k].uuid))
+            return &has->slice[k];
+    return &has->slice[i];
+}
+
 static int compare_slices(const struct instance_request *request, const struct vgpu_limits *has)
 {
     const struct vgpu_limits *asked = &request->limits;
@@ -185,7 +194,7 @@ static int compare_slices(const struct instance_request *request, const struct v
     char text_a[48], text_b[48], a[64], b[64];
 
     for (unsigned i = 0; i < devices && i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *one = &has->slice[i], *other = &asked->slice[i];
+        const struct vgpu_limit *one = same_device(asked, i, has), *other = &asked->slice[i];
 
         if (request->has_quota && !same_quota(one, other)) {
             snprintf(a, sizeof(a), "%u:%s", i, show_quota(one, text_a, sizeof(text_a)));

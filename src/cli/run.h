@@ -75,7 +75,7 @@ bool run_env(const char *instance_dir, const char *library, const char *trace, c
 
 /*
  * Without the library nobody translates CUDA_VISIBLE_DEVICES at run time: sets it to the devices that the instance
- * selects. False: a message has been written.
+ * selects, or those of them that its value names. False: a message has been written.
  */
 bool run_env_devices(const struct vgpu_limits *limits);
 

@@ -1,6 +1,7 @@
 #include "cli/run.h"
 
 #include "cli/message.h"
+#include "core/visible.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -113,21 +114,12 @@ bool run_env(const char *instance_dir, const char *library, const char *trace, c
 
 bool run_env_devices(const struct vgpu_limits *limits)
 {
-    const char *name = "CUDA_VISIBLE_DEVICES";
-    char list[VGPU_DEVICES_MAX * (VGPU_UUID_LEN + 1)] = "", *end = list;
+    static char list[VISIBLE_MAX];
 
     if (!limits->device_count)
         return true;
-    if (getenv(name)) {
-        message_error(
-            "run: %s=%.64s cannot choose among the devices of the instance: that takes the library; unset it, "
-            "or add --preload",
-            name, getenv(name));
-        return false;
-    }
-    for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX; i++)
-        end += sprintf(end, "%s%.*s", i ? "," : "", VGPU_UUID_LEN - 1, limits->slice[i].uuid);
-    if (setenv(name, list, 1) == 0)
+    visible_translate(getenv(VISIBLE_VARIABLE), limits, list);
+    if (setenv(VISIBLE_VARIABLE, list, 1) == 0)
         return true;
     message_error("run: out of memory");
     return false;

@@ -3,10 +3,12 @@
 #include "base/parse.h"
 #include "cli/gpus.h"
 #include "cli/message.h"
+#include "core/visible.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,6 +43,33 @@ static bool take_name(const struct run_options *options, struct vgpu_limits *lim
     return true;
 }
 
+/*
+ * Under the guard alone nobody reads CUDA_VISIBLE_DEVICES among the devices of the instance at run time: the instance
+ * gets what the variable leaves, in its order.
+ */
+static bool narrow(const struct run_options *options, struct vgpu_limits *limits)
+{
+    const char *variable = getenv(VISIBLE_VARIABLE);
+    static struct visible_devices devices;
+    struct visible_device list[VGPU_DEVICES_MAX];
+    unsigned count;
+
+    if (!variable)
+        return true;
+    visible_selected(limits, &devices);
+    count = visible_list(variable, &devices, list, VGPU_DEVICES_MAX);
+    for (unsigned i = 0; i < count; i++)
+        memcpy(limits->slice[i].uuid, list[i].uuid, VGPU_UUID_LEN);
+    for (unsigned i = count; i < limits->device_count; i++)
+        memset(limits->slice[i].uuid, 0, VGPU_UUID_LEN);
+    limits->device_count = count;
+    if (!count)
+        message_error("run: --gpu %s: %s=%.64s leaves none of these devices; it counts among them, from 0",
+                      options->gpu, VISIBLE_VARIABLE, variable);
+    unsetenv(VISIBLE_VARIABLE); /* it has been followed; run_env_devices() sets it anew */
+    return count > 0;
+}
+
 static bool take_devices(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
 {
     char reason[GPUS_REASON_LEN];
@@ -53,42 +82,97 @@ static bool take_devices(const struct run_options *options, const char *nvml, st
                       reason);
         return false;
     }
-    return gpus_select(&gpus, options->gpu, limits) == 0;
+    return gpus_select(&gpus, options->gpu, limits) == 0 && (run_preloads(options) || narrow(options, limits));
 }
 
-/* How many devices the program will see; VGPU_DEVICES_MAX where nobody can say. */
-static unsigned devices_seen(const char *nvml, const struct vgpu_limits *limits)
-{
-    char reason[GPUS_REASON_LEN];
-    struct gpus gpus;
+/* How the program numbers its devices: which slice has the limits of each number. */
+struct numbering {
+    unsigned count;
+    unsigned slice[VGPU_DEVICES_MAX];
+};
 
-    if (limits->device_count)
-        return limits->device_count;
-    if (gpus_list(nvml, &gpus, reason) || !gpus.count || gpus.count > VGPU_DEVICES_MAX)
-        return VGPU_DEVICES_MAX;
-    return gpus.count;
+/*
+ * Numbers are the program's. CUDA_VISIBLE_DEVICES, which batch systems set, chooses among the devices of --gpu, else of
+ * the machine. In the latter case the slices are given to the devices in that order here and now.
+ */
+static bool number_devices(const struct run_options *options, const char *nvml, const char *given,
+                           struct vgpu_limits *limits, struct numbering *ret_numbering)
+{
+    const char *variable = getenv(VISIBLE_VARIABLE);
+    static struct visible_devices devices;
+    struct visible_device list[VGPU_DEVICES_MAX];
+    char reason[GPUS_REASON_LEN];
+    static struct gpus gpus;
+
+    *ret_numbering = (struct numbering){0};
+    if (options->gpu) {
+        visible_selected(limits, &devices);
+    } else if (gpus_list(nvml, &gpus, reason) || !gpus.count) {
+        ret_numbering->count = VGPU_DEVICES_MAX;
+        for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
+            ret_numbering->slice[i] = i;
+        if (variable)
+            message_error("run: %s: %s=%.64s cannot be followed to devices: %s", given, VISIBLE_VARIABLE, variable,
+                          gpus.count ? reason : "NVML shows none");
+        return !variable;
+    } else {
+        devices.count = gpus.count;
+        for (unsigned i = 0; i < gpus.count; i++)
+            memcpy(devices.uuid[i], gpus.gpu[i].uuid, VGPU_UUID_LEN);
+    }
+    ret_numbering->count = visible_list(variable, &devices, list, VGPU_DEVICES_MAX);
+    for (unsigned i = 0; i < ret_numbering->count; i++) {
+        ret_numbering->slice[i] = options->gpu && list[i].index != VISIBLE_MIG ? list[i].index : i;
+        if (!options->gpu)
+            memcpy(limits->slice[i].uuid, list[i].uuid, VGPU_UUID_LEN);
+    }
+    return true;
 }
 
 /* A limit for a device that is not there is a slip, and would leave another one without. */
-static bool devices_exist(const struct run_options *options, const char *nvml, const char *option, const char *text,
-                          const struct quota_list *list, const struct vgpu_limits *limits)
+static bool devices_exist(const struct run_options *options, const char *option, const char *text,
+                          const struct quota_list *list, unsigned count)
 {
-    unsigned count;
+    const char *variable = getenv(VISIBLE_VARIABLE), *plural = count == 1 ? "" : "s";
 
-    if (!list->given)
-        return true;
-    count = devices_seen(nvml, limits);
     for (unsigned i = count; i < VGPU_DEVICES_MAX; i++) {
         if (!(list->given & 1U << i))
             continue;
-        if (options->gpu)
+        if (variable)
+            message_error("run: %s %s names device %u, but %s=%.64s leaves the program %u device%s, numbered from 0",
+                          option, text, i, VISIBLE_VARIABLE, variable, count, plural);
+        else if (options->gpu)
             message_error("run: %s %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
-                          option, text, i, options->gpu, count, count == 1 ? "" : "s");
+                          option, text, i, options->gpu, count, plural);
         else
             message_error("run: %s %s names device %u, but there %s %u, numbered from 0", option, text, i,
                           count == 1 ? "is only" : "are only", count);
         return false;
     }
+    return true;
+}
+
+/* To which slice each entry of a list belongs. False: a message has been written. */
+static bool slices_of_list(const struct run_options *options, const char *nvml, const char *option, const char *text,
+                           struct quota_list *list, struct vgpu_limits *limits)
+{
+    struct quota_list by_slice = {.everywhere = list->everywhere};
+    struct numbering numbering;
+
+    if (!list->given)
+        return true;
+    if (!number_devices(options, nvml, option, limits, &numbering) ||
+        !devices_exist(options, option, text, list, numbering.count))
+        return false;
+    for (unsigned i = 0; i < numbering.count; i++) {
+        unsigned slice = numbering.slice[i];
+
+        if (!(list->given & 1U << i))
+            continue;
+        by_slice.given |= 1U << slice;
+        by_slice.device[slice] = list->device[i];
+    }
+    *list = by_slice;
     return true;
 }
 
@@ -163,7 +247,7 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
         message_error("run: --mem \"%.64s\": %s", options->mem, parse_fault_text(rc));
         return false;
     }
-    if (!quotas_enough(options->mem, &list) || !devices_exist(options, nvml, "--mem", options->mem, &list, limits))
+    if (!quotas_enough(options->mem, &list) || !slices_of_list(options, nvml, "--mem", options->mem, &list, limits))
         return false;
     name_devices(options, nvml, &list, limits);
     for (unsigned i = 0; i < slices_limited(limits); i++) {
@@ -187,7 +271,7 @@ static bool take_caps(const struct run_options *options, const char *nvml, struc
         message_error("run: --cores \"%.64s\": %s", options->cores, parse_fault_text(rc));
         return false;
     }
-    if (!devices_exist(options, nvml, "--cores", options->cores, &list, limits))
+    if (!slices_of_list(options, nvml, "--cores", options->cores, &list, limits))
         return false;
     name_devices(options, nvml, &list, limits);
     for (unsigned i = 0; i < slices_limited(limits); i++) {

@@ -8,6 +8,7 @@
 #include "core/hami.h"
 #include "core/implicit.h"
 #include "core/override.h"
+#include "core/visible.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -217,6 +218,12 @@ static int limits_from_environment(struct vgpu_limits *ret_limits)
     limits.compute.priority = priority && strcmp(priority, "0") == 0 ? FIRST_PRIORITY : 0;
     *ret_limits = limits;
     return 0;
+}
+
+bool instance_limits_by_number(struct vgpu_limits *ret_limits)
+{
+    return !variable(env_instance) && implicit_configured() && getenv(VISIBLE_VARIABLE) != NULL &&
+           limits_from_environment(ret_limits) == 0;
 }
 
 static int cache_path(char *buffer, size_t buffer_bytes)

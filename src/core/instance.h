@@ -26,6 +26,12 @@ bool instance_configured(void);
  * -ENAMETOOLONG. */
 int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes);
 
+/*
+ * The limits that this process brings by the numbers of its devices: of an implicit instance, where
+ * CUDA_VISIBLE_DEVICES numbers them. False: it brings none, or lets them be numbered as the machine does.
+ */
+bool instance_limits_by_number(struct vgpu_limits *ret_limits);
+
 /* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; else as instance_region_path(). */
 int instance_folder(char *buffer, size_t buffer_bytes);
 

@@ -38,6 +38,13 @@ void ledger_free(struct vgpu_ledger *ledger); /* gives everything back; no other
  */
 int ledger_device(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes);
 
+/* The same, where the slice was nobody's before: it gets the quota and the cap of `limit`, whatever it had. */
+int ledger_device_limited(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes,
+                          const struct vgpu_limit *limit);
+
+/* The number by which this process knows the device of a slice, for messages; without it that is the slice's. */
+void ledger_number(struct vgpu_ledger *ledger, unsigned slice, unsigned number);
+
 /*
  * Sets `bytes` of the quota aside. -ENOMEM: it would not fit, even after dead processes were removed and idle
  * reservations taken back (the caller records it with ledger_refuse() once it has given up). -ETIMEDOUT: the lock

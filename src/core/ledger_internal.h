@@ -34,6 +34,7 @@ struct vgpu_ledger {
     /* After what we hold of `slice` has changed; VGPU_SLICES: after anything else has. NULL: nobody wants to know. */
     void (*changed)(struct vgpu_ledger *ledger, unsigned slice);
     struct fork_watch watch;
+    _Atomic uint32_t number[VGPU_SLICES]; /* 1 + the device's number for the program; 0: the slice's */
     struct own_slice slice[VGPU_SLICES];
 };
 
@@ -84,6 +85,9 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_
 
 /* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
 uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes);
+
+/* view.c. By which number to name the device of a slice. */
+unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned slice);
 
 /* view.c. Removes dead processes, under the lock; not every time where there are many. */
 void ledger_reap(struct vgpu_ledger *ledger);

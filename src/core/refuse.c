@@ -36,7 +36,7 @@ static bool first_told(struct region_layout *layout, unsigned slice, const char 
     return false;
 }
 
-static void tell(const struct vgpu_refusal *refusal, const char *name, bool whole_card)
+static void tell(const struct vgpu_refusal *refusal, unsigned number, const char *name, bool whole_card)
 {
     char size[SIZE_TEXT_BYTES], used[SIZE_TEXT_BYTES], quota[SIZE_TEXT_BYTES];
     char where[48] = "as pinned host memory", who[VGPU_NAME_LEN + 16] = "";
@@ -48,7 +48,7 @@ static void tell(const struct vgpu_refusal *refusal, const char *name, bool whol
     if (name[0])
         snprintf(who, sizeof(who), "instance %s: ", name);
     if (refusal->slice != VGPU_SLICE_HOST)
-        snprintf(where, sizeof(where), "on device %u", refusal->slice);
+        snprintf(where, sizeof(where), "on device %u", number);
     log_notice("%s%s of %s refused %s: %s of %s in use; %s", who, refusal->api,
                format_bytes(refusal->size_bytes, size, sizeof(size)), where,
                format_bytes(refusal->used_bytes, used, sizeof(used)),
@@ -88,5 +88,5 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_byt
     region_unlock(ledger->region, &hold);
     name[sizeof(name) - 1] = '\0';
     if (first)
-        tell(&refusal, name, whole_card);
+        tell(&refusal, ledger_shown_number(ledger, slice), name, whole_card);
 }

@@ -65,6 +65,12 @@ static int choose(const struct vgpu_limits *limits, unsigned wanted, unsigned *r
 
 void slice_bind(struct vgpu_ledger *ledger, const struct slice_device *devices, unsigned count)
 {
+    slice_bind_limited(ledger, devices, count, NULL);
+}
+
+void slice_bind_limited(struct vgpu_ledger *ledger, const struct slice_device *devices, unsigned count,
+                        const struct vgpu_limits *by_number)
+{
     struct vgpu_limits limits;
     unsigned slice;
 
@@ -78,7 +84,8 @@ void slice_bind(struct vgpu_ledger *ledger, const struct slice_device *devices, 
             }
             if (choose(&limits, i, &slice) < 0)
                 break;
-            ledger_device(ledger, slice, devices[i].uuid, devices[i].physical_bytes);
+            ledger_device_limited(ledger, slice, devices[i].uuid, devices[i].physical_bytes,
+                                  by_number && i < VGPU_DEVICES_MAX ? &by_number->slice[i] : NULL);
         }
     }
 }

@@ -35,6 +35,13 @@ void slice_size(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, ui
  */
 void slice_bind(struct vgpu_ledger *ledger, const struct slice_device *devices, unsigned count);
 
+/*
+ * The same for a process that numbers its devices itself and brings limits by those numbers: the k-th device has the
+ * k-th of `limits`, also where its slice is another, because a process that numbers differently was first.
+ */
+void slice_bind_limited(struct vgpu_ledger *ledger, const struct slice_device *devices, unsigned count,
+                        const struct vgpu_limits *limits);
+
 /* The text of a UUID's 16 bytes; prefix is "GPU" or "MIG". */
 void slice_uuid_text(const char *prefix, const unsigned char bytes[16], char ret_uuid[VGPU_UUID_LEN]);
 

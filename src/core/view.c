@@ -1,5 +1,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
 #include "core/ledger_internal.h"
 
 #include <errno.h>
@@ -29,11 +31,28 @@ void ledger_reap(struct vgpu_ledger *ledger)
     region_reap(ledger->region);
 }
 
-int ledger_device(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes)
+/* A quota that is a little above the device is meant as all of it: NVML and CUDA differ by some percent. */
+static bool beyond_device(const struct region_slice *slice)
+{
+    return slice->limit.quota_bytes > slice->physical_bytes + slice->physical_bytes / 16;
+}
+
+static void warn_beyond(struct vgpu_ledger *ledger, unsigned slice, uint64_t quota_bytes, uint64_t physical_bytes)
+{
+    char quota[SIZE_TEXT_BYTES], physical[SIZE_TEXT_BYTES];
+
+    log_warning("a quota of %s is more than the %s of device %u: the device is the limit",
+                format_bytes(quota_bytes, quota, sizeof(quota)),
+                format_bytes(physical_bytes, physical, sizeof(physical)), ledger_shown_number(ledger, slice));
+}
+
+int ledger_device_limited(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes,
+                          const struct vgpu_limit *limit)
 {
     KEEP_ERRNO;
     struct region_slice *to;
     struct region_hold hold;
+    uint64_t quota_bytes = 0;
     int rc;
 
     if (slice >= VGPU_SLICES || strlen(uuid) >= VGPU_UUID_LEN)
@@ -46,15 +65,38 @@ int ledger_device(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, 
     if (to->limit.uuid[0] && strncasecmp(to->limit.uuid, uuid, VGPU_UUID_LEN) != 0) {
         rc = -EEXIST;
     } else {
+        if (limit && !to->limit.uuid[0])
+            region_store_limit(to, limit);
         strncpy(to->limit.uuid, uuid, VGPU_UUID_LEN);
         if (physical_bytes && to->physical_bytes != physical_bytes) {
             to->physical_bytes = physical_bytes;
             region_resolve_quota(to);
+            quota_bytes = beyond_device(to) ? to->limit.quota_bytes : 0;
         }
     }
     region_unlock(ledger->region, &hold);
+    if (quota_bytes)
+        warn_beyond(ledger, slice, quota_bytes, physical_bytes);
     ledger_notify(ledger, VGPU_SLICES);
     return rc;
+}
+
+int ledger_device(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes)
+{
+    return ledger_device_limited(ledger, slice, uuid, physical_bytes, NULL);
+}
+
+void ledger_number(struct vgpu_ledger *ledger, unsigned slice, unsigned number)
+{
+    if (slice < VGPU_SLICES)
+        atomic_store_explicit(&ledger->number[slice], number + 1, memory_order_relaxed);
+}
+
+unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned slice)
+{
+    uint32_t number = atomic_load_explicit(&ledger->number[slice], memory_order_relaxed);
+
+    return number ? number - 1 : slice;
 }
 
 void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_total, uint64_t physical_free,

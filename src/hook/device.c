@@ -6,7 +6,9 @@
 
 #include "base/log.h"
 #include "hook/nvml_driver.h"
+#include "core/instance.h"
 #include "core/slice.h"
+#include "core/visible.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -119,23 +121,37 @@ static bool all_bound(const struct table *table)
 }
 
 /*
- * Gives slices to devices that have none, where the instance takes what it sees. A program that hides some from itself
- * must not shift the numbers, so then NVML is asked for all of them.
+ * Gives slices to devices that have none, where the instance takes what it sees. Where `vgpu run` has made it, a
+ * process of it that hides some from itself must not shift the numbers, so then NVML is asked for all of them. Limits
+ * that the process brings itself are by its own numbers.
  */
-static void bind_slices(struct vgpu_ledger *ledger, struct table *table)
+static void bind_unselected(struct vgpu_ledger *ledger, struct table *table)
 {
     struct slice_device devices[TABLE_MAX];
+    struct vgpu_limits limits;
+    int all = -ENODEV;
 
+    if (all_bound(table))
+        return;
+    if (instance_limits_by_number(&limits)) {
+        for (unsigned i = 0; i < table->count; i++)
+            devices[i] = table->devices[i].known;
+        slice_bind_limited(ledger, devices, table->count, &limits);
+        return;
+    }
+    if (getenv(VISIBLE_VARIABLE) != NULL && nvml_driver_open() == 0)
+        all = nvml_driver_devices(devices, TABLE_MAX);
+    if (all > 0)
+        slice_bind(ledger, devices, (unsigned)all);
+    in_pci_order(table, devices);
+    slice_bind(ledger, devices, table->count);
+}
+
+static void bind_slices(struct vgpu_ledger *ledger, struct table *table)
+{
     find_slices(ledger, table);
     if (!slice_selecting(ledger)) {
-        int all = -ENODEV;
-
-        if (!all_bound(table) && getenv("CUDA_VISIBLE_DEVICES") != NULL && nvml_driver_open() == 0)
-            all = nvml_driver_devices(devices, TABLE_MAX);
-        if (all > 0)
-            slice_bind(ledger, devices, (unsigned)all);
-        in_pci_order(table, devices);
-        slice_bind(ledger, devices, table->count);
+        bind_unselected(ledger, table);
         find_slices(ledger, table);
     }
     for (unsigned i = 0; i < table->count; i++) {
@@ -143,6 +159,8 @@ static void bind_slices(struct vgpu_ledger *ledger, struct table *table)
         bool is_mig = strcmp(device->own_uuid, device->known.uuid) != 0;
         unsigned slice;
 
+        if (device->slice != NO_SLICE)
+            ledger_number(ledger, device->slice, i);
         /* A GPU's slice is told the GPU's size, a MIG device's its own. */
         if (slice_find(ledger, device->own_uuid, &slice) == 0)
             ledger_device(ledger, slice, device->own_uuid, device->known.physical_bytes);

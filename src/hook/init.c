@@ -50,7 +50,7 @@ static bool translation_begins(const struct vgpu_limits *limits)
         return false;
     MUTEX_SCOPE(&init_lock);
     if (init_calls == 0) {
-        visible_translate(getenv("CUDA_VISIBLE_DEVICES"), limits, text);
+        visible_translate(getenv(VISIBLE_VARIABLE), limits, text);
         if (visible_set(text, &init_swap) < 0)
             return false;
     }

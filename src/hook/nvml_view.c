@@ -1,7 +1,9 @@
 #include "hook/nvml_view.h"
 
 #include "hook/nvml_driver.h"
+#include "core/instance.h"
 #include "core/slice.h"
+#include "core/visible.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -137,12 +139,33 @@ static int find_slice(struct vgpu_ledger *ledger, nvmlDevice_t device, unsigned 
     return slice_find(ledger, uuid, ret_slice);
 }
 
-/* Gives slices to all devices, in NVML's order, where the instance takes what it sees. */
+/* The devices that CUDA_VISIBLE_DEVICES shows, as it numbers them; returns how many. */
+static unsigned visible_first(const struct slice_device *devices, unsigned count, struct slice_device *ret_devices)
+{
+    struct visible_devices *all = calloc(1, sizeof(*all));
+    struct visible_device list[VGPU_DEVICES_MAX];
+    unsigned seen = 0, kept = 0;
+
+    if (all) {
+        for (; all->count < count && all->count < VISIBLE_DEVICES_MAX; all->count++)
+            memcpy(all->uuid[all->count], devices[all->count].uuid, VGPU_UUID_LEN);
+        seen = visible_list(getenv(VISIBLE_VARIABLE), all, list, VGPU_DEVICES_MAX);
+    }
+    for (unsigned i = 0; i < seen && list[i].index != VISIBLE_MIG; i++)
+        ret_devices[kept++] = devices[list[i].index];
+    free(all);
+    return kept;
+}
+
+/* Gives slices to all devices, in NVML's order, where the instance takes what it sees. As in device.c. */
 static void bind_all(struct vgpu_ledger *ledger)
 {
-    struct slice_device *devices = calloc(GPUS_MAX, sizeof(*devices));
+    struct slice_device *devices = calloc(GPUS_MAX + VGPU_DEVICES_MAX, sizeof(*devices));
     int count = devices ? nvml_driver_devices(devices, GPUS_MAX) : 0;
+    struct vgpu_limits limits;
 
+    if (count > 0 && instance_limits_by_number(&limits))
+        slice_bind_limited(ledger, devices + count, visible_first(devices, (unsigned)count, devices + count), &limits);
     if (count > 0)
         slice_bind(ledger, devices, (unsigned)count);
     free(devices);

@@ -171,5 +171,7 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
 void region_resolve_quota(struct region_slice *slice);
+/* The quota and the cap of `limit`; the slice's device stays. */
+void region_store_limit(struct region_slice *slice, const struct vgpu_limit *limit);
 
 #endif

@@ -55,6 +55,18 @@ static uint32_t sane_cap(uint32_t percent)
     return percent < 100 ? percent : 0;
 }
 
+void region_store_limit(struct region_slice *slice, const struct vgpu_limit *limit)
+{
+    char uuid[VGPU_UUID_LEN];
+
+    memcpy(uuid, slice->limit.uuid, sizeof(uuid));
+    slice->limit = *limit;
+    memcpy(slice->limit.uuid, uuid, sizeof(uuid));
+    slice->limit.cap_percent = sane_cap(slice->limit.cap_percent);
+    atomic_store_explicit(&slice->cap_percent, slice->limit.cap_percent, memory_order_relaxed);
+    region_resolve_quota(slice);
+}
+
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits)
 {
     layout->compute = sane_compute(&limits->compute);
@@ -69,11 +81,8 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
         copy_text(uuid, limits->slice[i].uuid[0] ? limits->slice[i].uuid : slice->limit.uuid, sizeof(uuid));
         if (strncasecmp(uuid, slice->limit.uuid, sizeof(uuid)) != 0)
             slice->physical_bytes = 0;
-        slice->limit = limits->slice[i];
         memcpy(slice->limit.uuid, uuid, sizeof(uuid));
-        slice->limit.cap_percent = sane_cap(slice->limit.cap_percent);
-        atomic_store_explicit(&slice->cap_percent, slice->limit.cap_percent, memory_order_relaxed);
-        region_resolve_quota(slice);
+        region_store_limit(slice, &limits->slice[i]);
     }
 }
 

@@ -226,8 +226,15 @@ guard_works()
     is "$list"
     expect 0 "$vgpu" run --guard --preload --gpu 2,0 sh -c 'echo "${CUDA_VISIBLE_DEVICES-none}"'
     is none
-    CUDA_VISIBLE_DEVICES=1 expect 125 "$vgpu" run --guard --gpu 2,0 true
-    says CUDA_VISIBLE_DEVICES=1 "--preload"
+    CUDA_VISIBLE_DEVICES=1 expect 0 "$vgpu" run --guard --gpu 2,0 sh -c 'echo $CUDA_VISIBLE_DEVICES'
+    is "${list#*,}"
+    CUDA_VISIBLE_DEVICES=1,0 expect 0 "$vgpu" run --guard --gpu 2,0 sh -c 'echo $CUDA_VISIBLE_DEVICES'
+    is "${list#*,},${list%,*}"
+    CUDA_VISIBLE_DEVICES=2 expect 125 "$vgpu" run --guard --gpu 2,0 true
+    says CUDA_VISIBLE_DEVICES=2 "leaves none of these devices"
+    # Limits by number are bound to the devices that the program will number so.
+    CUDA_VISIBLE_DEVICES=2,0 expect 0 "$vgpu" run --guard --mem 0:1G,1:2G --name two sh -c '"$0" ps --json' "$vgpu"
+    [ "$(json '[.instances[] | select(.name == "two").devices[] | .uuid] | join(",")')" = "$list" ] || fail "$output"
     CUDA_VISIBLE_DEVICES=1 expect 0 "$vgpu" run --guard sh -c 'echo $CUDA_VISIBLE_DEVICES'
     is 1
     no_instances

@@ -163,9 +163,9 @@ static void show_compute(unsigned slice, const struct vgpu_compute_usage *usage)
 static int show(const struct vgpu_snapshot *snapshot)
 {
     for (unsigned slice = 0; slice < VGPU_SLICES; slice++)
-        printf("slice %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " uuid=%s\n", slice,
+        printf("slice %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " cap=%u uuid=%s\n", slice,
                snapshot->slice[slice].quota_bytes, snapshot->slice[slice].used_bytes, snapshot->slice[slice].refusals,
-               snapshot->slice[slice].uuid);
+               snapshot->limits.slice[slice].cap_percent, snapshot->slice[slice].uuid);
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
         show_compute(slice, &snapshot->slice[slice].compute);
     for (unsigned i = 0; i < snapshot->proc_count; i++)

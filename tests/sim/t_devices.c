@@ -138,6 +138,20 @@ TEST(devices_hidden)
     return 0;
 }
 
+/* nvml_total_of UUID BYTES: the size of the device by NVML, in a process that uses no CUDA. */
+TEST(nvml_total_of)
+{
+    nvmlDevice_t handle = NULL;
+    struct nvml_memory memory = {0};
+    CHECK(argc > 1);
+    nvml_load();
+    CHECK(nvml.nvmlInit_v2() == NVML_SUCCESS);
+    CHECK(nvml.nvmlDeviceGetHandleByUUID(argv[0], &handle) == NVML_SUCCESS);
+    CHECK(nvml.nvmlDeviceGetMemoryInfo(handle, &memory) == NVML_SUCCESS);
+    CHECK_U(memory.total, ==, strtoull(argv[1], NULL, 10));
+    return 0;
+}
+
 /* pci_of PHYSICAL: run without the library. */
 TEST(pci_of)
 {

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Limits by number are numbered as the program sees its devices, with CUDA_VISIBLE_DEVICES set, by any way to set them.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh"
+IFS=, read -ra uuid <<<"$TEST_UUIDS"
+gib=$((1 << 30)) half=$((1 << 29))
+
+# kept QUOTAS COMMAND...: each of the program's devices stops at its own quota, in the view and on the card.
+kept() {
+    local quotas=$1 test
+    shift
+    for test in "$TEST_SIMTEST" "$TEST_SIMTEST_DL"; do
+        "$@" "$test" quota_per_device "$quotas" 2>"$TEST_WORK/err" ||
+            die "$*: not $quotas (CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-not set}): $(cat "$TEST_WORK/err")"
+    done
+}
+
+hami() { # NAME=VALUE... -- COMMAND...: a process with HAMi's variables, and a cache file of its own
+    local variables=()
+    while [ "$1" != -- ]; do variables+=("$1") && shift; done
+    shift
+    rm -f "$TEST_WORK/cache"
+    env "${variables[@]}" CUDA_DEVICE_MEMORY_SHARED_CACHE="$TEST_WORK/cache" LD_PRELOAD="$library" "$@"
+}
+
+for variable in 1 "${uuid[1]}" "${uuid[1]:0:12}"; do
+    export CUDA_VISIBLE_DEVICES=$variable
+    kept $gib "$vgpu" run --mem 0:1G --
+    kept $half hami CUDA_DEVICE_MEMORY_LIMIT_0=512m --
+done
+for variable in 3,1 "${uuid[3]},1"; do
+    export CUDA_VISIBLE_DEVICES=$variable
+    kept $gib,$half "$vgpu" run --mem 0:1G,1:512M --
+    kept $half,$gib "$vgpu" run --mem 512M,1:1G --
+    kept $gib,$half hami CUDA_DEVICE_MEMORY_LIMIT_0=1g CUDA_DEVICE_MEMORY_LIMIT_1=512m --
+done
+# Among the devices of --gpu.
+CUDA_VISIBLE_DEVICES=1 kept $gib "$vgpu" run --gpu 2,0 --mem 0:1G --
+CUDA_VISIBLE_DEVICES=1,0 kept $gib,$half "$vgpu" run --gpu 2,0 --mem 0:1G,1:512M --
+
+# Caps go the same way; the slices are those of the devices.
+CUDA_VISIBLE_DEVICES=2,1 "$vgpu" run --cores 0:10,1:20 -- sh -c '"$0" show "$VGPU_INSTANCE"' "$TEST_INSTANCE_TOOL" >"$TEST_WORK/slices"
+grep -q "^slice 0 .*cap=10 uuid=${uuid[2]}" "$TEST_WORK/slices" && grep -q "^slice 1 .*cap=20 uuid=${uuid[1]}" "$TEST_WORK/slices" ||
+    die "caps: $(cat "$TEST_WORK/slices")"
+
+# A process that numbers differently and comes later has its own limit for a device that nobody has used.
+export CUDA_DEVICE_MEMORY_SHARED_CACHE=$TEST_WORK/shared CUDA_DEVICE_MEMORY_LIMIT_0=1g
+for device in 1 2; do
+    CUDA_VISIBLE_DEVICES=$device LD_PRELOAD=$library "$TEST_SIMTEST" quota_per_device $gib || die "rank on device $device"
+done
+# NVML has the number of the variable, too; CUDA then agrees.
+rm -f "$TEST_WORK/shared"
+CUDA_VISIBLE_DEVICES=3 LD_PRELOAD=$library "$TEST_SIMTEST" nvml_total_of "${uuid[3]}" $gib || die "NVML before CUDA"
+CUDA_VISIBLE_DEVICES=3 LD_PRELOAD=$library "$TEST_SIMTEST" quota_per_device $gib || die "CUDA after NVML"
+unset CUDA_DEVICE_MEMORY_SHARED_CACHE CUDA_DEVICE_MEMORY_LIMIT_0
+
+# A refusal names the program's number, also where a process of the instance has renumbered once more.
+"$vgpu" run --mem 1G -- env CUDA_VISIBLE_DEVICES=2 "$TEST_SIMTEST" cap $gib >/dev/null 2>"$TEST_WORK/err"
+grep -q "refused on device 0:" "$TEST_WORK/err" || die "the refusal: $(cat "$TEST_WORK/err")"
+
+# What is not there is refused, with the variable that says so.
+CUDA_VISIBLE_DEVICES=1 "$vgpu" run --mem 1:1G -- true 2>"$TEST_WORK/err" && die "device 1 of one"
+grep -q 'CUDA_VISIBLE_DEVICES=1 leaves the program 1 device,' "$TEST_WORK/err" || die "$(cat "$TEST_WORK/err")"
+exit 0

@@ -11,7 +11,7 @@ ifneq ($(findstring $(space),$(CURDIR)$(BUILD))$(findstring :,$(CURDIR)$(BUILD))
   $(error libvgpu.so cannot be preloaded from "$(CURDIR)": a path with a space or a colon; move the clone)
 endif
 
-.PHONY: all build demo test check bench install clean format help needs deps deps-test deps-check
+.PHONY: all build demo test check bench install install-strip uninstall clean format help needs deps deps-test deps-check
 
 all: build
 
@@ -51,6 +51,12 @@ bench: build ## what the hooks cost, as differences measured in pairs
 
 install: build ## PREFIX (default /usr/local) and DESTDIR are honoured
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+install-strip: build ## the same, without symbols for debuggers
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" --strip
+
+uninstall: ## what the last install from this build put there; DESTDIR is honoured
+	@DESTDIR="$(DESTDIR)" scripts/uninstall.sh $(BUILD)
 
 format: ## clang-format, in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -2,11 +2,17 @@
 
 #include "cli/commands.h"
 #include "cli/message.h"
+#include "cli/terminal.h"
 
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define NAME_COLUMN   6
+#define DETAIL_COLUMN 29
+#define DETAIL_NARROW 76
 
 static const char *const level_names[] = {"ok", "warn", "fail"};
 
@@ -36,14 +42,34 @@ static unsigned count_level(const struct doctor *doctor, enum doctor_level level
     return count;
 }
 
+/* "ok    preload                detail", in narrow places with the detail on lines of its own. */
+static void print_check(const struct doctor_check *check, int columns)
+{
+    static const enum terminal_style styles[] = {TERMINAL_GREEN, TERMINAL_YELLOW, TERMINAL_RED};
+    int column = columns < DETAIL_NARROW ? NAME_COLUMN : DETAIL_COLUMN;
+    int at = NAME_COLUMN + (int)strlen(check->name);
+
+    printf("%s%-4s%s  %s", terminal_style(stdout, styles[check->level]), level_names[check->level],
+           terminal_style(stdout, TERMINAL_PLAIN), check->name);
+    if (at > column - 2) {
+        fputc('\n', stdout);
+        at = 0;
+    }
+    terminal_wrap(stdout, check->detail, '\0', at, column, columns);
+    if (check->advice) {
+        printf("%*s-> ", column, "");
+        terminal_wrap(stdout, check->advice, '\0', column + 3, column + 3, columns);
+    }
+}
+
 static void print_lines(const struct doctor *doctor)
 {
+    int columns = terminal_text_columns(stdout);
+
     for (unsigned i = 0; i < doctor->count; i++) {
         const struct doctor_check *check = &doctor->check[i];
 
-        printf("%-4s  %-21s  %s\n", level_names[check->level], check->name, check->detail);
-        if (check->advice)
-            printf("%-4s  %-21s  -> %s\n", "", "", check->advice);
+        print_check(check, columns);
     }
     printf("\n%u ok, %u to know about, %u failed\n", count_level(doctor, DOCTOR_OK), count_level(doctor, DOCTOR_WARN),
            count_level(doctor, DOCTOR_FAIL));

@@ -1,49 +1,34 @@
 #include "cli/help.h"
 
 #include "cli/table.h"
+#include "cli/terminal.h"
 
 #include <string.h>
 
-#define WIDTH       100
-#define HELP_COLUMN 24
+#define HELP_COLUMN        24
+#define HELP_COLUMN_NARROW 8 /* then each help begins on a line of its own */
+#define NARROW             72
 
-/* Prints `text` between the columns `indent` and WIDTH; the cursor stands at column `at`. Backquotes are left out. */
-static void print_wrapped(FILE *out, const char *text, int at, int indent)
+static void print_text(FILE *out, const char *text, int at, int indent)
 {
-    while (*text) {
-        size_t length = strcspn(text, " ");
-        int shown = 0;
+    terminal_wrap(out, text, '`', at, indent, terminal_text_columns(out));
+}
 
-        for (size_t i = 0; i < length; i++)
-            shown += text[i] != '`';
-        if (at > indent && at + 1 + shown > WIDTH) {
-            fprintf(out, "\n");
-            at = 0;
-        } else if (at > indent) {
-            fputc(' ', out);
-            at++;
-        }
-        for (; at < indent; at++)
-            fputc(' ', out);
-        for (size_t i = 0; i < length; i++)
-            if (text[i] != '`')
-                fputc(text[i], out);
-        at += shown;
-        text += length;
-        text += strspn(text, " ");
-    }
-    fputc('\n', out);
+static void print_title(FILE *out, const char *title)
+{
+    fprintf(out, "\n%s%s:%s\n", terminal_style(out, TERMINAL_BOLD), title, terminal_style(out, TERMINAL_PLAIN));
 }
 
 static void print_entry(FILE *out, const char *term, const char *help)
 {
-    int at = fprintf(out, "  %s", term);
+    int column = terminal_columns(out) < NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN, at = 2 + (int)strlen(term);
 
-    if (at > HELP_COLUMN - 2) {
+    fprintf(out, "  %s%s%s", terminal_style(out, TERMINAL_BOLD), term, terminal_style(out, TERMINAL_PLAIN));
+    if (at > column - 2) {
         fputc('\n', out);
         at = 0;
     }
-    print_wrapped(out, help, at, HELP_COLUMN);
+    print_text(out, help, at, column);
 }
 
 static void print_entries(FILE *out, const char *title, const struct cli_entry *entries, const char *command)
@@ -54,7 +39,7 @@ static void print_entries(FILE *out, const char *title, const struct cli_entry *
         if (strcmp(e->command, command))
             continue;
         if (!any)
-            fprintf(out, "\n%s:\n", title);
+            print_title(out, title);
         any = true;
         print_entry(out, e->term, e->help);
     }
@@ -62,7 +47,7 @@ static void print_entries(FILE *out, const char *title, const struct cli_entry *
 
 static void print_options(FILE *out, const char *command)
 {
-    fprintf(out, "\nOptions:\n");
+    print_title(out, "Options");
     for (const struct cli_option *o = cli_options; o->command; o++) {
         char term[64];
 
@@ -81,10 +66,27 @@ static void print_operands(FILE *out, const char *command)
         if (strcmp(o->command, command))
             continue;
         if (!any)
-            fprintf(out, "\nArguments:\n");
+            print_title(out, "Arguments");
         any = true;
         print_entry(out, o->name, o->help);
     }
+}
+
+static void print_texts(FILE *out, const char *command)
+{
+    for (const struct cli_text *t = cli_texts; t->command; t++)
+        if (!strcmp(t->command, command)) {
+            fputc('\n', out);
+            print_text(out, t->text, 0, 0);
+        }
+}
+
+static void print_commands(FILE *out)
+{
+    print_title(out, "Commands");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (strcmp(c->name, "vgpu"))
+            print_entry(out, c->name, c->summary);
 }
 
 void help_print(FILE *out, const char *command)
@@ -95,21 +97,27 @@ void help_print(FILE *out, const char *command)
     if (!c)
         return;
     fprintf(out, "Usage: vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : c->name, *c->arguments ? " " : "", c->arguments);
-    for (const struct cli_text *t = cli_texts; t->command; t++)
-        if (!strcmp(t->command, command)) {
-            fputc('\n', out);
-            print_wrapped(out, t->text, 0, 0);
-        }
-    if (top) {
-        fprintf(out, "\nCommands:\n");
-        for (c = cli_commands; c->name; c++)
-            if (strcmp(c->name, "vgpu"))
-                print_entry(out, c->name, c->summary);
-    }
+    if (top)
+        print_commands(out);
+    print_texts(out, command);
     print_operands(out, command);
     print_options(out, command);
     print_entries(out, "Exit status", cli_exits, command);
     print_entries(out, "Examples", cli_examples, command);
-    if (top)
-        fprintf(out, "\n`vgpu help COMMAND` explains a command; `man vgpu-run` and `man 7 libvgpu` have the rest.\n");
+    if (!top)
+        return;
+    fputc('\n', out);
+    terminal_wrap(out, "`vgpu help COMMAND` explains a command; `man vgpu-run` and `man 7 libvgpu` have the rest.",
+                  '\0', 0, 0, terminal_text_columns(out));
+}
+
+void help_print_short(FILE *out)
+{
+    const struct cli_command *c = cli_find_command("vgpu");
+
+    fprintf(out, "Usage: vgpu %s\n", c->arguments);
+    print_commands(out);
+    fputc('\n', out);
+    terminal_wrap(out, "`vgpu run --mem 8G -- COMMAND` starts a program; `vgpu help` explains, `vgpu help run` more.",
+                  '\0', 0, 0, terminal_text_columns(out));
 }

@@ -145,6 +145,12 @@ static const char *show_quota(const struct vgpu_limit *limit, char *buffer, size
     return buffer;
 }
 
+static const char *show_cap(const struct vgpu_limit *limit, char *buffer, size_t size)
+{
+    snprintf(buffer, size, limit->cap_percent ? "%u" : "none", limit->cap_percent);
+    return buffer;
+}
+
 static bool same_quota(const struct vgpu_limit *a, const struct vgpu_limit *b)
 {
     return a->quota_bytes == b->quota_bytes && a->quota_percent == b->quota_percent;
@@ -202,8 +208,8 @@ static int compare_slices(const struct instance_request *request, const struct v
             return differs(asked->name, "--mem", a, b);
         }
         if (request->has_cap && one->cap_percent != other->cap_percent) {
-            snprintf(a, sizeof(a), "%u:%u", i, one->cap_percent ? one->cap_percent : 100);
-            snprintf(b, sizeof(b), "%u:%u", i, other->cap_percent ? other->cap_percent : 100);
+            snprintf(a, sizeof(a), "%u:%s", i, show_cap(one, text_a, sizeof(text_a)));
+            snprintf(b, sizeof(b), "%u:%s", i, show_cap(other, text_b, sizeof(text_b)));
             return differs(asked->name, "--cores", a, b);
         }
     }

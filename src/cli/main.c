@@ -101,7 +101,7 @@ int main(int argc, char **argv)
 
     switch (cli_next(&parse, &option, &word)) {
     case ITEM_END:
-        help_print(stderr, "vgpu");
+        help_print_short(stderr);
         return STATUS_USAGE;
     case ITEM_ERROR:
         return STATUS_USAGE;

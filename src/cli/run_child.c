@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "cli/message.h"
+#include "cli/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,8 +102,25 @@ static int translate(const char *path, int status)
     return RUN_SIGNAL_BASE + WTERMSIG(status);
 }
 
+/* The kernel says "no such file" of a program that is there, where what it needs to be run is not. */
+static void say_missing(const char *path)
+{
+    struct program_info info;
+
+    program_examine(path, &info);
+    if (info.is_script)
+        message_error("run: %s cannot be run: its interpreter %s is not there", path, info.file);
+    else
+        message_error("run: %s cannot be run: the loader that it names is not there; it is built for another system",
+                      path);
+}
+
 static int start_failed(const char *path, int error)
 {
+    if (error == ENOENT && access(path, F_OK) == 0) {
+        say_missing(path);
+        return RUN_NOT_FOUND;
+    }
     message_error("run: cannot run %s: %s", path, strerror(error));
     return error == ENOENT || error == ENOTDIR ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }

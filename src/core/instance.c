@@ -120,6 +120,7 @@ static void complain(const char *what, const char *path, int rc)
                       : rc == -EUSERS ? "all places are taken by processes"
                       : rc == -ENOENT ? (what == env_instance ? "there is no such instance" : "there is no such folder")
                       : rc == -EACCES ? "permission denied (it belongs to another user)"
+                      : rc == -ELOOP  ? "it is a symbolic link, and those are not followed"
                       : rc == -ESTALE ? "the file was replaced"
                                       : err_text(rc, text, sizeof(text));
 

@@ -8,12 +8,14 @@
 
 #include "base/cleanup.h"
 #include "base/forkwatch.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "hook/context.h"
 #include "hook/mirror.h"
 #include "hook/visible.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * The environment as the instance means it: there while any thread is in the driver's cuInit. No lock is held across
@@ -76,6 +78,34 @@ static CUresult init_translated(enum hook_row row, unsigned int flags, const str
     return result;
 }
 
+/* A program that finds no device at all says little; whoever started it must know why. */
+static void say_no_device(const struct vgpu_limits *limits)
+{
+    const char *variable = getenv(VISIBLE_VARIABLE);
+    char uuid[VGPU_UUID_LEN];
+    static atomic_bool told;
+
+    /* "" and "-1" are how a program is kept from the devices on purpose. */
+    if ((variable && (*variable == '\0' || *variable == '-')) || atomic_exchange(&told, true))
+        return;
+    memcpy(uuid, limits->slice[0].uuid, sizeof(uuid));
+    uuid[sizeof(uuid) - 1] = '\0';
+    if (limits->device_count > 0 && !variable)
+        log_error(
+            "the driver shows none of the instance's devices (%s, %u in all): they are gone, or its region is damaged; "
+            "cuInit returns 100",
+            uuid, limits->device_count);
+    else if (limits->device_count > 0)
+        log_error(
+            "CUDA_VISIBLE_DEVICES=%.64s names none of the instance's %u devices, numbered from 0; cuInit returns 100",
+            variable, limits->device_count);
+    else
+        log_error(
+            "CUDA_VISIBLE_DEVICES=%.64s leaves no device that an instance can have, which are the first %u; select "
+            "it with `vgpu run --gpu`; cuInit returns 100",
+            variable ? variable : "(not set)", VGPU_DEVICES_MAX);
+}
+
 CUresult hook_init(enum hook_row row, unsigned int flags)
 {
     CLEANUP_FREE struct vgpu_limits *limits = NULL;
@@ -94,10 +124,14 @@ CUresult hook_init(enum hook_row row, unsigned int flags)
         return CUDA_ERROR_OUT_OF_MEMORY;
     region_limits(ledger_region(ledger), limits);
     result = limits->device_count > 0 ? init_translated(row, flags, limits) : REAL(row, init)(flags);
+    if (result == CUDA_SUCCESS && device_table_build() == -ENODEV)
+        result = CUDA_ERROR_NO_DEVICE;
+    else if (result == CUDA_ERROR_NO_DEVICE && limits->device_count == 0)
+        return result; /* the driver's own */
+    if (result == CUDA_ERROR_NO_DEVICE)
+        say_no_device(limits);
     if (result != CUDA_SUCCESS)
         return result;
-    if (device_table_build() == -ENODEV)
-        return CUDA_ERROR_NO_DEVICE;
     atomic_store_explicit(&initialised, true, memory_order_release);
     mirror_start();
     return result;

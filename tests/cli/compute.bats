@@ -108,7 +108,7 @@ json_of()
     expect 125 "$vgpu" run --name lab --cores 30 true
     says "--cores 1:50" "--cores 1:30"
     expect 125 "$vgpu" run --name lab --cores 30,1:100 true
-    says "--cores 1:50" "--cores 1:100"
+    says "--cores 1:50" "--cores 1:none"
     expect 125 "$vgpu" run --name lab --weight 100 true
     says "--weight 200, but --weight 100"
     expect 125 "$vgpu" run --name lab --priority 0 true

@@ -76,7 +76,7 @@ load common.bash
     local name
     for name in $(grep -rhoE 'getenv\("[A-Z_0-9]+"\)|setting\("[A-Z_0-9]+"\)' "$VGPU_SOURCE"/src | grep -oE '[A-Z_0-9]{3,}' | sort -u); do
         case $name in
-        PATH | LD_PRELOAD | XDG_RUNTIME_DIR) continue ;;
+        PATH | TERM | LD_PRELOAD | XDG_RUNTIME_DIR) continue ;;
         esac
         grep -q "\"$name\"" "$VGPU_SOURCE/spec/config.def" || fail "$name is not in spec/config.def"
     done
@@ -101,4 +101,113 @@ load common.bash
     [ "$(complete_words vgpu run cat some)" = some-file ]
     [ "$(complete_words vgpu run -- cat --mem some)" = some-file ]
     [[ $(complete_words vgpu run -- ca) == *cat* ]]
+}
+
+@test "help fits any terminal, 60 columns and more" {
+    local columns command
+    for columns in 60 80 100 200; do
+        for command in vgpu run ps pause resume doctor version help; do
+            COLUMNS=$columns expect 0 "$vgpu" help $command
+            awk -v most=$((columns < 100 ? columns : 100)) 'length > most { print; exit 1 }' <<<"$output" ||
+                fail "$command at $columns columns: a line is too long"
+        done
+    done
+    COLUMNS=20 expect 0 "$vgpu" help resume
+    is "$(COLUMNS=60 "$vgpu" help resume)"
+    # Without a terminal 80.
+    for command in "" wide -5; do
+        COLUMNS=$command expect 0 "$vgpu" help resume
+        is "$(COLUMNS=80 "$vgpu" help resume)"
+    done
+}
+
+@test "help at 60, 80 and 100 columns is as it was laid out" {
+    for columns in 60 80 100; do
+        COLUMNS=$columns expect 0 "$vgpu" help version
+        is "$(cat "$VGPU_SOURCE/tests/cli/help_$columns.txt")"
+    done
+}
+
+# on_terminal COLUMNS COMMAND...: its output on a terminal of that width, carriage returns left out.
+on_terminal()
+{
+    local columns=$1
+    shift
+    python3 - "$columns" "$@" <<'PYTHON'
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+    os.environ.pop("COLUMNS", None)
+    os.environ["TERM"] = "xterm"
+    os.execvp(sys.argv[2], sys.argv[2:])
+text = b""
+while True:
+    try:
+        part = os.read(fd, 65536)
+    except OSError:
+        break
+    if not part:
+        break
+    text += part
+os.waitpid(pid, 0)
+sys.stdout.buffer.write(text.replace(b"\r\n", b"\n"))
+PYTHON
+}
+
+@test "a terminal's own width, colour on it alone, and NO_COLOR" {
+    command -v python3 >/dev/null || skip "python3 is not installed"
+    local escape=$'\033' plain
+    run on_terminal 70 "$vgpu" help resume
+    [[ $output == *"$escape[1mOptions:$escape[0m"* ]] || fail "no colour: $output"
+    plain=$(sed "s/$escape\[[0-9]*m//g" <<<"$output")
+    [ "$plain" = "$(COLUMNS=70 "$vgpu" help resume)" ] || fail "not as at 70 columns: $plain"
+    NO_COLOR=1 run on_terminal 70 "$vgpu" help resume
+    [ "$output" = "$plain" ] || fail "NO_COLOR: $output"
+    run on_terminal 70 "$vgpu" doctor
+    [[ $output == *"$escape[32mok"* ]] || fail "doctor has no colour: $output"
+    [[ $("$vgpu" doctor) != *"$escape"* ]] || fail "colour without a terminal"
+}
+
+@test "doctor fits: no line that could be broken is too long" {
+    local columns
+    for columns in 60 80 100; do
+        COLUMNS=$columns run "$vgpu" doctor
+        # A word that is longer than its line, such as a path, stays whole.
+        awk -v most=$columns 'length > most && NF > 1 && $1 != "->" && $0 !~ /^ *[^ ]+$/ { print; exit 1 }' <<<"$output" ||
+            fail "doctor at $columns columns: a line is too long"
+    done
+}
+
+@test "the command alone shows the commands, and no prose" {
+    expect 2 "$vgpu"
+    [ "$(sed -n '1s/ .*//p;3p' <<<"$stderr")" = $'Usage:\nCommands:' ] || fail "$stderr"
+    says "  run " "  doctor "
+    [ "$(wc -l <<<"$stderr")" -le 20 ] || fail "long: $stderr"
+    expect 0 "$vgpu" help
+    [ "$(sed -n 3p <<<"$output")" = Commands: ] || fail "$output"
+}
+
+@test "what is installed can be uninstalled, and its documents link to each other" {
+    local manifest=$VGPU_BUILD/install_manifest.txt root=$PWD/root document link
+    mkdir build
+    [ ! -f "$manifest" ] || cp "$manifest" kept
+    DESTDIR=$root cmake --install "$VGPU_BUILD" --prefix /usr >/dev/null
+    mv "$manifest" build/
+    [ ! -f kept ] || mv kept "$manifest"
+    [ -x root/usr/bin/vgpu ] && [ -f root/usr/share/man/man7/libvgpu.7 ]
+    for document in root/usr/share/doc/vgpu/{,docs/,sim/}*.md; do
+        for link in $(grep -oE '\]\([^)#:]+\)' "$document" | tr -d '])('); do
+            [ -e "$(dirname "$document")/$link" ] || fail "$document: $link is not installed"
+        done
+    done
+    # The manual's pointer, and what is not vgpu's own.
+    [ -f root/usr/share/doc/vgpu/sim/README.md ]
+    touch root/usr/bin/other
+    DESTDIR=$root "$VGPU_SOURCE/scripts/uninstall.sh" build
+    [ "$(find root -type f -o -type l)" = root/usr/bin/other ] || fail "left: $(find root -type f -o -type l)"
+    [ -z "$(find root -name vgpu)" ] || fail "left: $(find root -name vgpu)"
+    run "$VGPU_SOURCE/scripts/uninstall.sh" build
+    [ "$status" -eq 1 ]
+    [[ $output == *"nothing was installed"* ]]
 }

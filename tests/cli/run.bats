@@ -29,6 +29,7 @@ load common.bash
     printf '#!/no/such/interpreter\n' >script
     chmod +x script
     expect 127 "$vgpu" run ./script
+    says "./script cannot be run: its interpreter /no/such/interpreter is not there"
     expect 125 "$vgpu" run
     says "no command"
     expect 125 "$vgpu" run --mem
@@ -131,6 +132,13 @@ refused()
         CUDA_DEVICE_MEMORY_SHARED_CACHE=$PWD/cache expect 0 "$VGPU_BUILD/tests/sim/simtest" init_code 304
     [ "$(wc -l <<<"$stderr")" -eq 1 ] || fail "more than a line: $stderr"
     says '"1?g"'
+}
+
+@test "a cache file that is a symbolic link is refused as one" {
+    ln -s elsewhere cache
+    LD_PRELOAD=$VGPU_BUILD/libvgpu.so LD_LIBRARY_PATH=$VGPU_BUILD/sim CUDA_DEVICE_MEMORY_LIMIT=1g \
+        CUDA_DEVICE_MEMORY_SHARED_CACHE=$PWD/cache expect 0 "$VGPU_BUILD/tests/sim/simtest" init_code 304
+    says "$PWD/cache: it is a symbolic link"
 }
 
 @test "-- is never a value, and an empty value is seen" {

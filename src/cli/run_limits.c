@@ -92,8 +92,9 @@ struct numbering {
 };
 
 /*
- * Numbers are the program's. CUDA_VISIBLE_DEVICES, which batch systems set, chooses among the devices of --gpu, else of
- * the machine. In the latter case the slices are given to the devices in that order here and now.
+ * Numbers are the program's. The guard does not ask it, so the devices are named here. CUDA_VISIBLE_DEVICES, which
+ * batch systems set, chooses among the devices of --gpu, else of the machine. In the latter case the slices are given
+ * to the devices in that order here and now.
  */
 static bool number_devices(const struct run_options *options, const char *nvml, const char *given,
                            struct vgpu_limits *limits, struct numbering *ret_numbering)
@@ -101,7 +102,7 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
     const char *variable = getenv(VISIBLE_VARIABLE);
     static struct visible_devices devices;
     struct visible_device list[VGPU_DEVICES_MAX];
-    char reason[GPUS_REASON_LEN];
+    char reason[GPUS_REASON_LEN] = "NVML shows none";
     static struct gpus gpus;
 
     *ret_numbering = (struct numbering){0};
@@ -113,7 +114,7 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
             ret_numbering->slice[i] = i;
         if (variable)
             message_error("run: %s: %s=%.64s cannot be followed to devices: %s", given, VISIBLE_VARIABLE, variable,
-                          gpus.count ? reason : "NVML shows none");
+                          reason);
         return !variable;
     } else {
         devices.count = gpus.count;
@@ -214,22 +215,6 @@ static bool quotas_enough(const char *text, const struct quota_list *list)
     return true;
 }
 
-/*
- * Limits of single devices are of those that the numbers mean now: the guard goes by it, and does not ask the program,
- * whose first device would be number 0.
- */
-static void name_devices(const struct run_options *options, const char *nvml, const struct quota_list *list,
-                         struct vgpu_limits *limits)
-{
-    char reason[GPUS_REASON_LEN];
-    struct gpus gpus;
-
-    if (options->guard == GUARD_OFF || limits->device_count || !list->given || gpus_list(nvml, &gpus, reason))
-        return;
-    for (unsigned i = 0; i < gpus.count && i < VGPU_DEVICES_MAX; i++)
-        snprintf(limits->slice[i].uuid, sizeof(limits->slice[i].uuid), "%s", gpus.gpu[i].uuid);
-}
-
 static unsigned slices_limited(const struct vgpu_limits *limits)
 {
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
@@ -249,7 +234,6 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
     }
     if (!quotas_enough(options->mem, &list) || !slices_of_list(options, nvml, "--mem", options->mem, &list, limits))
         return false;
-    name_devices(options, nvml, &list, limits);
     for (unsigned i = 0; i < slices_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
 
@@ -273,7 +257,6 @@ static bool take_caps(const struct run_options *options, const char *nvml, struc
     }
     if (!slices_of_list(options, nvml, "--cores", options->cores, &list, limits))
         return false;
-    name_devices(options, nvml, &list, limits);
     for (unsigned i = 0; i < slices_limited(limits); i++) {
         uint32_t percent = quota_list_device(&list, i).percent;
 

@@ -157,7 +157,7 @@ guard_works()
     printf '#!/no/such/interpreter\n' >script
     chmod +x script
     expect 127 "$vgpu" run --guard ./script
-    says "cannot run ./script"
+    says "./script cannot be run: its interpreter"
     run --separate-stderr "$vgpu" run --guard sh -c 'cat; echo err >&2' <<<"in"
     [ "$output" = in ] && [ "$stderr" = err ]
     ls /proc/self/fd | wc -l >without

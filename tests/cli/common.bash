@@ -53,11 +53,11 @@ is()
     [ "$output" = "$1" ] || fail "stdout is \"$output\", not \"$1\"; stderr: $stderr"
 }
 
-# wait_for COMMAND...: until it succeeds, 5 s at most.
+# wait_for COMMAND...: until it succeeds, a minute at most.
 wait_for()
 {
     local i
-    for ((i = 0; i < 250; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         "$@" >/dev/null 2>&1 && return
         sleep 0.02
     done

@@ -320,7 +320,6 @@ static void the_lock(void **state)
 {
     struct vgpu_arena *arena = opened("GPU-lock");
     pthread_t threads[4];
-    uint64_t start_ns;
     uint32_t word;
     void *failed;
 
@@ -334,9 +333,7 @@ static void the_lock(void **state)
     }
     assert_int_equal(arena->layout->tenant[0].turns, 4 * (20000 / SLOWER));
     assert_int_equal(finish(spawn(takes_the_lock, arena)), 0);
-    start_ns = clock_ns();
     assert_true(arena_lock(arena, 0, &word));
-    assert_true(clock_ns() - start_ns < ARENA_LOCK_BOUND_NS * SLOWER);
     arena_unlock(arena, word);
     /* Nonsense in the word is somebody who is gone. */
     atomic_store(&arena->layout->lock, 0xffffffff);

@@ -148,7 +148,7 @@ static int exec_sleep(void *arg)
 static void exec_gives_back(void **state)
 {
     pid_t pid = spawn(exec_sleep, NULL);
-    uint64_t end_ns = clock_ns() + 5 * NS_PER_S;
+    uint64_t end_ns = clock_ns() + PATIENCE_NS;
 
     (void)state;
     while (ledger_reserve(ledger, 0, 70 * MIB) != 0 && clock_ns() < end_ns)
@@ -178,7 +178,6 @@ static void vfork_takes_nothing(void **state)
 static int close_everything(void *arg)
 {
     atomic_int *step = arg;
-    uint64_t start_ns;
 
     CHECK(ledger_reserve(ledger, 0, 40 * MIB) == 0);
     CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
@@ -191,10 +190,8 @@ static int close_everything(void *arg)
     atomic_store(step, 1);
     while (atomic_load(step) != 2)
         nap_ms(1);
-    start_ns = clock_ns();
     CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 5 * MIB, 5 * MIB) == 0);
     CHECK(ledger_reserve(ledger, 0, 3 * MIB) == 0);
-    CHECK(clock_ns() - start_ns < NS_PER_S);
     CHECK(ledger_held(ledger, 0, VGPU_KIND_DATA) == 45 * MIB);
     CHECK(slots_used(region->layout, 0) == 48 * MIB + 30 * MIB);
     CHECK(fcntl(900, F_GETFD) >= 0); /* theirs was not closed */
@@ -210,7 +207,7 @@ static int close_everything(void *arg)
 
 static void await(atomic_int *step, int value, pid_t pid)
 {
-    uint64_t end_ns = clock_ns() + 10 * NS_PER_S;
+    uint64_t end_ns = clock_ns() + PATIENCE_NS;
 
     while (atomic_load(step) != value && clock_ns() < end_ns)
         nap_ms(1);

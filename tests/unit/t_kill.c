@@ -145,11 +145,8 @@ static void assert_books_agree(void)
 /* Everything that is not the parent's is free again, at once and to the byte. */
 static void assert_recovered(void)
 {
-    uint64_t start_ns = clock_ns();
-
     assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD), 0);
-    assert_true(clock_ns() - start_ns < NS_PER_S);
     assert_books_agree();
     assert_int_equal(load_relaxed(&region->layout->slice[0].total_bytes), QUOTA);
     assert_int_equal(slots_used(region->layout, 0), QUOTA);
@@ -170,6 +167,8 @@ static void prepare(void)
     assert_books_agree();
 }
 
+#define POINTS_LEAST 50 /* on however slow a machine */
+
 static void killed_everywhere(void **state)
 {
     static char reason[64];
@@ -188,7 +187,7 @@ static void killed_everywhere(void **state)
         assert_true(length > 10);
         assert_recovered();
         /* Places spread evenly, in an order that covers all of the operation even if time runs out. */
-        for (unsigned n = 0; n < operation->points && clock_ns() < end_ns; n++, points++) {
+        for (unsigned n = 0; n < operation->points && (n < POINTS_LEAST || clock_ns() < end_ns); n++, points++) {
             run_and_kill(operation, (unsigned)((uint64_t)(n * 61 % operation->points) * length / operation->points));
             assert_recovered();
         }
@@ -250,21 +249,17 @@ static int hold_the_lock(void *arg)
 
 static int want_the_lock(void *arg)
 {
-    uint64_t start_ns = clock_ns();
-
     (void)arg;
-    CHECK(ledger_reserve(ledger, 1, MIB) == 0);
-    CHECK(clock_ns() - start_ns < 2 * NS_PER_S);
+    CHECK(ledger_reserve(ledger, 1, MIB) == 0); /* not -ETIMEDOUT */
     return 0;
 }
 
-/* Many wait for a lock whose holder is killed: all get it, soon. */
+/* Many wait for a lock whose holder is killed: all get it before they give up. */
 static void many_waiters(void **state)
 {
     enum { WAITERS = 12 };
     atomic_int *ready = shared_memory(sizeof(*ready));
     pid_t holder, waiter[WAITERS];
-    uint64_t start_ns;
 
     (void)state;
     prepare();
@@ -276,11 +271,9 @@ static void many_waiters(void **state)
         for (int i = 0; i < WAITERS; i++)
             waiter[i] = spawn(want_the_lock, NULL);
         nap_ms(30);
-        start_ns = clock_ns();
         kill(holder, SIGKILL);
         for (int i = 0; i < WAITERS; i++)
             assert_int_equal(finish(waiter[i]), 0);
-        assert_true(clock_ns() - start_ns < NS_PER_S);
         finish(holder);
     }
     ledger_free(ledger);
@@ -292,7 +285,6 @@ static void identity_of_a_dead_holder(void **state)
 {
     atomic_int *ready = shared_memory(sizeof(*ready));
     struct region_hold hold;
-    uint64_t start_ns;
     pid_t holder;
 
     (void)state;
@@ -303,11 +295,10 @@ static void identity_of_a_dead_holder(void **state)
     kill(holder, SIGKILL);
     finish(holder);
     assert_int_equal(region->layout->lock & 0x7ff, 2);
-    start_ns = clock_ns();
     assert_int_equal(region_claim(region, 2), 0);
+    assert_int_equal(region->layout->lock & 0x7ff, 0); /* nobody has to find out */
     assert_int_equal(region_lock(region, 1, NS_PER_S, &hold), 0);
     region_unlock(region, &hold);
-    assert_true(clock_ns() - start_ns < 5 * NS_PER_MS);
     liveness_drop(region->liveness, 2);
     assert_recovered();
     ledger_free(ledger);

@@ -412,7 +412,7 @@ static void idle_is_taken_from_others(void **state)
 static void the_dead_hold_nothing(void **state)
 {
     struct neighbour *neighbour = shared_memory(sizeof(*neighbour));
-    uint64_t total, available, start_ns;
+    uint64_t total, available;
     pid_t pid;
 
     (void)state;
@@ -423,13 +423,11 @@ static void the_dead_hold_nothing(void **state)
         assert_int_equal(available, GIB - 900 * MIB);
         kill(pid, SIGKILL);
         assert_int_equal(finish(pid), 1000 + SIGKILL);
-        start_ns = clock_ns();
         if (round % 2) {
             ledger_view(ledger, 0, 16 * GIB, 16 * GIB, &total, &available);
             assert_int_equal(available, GIB);
         }
         assert_int_equal(ledger_reserve(ledger, 0, GIB), 0);
-        assert_true(clock_ns() - start_ns < 100 * NS_PER_MS);
         ledger_cancel(ledger, 0, GIB);
         assert_books_agree();
         /* Its slot is used again: the region does not grow with every process. */
@@ -488,10 +486,9 @@ static void holder_is_stopped(void **state)
     ledger_release(ledger, 0, VGPU_KIND_DATA, 50);
     assert_int_equal(ledger_reserve(ledger, 0, 50), 0);
     ledger_cancel(ledger, 0, 50);
-    assert_true(clock_ns() - start_ns < 100 * NS_PER_MS);
     assert_int_equal(ledger_reserve(ledger, 0, MIB), -ETIMEDOUT);
     assert_true(clock_ns() - start_ns >= LEDGER_LOCK_BOUND_NS);
-    assert_true(clock_ns() - start_ns < LEDGER_LOCK_BOUND_NS + NS_PER_S);
+    assert_true(clock_ns() - start_ns < PATIENCE_NS);
     /* What happened is remembered, and told as soon as the lock is to be had. */
     ledger_set(ledger, 0, VGPU_KIND_CONTEXT, 500 * MIB);
     assert_int_equal(ledger_held(ledger, 0, VGPU_KIND_CONTEXT), 500 * MIB);

@@ -292,7 +292,7 @@ static void folder_lock_held(void **state)
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(region_create(scratch_path("held"), 0, &limits, &region, &created), 0);
     assert_true(created);
-    assert_true(clock_ns() - start_ns < 3 * NS_PER_S);
+    assert_true(clock_ns() - start_ns < PATIENCE_NS);
     region_close(region);
     close(fd);
 }
@@ -394,7 +394,7 @@ static void garbage_inside(void **state)
             assert_int_equal(snapshot.limits.name[VGPU_NAME_LEN - 1], '\0');
             snapshot_done(&snapshot);
         }
-        assert_true(clock_ns() - start_ns < 2 * NS_PER_S);
+        assert_true(clock_ns() - start_ns < PATIENCE_NS);
     }
     region_close(region);
 }

@@ -181,7 +181,8 @@ static bool is_shared(const siginfo_t *info)
     if (info->si_code != SI_KERNEL)
         nanosleep(&grace, NULL);
     shared = witness_got(signal);
-    if (info->si_code == SI_KERNEL)
+    /* A terminal's keys reach the whole group; of its end the kernel may tell only the leader of the session. */
+    if (info->si_code == SI_KERNEL && signal != SIGHUP)
         shared = !is_own_timer(signal);
     if (shared)
         shared_signals |= 1ULL << (signal - 1);

@@ -116,6 +116,17 @@ def test_pipe():
     check("took long", time.time() - begin > 10, False)
 
 
+def test_hangup():
+    """A terminal that is closed ends the command also where vgpu leads the session: the kernel tells nobody else."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(VGPU, [VGPU, "run", "sh", "-c", "echo up; exec sleep 60"])
+    while b"up" not in os.read(fd, 4096):
+        pass
+    os.close(fd)
+    check("status after a hangup", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 128 + signal.SIGHUP)
+
+
 class Terminal:
     def __init__(self):
         self.pid, self.fd = pty.fork()
@@ -186,7 +197,7 @@ def test_terminal():
 
 
 signal.alarm(110)  # what hangs, ends with its stdin
-for test in (test_once, test_status, test_early, test_ignored, test_pipe, test_terminal):
+for test in (test_once, test_status, test_early, test_ignored, test_pipe, test_hangup, test_terminal):
     test()
 print("\n".join(failures), file=sys.stderr)
 sys.exit(bool(failures))

@@ -1,0 +1,89 @@
+/* Statistics of what nothing limits. */
+#include "unit.h"
+
+#include "hook/survey.h"
+
+#include "base/clock.h"
+
+#define US 1000ULL
+
+static CUstream stream_of(uintptr_t i)
+{
+    return (CUstream)(0x10000 + 64 * i);
+}
+
+static void once_a_second_and_stream(void **state)
+{
+    unsigned measured = 0;
+
+    (void)state;
+    /* An hour of a launch each millisecond. */
+    for (uint64_t ms = 0; ms < 3600 * 1000; ms++)
+        measured += survey_due(stream_of(0), false, 100 * NS_PER_S + ms * NS_PER_MS);
+    assert_int_equal(measured, 3600);
+    /* Many streams: each once at most, and few go without. */
+    measured = 0;
+    for (unsigned round = 0; round < 10; round++)
+        for (uintptr_t i = 0; i < 32; i++)
+            measured += survey_due(stream_of(i), false, 10000 * NS_PER_S + round);
+    assert_in_range(measured, 16, 32);
+    /* Default streams have two names. */
+    assert_true(survey_due(NULL, false, 20000 * NS_PER_S));
+    assert_false(survey_due((CUstream)(uintptr_t)1, false, 20000 * NS_PER_S));
+    assert_true(survey_due(NULL, true, 20000 * NS_PER_S));
+}
+
+/* What was guessed before anything was known is settled with the first measurement; what comes later is right at once.
+ */
+static void unknown_ones_take_the_average(void **state)
+{
+    int64_t missing;
+
+    (void)state;
+    assert_int_equal(survey_estimate(0, VGPU_WORK_KERNEL, 320 * US), 320 * US);
+    assert_int_equal(survey_estimate(0, VGPU_WORK_KERNEL, 320 * US), 320 * US);
+    assert_int_equal(survey_estimate(1, VGPU_WORK_KERNEL, 320 * US), 320 * US);
+    missing = survey_measured(0, VGPU_WORK_KERNEL, 20 * US, 100 * US);
+    assert_in_range(missing, 4 * 640 * US - 1000, 4 * 640 * US + 1000);
+    assert_in_range(survey_estimate(0, VGPU_WORK_KERNEL, 20 * US), 99 * US, 101 * US);
+    assert_int_equal(survey_measured(0, VGPU_WORK_KERNEL, 20 * US, 300 * US), 0);
+    assert_in_range(survey_estimate(0, VGPU_WORK_KERNEL, 20 * US), 199 * US, 201 * US);
+    /* Other devices and kinds know nothing of it. */
+    assert_int_equal(survey_estimate(1, VGPU_WORK_KERNEL, 20 * US), 20 * US);
+    assert_int_equal(survey_estimate(0, VGPU_WORK_GRAPH, 20 * US), 20 * US);
+    /* Shorter than guessed: what was charged is taken back. */
+    missing = survey_measured(1, VGPU_WORK_KERNEL, 20 * US, 10 * US);
+    assert_true(missing < 0 && missing > -171 * (int64_t)US && missing < -169 * (int64_t)US);
+}
+
+/* It forgets what was long ago. */
+static void the_average_follows(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++)
+        survey_measured(2, VGPU_WORK_MEMSET, 10 * US, 10 * US);
+    for (unsigned i = 0; i < 100; i++)
+        survey_measured(2, VGPU_WORK_MEMSET, 10 * US, 50 * US);
+    assert_in_range(survey_estimate(2, VGPU_WORK_MEMSET, 10 * US), 48 * US, 51 * US);
+}
+
+/* What a parent has guessed is not settled in its child as well. */
+static void not_in_a_child(void **state)
+{
+    (void)state;
+    survey_estimate(3, VGPU_WORK_KERNEL, 320 * US);
+    survey_forked();
+    assert_int_equal(survey_measured(3, VGPU_WORK_KERNEL, 20 * US, 100 * US), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(once_a_second_and_stream),
+        cmocka_unit_test(unknown_ones_take_the_average),
+        cmocka_unit_test(the_average_follows),
+        cmocka_unit_test(not_in_a_child),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -12,7 +12,7 @@
 
 struct ps_instance {
     char name[VGPU_NAME_LEN];
-    char dir[PATH_MAX];
+    char dir[PATH_MAX]; /* an implicit instance's is its cache file */
     uid_t owner;
     unsigned running; /* processes in it, whether or not they use the GPU */
     bool paused;      /* its work stands still */

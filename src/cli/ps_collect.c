@@ -7,6 +7,8 @@
 #include "cli/message.h"
 #include "cli/path.h"
 #include "cli/users.h"
+#include "core/implicit.h"
+#include "core/instance.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -98,9 +100,64 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
     }
 }
 
-static bool collect_folder(void *arg, const char *folder, uid_t owner)
+static bool listed(const struct ps_list *list, const char *dir)
 {
-    struct ps_list *list = arg;
+    for (unsigned i = 0; i < list->count; i++)
+        if (!strcmp(list->instances[i]->dir, dir))
+            return true;
+    return false;
+}
+
+/* Named as the file is; what would not be text in a name is a question mark. */
+static void name_implicit(struct ps_instance *instance, const char *cache_path)
+{
+    const char *slash = strrchr(cache_path, '/');
+
+    snprintf(instance->name, sizeof(instance->name), "%.*s", VGPU_NAME_LEN - 1, slash ? slash + 1 : cache_path);
+    for (char *at = instance->name; *at; at++)
+        if (*at <= ' ' || *at > '~')
+            *at = '?';
+}
+
+struct implicit_visit {
+    struct ps_list *list;
+    uid_t owner;
+};
+
+/* An instance of HAMi's variables has no folder to be removed with: it is there while processes are in it. */
+static void collect_implicit(const char *cache_path, void *arg)
+{
+    const struct implicit_visit *visit = arg;
+    static struct ps_instance instance;
+    struct vgpu_region *region = NULL;
+
+    memset(&instance, 0, sizeof(instance));
+    instance.owner = visit->owner;
+    if (strlen(cache_path) >= sizeof(instance.dir) || listed(visit->list, cache_path) ||
+        region_open(cache_path, INSTANCE_CACHE_OFFSET, &region))
+        return;
+    if (region_in_use(region) && region_snapshot(region, &instance.snapshot) == 0) {
+        strcpy(instance.dir, cache_path);
+        name_implicit(&instance, cache_path);
+        instance.running = instance.snapshot.proc_count;
+        if (!instance.running || !add(visit->list, &instance))
+            snapshot_done(&instance.snapshot);
+    }
+    region_close(region);
+}
+
+/* `folder` is that of the named instances. */
+static void collect_implicit_beside(struct ps_list *list, const char *folder, uid_t owner)
+{
+    struct implicit_visit visit = {.list = list, .owner = owner};
+    char runtime[PATH_MAX];
+
+    snprintf(runtime, sizeof(runtime), "%.*s", (int)(strrchr(folder, '/') - folder), folder);
+    implicit_each(runtime, collect_implicit, &visit);
+}
+
+static void collect_named(struct ps_list *list, const char *folder, uid_t owner)
+{
     struct dirent **names;
     char text[128];
     int count = scandir(folder, &names, NULL, alphasort);
@@ -110,7 +167,7 @@ static bool collect_folder(void *arg, const char *folder, uid_t owner)
             message_error("ps: %s cannot be read: %s", folder, err_text(err_last(), text, sizeof(text)));
             list->failed = true;
         }
-        return true;
+        return;
     }
     for (int i = 0; i < count; i++) {
         if (parse_name_valid(names[i]->d_name) && !instance_remove_unused(folder, names[i]->d_name))
@@ -118,6 +175,12 @@ static bool collect_folder(void *arg, const char *folder, uid_t owner)
         free(names[i]);
     }
     free(names);
+}
+
+static bool collect_folder(void *arg, const char *folder, uid_t owner)
+{
+    collect_named(arg, folder, owner);
+    collect_implicit_beside(arg, folder, owner);
     return true;
 }
 

@@ -8,17 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static int folder(int make, char *buffer, size_t buffer_bytes)
+static int folder(const char *runtime, char *buffer, size_t buffer_bytes)
 {
-    char runtime[PATH_MAX];
-    int length, rc = make ? runtime_dir_make(runtime, sizeof(runtime)) : runtime_dir(runtime, sizeof(runtime));
+    int length = snprintf(buffer, buffer_bytes, "%s/implicit", runtime);
 
-    if (rc < 0)
-        return rc;
-    length = snprintf(buffer, buffer_bytes, "%s/implicit", runtime);
-    if (length < 0 || (size_t)length >= buffer_bytes)
-        return -ENAMETOOLONG;
-    return make ? file_make_folders(buffer, 0700) : 0;
+    return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
 }
 
 /* FNV-1a: two paths that meet in one name cost one of them its place in a list. */
@@ -34,15 +28,16 @@ static uint64_t hash(const char *text)
 void implicit_register(const char *cache_path)
 {
     KEEP_ERRNO;
-    char path[PATH_MAX], link[PATH_MAX + 24];
+    char runtime[PATH_MAX], path[PATH_MAX], link[PATH_MAX + 24];
 
-    if (folder(1, path, sizeof(path)) < 0)
+    if (runtime_dir_make(runtime, sizeof(runtime)) < 0 || folder(runtime, path, sizeof(path)) < 0 ||
+        file_make_folders(path, 0700) < 0)
         return;
     snprintf(link, sizeof(link), "%s/%016llx", path, (unsigned long long)hash(cache_path));
     (void)!symlink(cache_path, link);
 }
 
-void implicit_each(void (*visit)(const char *cache_path, void *arg), void *arg)
+void implicit_each(const char *runtime_folder, void (*visit)(const char *cache_path, void *arg), void *arg)
 {
     KEEP_ERRNO;
     char path[PATH_MAX], target[PATH_MAX];
@@ -51,7 +46,7 @@ void implicit_each(void (*visit)(const char *cache_path, void *arg), void *arg)
     DIR *entries;
     int rc;
 
-    if (folder(0, path, sizeof(path)) < 0 || !(entries = opendir(path)))
+    if (folder(runtime_folder, path, sizeof(path)) < 0 || !(entries = opendir(path)))
         return;
     while ((entry = readdir(entries))) {
         ssize_t length = readlinkat(dirfd(entries), entry->d_name, target, sizeof(target) - 1);

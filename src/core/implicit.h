@@ -13,8 +13,10 @@ void implicit_register(const char *cache_path);
 
 /*
  * Calls back with the path of each cache file that is there, in no order; the region in it begins at
- * INSTANCE_CACHE_OFFSET. Links to files that are gone are removed. Any of them may be no region, or unused by now.
+ * INSTANCE_CACHE_OFFSET. Links to files that are gone are removed. Any of them may be no region, or unused by now: a
+ * path is what the runtime directory's user has written there. `runtime_folder`: whose; the caller's own by
+ * runtime_dir().
  */
-void implicit_each(void (*visit)(const char *cache_path, void *arg), void *arg);
+void implicit_each(const char *runtime_folder, void (*visit)(const char *cache_path, void *arg), void *arg);
 
 #endif

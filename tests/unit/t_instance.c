@@ -382,25 +382,26 @@ static void note_path(const char *path, void *arg)
 /* Implicit instances are found by what their processes leave in the runtime directory. */
 static void implicit_instances_found(void **state)
 {
-    char all[512] = "", wanted[128];
+    char all[512] = "", wanted[128], runtime[128];
     const char *found = scratch_path("found.cache");
 
     (void)state;
-    setenv("VGPU_RUNTIME_DIR", scratch_path("runtime"), 1);
-    implicit_each(note_path, all);
+    snprintf(runtime, sizeof(runtime), "%s", scratch_path("runtime"));
+    setenv("VGPU_RUNTIME_DIR", runtime, 1);
+    implicit_each(runtime, note_path, all);
     assert_string_equal(all, "");
     write_file(found, "");
     implicit_register(found);
     implicit_register(found);
     implicit_register(scratch_path("gone.cache"));
-    implicit_each(note_path, all);
+    implicit_each(runtime, note_path, all);
     snprintf(wanted, sizeof(wanted), "%s ", found);
     assert_string_equal(all, wanted);
     unlink(found);
     all[0] = '\0';
-    implicit_each(note_path, all);
+    implicit_each(runtime, note_path, all);
     write_file(found, ""); /* the link is gone with the file */
-    implicit_each(note_path, all);
+    implicit_each(runtime, note_path, all);
     assert_string_equal(all, "");
     unsetenv("VGPU_RUNTIME_DIR");
 }

@@ -40,6 +40,12 @@ start "$TEST_BUILD/demo/busy" at-work 600
 busy=$pid
 holds "d['sm'] > 0 and len(d['pids']) == 2"
 [ "$(field "d['sm'] <= 100")" = True ] || die "more than all of the device: $(monitor)"
+# vgpu ps lists the instance as any other, by its file, with what its processes hold.
+"$vgpu" ps --json >"$TEST_WORK/ps" || die "vgpu ps"
+python3 -c "
+import json
+found = [i for i in json.load(open('$TEST_WORK/ps'))['instances'] if i['directory'] == '$cache']
+assert len(found) == 1 and found[0]['name'] == 'reader.cache' and found[0]['running'] == 2, found" || die "not in vgpu ps"
 # Killed: gone from the file although nobody else makes a call.
 end "$busy"
 holds "len(d['pids']) == 1 and d['sm'] == 0"
@@ -85,3 +91,6 @@ expect 0 with_library "$TEST_SIMTEST" init_code 304 2>"$TEST_WORK/stderr" >/dev/
 grep -q "remove it, or set CUDA_DEVICE_MEMORY_SHARED_CACHE" "$TEST_WORK/stderr" || die "no advice: $(cat "$TEST_WORK/stderr")"
 [ "$(cat "$cache")" = "somebody's notes" ] || die "somebody's file was written to"
 rm -f "$cache"* "$TEST_WORK/.reader.cache.vgpu"
+# Nobody is in it any more: vgpu ps does not list it.
+"$vgpu" ps --json >"$TEST_WORK/ps" || die "vgpu ps"
+! grep -q reader.cache "$TEST_WORK/ps" || die "vgpu ps lists what nobody uses"

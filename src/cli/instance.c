@@ -184,8 +184,8 @@ static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_li
     return same ? 0 : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
 }
 
-/* The slice of `has` that an asked one means: that of the same device, where it names one. */
-static const struct vgpu_limit *same_device(const struct vgpu_limits *asked, unsigned i, const struct vgpu_limits *has)
+const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
+                                              const struct vgpu_limits *has)
 {
     for (unsigned k = 0; asked->slice[i].uuid[0] && k < VGPU_DEVICES_MAX; k++)
         if (!strcmp(asked->slice[i].uuid, has->slice[k].uuid))
@@ -200,7 +200,7 @@ static int compare_slices(const struct instance_request *request, const struct v
     char text_a[48], text_b[48], a[64], b[64];
 
     for (unsigned i = 0; i < devices && i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *one = same_device(asked, i, has), *other = &asked->slice[i];
+        const struct vgpu_limit *one = instance_same_device(asked, i, has), *other = &asked->slice[i];
 
         if (request->has_quota && !same_quota(one, other)) {
             snprintf(a, sizeof(a), "%u:%s", i, show_quota(one, text_a, sizeof(text_a)));
@@ -373,12 +373,19 @@ static int open_folder(char *ret_folder, size_t size)
     return error;
 }
 
+static int parent_of(const char *dir, char *ret_folder, size_t size)
+{
+    const char *end = strrchr(dir, '/');
+
+    return end && (size_t)snprintf(ret_folder, size, "%.*s", (int)(end - dir), dir) < size ? 0 : -ENAMETOOLONG;
+}
+
 int instance_enter(const struct instance_request *request, struct instance *ret_instance)
 {
     struct instance instance = {.users_fd = -1};
     char folder[PATH_MAX], text[128];
     int lock CLEANUP_CLOSE = -1;
-    int error = open_folder(folder, sizeof(folder));
+    int error = request->dir ? parent_of(request->dir, folder, sizeof(folder)) : open_folder(folder, sizeof(folder));
 
     if (error)
         return error;

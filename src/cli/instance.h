@@ -29,6 +29,7 @@ struct instance {
  */
 struct instance_request {
     struct vgpu_limits limits;
+    const char *dir; /* of the instance to join, wherever it is; NULL: by its name, in the runtime directory */
     bool has_devices, has_quota, has_host_quota, has_cap, has_cap_policy, has_weight, has_priority, has_copy_rate;
 };
 
@@ -37,6 +38,10 @@ struct instance_request {
  * message has been written and -errno is returned (-EEXIST: it is in use with other limits).
  */
 int instance_enter(const struct instance_request *request, struct instance *ret_instance);
+
+/* The limits that `has` has for the device of slice `i` of `asked`, where that names one; else those of the slice. */
+const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
+                                              const struct vgpu_limits *has);
 
 /* Gives up our use; removes the instance if it was the last. */
 void instance_leave(struct instance *instance);

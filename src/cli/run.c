@@ -136,20 +136,15 @@ static bool examine_program(const struct run_options *options, const char *path)
     return true;
 }
 
-static void warn_about_nesting(const char *name)
+static void tell_of_guard_around(const char *name)
 {
     const char *outer = getenv("VGPU_INSTANCE");
     const char *base = outer && strrchr(outer, '/') ? strrchr(outer, '/') + 1 : outer;
 
-    if (!outer || !*outer || !strcmp(base, name))
-        return;
-    if (instance_is_guarded(outer))
+    if (outer && *outer && strcmp(base, name) && instance_is_guarded(outer))
         message_warning("this runs inside instance %s, which is under the guard; its limits hold as well as those of "
                         "instance %s",
                         base, name);
-    else
-        message_warning("this runs inside instance %s; the limits of instance %s apply to the command instead", base,
-                        name);
 }
 
 struct ending {
@@ -202,11 +197,12 @@ int command_run(char **argv)
         return status;
     if (!examine_program(&options, places.program))
         return RUN_NOT_EXECUTABLE;
-    if (!run_limits(&options, options.sim ? places.nvml : NULL, &request) || instance_enter(&request, &instance))
+    if (!run_limits(&options, options.sim ? places.nvml : NULL, &request) || !run_inside(&options, &request) ||
+        instance_enter(&request, &instance))
         return RUN_FAILED;
     if (options.sim)
         message_note("no GPU is involved: the driver is simulated (%s)", places.sim);
-    warn_about_nesting(instance.name);
+    tell_of_guard_around(instance.name);
     if (!prepare(&options, &places, &instance, &guard)) {
         instance_leave(&instance);
         return RUN_FAILED;

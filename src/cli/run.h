@@ -61,6 +61,12 @@ int run_guard_end(struct run_guard *guard, const char *instance_name, int result
  */
 bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request);
 
+/*
+ * Inside an instance that the library keeps: makes of the request one to join that. False: it cannot be joined so, and a
+ * message has been written.
+ */
+bool run_inside(const struct run_options *options, struct instance_request *request);
+
 /* The size that `option` was given. False: it is none, or absurdly small, and a message has been written. */
 bool run_size(const char *option, const char *text, uint64_t *ret_bytes);
 

@@ -209,6 +209,19 @@ refused()
     expect 127 "$vgpu" run --env PATH=/nowhere true
 }
 
+@test "a run inside an instance joins it, whatever it asks beyond" {
+    expect 0 "$vgpu" run --name lab --mem 2G --cores 50 "$vgpu" run --name other --mem 8G sh -c 'basename $VGPU_INSTANCE'
+    is lab
+    says "this is inside instance lab: the command joins it"
+    expect 0 "$vgpu" run --name lab --mem 2G "$vgpu" run --name lab --mem 2G true
+    [ -z "$stderr" ] || fail "$stderr"
+    expect 125 "$vgpu" run --name lab --mem 2G "$vgpu" run --mem 1G true
+    says "--mem is lower than that of instance lab"
+    expect 125 "$vgpu" run --name lab "$vgpu" run --cores 30 true
+    says "--cores is lower than that of instance lab"
+    no_instances
+}
+
 @test "the library is preloaded once, before what was there" {
     expect 0 "$vgpu" run sh -c 'echo $LD_PRELOAD'
     is "$VGPU_BUILD/libvgpu.so"

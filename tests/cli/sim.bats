@@ -45,12 +45,16 @@ if len(sys.argv) > 2:
     local uuid
     uuid=$(grep -o '2 = GPU-[0-9a-f-]*' <<<"$stderr" | cut -c5-)
     [ ${#uuid} = 40 ]
-    for list in 0 2,0 "$uuid" "$uuid,0" "${uuid,,}" auto 0,1,2; do
+    for list in 0 2,0 "$uuid" "$uuid,0" "${uuid,,}" auto all 0,1,2; do
         expect 0 "$vgpu" run --sim --gpu "$list" true
     done
-    for list in '' , 0, 0,,1 -1 x 1x 99999999999 GPU- GPU-zz auto,0 nvidia; do
+    for list in '' , 0, 0,,1 -1 x 1x 99999999999 GPU- GPU-zz nvidia; do
         expect 125 "$vgpu" run --sim --gpu="$list" true
         says "--gpu" "0 = GPU-"
+    done
+    for list in auto,0 1,auto all,0; do
+        expect 125 "$vgpu" run --sim --gpu "$list" true
+        says "stands alone"
     done
     for list in 0,0 "2,$uuid" "$uuid,1,$uuid"; do
         expect 125 "$vgpu" run --sim --gpu "$list" true

@@ -8,7 +8,8 @@
 /* Shell code that lists the names of running instances, and the devices. */
 #define LIST_INSTANCES "vgpu ps --json 2>/dev/null | sed -n 's/^ *\"name\": \"\\(.*\\)\",$/\\1/p'"
 #define LIST_GPUS                                                                                                      \
-    "echo auto; command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --query-gpu=index,uuid --format=csv,noheader "     \
+    "echo auto; echo all; command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --query-gpu=index,uuid "                 \
+    "--format=csv,noheader "                                                                                           \
     "2>/dev/null | tr -d ' ' | tr , '\\n'"
 
 /* Words to choose from, as examples or because there are no others; NULL: it is not a matter of words. */

@@ -92,6 +92,7 @@ load common.bash
     [ "$(complete_words vgpu run --m)" = --mem ]
     [ "$(complete_words vgpu run --sim --ho)" = --host-mem ]
     [ "$(complete_words vgpu run --gpu au)" = auto ]
+    [ "$(complete_words vgpu run --gpu al)" = all ]
     [ "$(complete_words vgpu run --policy ad)" = adaptive ]
     [ "$(complete_words vgpu run --cores-policy '')" = "hard elastic" ]
     [ "$(complete_words vgpu run --cores 30 --pol)" = --policy ]

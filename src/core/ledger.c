@@ -54,8 +54,7 @@ static bool within_quota(const struct region_slice *slice)
     return quota == 0 || load_relaxed(&slice->total_bytes) <= quota;
 }
 
-/* Under the lock: whether `bytes` more fit, with what can be taken from the idle and the dead. */
-static bool make_room(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes)
+bool ledger_make_room(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
     struct region_slice *limits = &layout->slice[slice];
@@ -87,7 +86,7 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice
     store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
     region_total_sub(layout, slice, own_idle);
     region_total_add(layout, slice, owed);
-    if (!make_room(ledger, seat, slice, bytes) && !force)
+    if (!ledger_make_room(ledger, seat, slice, bytes) && !force)
         return -ENOMEM;
     store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
     region_total_add(layout, slice, bytes);
@@ -215,6 +214,8 @@ void ledger_cancel(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserved
 int ledger_commit(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t reserved_bytes,
                   uint64_t actual_bytes)
 {
+    uint64_t seat;
+
     if (!known(slice, kind))
         return -EINVAL;
     fork_check();
@@ -224,6 +225,10 @@ int ledger_commit(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kin
         if (rc < 0)
             return rc;
     }
+    seat = ledger_seat(ledger);
+    /* The driver has just answered, so whatever was put away is back, whoever has restored it. */
+    if (seat && load_relaxed(&seat_slot(ledger, seat)->slice[slice].away_bytes))
+        ledger_is_back(ledger, seat);
     add_held(ledger, slice, kind, actual_bytes);
     if (actual_bytes < reserved_bytes)
         give_back(ledger, slice, reserved_bytes - actual_bytes);

@@ -81,6 +81,15 @@ int ledger_take(struct vgpu_ledger *ledger, unsigned slice, uint64_t want_bytes,
 int ledger_settle(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t taken_bytes,
                   int64_t grown_bytes);
 
+/*
+ * Memory of a process that the driver has taken off the devices (a checkpoint) is charged to nobody. `pid`: as this
+ * process's namespace numbers it; one that is not of this instance, or that a guard looks after, changes nothing.
+ * ledger_bring_back() comes before the driver's restore. 1: something was away and is charged again; 0: nothing was;
+ * -ENOMEM: it does not fit, *ret_slice and *ret_bytes say what.
+ */
+void ledger_put_away(struct vgpu_ledger *ledger, pid_t pid);
+int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_slice, uint64_t *ret_bytes);
+
 /* Held by this process, one kind or all (VGPU_KINDS). */
 uint64_t ledger_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind);
 

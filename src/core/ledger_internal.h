@@ -83,6 +83,12 @@ static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
  */
 int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat);
 
+/* ledger.c. Under the lock: whether `bytes` more fit, with what can be taken from the idle and the dead. */
+bool ledger_make_room(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes);
+
+/* away.c. This process's own memory is back: somebody else has restored it. */
+void ledger_is_back(struct vgpu_ledger *ledger, uint64_t seat);
+
 /* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
 uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes);
 

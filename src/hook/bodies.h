@@ -428,6 +428,18 @@ typedef CUresult import_external_memory_fn SIG_import_external_memory;
 CUresult hook_import_external_memory(enum hook_row row, CUexternalMemory *memory,
                                      const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc);
 
+/* checkpoint */
+
+#define SIG_checkpoint_checkpoint  (int pid, CUcheckpointCheckpointArgs *args)
+#define ARGS_checkpoint_checkpoint (pid, args)
+typedef CUresult checkpoint_checkpoint_fn SIG_checkpoint_checkpoint;
+CUresult hook_checkpoint_checkpoint(enum hook_row row, int pid, CUcheckpointCheckpointArgs *args);
+
+#define SIG_checkpoint_restore  (int pid, CUcheckpointRestoreArgs *args)
+#define ARGS_checkpoint_restore (pid, args)
+typedef CUresult checkpoint_restore_fn SIG_checkpoint_restore;
+CUresult hook_checkpoint_restore(enum hook_row row, int pid, CUcheckpointRestoreArgs *args);
+
 /* multicast */
 
 #define SIG_multicast_create (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *prop)

@@ -116,9 +116,19 @@ pid_t slot_pid(struct vgpu_region *region, unsigned index);
 /* Takes up to `want_bytes` of idle reservation from slots other than `except`, and out of the total. Returns how much.
  */
 uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want_bytes, unsigned except);
+uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes); /* of one */
 
 /* Sum of what live slots use of a slice. Right under the lock, close without. */
 uint64_t slots_used(const struct region_layout *layout, unsigned slice);
+
+/*
+ * away.c, under the lock: memory of a slot's process that a checkpoint has taken off the device. Whoever dies half-way
+ * leaves it charged.
+ */
+void slot_put_away(struct region_layout *layout, unsigned index);
+void slot_bring_back(struct region_layout *layout, unsigned index);
+/* The live slot of a process, by the pid that our namespace has for it; -ESRCH. */
+int slot_of_pid(struct vgpu_region *region, pid_t pid, unsigned *ret_index);
 
 /* shares.c: memory that was exported. Under the lock unless said otherwise. */
 

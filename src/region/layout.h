@@ -63,6 +63,11 @@ struct slot_slice {
     /* See above. The owner takes and gives by compare-and-swap; others take under the lock, also by compare-and-swap.
      */
     _Atomic uint64_t idle;
+    /*
+     * Taken off reserved_bytes while a checkpoint has the process's memory off the device. Written under the lock by
+     * the process that makes the checkpoint; atomic because the owner looks whether it is back.
+     */
+    _Atomic uint64_t away_bytes;
     /* For people: what the reservation is used for. Written by the owner without the lock, atomic. */
     _Atomic uint64_t held_bytes[VGPU_KINDS];
 };
@@ -188,8 +193,8 @@ struct region_layout {
     struct region_share share[REGION_SHARES];
 };
 
-_Static_assert(sizeof(struct slot_slice) == 16 + 8 * VGPU_KINDS, "slot_slice");
-_Static_assert(sizeof(struct region_slot) == 1728, "region_slot");
+_Static_assert(sizeof(struct slot_slice) == 24 + 8 * VGPU_KINDS, "slot_slice");
+_Static_assert(sizeof(struct region_slot) == 1856, "region_slot");
 _Static_assert(offsetof(struct region_slot, slice) == 64, "slot slices begin on a cache line");
 _Static_assert(sizeof(struct region_share) == 256, "region_share");
 _Static_assert(sizeof(struct vgpu_limit) == 64, "vgpu_limit");

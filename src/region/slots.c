@@ -21,6 +21,7 @@ void slot_empty(struct region_layout *layout, unsigned index)
 
         store_relaxed(&slice->idle, IDLE_TAG(generation));
         store_relaxed(&slice->reserved_bytes, 0);
+        store_relaxed(&slice->away_bytes, 0);
         region_total_sub(layout, i, reserved);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
             store_relaxed(&slice->held_bytes[kind], 0);
@@ -210,7 +211,7 @@ void slots_release_all(struct vgpu_region *region)
 }
 
 /* Takes up to want_bytes from one slot; see struct region_steal for why in this order. */
-static uint64_t steal_from(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes)
+uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes)
 {
     struct region_slot *victim = &layout->slot[index];
     struct slot_slice *from = &victim->slice[slice];
@@ -261,7 +262,7 @@ uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want
 
     for (unsigned i = 0; i < high && stolen < want_bytes; i++) {
         if (i != except && slot_live(&layout->slot[i]))
-            stolen += steal_from(layout, i, slice, want_bytes - stolen);
+            stolen += slot_steal(layout, i, slice, want_bytes - stolen);
     }
     return stolen;
 }

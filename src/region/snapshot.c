@@ -17,7 +17,8 @@ static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_pr
     memcpy(ret_proc->command, slot->command, sizeof(ret_proc->command) - 1);
     for (unsigned i = 0; i < VGPU_SLICES; i++) {
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            ret_proc->held_bytes[i][kind] = slot_held(&slot->slice[i], kind);
+            ret_proc->held_bytes[i][kind] =
+                load_relaxed(&slot->slice[i].away_bytes) ? 0 : slot_held(&slot->slice[i], kind);
     }
 }
 

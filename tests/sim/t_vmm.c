@@ -1,6 +1,7 @@
 /* Virtual memory management, IPC and imports: charged to the device in the properties, until the last user is gone. */
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -417,6 +418,66 @@ TEST(case_G3_ipc_handles)
     send_byte(ends[0]);
     wait_ok(child);
     CU_OK(cu.cuMemFree_v2(address));
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
+static void checkpointed_child(int peer, int orders, const char *end)
+{
+    CUdeviceptr memory = 0, more = 0;
+    (void)peer;
+    (void)end;
+    open_device(0);
+    CU_OK(cu.cuMemAlloc_v2(&memory, GIB));
+    send_byte(orders);
+    await_byte(orders);
+    CU_OK(cu.cuMemAlloc_v2(&more, 64 * MIB));
+    check_agreement();
+    CU_OK(cu.cuMemFree_v2(more));
+    CU_OK(cu.cuMemFree_v2(memory));
+    check_agreement();
+    exit(0);
+}
+
+static CUresult checkpoint_call(const char *symbol, pid_t pid)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    CUresult (*function)(int, void *) = library ? (CUresult(*)(int, void *))dlsym(library, symbol) : NULL;
+    CHECK(function != NULL);
+    return function(pid, NULL);
+}
+
+/* What a checkpoint has put away is charged to nobody; it comes back only where it fits. */
+TEST(checkpoint_gives_back)
+{
+    CUdeviceptr memory = 0;
+    int orders;
+    pid_t child = with_orders(checkpointed_child, -1, NULL, &orders);
+    await_byte(orders);
+    driver_load();
+    CU_OK(cu.cuInit(0));
+    uint64_t held = truth_used(0);
+    CHECK_U(held, >, GIB);
+    CU_OK(checkpoint_call("cuCheckpointProcessLock", child));
+    CU_OK(checkpoint_call("cuCheckpointProcessCheckpoint", child));
+    CHECK_U(truth_used(0), ==, 0);
+    check_agreement();
+    CHECK_U(region_held(0, child), ==, 0);
+    open_device(0);
+    CU_OK(cu.cuMemAlloc_v2(&memory, quota_bytes() - held));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, checkpoint_call("cuCheckpointProcessRestore", child));
+    CHECK_U(region_refusals(0), ==, 1);
+    check_agreement();
+    CU_OK(cu.cuMemFree_v2(memory));
+    CU_OK(checkpoint_call("cuCheckpointProcessRestore", child));
+    check_agreement();
+    /* What is not away is not taken away by a restore that the driver refuses. */
+    CHECK(checkpoint_call("cuCheckpointProcessRestore", child) != CUDA_SUCCESS);
+    check_agreement();
+    CU_OK(checkpoint_call("cuCheckpointProcessUnlock", child));
+    send_byte(orders);
+    wait_ok(child);
     check_agreement();
     close_device(0);
     return 0;

@@ -1,0 +1,36 @@
+/*
+ * Checkpoints: the driver takes a process's memory off the devices and brings it back. Another process asks for it, as
+ * a rule; the process itself stands still in the driver meanwhile. What is away is charged to nobody, and comes back
+ * only where it fits.
+ */
+#include "hook/charge.h"
+
+CUresult hook_checkpoint_checkpoint(enum hook_row row, int pid, CUcheckpointCheckpointArgs *args)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    CUresult result = REAL(row, checkpoint_checkpoint)(pid, args);
+
+    if (result == CUDA_SUCCESS && ledger != NULL)
+        ledger_put_away(ledger, pid);
+    return result;
+}
+
+CUresult hook_checkpoint_restore(enum hook_row row, int pid, CUcheckpointRestoreArgs *args)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    int back = 0;
+    uint64_t bytes;
+    unsigned slice;
+    CUresult result;
+
+    if (ledger != NULL)
+        back = ledger_bring_back(ledger, pid, &slice, &bytes);
+    if (back < 0) {
+        ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result = REAL(row, checkpoint_restore)(pid, args);
+    if (result != CUDA_SUCCESS && back > 0)
+        ledger_put_away(ledger, pid);
+    return result;
+}

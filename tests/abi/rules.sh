@@ -43,7 +43,7 @@ for folder in src/*/; do
         [ -z "$bad" ] || fail "CUDA or NVML types outside src/hook:"$'\n'"$bad"
     fi
 done
-bad=$(grep -rnE '^ *# *include +[<"].*(cuda|nvml)\.h[>"]' src | grep -v '^src/hook/cuda_abi.h:' || true)
+bad=$(grep -rnE '^ *# *include +[<"](cuda|nvml)\.h[>"]' src | grep -v '^src/hook/cuda_abi.h:' || true)
 [ -z "$bad" ] || fail "NVIDIA's headers:"$'\n'"$bad"
 bad=$(grep -rnE '^ *# *include .*sim[/_]' src || true)
 [ -z "$bad" ] || fail "src includes the simulator:"$'\n'"$bad"

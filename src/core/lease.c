@@ -4,6 +4,7 @@
 #include "core/lease.h"
 
 #include "base/clock.h"
+#include "core/gang.h"
 #include "core/lease_internal.h"
 
 #include <stdint.h>
@@ -157,6 +158,15 @@ static bool renew(struct lease *lease, uint64_t now_ns)
     return again;
 }
 
+/* The same where turns are slots: until the slot's end, and then as long as work on another device may wait for it. */
+static bool gang_goes_on(struct lease *lease, uint64_t now_ns)
+{
+    uint64_t end_ns = turns_end_ns(lease->arena->layout, now_ns);
+
+    STORE(lease->page->early, 0);
+    return now_ns < end_ns || renew(lease, now_ns) || (now_ns - end_ns < GANG_DRAIN_NS && gang_behind(lease, now_ns));
+}
+
 /* Whether the turn, which the tenant has, goes on for this process; it has not left it. */
 static bool goes_on(struct lease *lease, uint64_t now_ns)
 {
@@ -166,6 +176,8 @@ static bool goes_on(struct lease *lease, uint64_t now_ns)
     bool waited = lease->waited;
 
     lease->waited = false;
+    if (policy_gang(layout))
+        return gang_goes_on(lease, now_ns);
     if (LOAD(layout->waiting) == 0)
         return true;
     if (!early && waited && policy_ends_with_burst(layout, lease->tenant, LOAD(lease->page->burst_ns)))

@@ -23,11 +23,14 @@
  */
 #define LEASE_UNKNOWN_NS 500000ULL
 
+#define LEASE_OTHERS (VGPU_SLICES - 1)
+
 #define LEASE_GATED_MOST 800u /* launches at the gate that threads don't wait for; the driver makes them at 1024 */
 
 struct lease_self {
     uint64_t id; /* of the instance; not 0 */
     uint32_t weight, priority;
+    uint32_t devices; /* that the instance runs on; 0: as 1 */
     char name[VGPU_NAME_LEN];
 };
 
@@ -42,6 +45,9 @@ struct lease {
      */
     _Atomic uint32_t gated;           /* the last turn that launches were made to wait for */
     _Atomic uint64_t native_until_ns; /* until then there are no turns for this process, whatever the arena says */
+
+    /* The arenas of the other devices that the instance runs on, first to last. Written under the caller's lock. */
+    _Atomic(struct vgpu_arena *) others[LEASE_OTHERS];
 
     /* Under the caller's lock. */
     uint32_t turn;                   /* the arena's number of the turn that the next three are of */
@@ -138,9 +144,10 @@ void lease_take_counts(struct lease *lease, uint64_t *ret_turns, uint64_t *ret_w
 struct lease_observer {
     uint32_t launches;
     int holder;
-    uint64_t idle_ns;    /* since when the holder has had nothing to do and has launched nothing; 0: it has */
-    uint64_t waiting_ns; /* since when we have waited without a grant; 0: we don't */
-    uint32_t gated;      /* for which turn */
+    uint64_t idle_ns;      /* since when the holder has had nothing to do and has launched nothing; 0: it has */
+    uint64_t waiting_ns;   /* since when we have waited without a grant; 0: we don't */
+    uint32_t gated;        /* for which turn */
+    uint64_t slot_idle_ns; /* since when the owner of the slot has done nothing on any device; 0: it does */
 };
 
 /*

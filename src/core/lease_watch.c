@@ -1,6 +1,7 @@
 /*
  * A process's helper: what it sees of the others, and when it hands the device on.
  */
+#include "core/gang.h"
 #include "core/lease_internal.h"
 
 #include <stdint.h>
@@ -41,6 +42,8 @@ struct sight {
     uint32_t passed; /* launches of the turn */
     uint32_t launches;
     uint64_t busy_until_ns, burst_ns;
+    bool gang;         /* turns are slots of the clock; */
+    bool elsewhere;    /* and work of the holder runs on another device */
     uint64_t grace_ns; /* how long it may keep the device without work */
 };
 
@@ -77,6 +80,11 @@ static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uin
  * not ended when it should have. */
 enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
+static uint64_t bound_ns(const struct sight *sight)
+{
+    return sight->gang ? GANG_DRAIN_NS : sight->unknown ? LEASE_STRANGE_NS : LEASE_BOUND_NS;
+}
+
 static enum verdict judge(const struct arena_layout *layout, const struct sight *sight,
                           const struct lease_observer *observer, uint64_t now_ns)
 {
@@ -86,6 +94,8 @@ static enum verdict judge(const struct arena_layout *layout, const struct sight 
     if (!sight->any)
         return OVER;
     if (sight->idle) {
+        if (sight->elsewhere && now_ns < end_ns + GANG_DRAIN_NS)
+            return GOES_ON;
         /* Who has left by estimates alone may be due again. */
         if (sight->left && !sight->early)
             return UP;
@@ -96,7 +106,7 @@ static enum verdict judge(const struct arena_layout *layout, const struct sight 
     }
     if (last_ns > end_ns + BOUND_MOST_NS)
         last_ns = end_ns + BOUND_MOST_NS;
-    return now_ns > last_ns + (sight->unknown ? LEASE_STRANGE_NS : LEASE_BOUND_NS) ? OVERDUE : GOES_ON;
+    return now_ns > last_ns + bound_ns(sight) ? OVERDUE : GOES_ON;
 }
 
 static uint64_t look_again_ns(const struct lease *lease, unsigned tenant, const struct sight *sight,
@@ -143,7 +153,8 @@ static void end_turn(struct lease *lease, enum verdict verdict, const struct sig
     struct arena_layout *layout = lease->arena->layout;
     int holder = turns_holder(layout);
 
-    if (holder >= 0 && verdict == OVERDUE)
+    /* Where turns are slots, what still runs may wait for the next slot: the device goes on beside it. */
+    if (holder >= 0 && verdict == OVERDUE && !sight->gang)
         outlast(lease->arena, (unsigned)holder,
                 sight->unknown || sight->passed > MUCH_LAUNCHES || layout->tenant[holder].strange, now_ns);
     else if (holder >= 0 && (sight->unknown || layout->tenant[holder].strange))
@@ -226,6 +237,22 @@ static void look_at_draining(struct lease *lease, unsigned tenant, uint64_t now_
     arena_unlock(arena, word);
 }
 
+/* Where the owner of a slot does nothing on any device, others may have the rest. */
+static void look_at_slot(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+{
+    struct arena_layout *layout = lease->arena->layout;
+    int owner = policy_slot_owner(layout, now_ns);
+    bool idle = owner >= 0 && owner != (int)lease->tenant && !LOAD(layout->tenant[owner].wanted_ns) &&
+                !gang_busy(lease, LOAD(layout->tenant[owner].id), now_ns);
+
+    if (!idle)
+        observer->slot_idle_ns = 0;
+    else if (!observer->slot_idle_ns)
+        observer->slot_idle_ns = now_ns;
+    else if (now_ns - observer->slot_idle_ns >= GANG_IDLE_NS)
+        STORE(layout->free_slot, now_ns / POLICY_SLOT_NS);
+}
+
 uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
 {
     struct arena_layout *layout = lease->arena->layout;
@@ -249,11 +276,15 @@ uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint6
     if (!lease_waiting(lease, tenant) && !lease_wants(lease, tenant, now_ns))
         return STEP_NS;
     look_at_draining(lease, tenant, now_ns);
+    if (policy_gang(layout))
+        look_at_slot(lease, observer, now_ns);
     if (holder < 0) {
         hand_on(lease, turn, OVER, &sight, POLICY_YIELDED, now_ns);
         return STEP_NS;
     }
     sight = look_at(lease->arena, (unsigned)holder, turn, now_ns);
+    sight.gang = policy_gang(layout);
+    sight.elsewhere = sight.gang && gang_busy_elsewhere(lease, LOAD(layout->tenant[holder].id), now_ns);
     if (!sight.idle || observer->holder != holder || observer->launches != sight.launches || !observer->idle_ns)
         observer->idle_ns = sight.idle ? now_ns : 0;
     observer->holder = holder;

@@ -41,6 +41,11 @@ _Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned slice, 
     return &compute_of(region, slice)->copy_paid_until_ns[direction == VGPU_WORK_DTOH];
 }
 
+bool meter_in_use(const struct vgpu_region *region, unsigned slice)
+{
+    return atomic_load_explicit(&region->layout->slice[slice].total_bytes, memory_order_relaxed) > 0;
+}
+
 const uint64_t *meter_copy_rate(const struct vgpu_region *region)
 {
     return &region->layout->compute.copy_bytes_s;

@@ -23,6 +23,9 @@ _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, ui
 /* The settings as they are now: words that change one by one. */
 struct vgpu_compute meter_settings(const struct vgpu_region *region);
 
+/* Whether a process of the instance holds memory on the device, a context for instance. */
+bool meter_in_use(const struct vgpu_region *region, unsigned slice);
+
 /* The rate of copies between host and device (vgpu_compute.copy_bytes_s); as meter_cap(). */
 const uint64_t *meter_copy_rate(const struct vgpu_region *region);
 

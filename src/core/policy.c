@@ -212,6 +212,84 @@ static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigne
     return most_ns;
 }
 
+/* Turns of instances that run on several devices (core/gang.h). */
+#define SLOTS_MOST    8u /* of one tenant in a row */
+#define GANG_GRACE_NS 1000000ULL
+#define GANG_AHEAD_NS 2000000ULL
+
+static bool contends(const struct arena_tenant *tenant)
+{
+    return LOAD(tenant->id) && LOAD(tenant->active);
+}
+
+bool policy_gang(const struct arena_layout *layout)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        if (!contends(&layout->tenant[i]))
+            continue;
+        if (LOAD(layout->tenant[i].devices) < 2)
+            return false;
+        count++;
+    }
+    return count > 1;
+}
+
+/* How many slots in a row a tenant has, where the one with the least weight has one. */
+static unsigned slots_of(const struct arena_tenant *tenant, uint32_t least_weight)
+{
+    unsigned slots = (weight_of(tenant) + least_weight / 2) / least_weight;
+
+    return slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : slots;
+}
+
+/* The contending tenant with the least id above `id`; -1: there is none. */
+static int next_by_id(const struct arena_layout *layout, uint64_t id)
+{
+    int next = -1;
+
+    for (int i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *tenant = &layout->tenant[i];
+
+        if (contends(tenant) && LOAD(tenant->id) > id && (next < 0 || LOAD(tenant->id) < LOAD(layout->tenant[next].id)))
+            next = i;
+    }
+    return next;
+}
+
+int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns)
+{
+    uint32_t least_weight = VGPU_WEIGHT_MAX;
+    unsigned all = 0, slot;
+    int tenant;
+
+    for (tenant = next_by_id(layout, 0); tenant >= 0; tenant = next_by_id(layout, LOAD(layout->tenant[tenant].id)))
+        if (weight_of(&layout->tenant[tenant]) < least_weight)
+            least_weight = weight_of(&layout->tenant[tenant]);
+    for (tenant = next_by_id(layout, 0); tenant >= 0; tenant = next_by_id(layout, LOAD(layout->tenant[tenant].id)))
+        all += slots_of(&layout->tenant[tenant], least_weight);
+    if (all == 0)
+        return -1;
+    slot = (unsigned)(now_ns / POLICY_SLOT_NS % all);
+    for (tenant = next_by_id(layout, 0); tenant >= 0; tenant = next_by_id(layout, LOAD(layout->tenant[tenant].id))) {
+        unsigned slots = slots_of(&layout->tenant[tenant], least_weight);
+
+        if (slot < slots)
+            return tenant;
+        slot -= slots;
+    }
+    return -1;
+}
+
+/* Until the end of the slot, or of the next one where this one is about to end. */
+static uint64_t slot_left_ns(uint64_t now_ns)
+{
+    uint64_t left_ns = POLICY_SLOT_NS - now_ns % POLICY_SLOT_NS;
+
+    return left_ns < POLICY_MIN_NS ? left_ns + POLICY_SLOT_NS : left_ns;
+}
+
 static bool starved(const struct policy *policy, const struct arena_tenant *tenant, uint64_t now_ns)
 {
     uint64_t wanted_ns = LOAD(tenant->wanted_ns);
@@ -237,8 +315,12 @@ static bool due_before(const struct policy *policy, const struct arena_tenant *a
 int policy_pick(const struct arena_layout *layout, int except, uint64_t now_ns)
 {
     const struct policy *policy = policy_of(layout);
-    int best = -1;
+    int owner = policy_gang(layout) ? policy_slot_owner(layout, now_ns) : -1, best = -1;
 
+    if (owner >= 0 && waits(&layout->tenant[owner]) && eligible(&layout->tenant[owner], now_ns))
+        return owner;
+    if (owner >= 0 && LOAD(layout->free_slot) != now_ns / POLICY_SLOT_NS)
+        return -1;
     for (int i = 0; i < ARENA_TENANTS; i++) {
         const struct arena_tenant *tenant = &layout->tenant[i];
 
@@ -256,6 +338,8 @@ uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, u
     uint32_t given_us = LOAD(layout->quantum_us);
     uint64_t quantum = given_us ? given_us * 1000ULL : policy->quantum_ns(layout, tenant);
 
+    if (policy_gang(layout))
+        return slot_left_ns(now_ns);
     if (!given_us)
         quantum = less_of(quantum, beside_interactive_ns(layout, tenant));
     /* Who goes first only because it would starve has no claim to a whole turn. */
@@ -299,6 +383,8 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
 
     if (!eligible(self, now_ns))
         return UINT64_MAX;
+    if (policy_gang(layout))
+        return policy_slot_owner(layout, now_ns) == (int)tenant ? now_ns : UINT64_MAX;
     if (policy->before == higher && LOAD(self->priority) > LOAD(other->priority))
         return now_ns;
     if (!blocked)
@@ -315,6 +401,8 @@ uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
 {
     const struct policy *policy = policy_of(layout);
 
+    if (policy_gang(layout))
+        return GANG_AHEAD_NS;
     if (policy->before == higher && below_another(layout, tenant))
         return AHEAD_LOW_NS;
     return less_of(AHEAD_NS, beside_interactive_ns(layout, tenant));
@@ -341,6 +429,8 @@ uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uin
 {
     uint64_t grace_ns = LOAD(layout->tenant[tenant].grace_ns);
 
+    if (policy_gang(layout))
+        return GANG_GRACE_NS;
     if (burst_ns >= POLICY_BURST_NS && !above_all(layout, tenant))
         return POLICY_QUICK_NS;
     return grace_ns < POLICY_GRACE_NS        ? POLICY_GRACE_NS

@@ -2,9 +2,9 @@
  * Who gets a device next, and for how long. Pure functions of an arena's state and the time, all under its lock; they
  * know tenants, not how turns are enforced.
  *
- * Whatever the policy, a tenant that has waited for POLICY_STARVED_NS goes first, for a short turn. With priorities that
- * is rare enough to stay out of the 99th percentile of the tenant that goes before. With mlfq, where waiting is the rule
- * for some, it is POLICY_AGED_NS.
+ * Whatever the policy, a tenant that has waited for POLICY_STARVED_NS goes first, for a short turn. With priorities
+ * that is rare enough to stay out of the 99th percentile of the tenant that goes before. With mlfq, where waiting is
+ * the rule for some, it is POLICY_AGED_NS.
  *
  * A tenant is interactive if it yields most of its turns early, to wait for results. With fair, priority and adaptive,
  * turns beside an interactive tenant are short, and a tenant that has had a burst of POLICY_BURST_NS yields without
@@ -25,6 +25,15 @@
 #define POLICY_AGED_TURN_NS 3000000ULL
 
 #define POLICY_BURST_NS 1500000ULL /* work of this length, waited for, is worth a turn */
+
+/*
+ * Whether the tenants that contend all run on several devices, where their turns are slots of the clock (core/gang.h).
+ */
+bool policy_gang(const struct arena_layout *layout);
+
+/* The slot of a time, and whose it is: the tenant, or -1. The same on every device with the same tenants. */
+#define POLICY_SLOT_NS 10000000ULL
+int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns);
 
 /* Whether a light program may run beside the others, outside of turns: not under a higher priority. */
 bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant);

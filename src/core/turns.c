@@ -331,6 +331,7 @@ unsigned turns_tenant(struct arena_layout *layout, const struct lease_self *from
     }
     tenant->weight = from->weight;
     tenant->priority = from->priority;
+    tenant->devices = from->devices;
     memcpy(tenant->name, from->name, sizeof(tenant->name) - 1);
     STORE(tenant->id, from->id);
     return index;
@@ -400,6 +401,7 @@ void turns_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned 
     page->seen_ns = now_ns;
     STORE(page->active, 1);
     STORE(page->used, 1);
+    layout->tenant[tenant].active = 1;
     atomic_fetch_and(&page->flags, ~ARENA_RESUME);
     /* Alone, it holds the device: whoever comes then has somebody to wait for. */
     if (turns_holder(layout) < 0) {
@@ -447,11 +449,13 @@ void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
         exists[tenant] = true;
         active[tenant] = active[tenant] || LOAD(page->active);
     }
-    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        layout->tenant[i].active = active[i];
         if (!exists[i] && LOAD(layout->tenant[i].id)) {
             layout->tenant[i].wanted_ns = 0;
             STORE(layout->tenant[i].id, 0);
         }
+    }
     if (holder >= 0 && !active[holder])
         turns_next(arena, POLICY_YIELDED, false, now_ns);
     set_contended(arena, now_ns);

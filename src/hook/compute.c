@@ -9,6 +9,7 @@
 #include "core/hami.h"
 #include "hook/capture.h"
 #include "hook/device.h"
+#include "hook/gang.h"
 #include "hook/sample.h"
 #include "hook/stream_key.h"
 #include "hook/survey.h"
@@ -70,9 +71,11 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
     atomic_store_explicit(&device->refreshed_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&device->cap_policy, settings.cap_policy, memory_order_relaxed);
     if (compute_joined(device)) {
+        struct vgpu_arena *others[VGPU_DEVICES_MAX];
         uint64_t turns, waited_ns;
 
         gate_settings(&device->gate, &settings, &turns, &waited_ns);
+        gate_set_others(&device->gate, others, gang_others(device->slice, others));
         if (turns > 0)
             meter_turns(hook_region(), device->slice, turns, waited_ns);
     }

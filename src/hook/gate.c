@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/gang.h"
 #include "hook/bodies.h"
 #include "hook/capture.h"
 #include "hook/stream_key.h"
@@ -120,6 +121,13 @@ void gate_settings(struct gate *gate, const struct vgpu_compute *settings, uint6
     lease_settings(&gate->lease, settings->weight, settings->priority);
     set_policy(gate, settings->turn_policy);
     lease_take_counts(&gate->lease, ret_turns, ret_waited_ns);
+}
+
+void gate_set_others(struct gate *gate, struct vgpu_arena *const *others, unsigned count)
+{
+    GATE_SCOPE(gate);
+    if (atomic_load(&gate->joined))
+        gang_set(&gate->lease, others, count);
 }
 
 void gate_resume(struct gate *gate, uint64_t now_ns)

@@ -68,6 +68,9 @@ bool gate_join(struct gate *gate, const char *uuid, const struct lease_self *sel
 void gate_settings(struct gate *gate, const struct vgpu_compute *settings, uint64_t *ret_turns,
                    uint64_t *ret_waited_ns);
 
+/* The arenas of the other devices that the instance runs on; they stay open. */
+void gate_set_others(struct gate *gate, struct vgpu_arena *const *others, unsigned count);
+
 /* ARENA_RESUME is set: the process is active again. */
 void gate_resume(struct gate *gate, uint64_t now_ns);
 

@@ -49,6 +49,8 @@
 struct arena_tenant {
     _Atomic uint64_t id; /* 0: free; last when it is made. Under the lock, as the rest */
     _Atomic uint32_t weight, priority;
+    _Atomic uint32_t devices;      /* that the instance runs on */
+    _Atomic uint32_t active;       /* a process of it launches, as of when somebody last looked */
     _Atomic uint32_t level;        /* up with each turn used up, down with each yielded; mlfq: 0 first */
     _Atomic uint32_t native_count; /* how often in a row it was taken off turns */
     _Atomic uint32_t strange;      /* how often its work of before it was contended has outlasted a turn */
@@ -126,6 +128,7 @@ struct arena_layout {
     _Atomic uint32_t kept; /* the turn is a short one, of a tenant that would have starved: it is not cut short */
     _Atomic uint64_t start_ns, end_ns; /* of the turn; end may be moved. As holder */
     _Atomic uint64_t tidied_ns;
+    _Atomic uint64_t free_slot; /* its owner does nothing on any device (core/gang.h): others may have it. By helpers */
 
     _Atomic uint32_t pages_high; /* pages at and above were never used */
     struct arena_tenant tenant[ARENA_TENANTS];

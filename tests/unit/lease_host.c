@@ -3,6 +3,8 @@
 
 #include "unit.h"
 
+#include "core/gang.h"
+
 #include <stdlib.h>
 
 #define MARK_NS        2200ULL
@@ -99,6 +101,8 @@ static bool begin(struct proc *proc, struct context *context, unsigned stream, u
     if (!context->joined) {
         assert_int_equal(lease_join(world->arenas[context - proc->contexts], &proc->self, &context->lease), 0);
         context->joined = true;
+        if (proc->program.job)
+            gang_set(&context->lease, &world->arenas[proc->first_device ^ 1], 1);
     }
     flags = lease_flags(&context->lease);
     if (flags & ARENA_RESUME) {
@@ -207,6 +211,21 @@ static void launched(struct proc *proc)
     }
 }
 
+/* Whether the kernel that is launched next is the one of a batch that the ranks of a job run together. */
+static bool is_joint(const struct proc *proc)
+{
+    return proc->program.job && proc->in_batch == proc->program.batch - 1;
+}
+
+static int joint_pair(struct proc *proc)
+{
+    unsigned step = (unsigned)(proc->launches / proc->program.batch), first = (proc->program.job - 1) * WORLD_STEPS;
+
+    if (proc->program.rank == 0)
+        proc->world->pairs[first + (step + WORLD_STEPS / 2) % WORLD_STEPS] = (struct pair_of_kernels){.used = true};
+    return (int)(first + step % WORLD_STEPS);
+}
+
 static void launch(struct proc *proc)
 {
     const struct program *program = &proc->program;
@@ -225,6 +244,10 @@ static void launch(struct proc *proc)
     context = &proc->contexts[proc->device];
     op.ns = op.left_ns = proc->asked_ns;
     op.pair = program->pair ? proc->pair : -1;
+    if (is_joint(proc)) {
+        op.pair = joint_pair(proc);
+        op.ns = op.left_ns = program->joint_ns;
+    }
     if (proc->stage == 0) {
         bool unknown = op.ns == NEVER || (program->unknown && context->completed == 0);
         uint64_t cost_ns = unknown ? LEASE_UNKNOWN_NS : op.ns;

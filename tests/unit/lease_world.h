@@ -25,6 +25,7 @@
 #define WORLD_DEVICES 2
 #define WORLD_STREAMS 2
 #define WORLD_PAIRS   64
+#define WORLD_STEPS   8    /* that the ranks of a job may be apart */
 #define WORLD_QUEUE   1024 /* what the driver lets a thread queue before it waits */
 
 struct proc;
@@ -42,8 +43,12 @@ struct program {
     bool pair;                             /* its kernels on device 0 and device 1 end when both run */
     bool reversed;                         /* of a pair, the one on device 1 is launched first */
     uint64_t (*length)(struct proc *proc); /* instead of kernel_ns */
-    bool unknown;                          /* until one has ended, nothing is known of what its kernels cost */
-    double wrong; /* what the process thinks that a kernel costs is so many times the truth; 0: right */
+    unsigned job;      /* not 0: the process is one of two ranks; the last of its kernels of a batch ends when the other
+                          rank's runs as well. Jobs are 1 to WORLD_PAIRS / WORLD_STEPS */
+    unsigned rank;     /* and the device that it uses */
+    uint64_t joint_ns; /* how long that last kernel takes */
+    bool unknown;      /* until one has ended, nothing is known of what its kernels cost */
+    double wrong;      /* what the process thinks that a kernel costs is so many times the truth; 0: right */
 };
 
 enum op_kind { OP_KERNEL, OP_GATE, OP_MARK };

@@ -1,0 +1,13 @@
+/* The other devices that the instance runs on, whose arenas the turns on this one look at (core/gang.h). */
+#ifndef VGPU_HOOK_GANG_H
+#define VGPU_HOOK_GANG_H
+
+#include "region/arena.h"
+
+/*
+ * The arenas of the devices on which processes of the instance hold memory, but for `slice`; at most
+ * VGPU_DEVICES_MAX - 1. They stay open. Any thread.
+ */
+unsigned gang_others(unsigned slice, struct vgpu_arena **ret_arenas);
+
+#endif

@@ -93,8 +93,13 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
     const char *option;
     int error = instance_folder(dir, sizeof(dir));
 
-    if (error == -ENOENT)
+    if (error == -ENOENT) {
+        if (instance_configured())
+            message_warning(
+                "the limits of this run replace those that CUDA_DEVICE_MEMORY_LIMIT and the variables like it "
+                "set here");
         return true;
+    }
     region = error ? NULL : open_around(dir, &error);
     if (!region)
         return !error;

@@ -219,6 +219,8 @@ refused()
     says "--mem is lower than that of instance lab"
     expect 125 "$vgpu" run --name lab "$vgpu" run --cores 30 true
     says "--cores is lower than that of instance lab"
+    CUDA_DEVICE_MEMORY_LIMIT_0=1g expect 0 "$vgpu" run --mem 8G true
+    says "replace those that CUDA_DEVICE_MEMORY_LIMIT"
     no_instances
 }
 

@@ -10,7 +10,8 @@
 typedef void *dlsym_fn(void *handle, const char *name);
 typedef void *dlvsym_fn(void *handle, const char *name, const char *version);
 
-void *dlsym_libc, *dlvsym_libc;
+void *dlsym_next, *dlvsym_next;
+static void *dlsym_libc, *dlvsym_libc;
 
 /*
  * From glibc 2.34 on they are in libc, before that in libdl, which whoever calls them has loaded. Any thread may come
@@ -23,7 +24,7 @@ static void find_libc(void)
 
     for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
         struct elf_object home;
-        void *symbol, *versioned;
+        void *symbol, *versioned, *next;
 
         if (!elf_find_at_start(homes[i], &home))
             continue;
@@ -32,11 +33,16 @@ static void find_libc(void)
         if (!symbol || !versioned)
             continue;
         __atomic_store_n(&dlvsym_libc, versioned, __ATOMIC_RELAXED);
+        next = elf_behind_us_at_start("dlsym");
+        __atomic_store_n(&dlsym_next, next ? next : symbol, __ATOMIC_RELAXED);
+        next = elf_behind_us_at_start("dlvsym");
+        __atomic_store_n(&dlvsym_next, next ? next : versioned, __ATOMIC_RELAXED);
         __atomic_store_n(&dlsym_libc, symbol, __ATOMIC_RELEASE);
         return;
     }
     /* Another C library, such as musl: it runs no driver, but its programs are to find their own symbols. */
     other = elf_next_symbol((const void *)find_libc, "dlsym");
+    __atomic_store_n(&dlsym_next, other, __ATOMIC_RELAXED);
     __atomic_store_n(&dlsym_libc, other, __ATOMIC_RELEASE);
 }
 

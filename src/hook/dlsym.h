@@ -8,8 +8,11 @@
 
 #include <stddef.h>
 
-/* The C library's own; NULL until dlsym_route() or dlsym_real() has run. The assembly jumps through them. */
-extern void *dlsym_libc, *dlvsym_libc;
+/*
+ * What a call would have met without us: the C library's, or that of another library which stands in front of it and
+ * behind us. NULL until dlsym_route() or dlsym_real() has run. The assembly jumps through them.
+ */
+extern void *dlsym_next, *dlvsym_next;
 
 /* Returned in two registers on both machines. */
 struct dlsym_route {

@@ -44,5 +44,5 @@
         .size   \name, . - \name
         .endm
 
-        ENTRY   dlsym, dlsym_libc, 0
-        ENTRY   dlvsym, dlvsym_libc, 1
+        ENTRY   dlsym, dlsym_next, 0
+        ENTRY   dlvsym, dlvsym_next, 1

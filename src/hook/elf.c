@@ -202,6 +202,24 @@ bool elf_find_at_start(const char *soname, struct elf_object *ret_object)
     return false;
 }
 
+void *elf_behind_us_at_start(const char *symbol)
+{
+    bool passed = false;
+    struct elf_object object;
+
+    for (const struct link_map *at = &_r_debug ? _r_debug.r_map : NULL; at; at = at->l_next) {
+        void *found = NULL;
+
+        if (at->l_ld == _DYNAMIC)
+            passed = true;
+        else if (passed && at->l_ld && object_read(at->l_addr, at->l_ld, &object))
+            found = elf_object_symbol(&object, symbol);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
 struct by_order {
     const void *address;
     const char *symbol;

@@ -30,6 +30,12 @@ bool elf_find(const char *soname, struct elf_object *ret_object);
  */
 bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
 
+/*
+ * The function `symbol` in the first object behind this library in load order; NULL. Without a call of any function,
+ * too.
+ */
+void *elf_behind_us_at_start(const char *symbol);
+
 /* The function `symbol` that an object defines, its default version first; NULL. */
 void *elf_object_symbol(const struct elf_object *object, const char *symbol);
 

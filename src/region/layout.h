@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 6u
+#define REGION_VERSION 7u
 
 /* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its life, one for its owner.
  */

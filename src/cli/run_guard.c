@@ -85,10 +85,11 @@ bool run_guard_new(const struct run_options *options, const struct instance *ins
         return true;
     if (!read_maps(&config.maps) || !read_nvml(&config.nvml))
         return false;
-    error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION) ? guard_new(&config, &ret_guard->guard)
-                                                                          : -ENAMETOOLONG;
+    error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION) ? 0 : -ENAMETOOLONG;
     if (error)
         message_error("run: the guard cannot be made: %s", err_text(error, text, sizeof(text)));
+    else
+        error = guard_new(&config, &ret_guard->guard); /* says itself what there is to say */
     return error == 0;
 }
 
@@ -103,8 +104,8 @@ int run_guard_end(struct run_guard *guard, const char *instance_name, int result
     guard->guard = NULL;
     if (report->ended) {
         message_error(
-            "run: the guard has ended instance %s: by the driver's figure it held memory that is not accounted "
-            "for (--guard=strict)",
+            "run: the guard has ended instance %s (--guard=strict): it held memory that is not accounted for, or kept "
+            "vgpu from looking",
             instance_name);
         return RUN_SIGNAL_BASE + SIGKILL;
     }

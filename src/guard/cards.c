@@ -239,7 +239,7 @@ static int share_look(void *arg, bool stop, struct share_look *ret_look)
 static void await_share(struct guard_card *card)
 {
     while (!atomic_load(&card->guard->ending) && !atomic_load(&card->share))
-        futex_wait(&card->has_share, 0, NS_PER_S, 0);
+        futex_wait(&card->has_share, 0, 3600 * NS_PER_S, 0);
 }
 
 static void wake(struct guard_card *card)

@@ -114,7 +114,7 @@ static int go_without(struct guard *guard, const char *why, const char *path)
         log_error("guard: NVML cannot be used (%s%s): strict mode compares with its figures; give its path in "
                   "VGPU_NVML",
                   path, why);
-        return -ENOENT;
+        return -ENOPKG;
     }
     log_warning("guard: NVML cannot be used (%s%s): what is accounted for is not compared with its figures; give its "
                 "path in VGPU_NVML",
@@ -207,7 +207,8 @@ int guard_new(const struct guard_config *config, struct guard **ret_guard)
     if (rc == 0)
         rc = open_parts(guard);
     if (rc < 0) {
-        log_error("guard: cannot be set up: %s", err_text(rc, text, sizeof(text)));
+        if (rc != -ENOPKG) /* which has been said */
+            log_error("guard: cannot be set up: %s", err_text(rc, text, sizeof(text)));
         free_guard(guard);
         return rc;
     }
@@ -316,7 +317,7 @@ int guard_start(struct guard *guard, pid_t child)
         rc = start_threads(guard);
     if (rc == 0 && send(guard->socket[OURS], &byte, 1, MSG_NOSIGNAL) != 1)
         rc = err_last();
-    if (rc < 0 && rc != -ECHILD) /* the child has said why */
+    if (rc < 0 && rc != -ECHILD && rc != -ENOPKG) /* the child has said why */
         log_error("guard: the command cannot be served: %s", err_text(rc, text, sizeof(text)));
     close(guard->socket[OURS]);
     guard->socket[OURS] = -1;
@@ -347,7 +348,8 @@ static void end_orphans(struct guard *guard)
         MUTEX_SCOPE(&guard->lock);
         count = processes_kill(guard);
     }
-    count += leftovers_kill(guard);
+    if (!trap_nobody_left(guard))
+        count += leftovers_kill(guard);
     if (count)
         log_warning("guard: the command has ended, and with it %u process%s that it has left behind with GPU memory",
                     count, count == 1 ? "" : "es");

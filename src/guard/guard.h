@@ -61,7 +61,7 @@ void guard_examine(const char *device_dir, struct guard_finding ret_findings[GUA
 
 struct guard;
 
-/* Before the fork. -errno of the region or the system, said on stderr. */
+/* Before the fork. -errno of the region or the system, said on stderr; -ENOPKG: strict mode, and no NVML. */
 int guard_new(const struct guard_config *config, struct guard **ret_guard);
 
 /* In the child, before exec; it has one thread. Returns 0 when the supervisor serves it, -errno otherwise. */

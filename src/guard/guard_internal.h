@@ -174,6 +174,9 @@ struct trap {
 /* Whether the call still waits: after reading from the caller, before anything is done. */
 bool trap_valid(const struct guard *guard, const struct trap *trap);
 
+/* Whether nobody runs under the filter any more. */
+bool trap_nobody_left(const struct guard *guard);
+
 /*
  * A program's memory may make its reader wait for as long as it likes (userfaultfd(2), a file system of its own), so it
  * is read before the lock is taken and written after that. trap_begin() locks; false: the guard ends, nothing may be

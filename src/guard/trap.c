@@ -113,11 +113,11 @@ static void ask_for_sync_wakeups(const struct guard *guard)
         log_info("guard: calls are answered slower than they could be: Linux 6.6 has synchronous wake-ups");
 }
 
-static bool nobody_left(const struct guard *guard)
+bool trap_nobody_left(const struct guard *guard)
 {
     struct pollfd listener = {.fd = guard->listener, .events = POLLIN};
 
-    return poll(&listener, 1, 0) > 0 && listener.revents & POLLHUP;
+    return listener.fd < 0 || (poll(&listener, 1, 0) > 0 && listener.revents & POLLHUP);
 }
 
 static bool receive(struct guard *guard, const struct buffers *buffers)
@@ -125,7 +125,7 @@ static bool receive(struct guard *guard, const struct buffers *buffers)
     memset(buffers->request, 0, buffers->request_bytes);
     while (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_RECV, buffers->request) < 0) {
         /* ENOENT: the caller was killed meanwhile, or (since Linux 6.11) there is nobody left. */
-        if (atomic_load(&guard->ending) || (errno != EINTR && errno != ENOENT) || nobody_left(guard))
+        if (atomic_load(&guard->ending) || (errno != EINTR && errno != ENOENT) || trap_nobody_left(guard))
             return false;
     }
     return !atomic_load(&guard->ending);

@@ -15,6 +15,7 @@ for VGPU_NVML in /nowhere/libnvidia-ml.so.1 "$TEST_BUILD/tests/guard/other/libnv
     strict
     [ $? = 125 ] || fail "without NVML: $?"
     grep -q 'strict mode.*VGPU_NVML' strict.out || fail "no word of it"
+    [ "$(wc -l <strict.out)" = 1 ] || fail "more than a word of it"
     ! grep -q holding strict.out || fail "it has run"
     "$vgpu" run --guard --mem 1G -- "${rmtest[@]}" hold 1M 0 >on.out 2>&1 || fail "default mode: $?"
     grep -q 'NVML cannot be used' on.out || fail "no word of it"

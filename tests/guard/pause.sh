@@ -83,7 +83,7 @@ for who in inside other; do
         is_paused inside >/dev/null || fail "not paused from outside"
         "$vgpu" resume inside || fail "from outside"
     fi
-    echo >asks
+    : >asks
     wait "$(cat inside.run)" || fail "inside has ended with $?: $(cat inside.out)"
     rm inside.out inside.pid
 done

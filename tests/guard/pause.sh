@@ -100,8 +100,9 @@ wait_for more_than $((channels + 3)) of_gpu channels
 for i in 1 2 3 4; do stops "$(cat late$i.pid)" 500000000 || fail "the first channels there were: $(cat late.out)"; done
 "$vgpu" resume late || fail "resume: $?"
 for i in 1 2 3 4; do wait_for more_than 499999999 busy "$(cat late$i.pid)"; done
+before_them() { [ "$(of_gpu channels)" = "$channels" ]; }
+wait_for before_them # those that have worked end
 "$vgpu" pause late || fail "between"
-channels=$(of_gpu channels)
 for i in 5 6 7 8; do echo >&9; wait_for test -s late$i.pid; done
 wait_for more_than $((channels + 3)) of_gpu channels
 for i in 5 6 7 8; do stops "$(cat late$i.pid)" 500000000 || fail "later ones: $(cat late.out)"; done

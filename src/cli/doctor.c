@@ -117,6 +117,7 @@ int command_doctor(char **argv)
     doctor_library(&doctor);
     doctor_runtime_dir(&doctor);
     doctor_arena_dir(&doctor);
+    doctor_turns(&doctor);
     doctor_environment(&doctor);
     doctor_preload_file(&doctor);
     doctor_namespaces(&doctor);

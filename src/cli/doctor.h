@@ -31,6 +31,7 @@ void doctor_libc(struct doctor *doctor);
 void doctor_library(struct doctor *doctor); /* and whether it gets into a child */
 void doctor_runtime_dir(struct doctor *doctor);
 void doctor_arena_dir(struct doctor *doctor);
+void doctor_turns(struct doctor *doctor);
 void doctor_preload_file(struct doctor *doctor);
 void doctor_environment(struct doctor *doctor);
 void doctor_namespaces(struct doctor *doctor);

@@ -63,8 +63,7 @@ void doctor_runtime_dir(struct doctor *doctor)
 
 void doctor_arena_dir(struct doctor *doctor)
 {
-    static const char advice[] =
-        "set VGPU_ARENA_DIR to a directory in memory (tmpfs) that all who share a card can write to";
+    static const char advice[] = "set VGPU_ARENA_DIR to a directory in memory (tmpfs) that you can write to";
     const char *dir = arena_folder(), *chosen = getenv("VGPU_ARENA_DIR");
     char file[PATH_MAX + 32];
     struct statfs fs;

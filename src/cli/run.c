@@ -5,6 +5,7 @@
 #include "cli/layout.h"
 #include "cli/message.h"
 #include "cli/program.h"
+#include "cli/turns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,6 +204,7 @@ int command_run(char **argv)
     if (options.sim)
         message_note("no GPU is involved: the driver is simulated (%s)", places.sim);
     tell_of_guard_around(instance.name);
+    turns_report(&instance.limits);
     if (!prepare(&options, &places, &instance, &guard)) {
         instance_leave(&instance);
         return RUN_FAILED;

@@ -78,6 +78,8 @@ int arena_file_check(int fd, const struct arena_place *place, uid_t owner, struc
 
     if (rc < 0)
         return rc;
+    if (!S_ISREG(ret_stat->st_mode))
+        return -EPROTO;
     if (place->mode == 0600 && ret_stat->st_uid != owner)
         return -EPERM;
     if ((ret_stat->st_mode & 0777 & ~place->mode) || (place->mode == 0660 && ret_stat->st_gid != place->group))
@@ -249,7 +251,7 @@ const char *arena_error_text(int rc, char *buffer, size_t bytes)
     case -EUSERS:
         return "all places of its arena are taken";
     case -EPROTO:
-        return "its arena is damaged or of another version, and in use";
+        return "its arena is no file, or in use by another version of vgpu";
     case -EPERM:
         return "its arena is another user's, or others may write it";
     default:

@@ -1,0 +1,115 @@
+#include "cli/turns.h"
+
+#include "base/cleanup.h"
+#include "cli/message.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENTRIES_MOST 256u
+
+#define SOME_DEVICE "GPU-" /* by its name: whether the folder takes a file of this user's */
+
+static bool is_chosen(const struct vgpu_limits *limits, const char *uuid)
+{
+    if (!limits || limits->device_count == 0)
+        return true;
+    for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX; i++)
+        if (strcmp(limits->slice[i].uuid, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* Weights, priorities and caps mean what they say among those who take turns. */
+static bool limits_time(const struct vgpu_limits *limits)
+{
+    const struct vgpu_compute *compute = &limits->compute;
+
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
+        if (limits->slice[i].cap_percent)
+            return true;
+    /* A weight of 0 was not given. */
+    return (compute->weight && compute->weight != VGPU_WEIGHT_DEFAULT) || compute->priority || compute->turn_policy;
+}
+
+void turns_examine(const struct vgpu_limits *limits, void (*each)(const struct arena_entry *entry, int rc, void *arg),
+                   void *arg)
+{
+    struct arena_entry *entries CLEANUP_FREE = calloc(ENTRIES_MOST, sizeof(*entries));
+    unsigned count = 0, others = 0;
+    int rc = arena_check(SOME_DEVICE);
+
+    if (rc < 0)
+        each(NULL, rc, arg);
+    if (!entries || arena_list(entries, ENTRIES_MOST, &count) < 0)
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        if (!is_chosen(limits, entries[i].uuid))
+            continue;
+        rc = entries[i].ours ? arena_check(entries[i].uuid) : 0;
+        if (rc != 0)
+            each(&entries[i], rc, arg);
+        if (!entries[i].ours)
+            entries[others++] = entries[i];
+    }
+    if (others == 0 || (limits && !limits_time(limits)))
+        return;
+    arena_list_used(entries, others);
+    for (unsigned i = 0; i < others; i++)
+        if (entries[i].used)
+            each(&entries[i], 0, arg);
+}
+
+const char *turns_user(uid_t user, char *buffer, size_t size)
+{
+    const struct passwd *account = getpwuid(user);
+
+    if (account)
+        snprintf(buffer, size, "%s", account->pw_name);
+    else
+        snprintf(buffer, size, "%u", (unsigned)user);
+    return buffer;
+}
+
+static void make_anew(const struct arena_entry *entry)
+{
+    struct vgpu_arena *arena;
+    char text[64];
+    int rc = arena_open(entry->uuid, true, &arena);
+
+    if (rc == 0) {
+        arena_close(arena);
+        message_warning("the file for turns on %s in %s was damaged and has been made anew", entry->uuid,
+                        arena_folder());
+    } else {
+        message_warning("no turns on %s: %s", entry->uuid, arena_error_text(rc, text, sizeof(text)));
+    }
+}
+
+static void report(const struct arena_entry *entry, int rc, void *arg)
+{
+    char user[TURNS_USER_BYTES], text[64];
+
+    (void)arg;
+    if (!entry)
+        message_warning("no turns on any device: %s: %s; choose another folder by VGPU_ARENA_DIR", arena_folder(),
+                        arena_error_text(rc, text, sizeof(text)));
+    else if (rc == ARENA_BROKEN)
+        make_anew(entry);
+    else if (rc < 0)
+        message_warning("no turns on %s: %s; see %s", entry->uuid, arena_error_text(rc, text, sizeof(text)),
+                        arena_folder());
+    else
+        message_warning("instances of user %s share %s without turns with yours; root joins users by a folder: "
+                        "VGPU_ARENA_DIR in libvgpu(7)",
+                        turns_user(entry->owner, user, sizeof(user)), entry->uuid);
+}
+
+void turns_report(const struct vgpu_limits *limits)
+{
+    turns_examine(limits, report, NULL);
+}

@@ -1,6 +1,8 @@
 /* The arena's file: whose it is, who shares it, and what becomes of one that is of no use. */
 #include "unit.h"
 
+#include "core/lease.h"
+#include "region/arena_list.h"
 #include "region/arena_file.h"
 #include "region/liveness.h"
 
@@ -9,6 +11,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define NOBODY 65534u
@@ -206,6 +209,73 @@ static void test_own_names(void **state)
     assert_int_equal(access(path_of("GPU-x"), F_OK), -1);
 }
 
+static int takes_part(void *arg)
+{
+    struct party *party = arg;
+    struct lease_self self = {.id = 7, .weight = 300, .priority = 2, .name = "seven"};
+    struct vgpu_arena *arena;
+    struct lease lease;
+
+    CHECK(arena_open("GPU-x", true, &arena) == 0 && lease_join(arena, &self, &lease) == 0);
+    lease_resume(&lease, clock_ns());
+    atomic_fetch_add(&party->there, 1);
+    while (!atomic_load(&party->goes))
+        nap_ms(1);
+    return 0;
+}
+
+/* Who takes turns is seen from outside, with what it may be; not who is gone, nor what is nonsense. */
+static void test_view(void **state)
+{
+    struct party *party = shared_memory(sizeof(*party));
+    struct vgpu_arena *arena;
+    struct arena_view view;
+    pid_t pids[2];
+    int fd;
+
+    (void)state;
+    assert_int_equal(in_folder("view", 0700), 0);
+    assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
+    assert_int_equal(view.count, 0);
+    for (unsigned i = 0; i < 2; i++)
+        pids[i] = spawn(takes_part, party);
+    while (atomic_load(&party->there) < 2)
+        nap_ms(1);
+    assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
+    assert_int_equal(view.count, 1);
+    assert_false(view.hidden);
+    assert_int_equal(view.member[0].id, 7);
+    assert_int_equal(view.member[0].weight, 300);
+    assert_int_equal(view.member[0].priority, 2);
+    assert_int_equal(view.member[0].processes, 2);
+    assert_true(view.member[0].active);
+    assert_string_equal(view.member[0].name, "seven");
+    assert_int_equal(arena_open("GPU-x", false, &arena), 0);
+    arena->layout->tenant[0].weight = UINT32_MAX;
+    memset(arena->layout->tenant[0].name, 'x', sizeof(arena->layout->tenant[0].name));
+    arena->layout->page[1].tenant = 0xffffff;
+    arena->layout->pages_high = UINT32_MAX;
+    assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
+    assert_int_equal(view.count, 1);
+    assert_int_equal(view.member[0].weight, VGPU_WEIGHT_MAX);
+    assert_int_equal(view.member[0].processes, 1);
+    assert_int_equal(strlen(view.member[0].name), VGPU_NAME_LEN - 1);
+    /* Another arena of the device is in use: some cannot be seen. */
+    put_file("12345-GPU-x", 0, 0600);
+    assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
+    assert_false(view.hidden);
+    fd = open(path_of("12345-GPU-x"), O_RDWR);
+    assert_int_equal(flock(fd, LOCK_EX), 0); /* as good as a page */
+    assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
+    assert_true(view.hidden);
+    close(fd);
+    atomic_store(&party->goes, 1);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(finish(pids[i]), 0);
+    assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
+    assert_int_equal(view.count, 0);
+}
+
 /* The rest is about two users: root, and in a child nobody. */
 
 static int become_nobody(void)
@@ -338,13 +408,10 @@ static void test_two_users_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_another_version),
-        cmocka_unit_test(test_made_anew_once),
-        cmocka_unit_test(test_own_names),
-        cmocka_unit_test(test_two_users_apart),
-        cmocka_unit_test(test_two_users_together),
+        cmocka_unit_test(test_damaged),         cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_another_version), cmocka_unit_test(test_made_anew_once),
+        cmocka_unit_test(test_own_names),       cmocka_unit_test(test_view),
+        cmocka_unit_test(test_two_users_apart), cmocka_unit_test(test_two_users_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
 
 torch_tenant.py oom --mib N               allocates blocks until it is refused; then frees, allocates again and computes
 torch_tenant.py train --secs N --every N  trains with a fixed seed; after every N steps the loss and a sum over all bits of the weights
+torch_tenant.py {decode|matmul} --secs N  a CUDA graph of a small decoder, or matrix products; waits after every tenth step. When each ten ended
+                                          and what a step of it took, in seconds of CLOCK_MONOTONIC
 """
 import json
 import os
@@ -86,6 +88,45 @@ def train(secs, every):
     say(mode="train", steps=step, secs=round(time.monotonic() - begin, 2))
 
 
+def decode_step():
+    layer = nn.TransformerEncoderLayer(1024, 8, 4096, batch_first=True)
+    model = nn.TransformerEncoder(layer, 8).cuda().half().eval()
+    x = torch.randn(1, 16, 1024, device="cuda", dtype=torch.half)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.no_grad(), torch.cuda.stream(side):
+        for _ in range(3):
+            model(x)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        model(x)
+    return graph.replay
+
+
+def matmul_step():
+    a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn_like(a)
+    return lambda: torch.matmul(a, b)
+
+
+def steps(mode, secs):
+    step = decode_step() if mode == "decode" else matmul_step()
+    for _ in range(5):
+        step()
+    torch.cuda.synchronize()
+    say(mode=mode, ready=time.monotonic())
+    rows, until = [], time.monotonic() + secs
+    while time.monotonic() < until:
+        begin = time.monotonic()
+        for _ in range(10):
+            step()
+        torch.cuda.synchronize()
+        end = time.monotonic()
+        rows.append((round(end, 6), round((end - begin) / 10, 7)))
+    say(mode=mode, steps=rows)
+
+
 def argument(name, otherwise):
     return float(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else otherwise
 
@@ -93,5 +134,7 @@ def argument(name, otherwise):
 if __name__ == "__main__":
     if sys.argv[1] == "oom":
         oom(int(argument("--mib", 64)))
+    elif sys.argv[1] in ("decode", "matmul"):
+        steps(sys.argv[1], argument("--secs", 10))
     else:
         train(argument("--secs", 10), int(argument("--every", 20)))

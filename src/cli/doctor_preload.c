@@ -73,6 +73,21 @@ static void report_probe(struct doctor *doctor, const char *library)
                    "the library is not in a program started with it: no quota would hold");
 }
 
+/* What a user has put before the library: it may stand in front of dlsym, and we are not asked then. */
+static void report_order(struct doctor *doctor)
+{
+    static const char separators[] = ": \t";
+    const char *list = getenv("LD_PRELOAD");
+    size_t before = list ? strspn(list, separators) : 0;
+    const char *first = list ? list + before : "", *own = strstr(first, "libvgpu");
+    size_t length = strcspn(first, separators);
+
+    if (own && own >= first + length)
+        doctor_add(doctor, DOCTOR_WARN, "preload", "put libvgpu.so first in LD_PRELOAD; `vgpu run` does",
+                   "LD_PRELOAD has %.*s before the library: if that stands in front of dlsym, no limit holds",
+                   (int)(length < 256 ? length : 256), first);
+}
+
 void doctor_library(struct doctor *doctor)
 {
     char library[PATH_MAX], trace[PATH_MAX];
@@ -94,6 +109,7 @@ void doctor_library(struct doctor *doctor)
     else
         doctor_add(doctor, DOCTOR_OK, "library", NULL, "%.512s", library);
     report_probe(doctor, library);
+    report_order(doctor);
 }
 
 void doctor_program(struct doctor *doctor, const char *program)

@@ -130,3 +130,10 @@ load common.bash
         [[ $(state ./setuid) == "fail "*setuid* ]]
     fi
 }
+
+@test "doctor says when LD_PRELOAD has another library before ours" {
+    LD_PRELOAD="libm.so.6:$VGPU_BUILD/libvgpu.so" run "$vgpu" doctor --json
+    [[ $output == *"libm.so.6 before the library"* ]] || fail "no word of the order: $output"
+    LD_PRELOAD="$VGPU_BUILD/libvgpu.so:libm.so.6" run "$vgpu" doctor --json
+    [[ $output != *"before the library"* ]] || fail "the order is right: $output"
+}

@@ -236,47 +236,58 @@ bool policy_gang(const struct arena_layout *layout)
     return count > 1;
 }
 
-/* How many slots in a row a tenant has, where the one with the least weight has one. */
-static unsigned slots_of(const struct arena_tenant *tenant, uint32_t least_weight)
+/* Who contends, by id: copies, for whoever shares the arena may change ids and weights meanwhile. */
+struct contender {
+    uint64_t id;
+    uint32_t weight;
+    int tenant;
+};
+
+static unsigned list_contenders(const struct arena_layout *layout, struct contender *ret_list)
 {
-    unsigned slots = (weight_of(tenant) + least_weight / 2) / least_weight;
+    unsigned count = 0;
+
+    for (int i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *tenant = &layout->tenant[i];
+        struct contender one = {.id = LOAD(tenant->id), .weight = weight_of(tenant), .tenant = i};
+        unsigned at = count;
+
+        if (!one.id || !LOAD(tenant->active))
+            continue;
+        for (; at > 0 && ret_list[at - 1].id > one.id; at--)
+            ret_list[at] = ret_list[at - 1];
+        ret_list[at] = one;
+        count++;
+    }
+    return count;
+}
+
+/* How many slots in a row a tenant has, where the one with the least weight has one. */
+static unsigned slots_of(const struct contender *one, uint32_t least_weight)
+{
+    unsigned slots = (one->weight + least_weight / 2) / least_weight;
 
     return slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : slots;
 }
 
-/* The contending tenant with the least id above `id`; -1: there is none. */
-static int next_by_id(const struct arena_layout *layout, uint64_t id)
-{
-    int next = -1;
-
-    for (int i = 0; i < ARENA_TENANTS; i++) {
-        const struct arena_tenant *tenant = &layout->tenant[i];
-
-        if (contends(tenant) && LOAD(tenant->id) > id && (next < 0 || LOAD(tenant->id) < LOAD(layout->tenant[next].id)))
-            next = i;
-    }
-    return next;
-}
-
 int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns)
 {
+    struct contender list[ARENA_TENANTS];
+    unsigned count = list_contenders(layout, list), all = 0, slot;
     uint32_t least_weight = VGPU_WEIGHT_MAX;
-    unsigned all = 0, slot;
-    int tenant;
 
-    for (tenant = next_by_id(layout, 0); tenant >= 0; tenant = next_by_id(layout, LOAD(layout->tenant[tenant].id)))
-        if (weight_of(&layout->tenant[tenant]) < least_weight)
-            least_weight = weight_of(&layout->tenant[tenant]);
-    for (tenant = next_by_id(layout, 0); tenant >= 0; tenant = next_by_id(layout, LOAD(layout->tenant[tenant].id)))
-        all += slots_of(&layout->tenant[tenant], least_weight);
+    for (unsigned i = 0; i < count; i++)
+        least_weight = list[i].weight < least_weight ? list[i].weight : least_weight;
+    for (unsigned i = 0; i < count; i++)
+        all += slots_of(&list[i], least_weight);
     if (all == 0)
         return -1;
     slot = (unsigned)(now_ns / POLICY_SLOT_NS % all);
-    for (tenant = next_by_id(layout, 0); tenant >= 0; tenant = next_by_id(layout, LOAD(layout->tenant[tenant].id))) {
-        unsigned slots = slots_of(&layout->tenant[tenant], least_weight);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned slots = slots_of(&list[i], least_weight);
 
         if (slot < slots)
-            return tenant;
+            return list[i].tenant;
         slot -= slots;
     }
     return -1;

@@ -4,7 +4,7 @@
 set -euo pipefail
 build=$(realpath "$1")
 root=${VGPU_DEBIAN11:-/var/cache/vgpu/debian11}
-[ "$(id -u)" -eq 0 ] || { echo "debian11: debootstrap and chroot need root" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] || { echo "debootstrap and chroot need root" >&2; exit 77; }
 
 if [ ! -x "$root/bin/bash" ]; then
     rm -rf "$root.new"

@@ -11,11 +11,11 @@ import re
 import sys
 import xml.etree.ElementTree
 
-PART = re.compile(r"^(?:skip: |ok \d+ .*# skip ?)(.*)$", re.MULTILINE)
+PART = re.compile(r"^(?:skip(?:ped)?: |ok \d+ .*# skip ?)(.*)$", re.MULTILINE)
 
 
 def reasons(text, whole):
-    found = [reason.strip().strip("()") or "no reason given" for reason in PART.findall(text)]
+    found = [re.sub(r"^\((.*)\)$", r"\1", reason.strip()) or "no reason given" for reason in PART.findall(text)]
     if whole:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         found = found[-1:] or lines[-1:] or ["no reason given"]

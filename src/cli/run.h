@@ -62,8 +62,8 @@ int run_guard_end(struct run_guard *guard, const char *instance_name, int result
 bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request);
 
 /*
- * Inside an instance that the library keeps: makes of the request one to join that. False: it cannot be joined so, and a
- * message has been written.
+ * Inside an instance that the library keeps: makes of the request one to join that. False: it cannot be joined so, and
+ * a message has been written.
  */
 bool run_inside(const struct run_options *options, struct instance_request *request);
 
@@ -100,7 +100,7 @@ int run_child(const char *path, char **command, struct guard *guard, int (*befor
  */
 void run_signals_block(void);
 void run_signals_restore(void); /* in the child: as they were before */
-void run_signals_watch(void);   /* in the parent, right after the child was made */
+void run_signals_watch(void);   /* in the parent, right before the child is made */
 /* Passes on what arrives until `child` has ended; returns its status as waitpid() gives it. */
 int run_signals_wait(pid_t child);
 /* Whether the command and vgpu both got `signal`, by the terminal or as members of the process group. */

@@ -161,6 +161,7 @@ int run_child(const char *path, char **command, struct guard *guard, int (*befor
     run_signals_block();
     if (guard)
         prctl(PR_SET_CHILD_SUBREAPER, 1); /* to be the ancestor of all that it looks into, and stay it */
+    run_signals_watch(); /* makes a process: before there are threads, and before a command that may stop us */
     child = fork();
     if (child == 0)
         become(path, command, guard, report[1]);
@@ -170,7 +171,6 @@ int run_child(const char *path, char **command, struct guard *guard, int (*befor
         message_error("run: cannot start a process: %s", strerror(error));
         return before_exit(argument, RUN_FAILED);
     }
-    run_signals_watch(); /* makes a process: before there are threads */
     failure = start_guard(guard, child, report[0]);
     close(report[0]);
     status = run_signals_wait(child);

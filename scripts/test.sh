@@ -24,9 +24,9 @@ step() { # name, command...: 77 is for "not here", and its last line says why
 }
 
 read -ra words <<<"${CTEST_ARGS:-}"
-# Part of a test may be skipped and say so, also where it passes and prints much.
+# Most tests wait most of the time. Part of one may be skipped and say so, also where it passes and prints much.
 ctest --test-dir "$build" --output-on-failure --test-output-size-passed 1000000 --output-junit "$log/junit.xml" \
-    -j "$(nproc)" ${words[@]+"${words[@]}"}
+    -j "$((2 * $(nproc)))" ${words[@]+"${words[@]}"}
 if ! scripts/report.py "$log/junit.xml" >"$log/report"; then
     echo "test.sh: ctest has left no report" >&2
     echo "0 0 0" >"$log/report"

@@ -8,7 +8,7 @@
 #include "cli/compute.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "cli/users.h"
+#include "core/member.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,17 +29,20 @@ static void cleanup_region(struct vgpu_region **region)
         region_close(*region);
 }
 
-/* Opens and locks the file that serialises changes in the folder of all instances. Returns its descriptor. */
-static int lock_folder(const char *folder)
+/*
+ * Opens and locks the file that serialises changes in the folder of all instances. Returns its descriptor; -ETIMEDOUT:
+ * somebody holds it, who may be anybody that the folder belongs to.
+ */
+static int lock_folder(const char *folder, uint64_t bound_ns)
 {
     const struct timespec pause = {.tv_nsec = FOLDER_LOCK_POLL_NS};
-    uint64_t end_ns = clock_ns() + FOLDER_LOCK_BOUND_NS;
+    uint64_t end_ns = clock_ns() + bound_ns;
     char path[PATH_MAX];
     int fd;
 
     if (!path_join(path, sizeof(path), folder, ".lock"))
         return -ENAMETOOLONG;
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0)
         return err_last();
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -55,36 +58,17 @@ static int lock_folder(const char *folder)
     return fd;
 }
 
-/* Opens the file that users of an instance lock. */
-static int open_users(const char *dir, int flags)
-{
-    char path[PATH_MAX];
-    int fd;
-
-    if (!path_join(path, sizeof(path), dir, "users"))
-        return -ENAMETOOLONG;
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-    return fd < 0 ? err_last() : fd;
-}
-
-/* The caller holds the folder's lock: to find out is to lock, for a moment, as a user does. */
-static bool is_led(const char *dir)
-{
-    int users CLEANUP_CLOSE = open_users(dir, 0);
-
-    return users >= 0 && flock(users, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-}
-
 static bool is_in_use(const char *dir)
 {
     struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
+    struct member_counts counts;
     char path[PATH_MAX];
 
-    if (is_led(dir))
+    member_count(dir, 1, &counts);
+    if (counts.members || counts.leaders)
         return true;
-    if (path_join(path, sizeof(path), dir, INSTANCE_REGION) && !region_open(path, 0, &region) && region_in_use(region))
-        return true;
-    return users_count(dir) > 0;
+    return path_join(path, sizeof(path), dir, INSTANCE_REGION) && !region_peek(path, 0, &region) &&
+           region_in_use(region);
 }
 
 /* Removes a folder that holds plain files only. */
@@ -116,22 +100,17 @@ static bool remove_if_unused(const char *dir)
     return error == 0 || error == -ENOENT;
 }
 
-bool instance_remove_unused(const char *folder, const char *name)
+bool instance_in_use(const char *folder, const char *name)
 {
-    int lock CLEANUP_CLOSE = lock_folder(folder);
+    int lock CLEANUP_CLOSE = -1;
     char dir[PATH_MAX];
 
-    if (lock < 0 || !path_join(dir, sizeof(dir), folder, name))
+    if (!path_join(dir, sizeof(dir), folder, name))
         return false;
-    return remove_if_unused(dir);
-}
-
-bool instance_is_led(const char *folder, const char *name)
-{
-    int lock CLEANUP_CLOSE = lock_folder(folder);
-    char dir[PATH_MAX];
-
-    return lock >= 0 && path_join(dir, sizeof(dir), folder, name) && is_led(dir);
+    if (is_in_use(dir))
+        return true;
+    lock = lock_folder(folder, 0);
+    return lock >= 0 && !remove_if_unused(dir);
 }
 
 static const char *show_quota(const struct vgpu_limit *limit, char *buffer, size_t size)
@@ -396,7 +375,7 @@ int instance_enter(const struct instance_request *request, struct instance *ret_
             folder);
         return -ENAMETOOLONG;
     }
-    lock = lock_folder(folder);
+    lock = lock_folder(folder, FOLDER_LOCK_BOUND_NS);
     if (lock < 0) {
         message_error("run: cannot lock %s/.lock: %s", folder,
                       lock == -ETIMEDOUT ? "another vgpu has held it for 10 s (is it stopped?)"
@@ -409,11 +388,11 @@ int instance_enter(const struct instance_request *request, struct instance *ret_
         error = make(request, &instance);
     if (error)
         return error;
-    instance.users_fd = open_users(instance.dir, O_CREAT);
-    if (instance.users_fd < 0 || flock(instance.users_fd, LOCK_SH) < 0) {
-        error = instance.users_fd < 0 ? instance.users_fd : err_last();
-        message_error("run: cannot lock %s/users: %s", instance.dir, err_text(error, text, sizeof(text)));
-        return error;
+    instance.users_fd = member_lead(instance.dir);
+    if (instance.users_fd < 0) {
+        message_error("run: cannot lock %s/" MEMBER_FILE ": %s", instance.dir,
+                      err_text(instance.users_fd, text, sizeof(text)));
+        return instance.users_fd;
     }
     *ret_instance = instance;
     return 0;
@@ -421,11 +400,14 @@ int instance_enter(const struct instance_request *request, struct instance *ret_
 
 void instance_leave(struct instance *instance)
 {
+    int lock CLEANUP_CLOSE = -1;
     char folder[PATH_MAX];
 
     close(instance->users_fd);
     instance->users_fd = -1;
-    snprintf(folder, sizeof(folder), "%s", instance->dir);
-    *strrchr(folder, '/') = '\0';
-    instance_remove_unused(folder, instance->name);
+    if (parent_of(instance->dir, folder, sizeof(folder)))
+        return;
+    lock = lock_folder(folder, FOLDER_LOCK_BOUND_NS);
+    if (lock >= 0)
+        remove_if_unused(instance->dir);
 }

@@ -1,10 +1,10 @@
 /*
  * Instances on disk: <runtime dir>/instances/<name>/ with the region, and who uses them.
  *
- * An instance is in use while a `vgpu run` that started it or joined it lives (it holds a shared flock on <dir>/users),
- * while a process is attached to its region, or while any process of the user has it in its environment (children that
- * outlived the command). Entering, leaving and removing are serialised by a lock on the folder of all instances, which
- * is held for milliseconds.
+ * An instance is in use while a `vgpu run` that started it or joined it lives, while a process that has loaded the
+ * library lives in it (core/member.h), or while one is attached to its region. What has outlived its `vgpu run` and
+ * does not load the library, a static program or one that takes it out of its environment, does not keep it. Entering,
+ * leaving and removing are serialised by a lock on the folder of all instances, which is held for milliseconds.
  */
 #ifndef VGPU_CLI_INSTANCE_H
 #define VGPU_CLI_INSTANCE_H
@@ -18,7 +18,7 @@
 struct instance {
     char name[VGPU_NAME_LEN];
     char dir[PATH_MAX]; /* absolute */
-    int users_fd;       /* holds the shared lock; -1: not entered */
+    int users_fd;       /* of member_lead(); -1: not entered */
     bool created;       /* by us, not joined */
     struct vgpu_limits limits;
 };
@@ -46,19 +46,13 @@ const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, u
 /* Gives up our use; removes the instance if it was the last. */
 void instance_leave(struct instance *instance);
 
-/*
- * Whether a `vgpu run` that started or joined the instance in `folder`/`name` lives; programs may outlive them all.
- * Takes the lock on `folder`.
- */
-bool instance_is_led(const char *folder, const char *name);
-
 /* Whether a guard keeps the limits of the instance in the folder `dir`. */
 bool instance_is_guarded(const char *dir);
 
 /*
- * Removes the instance in `folder`/`name` if nobody uses it. True: it is gone. Takes the lock on `folder` itself.
- * Messages only where something cannot be removed.
+ * Whether anybody uses the instance in `folder`/`name`. If not, it is removed, unless somebody is changing the folder,
+ * which is not waited for. Messages only where something cannot be removed.
  */
-bool instance_remove_unused(const char *folder, const char *name);
+bool instance_in_use(const char *folder, const char *name);
 
 #endif

@@ -9,6 +9,7 @@
 #include "cli/message.h"
 #include "cli/path.h"
 #include "cli/table.h"
+#include "core/member.h"
 #include "guard/control.h"
 
 #include <errno.h>
@@ -31,10 +32,11 @@ static bool look_in(void *arg, const char *folder, uid_t owner)
 {
     struct request *request = arg;
     char dir[PATH_MAX], path[PATH_MAX], text[128];
+    struct member_counts counts;
     int error;
 
     if (!path_join(dir, sizeof(dir), folder, request->name) || access(dir, F_OK) < 0 ||
-        instance_remove_unused(folder, request->name))
+        !instance_in_use(folder, request->name))
         return true;
     if (request->region) {
         message_error("%s: several users have an instance %s; choose one with VGPU_RUNTIME_DIR (`vgpu ps --json` has "
@@ -44,7 +46,7 @@ static bool look_in(void *arg, const char *folder, uid_t owner)
         return false;
     }
     error =
-        path_join(path, sizeof(path), dir, INSTANCE_REGION) ? region_open(path, 0, &request->region) : -ENAMETOOLONG;
+        path_join(path, sizeof(path), dir, INSTANCE_REGION) ? region_peek(path, 0, &request->region) : -ENAMETOOLONG;
     if (error) {
         message_error("%s: instance %s: %s cannot be opened: %s", request->command, request->name, path,
                       error == -EPROTO ? "it is no region of this version of vgpu"
@@ -52,7 +54,8 @@ static bool look_in(void *arg, const char *folder, uid_t owner)
         request->failed = true;
         return false;
     }
-    request->led = instance_is_led(folder, request->name);
+    member_count(dir, 1, &counts);
+    request->led = counts.leaders > 0;
     memcpy(request->dir, dir, sizeof(dir));
     return owner != getuid();
 }

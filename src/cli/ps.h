@@ -14,7 +14,7 @@ struct ps_instance {
     char name[VGPU_NAME_LEN];
     char dir[PATH_MAX]; /* an implicit instance's is its cache file */
     uid_t owner;
-    unsigned running; /* processes in it, whether or not they use the GPU */
+    unsigned running; /* processes in it that are known of: core/member.h, and those that are attached */
     bool paused;      /* its work stands still */
     struct vgpu_snapshot snapshot;
 };

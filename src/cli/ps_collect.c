@@ -6,9 +6,9 @@
 #include "cli/instance.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "cli/users.h"
 #include "core/implicit.h"
 #include "core/instance.h"
+#include "core/member.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -63,10 +63,19 @@ static void merge_slots(struct vgpu_snapshot *snapshot)
     snapshot->proc_count = kept;
 }
 
+/* Members that use no GPU are not attached, programs under the guard alone are no members, nor are their leaders. */
+static unsigned most_of(unsigned members, unsigned leaders, unsigned attached)
+{
+    unsigned most = members > leaders ? members : leaders;
+
+    return most > attached ? most : attached;
+}
+
 static void collect_instance(struct ps_list *list, const char *folder, const char *name, uid_t owner)
 {
     static struct ps_instance instance;
     struct vgpu_region *region = NULL;
+    struct member_counts counts;
     char path[PATH_MAX], text[128];
     int error;
 
@@ -75,12 +84,12 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
     snprintf(instance.name, sizeof(instance.name), "%.*s", VGPU_NAME_LEN - 1, name);
     error = path_join(instance.dir, sizeof(instance.dir), folder, name) &&
                     path_join(path, sizeof(path), instance.dir, INSTANCE_REGION)
-                ? region_open(path, 0, &region)
+                ? region_peek(path, 0, &region)
                 : -ENAMETOOLONG;
     if (!error)
         error = region_snapshot(region, &instance.snapshot);
-    if (!error)
-        instance.paused = region_stands(region) && instance_is_led(folder, name);
+    member_count(instance.dir, VGPU_PROCS_MAX, &counts);
+    instance.paused = !error && region_stands(region) && counts.leaders;
     if (region)
         region_close(region);
     if (error) {
@@ -91,9 +100,7 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
         return;
     }
     merge_slots(&instance.snapshot);
-    instance.running = users_count(instance.dir);
-    if (instance.running < instance.snapshot.proc_count)
-        instance.running = instance.snapshot.proc_count;
+    instance.running = most_of(counts.members, counts.leaders, instance.snapshot.proc_count);
     if (!add(list, &instance)) {
         snapshot_done(&instance.snapshot);
         list->failed = true;
@@ -134,7 +141,7 @@ static void collect_implicit(const char *cache_path, void *arg)
     memset(&instance, 0, sizeof(instance));
     instance.owner = visit->owner;
     if (strlen(cache_path) >= sizeof(instance.dir) || listed(visit->list, cache_path) ||
-        region_open(cache_path, INSTANCE_CACHE_OFFSET, &region))
+        region_peek(cache_path, INSTANCE_CACHE_OFFSET, &region))
         return;
     if (region_in_use(region) && region_snapshot(region, &instance.snapshot) == 0) {
         strcpy(instance.dir, cache_path);
@@ -170,7 +177,7 @@ static void collect_named(struct ps_list *list, const char *folder, uid_t owner)
         return;
     }
     for (int i = 0; i < count; i++) {
-        if (parse_name_valid(names[i]->d_name) && !instance_remove_unused(folder, names[i]->d_name))
+        if (parse_name_valid(names[i]->d_name) && instance_in_use(folder, names[i]->d_name))
             collect_instance(list, folder, names[i]->d_name, owner);
         free(names[i]);
     }

@@ -28,7 +28,7 @@
 /* What HAMi's first priority is among ours, where all others are 0. */
 #define FIRST_PRIORITY 100
 
-static const char env_instance[] = "VGPU_INSTANCE";
+static const char env_instance[] = INSTANCE_VARIABLE;
 
 /* A variable that is set and not empty. */
 static const char *variable(const char *name)

@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #define INSTANCE_CACHE_DEFAULT "/tmp/cudevshr.cache"
+#define INSTANCE_VARIABLE      "VGPU_INSTANCE"
 /* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on a page. */
 #define INSTANCE_CACHE_OFFSET (491 * 4096)
 

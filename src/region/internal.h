@@ -14,6 +14,7 @@ struct vgpu_region {
     void *map; /* the file from its beginning; what is in front of the layout is not ours (see core/hami.h) */
     size_t map_bytes;
     struct liveness *liveness;
+    bool copied; /* by region_peek(): the layout is this process's alone, and needs no lock */
     _Atomic uint64_t
         claimed[VGPU_PROCS_MAX / 64]; /* slots taken through this handle; a forked child has none of them */
 };
@@ -86,6 +87,9 @@ static inline unsigned slot_id(unsigned index)
 {
     return index + 1;
 }
+
+/* region.c: whether the layout is a region of this version. */
+bool region_layout_valid(const struct region_layout *layout);
 
 /* slots.c. Under the lock unless said otherwise. */
 

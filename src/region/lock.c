@@ -134,6 +134,10 @@ int region_lock(struct vgpu_region *region, unsigned id, uint64_t bound_ns, stru
     unsigned visitor = 0;
     int rc;
 
+    if (region->copied) {
+        *ret_hold = (struct region_hold){.word = 0};
+        return 0;
+    }
     if (!id) {
         rc = claim_visitor(region, &visitor);
         if (rc < 0)

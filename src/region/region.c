@@ -99,7 +99,7 @@ static void fill_layout(struct region_layout *layout, const struct vgpu_limits *
     atomic_store_explicit(&layout->magic, REGION_MAGIC, memory_order_release);
 }
 
-static bool layout_valid(const struct region_layout *layout)
+bool region_layout_valid(const struct region_layout *layout)
 {
     return atomic_load_explicit(&layout->magic, memory_order_acquire) == REGION_MAGIC &&
            layout->version == REGION_VERSION && layout->layout_bytes == sizeof(*layout);
@@ -160,7 +160,7 @@ int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_re
     rc = map_layout(fd, base_offset, region);
     if (rc < 0)
         return rc;
-    if (!layout_valid(region->layout))
+    if (!region_layout_valid(region->layout))
         return -EPROTO;
     *ret_region = region;
     region = NULL;
@@ -251,7 +251,7 @@ static bool is_cache_file(int fd)
 /* Whether what is there is a region of another version, or nothing at all, and no process uses it any more. */
 static bool outlived(const struct vgpu_region *region)
 {
-    if (layout_valid(region->layout))
+    if (region_layout_valid(region->layout))
         return false;
     for (unsigned id = 1; id < LOCK_IDS; id++)
         if (liveness_check(region->liveness, id, NULL) != 0)

@@ -162,6 +162,13 @@ int region_create(const char *path, off_t base_offset, const struct vgpu_limits 
 
 /* Opens an existing region. Same errors as region_create(). */
 int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_region);
+/*
+ * A copy of an existing region, to be looked at: what its users do afterwards is not in it, and what is done to it
+ * reaches nobody. Nothing is mapped and no lock is waited for, so whoever may write to the file cannot end or delay the
+ * caller. Which processes live is asked when the copy is looked at. Same errors as region_create().
+ */
+int region_peek(const char *path, off_t base_offset, struct vgpu_region **ret_region);
+
 /* Where the file is mapped, for who handles that others cut it short. */
 void region_mapping(const struct vgpu_region *region, void **ret_base, size_t *ret_bytes);
 void region_close(struct vgpu_region *region); /* unmaps; a slot of this process is given back first */

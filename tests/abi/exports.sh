@@ -33,12 +33,16 @@ elsewhere+='|mutex_consistent|mutex_timedlock|mutex_trylock|timedjoin_np|tryjoin
 elsewhere+='|sem_.*|dlopen|dlclose|dlerror|dladdr1?|dlinfo|shm_.*|timer_.*|clock_nanosleep'
 echo "$undefined" | sed 's/@.*//' | grep -xE "$elsewhere" && fail "needs functions of libpthread, libdl or librt"
 
-# One entry each: frame_dummy and __do_global_dtors_aux of the compiler's own start files, which do nothing here.
+# frame_dummy and __do_global_dtors_aux of the compiler's own start files, which do nothing here, and the one constructor
+# that there is a reason for: src/hook/join.c.
 sections=$("${prefix}readelf" -SW "$library" | tr -d '[]')
-for section in .init_array .fini_array; do
-    size=$(echo "$sections" | awk -v name=$section '{for (i = 1; i <= NF; i++) if ($i == name) print $(i + 4)}')
-    [ $((16#${size:-0})) -le 8 ] || fail "$section has $((16#$size / 8)) entries: a constructor or destructor"
-done
+entries() {
+    local size
+    size=$(echo "$sections" | awk -v name="$1" '{for (i = 1; i <= NF; i++) if ($i == name) print $(i + 4)}')
+    echo $((16#${size:-0} / 8))
+}
+[ "$(entries .init_array)" = 2 ] || fail ".init_array has $(entries .init_array) entries, not 2: a constructor"
+[ "$(entries .fini_array)" -le 1 ] || fail ".fini_array has $(entries .fini_array) entries: a destructor"
 echo "$sections" | grep -qE ' \.(ctors|dtors|preinit_array) ' && fail "old-style constructors"
 
 dynamic=$("${prefix}readelf" -dW "$library")

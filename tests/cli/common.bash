@@ -53,6 +53,22 @@ is()
     [ "$output" = "$1" ] || fail "stdout is \"$output\", not \"$1\"; stderr: $stderr"
 }
 
+# lead NAME: an instance of this name is led, as by a `vgpu run`, until unlead.
+lead()
+{
+    [ -p "$BATS_TEST_TMPDIR/lead" ] || mkfifo "$BATS_TEST_TMPDIR/lead"
+    "$VGPU_BUILD/tests/cli/lead" "$VGPU_RUNTIME_DIR/instances/$1" <"$BATS_TEST_TMPDIR/lead" >"$BATS_TEST_TMPDIR/led" 3>&- &
+    leader=$!
+    exec 8>"$BATS_TEST_TMPDIR/lead"
+    wait_for grep -q leads "$BATS_TEST_TMPDIR/led"
+}
+
+unlead()
+{
+    exec 8>&-
+    wait "$leader"
+}
+
 # wait_for COMMAND...: until it succeeds, a minute at most.
 wait_for()
 {

@@ -71,13 +71,12 @@ guarded()
 @test "pause and resume: a region that is none" {
     mkdir -p "$VGPU_RUNTIME_DIR/instances/bad"
     head -c 100000 /dev/zero >"$VGPU_RUNTIME_DIR/instances/bad/region"
-    exec 9>"$VGPU_RUNTIME_DIR/instances/bad/users"
-    flock -s 9
+    lead bad
     expect 1 "$vgpu" pause bad
     says "pause: instance bad" "instances/bad/region" "no region of this version"
     expect 1 "$vgpu" resume bad
     says "resume: instance bad"
-    exec 9>&-
+    unlead
 }
 
 @test "pause: nobody is left who could do it, or nobody answers" {
@@ -86,15 +85,15 @@ guarded()
     says "guarded cannot be paused" "has ended"
     expect 0 "$vgpu" resume guarded
     # As if a \`vgpu run\` were there.
-    exec 8>"$VGPU_RUNTIME_DIR/instances/guarded/users"
-    flock -s 8
+    lead guarded
     expect 1 "$vgpu" pause guarded
     says "instance guarded" "cannot be reached" "instances/guarded/control"
     expect 1 "$vgpu" resume guarded
     says "instance guarded" "cannot be reached"
     expect 0 "$vgpu" ps --json
     [ "$(json '.instances[0].paused')" = false ]
-    exec 8>&- 9>&-
+    unlead
+    exec 9>&-
     wait
 }
 

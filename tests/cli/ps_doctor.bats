@@ -44,16 +44,61 @@ load common.bash
     wait_for test -f "$VGPU_RUNTIME_DIR/instances/good/users"
     mkdir "$VGPU_RUNTIME_DIR/instances/bad"
     head -c 100000 /dev/zero >"$VGPU_RUNTIME_DIR/instances/bad/region"
-    exec 9>"$VGPU_RUNTIME_DIR/instances/bad/users"
-    flock -s 9
+    lead bad
     expect 1 "$vgpu" ps
     says bad "instances/bad/region"
     [[ $output == *good* ]]
-    exec 9>&-
+    unlead
     expect 0 "$vgpu" ps
     [ ! -e "$VGPU_RUNTIME_DIR/instances/bad" ]
     echo >hold
     wait
+}
+
+@test "ps and run look at no other process, whatever there is" {
+    mkfifo hold1 hold2 hold3
+    local i opens=$VGPU_BUILD/tests/cli/opens.so
+    for i in 1 2 3; do "$vgpu" run --name i$i sh -c "read line <hold$i" 3>&- & done
+    wait_for sh -c "'$vgpu' ps --json | jq -e '[.instances[].running] == [1, 1, 1]'"
+    export OPENS_FILE=$PWD/opens
+    LD_PRELOAD=$opens cat /proc/$$/stat >/dev/null
+    [ "$(cat opens)" = "/proc/$$/stat" ] || fail "what is preloaded does not count"
+    rm opens
+    LD_PRELOAD=$opens expect 0 "$vgpu" ps
+    [ ! -e opens ] || fail "ps: $(sort opens | uniq -c)"
+    LD_PRELOAD=$opens expect 0 "$vgpu" run --name i4 true
+    [ ! -e opens ] || fail "run: $(sort opens | uniq -c)"
+    for i in 1 2 3; do echo >hold$i; done
+    wait
+    no_instances
+}
+
+@test "ps: what says in its environment only that it is in an instance keeps none" {
+    mkdir -p "$VGPU_RUNTIME_DIR/instances/ghost"
+    mkfifo hold
+    VGPU_INSTANCE=$VGPU_RUNTIME_DIR/instances/ghost sh -c 'read line <hold' 3>&- &
+    expect 0 "$vgpu" ps --json
+    [ "$(json '.instances | length')" = 0 ] || fail "$output"
+    no_instances
+    echo >hold
+    wait
+}
+
+@test "ps: a folder that somebody has locked is not waited for, and what nobody uses in it is not shown" {
+    mkdir -p "$VGPU_RUNTIME_DIR/instances/dead"
+    mkfifo hold
+    "$vgpu" run --name live sh -c 'read line <hold' 3>&- &
+    wait_for sh -c "'$vgpu' ps | grep '^live .* 1 running'"
+    mkdir -p "$VGPU_RUNTIME_DIR/instances/dead"
+    exec 9>"$VGPU_RUNTIME_DIR/instances/.lock"
+    flock -x 9
+    expect 0 "$vgpu" ps --json
+    [ "$(json '.instances | map(.name) | join(" ")')" = live ] || fail "$output"
+    exec 9>&-
+    echo >hold
+    wait
+    expect 0 "$vgpu" ps
+    no_instances
 }
 
 @test "ps to a closed pipe or a full disk" {

@@ -1,0 +1,303 @@
+/* Membership of an instance: counted by locks, not by what processes say of themselves. */
+#include "core/member.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct stage {
+    const char *folder;
+    atomic_int step;
+};
+
+static struct stage *stage;
+
+static void wait_for_step(int step)
+{
+    while (atomic_load(&stage->step) < step)
+        nap_ms(1);
+}
+
+static void go_on(int step)
+{
+    atomic_store(&stage->step, step);
+}
+
+static struct member_counts counts(void)
+{
+    struct member_counts counts;
+
+    member_count(stage->folder, 100, &counts);
+    return counts;
+}
+
+static unsigned members(void)
+{
+    return counts().members;
+}
+
+static int set_up(void **state)
+{
+    char *folder = strdup(scratch_path("instanceXXXXXX"));
+    int fd;
+
+    (void)state;
+    if (!folder || !mkdtemp(folder))
+        return -1;
+    stage = shared_memory(sizeof(*stage));
+    stage->folder = folder;
+    fd = open(scratch_path("unused"), O_RDWR | O_CREAT, 0600);
+    close(fd);
+    /* As `vgpu run` makes it, which has left. */
+    fd = member_lead(folder);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
+static int joins(void *arg)
+{
+    (void)arg;
+    member_join(stage->folder);
+    CHECK(members() == 0); /* without itself */
+    go_on(1);
+    wait_for_step(2);
+    return 0;
+}
+
+static void a_member_counts_until_it_ends(void **state)
+{
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(members(), 0);
+    pid = spawn(joins, NULL);
+    wait_for_step(1);
+    assert_int_equal(members(), 1);
+    assert_int_equal(counts().leaders, 0);
+    go_on(2);
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(members(), 0);
+}
+
+static int closes_all(void *arg)
+{
+    char path[256];
+    int fd;
+
+    (void)arg;
+    member_join(stage->folder);
+    for (int i = 3; i < 2048; i++)
+        close(i);
+    snprintf(path, sizeof(path), "%s/" MEMBER_FILE, stage->folder);
+    fd = open(path, O_RDWR);
+    CHECK(fd >= 0);
+    close(fd);
+    go_on(1);
+    wait_for_step(2);
+    return 0;
+}
+
+static void descriptors_may_be_closed_and_opened_again(void **state)
+{
+    pid_t pid = spawn(closes_all, NULL);
+
+    (void)state;
+    wait_for_step(1);
+    assert_int_equal(members(), 1);
+    go_on(2);
+    assert_int_equal(finish(pid), 0);
+}
+
+static int forks_and_ends(void *arg)
+{
+    pid_t child;
+
+    (void)arg;
+    member_join(stage->folder);
+    child = fork();
+    if (child == 0) {
+        go_on(1);
+        wait_for_step(2);
+        _exit(0);
+    }
+    wait_for_step(1);
+    CHECK(members() == 0); /* it counts with its parent */
+    return 0;
+}
+
+static void a_forked_child_stays(void **state)
+{
+    pid_t pid = spawn(forks_and_ends, NULL);
+
+    (void)state;
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(members(), 1);
+    go_on(2);
+    while (members())
+        nap_ms(1);
+}
+
+static int clones_and_ends(void *arg)
+{
+    (void)arg;
+    member_join(stage->folder);
+    if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0) {
+        go_on(1);
+        wait_for_step(2);
+        _exit(0);
+    }
+    wait_for_step(1);
+    return 0;
+}
+
+static void a_cloned_child_stays(void **state)
+{
+    pid_t pid = spawn(clones_and_ends, NULL);
+
+    (void)state;
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(members(), 1);
+    go_on(2);
+    while (members())
+        nap_ms(1);
+}
+
+static int says_so_only(void *arg)
+{
+    (void)arg;
+    setenv("VGPU_INSTANCE", stage->folder, 1);
+    execlp("sh", "sh", "-c", "read line <&3", (char *)NULL);
+    return 1;
+}
+
+static void text_in_an_environment_counts_for_nothing(void **state)
+{
+    int hold[2];
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe(hold), 0);
+    assert_int_equal(dup2(hold[0], 3) == 3 || hold[0] == 3, 1);
+    pid = spawn(says_so_only, NULL);
+    assert_int_equal(members(), 0);
+    assert_int_equal(write(hold[1], "\n", 1), 1);
+    assert_int_equal(finish(pid), 0);
+    close(hold[0]);
+    close(hold[1]);
+}
+
+static int leads(void *arg)
+{
+    (void)arg;
+    CHECK(member_lead(stage->folder) >= 0);
+    CHECK(counts().leaders == 0);
+    go_on(1);
+    wait_for_step(2);
+    return 0;
+}
+
+static void a_leader_counts_apart(void **state)
+{
+    pid_t pid = spawn(leads, NULL);
+
+    (void)state;
+    wait_for_step(1);
+    assert_int_equal(members(), 0);
+    assert_int_equal(counts().leaders, 1);
+    go_on(2);
+    assert_int_equal(finish(pid), 0);
+    assert_int_equal(counts().leaders, 0);
+}
+
+#define MANY 40
+
+static int joins_and_waits(void *arg)
+{
+    (void)arg;
+    member_join(stage->folder);
+    atomic_fetch_add(&stage->step, 1);
+    wait_for_step(MANY + 1);
+    return 0;
+}
+
+static void many_are_counted_up_to_the_bound(void **state)
+{
+    struct member_counts bounded;
+    pid_t pids[MANY];
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++)
+        pids[i] = spawn(joins_and_waits, NULL);
+    wait_for_step(MANY);
+    assert_int_equal(members(), MANY);
+    member_count(stage->folder, 7, &bounded);
+    assert_int_equal(bounded.members, 7);
+    go_on(MANY + 1);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(finish(pids[i]), 0);
+}
+
+static int locks_all(void *arg)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[256];
+    int fd;
+
+    (void)arg;
+    snprintf(path, sizeof(path), "%s/" MEMBER_FILE, stage->folder);
+    fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0);
+    go_on(1);
+    wait_for_step(2);
+    return 0;
+}
+
+static void a_lock_of_the_whole_file_is_one_user(void **state)
+{
+    pid_t pid = spawn(locks_all, NULL);
+
+    (void)state;
+    wait_for_step(1);
+    assert_int_equal(members(), 1);
+    assert_int_equal(counts().leaders, 1);
+    go_on(2);
+    assert_int_equal(finish(pid), 0);
+}
+
+static void what_is_no_plain_file_has_no_members(void **state)
+{
+    char path[256];
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/" MEMBER_FILE, stage->folder);
+    unlink(path);
+    assert_int_equal(members(), 0);
+    member_join(stage->folder); /* and makes none */
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(members(), 0);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_member_counts_until_it_ends, set_up),
+        cmocka_unit_test_setup(descriptors_may_be_closed_and_opened_again, set_up),
+        cmocka_unit_test_setup(a_forked_child_stays, set_up),
+        cmocka_unit_test_setup(a_cloned_child_stays, set_up),
+        cmocka_unit_test_setup(text_in_an_environment_counts_for_nothing, set_up),
+        cmocka_unit_test_setup(a_leader_counts_apart, set_up),
+        cmocka_unit_test_setup(many_are_counted_up_to_the_bound, set_up),
+        cmocka_unit_test_setup(a_lock_of_the_whole_file_is_one_user, set_up),
+        cmocka_unit_test_setup(what_is_no_plain_file_has_no_members, set_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

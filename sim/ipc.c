@@ -3,8 +3,6 @@
 #include "vmm.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define IPC_MAGIC 0x73696d6770756970ULL
 
@@ -12,34 +10,38 @@ struct ipc_bytes { /* CUipcMemHandle goes by value */
     char bytes[64];
 };
 
-int export_fd(const struct sim_export *content, int *ret_fd)
-{
-    int fd = memfd_create("simgpu-memory", MFD_CLOEXEC);
-
-    if (fd < 0)
-        return ERR_OPERATING_SYSTEM;
-    if (write(fd, content, sizeof(*content)) != (ssize_t)sizeof(*content)) {
-        close(fd);
-        return ERR_OPERATING_SYSTEM;
-    }
-    *ret_fd = fd;
-    return OK;
-}
-
-int export_read(int fd, struct sim_export *ret_content)
-{
-    if (pread(fd, ret_content, sizeof(*ret_content), 0) != (ssize_t)sizeof(*ret_content) ||
-        ret_content->magic != EXPORT_MAGIC)
-        return ERR_INVALID_VALUE;
-    return OK;
-}
-
-static int make_object(int device, uint64_t bytes, int pool, uint64_t *ret_id, uint64_t *ret_nonce)
+/* A descriptor of an object that this process has made. */
+static int export_fd(uint64_t id, uint64_t nonce, int *ret_fd)
 {
     sim_lock_state();
-    struct sim_object *object = state_object_new_locked(sim.state, sim.slot, device, bytes);
+    struct sim_object *object = state_object_find_locked(sim.state, id, nonce);
+    int error = object ? state_descriptor_new(object, ret_fd) : -1;
+    state_unlock(sim.state);
+    return error ? ERR_OPERATING_SYSTEM : OK;
+}
+
+/* What a descriptor is of. */
+static int export_read(int fd, struct sim_object *ret_copy)
+{
+    uint64_t id = state_descriptor_id(fd);
+
+    sim_lock_state();
+    struct sim_object *object = id ? state_object_find_locked(sim.state, id, 0) : NULL;
+    if (object)
+        *ret_copy = *object;
+    state_unlock(sim.state);
+    return object ? OK : ERR_INVALID_VALUE;
+}
+
+/* `wanted`: what is to be in it, but for who has it. */
+static int make_object(const struct sim_object *wanted, uint64_t *ret_id, uint64_t *ret_nonce)
+{
+    sim_lock_state();
+    struct sim_object *object = state_object_new_locked(sim.state, sim.slot, wanted->device, wanted->bytes);
     if (object) {
-        object->pool = pool;
+        object->pool = wanted->pool;
+        object->map_bytes = wanted->map_bytes;
+        object->prop = wanted->prop;
         *ret_id = object->id;
         *ret_nonce = object->nonce;
     }
@@ -64,17 +66,15 @@ static int hold_object(uint64_t id, uint64_t nonce, bool *ret_owner, struct sim_
 
 static int export_physical(struct sim_physical *physical, int *ret_fd)
 {
+    struct sim_object wanted = {.device = physical->device,
+                                .bytes = physical->kind == SIM_HOST ? 0 : physical->bytes,
+                                .map_bytes = physical->bytes,
+                                .prop = physical->prop};
     int code = OK;
 
     if (!physical->object_id)
-        code = make_object(physical->device, physical->kind == SIM_HOST ? 0 : physical->bytes, 0, &physical->object_id,
-                           &physical->object_nonce);
-    if (code)
-        return code;
-    struct sim_export content = {EXPORT_MAGIC,    physical->object_id, physical->object_nonce,
-                                 physical->bytes, physical->device,    0,
-                                 physical->prop};
-    return export_fd(&content, ret_fd);
+        code = make_object(&wanted, &physical->object_id, &physical->object_nonce);
+    return code ? code : export_fd(physical->object_id, physical->object_nonce, ret_fd);
 }
 
 API(cuMemExportToShareableHandle, void *ret_shareable, uint64_t handle, int type, unsigned long long flags)
@@ -93,7 +93,7 @@ API(cuMemExportToShareableHandle, void *ret_shareable, uint64_t handle, int type
     return code;
 }
 
-static int import_physical(const struct sim_export *content, uint64_t *ret_handle)
+static int import_physical(const struct sim_object *content, uint64_t *ret_handle)
 {
     struct sim_physical *original = physical_of_object(content->id);
     struct sim_object object;
@@ -104,7 +104,7 @@ static int import_physical(const struct sim_export *content, uint64_t *ret_handl
         if (code)
             return code;
     }
-    struct sim_physical *physical = physical_new(content->bytes, &content->prop);
+    struct sim_physical *physical = physical_new(content->map_bytes, &content->prop);
     if (!physical)
         return ERR_OUT_OF_MEMORY;
     physical->imported = true;
@@ -120,7 +120,7 @@ static int import_physical(const struct sim_export *content, uint64_t *ret_handl
 
 API(cuMemImportFromShareableHandle, uint64_t *ret_handle, void *shareable, int type)
 {
-    struct sim_export content;
+    struct sim_object content;
 
     ENTER_KERNEL(cuMemImportFromShareableHandle);
     if (!ret_handle)
@@ -146,7 +146,8 @@ static int ipc_handle(devptr address, struct abi_ipc_handle *handle)
         (range->what != RANGE_DATA && range->what != RANGE_BLOCK))
         return ERR_INVALID_VALUE;
     if (!range->object_id) {
-        int code = make_object(range->device, range->charged, 0, &range->object_id, &range->object_nonce);
+        struct sim_object wanted = {.device = range->device, .bytes = range->charged};
+        int code = make_object(&wanted, &range->object_id, &range->object_nonce);
         if (code)
             return code;
     }
@@ -258,18 +259,17 @@ API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool
     sim_lock();
     int code = OK;
     if (!pool->object_id)
-        code = make_object(pool->device, 0, 1, &pool->object_id, &pool->object_nonce);
-    struct sim_export content = {
-        .magic = EXPORT_MAGIC, .id = pool->object_id, .nonce = pool->object_nonce, .device = pool->device, .pool = 1};
+        code =
+            make_object(&(struct sim_object){.device = pool->device, .pool = 1}, &pool->object_id, &pool->object_nonce);
     if (!code)
-        code = export_fd(&content, ret_shareable);
+        code = export_fd(pool->object_id, pool->object_nonce, ret_shareable);
     sim_unlock();
     return code;
 }
 
 API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *shareable, int type, unsigned long long flags)
 {
-    struct sim_export content;
+    struct sim_object content;
 
     ENTER_KERNEL(cuMemPoolImportFromShareableHandle);
     if (!ret_pool || flags || type != HANDLE_POSIX_FD || export_read((int)(intptr_t)shareable, &content) ||

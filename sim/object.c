@@ -84,7 +84,7 @@ struct sim_object *state_object_find_locked(struct sim_state *state, uint64_t id
 {
     for (int index = 0; index < SIM_MAX_OBJECTS; index++) {
         struct sim_object *object = &state->object[index];
-        if (id && object->id == id && object->nonce == nonce)
+        if (id && object->id == id && (!nonce || object->nonce == nonce))
             return object;
     }
     return NULL;
@@ -96,7 +96,17 @@ static bool held(const struct sim_object *object)
 
     for (int word = 0; word < SIM_MAX_PROCESSES / 64; word++)
         any |= object->holders[word];
-    return any != 0;
+    return any != 0 || state_descriptor_left(object->id);
+}
+
+/* Of an object that no process is charged for. */
+static void end_if_unused(struct sim_state *state, struct sim_object *object)
+{
+    if (held(object))
+        return;
+    state->device[object->device].orphan -= object->bytes;
+    state->device[object->device].used -= object->bytes;
+    object->id = 0;
 }
 
 void state_object_hold_locked(struct sim_object *object, int slot)
@@ -107,11 +117,16 @@ void state_object_hold_locked(struct sim_object *object, int slot)
 void state_object_drop_locked(struct sim_state *state, struct sim_object *object, int slot)
 {
     object->holders[slot / 64] &= ~(1ULL << (slot % 64));
-    if (object->owner >= 0 || held(object))
-        return;
-    state->device[object->device].orphan -= object->bytes;
-    state->device[object->device].used -= object->bytes;
-    object->id = 0;
+    if (object->owner < 0)
+        end_if_unused(state, object);
+}
+
+void state_objects_reap_locked(struct sim_state *state)
+{
+    for (int index = 0; index < SIM_MAX_OBJECTS; index++) {
+        if (state->object[index].id && state->object[index].owner < 0)
+            end_if_unused(state, &state->object[index]);
+    }
 }
 
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object)

@@ -266,17 +266,39 @@ static void export_memory(void)
         pause();
 }
 
+/* A descriptor alone keeps memory, and can be imported. */
+static void kept_by_descriptor(void)
+{
+    struct abi_allocation_prop prop = {.type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
+    uint64_t handle;
+    int fd, again;
+
+    begin();
+    CHECK(cuMemCreate(&handle, 64 * MIB, &prop, 0) == 0);
+    CHECK(cuMemExportToShareableHandle(&fd, handle, HANDLE_POSIX_FD, 0) == 0);
+    CHECK(cuMemExportToShareableHandle(&again, handle, HANDLE_POSIX_FD, 0) == 0);
+    CHECK(cuMemRelease(handle) == 0 && used() == (512 + 64) * MIB);
+    CHECK(close(fd) == 0 && used() == (512 + 64) * MIB);
+    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)again, HANDLE_POSIX_FD) == 0);
+    CHECK(close(again) == 0 && used() == (512 + 64) * MIB);
+    CHECK(cuMemRelease(handle) == 0 && used() == 512 * MIB);
+    CHECK((fd = open("/dev/null", O_RDWR)) >= 0);
+    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, HANDLE_POSIX_FD) == 1);
+}
+
 /* An importer keeps the memory of an exporter that was killed. */
 static void exported(void)
 {
     uint64_t handle;
     devptr address;
+    int fd;
 
     CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) == 0);
     pid_t exporter = start(export_memory);
     begin();
-    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)receive_fd(), HANDLE_POSIX_FD) == 0);
-    CHECK(used() == (512 + 512 + 64) * MIB);
+    fd = receive_fd();
+    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, HANDLE_POSIX_FD) == 0);
+    CHECK(close(fd) == 0 && used() == (512 + 512 + 64) * MIB);
     kill(exporter, SIGKILL);
     finish(exporter);
     CHECK(used() == (512 + 64) * MIB);
@@ -459,6 +481,7 @@ int main(void)
         {"executed", executed},
         {"forked", forked},
         {"exported", exported},
+        {"kept_by_descriptor", kept_by_descriptor},
         {"shared", shared},
         {"faults", faults},
         {"visible", visible},

@@ -12,14 +12,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STATE_MAGIC 0x73696d6770750006ULL /* layout version in the last byte */
+#define STATE_MAGIC 0x73696d6770750007ULL /* layout version in the last byte */
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
 #endif
 
-static int lock_fd = -1;
-static char lock_path[4096];
+#define DESCRIPTOR_BASE (1LL << 41) /* offsets of descriptors of objects: DESCRIPTOR_BASE + id */
+
+/* Of the process's own; opened again if the program closed it, and perhaps opened something else there. */
+struct kept_file {
+    char path[4096];
+    int fd;
+    ino_t inode;
+};
+
+static struct kept_file lock_kept = {.fd = -1}, state_kept = {.fd = -1};
 
 static void state_path(char *ret_path, size_t size)
 {
@@ -105,21 +114,65 @@ static void make_state(struct sim_state *state)
     __atomic_store_n(&state->magic, STATE_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* The descriptor of the lock file, opened again if the program closed it (and perhaps opened something else there). */
-static int lock_file(void)
+static int descriptor_of(struct kept_file *kept)
 {
-    static ino_t inode;
     struct stat info;
 
-    if (lock_fd >= 0 && !fstat(lock_fd, &info) && info.st_ino == inode)
-        return lock_fd;
-    lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_fd < 0)
+    if (kept->fd >= 0 && !fstat(kept->fd, &info) && info.st_ino == kept->inode)
+        return kept->fd;
+    kept->fd = open(kept->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (kept->fd < 0)
         return -errno;
-    fchmod(lock_fd, 0666);
-    if (!fstat(lock_fd, &info))
-        inode = info.st_ino;
-    return lock_fd;
+    fchmod(kept->fd, 0666);
+    if (!fstat(kept->fd, &info))
+        kept->inode = info.st_ino;
+    return kept->fd;
+}
+
+static int lock_file(void)
+{
+    return descriptor_of(&lock_kept);
+}
+
+static struct flock descriptor_lock(uint64_t id, short type)
+{
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(DESCRIPTOR_BASE + (int64_t)id), .l_len = 1};
+}
+
+int state_descriptor_new(const struct sim_object *object, int *ret_fd)
+{
+    struct flock lock = descriptor_lock(object->id, F_RDLCK);
+    int fd = open(state_kept.path, O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    if (lseek(fd, lock.l_start, SEEK_SET) < 0 || fcntl(fd, F_OFD_SETLK, &lock)) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+uint64_t state_descriptor_id(int fd)
+{
+    struct stat info, own;
+    off_t at;
+
+    if (fstat(fd, &info) || fstat(descriptor_of(&state_kept), &own) || info.st_dev != own.st_dev ||
+        info.st_ino != own.st_ino)
+        return 0;
+    at = lseek(fd, 0, SEEK_CUR);
+    return at > DESCRIPTOR_BASE ? (uint64_t)(at - DESCRIPTOR_BASE) : 0;
+}
+
+bool state_descriptor_left(uint64_t id)
+{
+    struct flock lock = descriptor_lock(id, F_WRLCK);
+
+    return !fcntl(descriptor_of(&state_kept), F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
 /* Maps the file; a new one, or one of another layout, is made. */
@@ -188,7 +241,9 @@ static int open_state(bool create, struct sim_state **ret_state)
         struct sim_state *state = NULL;
         error = map_state(path, create, &state);
         if (!error)
-            snprintf(lock_path, sizeof(lock_path), "%.4080s.lock", path);
+            snprintf(lock_kept.path, sizeof(lock_kept.path), "%.4080s.lock", path);
+        if (!error)
+            snprintf(state_kept.path, sizeof(state_kept.path), "%s", path);
         if (!error && lock_file() < 0)
             error = -EACCES;
         if (!error) {
@@ -305,6 +360,7 @@ int state_reap_locked(struct sim_state *state)
             dead++;
         }
     }
+    state_objects_reap_locked(state);
     return dead;
 }
 

@@ -10,6 +10,8 @@
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 
+#include "sim_abi.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,14 +121,16 @@ struct sim_object {
     uint64_t holders[SIM_MAX_PROCESSES / 64]; /* importers */
     int32_t owner;                            /* slot that is charged; -1: gone, the device holds it */
     int32_t device;
-    int32_t pool; /* 1: a mempool, which weighs nothing itself */
+    int32_t pool;       /* 1: a mempool, which weighs nothing itself */
+    uint64_t map_bytes; /* what an import is as large as; of memory that weighs nothing on the device, too */
+    struct abi_allocation_prop prop;
 };
 
 struct sim_device {
     uint64_t bytes;
     uint64_t used;
     uint64_t peak;
-    uint64_t orphan; /* held by importers after the owner is gone */
+    uint64_t orphan; /* held by importers, or descriptors, after the owner is gone */
     unsigned char uuid[16];
     uint32_t sms;
     /* the scheduler: see sched.c */
@@ -189,13 +193,25 @@ void state_release_locked(struct sim_state *state, int slot, int device, enum si
 
 /* Shared objects: see object.c */
 struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device, uint64_t bytes);
+/* nonce 0: whatever it is. */
 struct sim_object *state_object_find_locked(struct sim_state *state, uint64_t id, uint64_t nonce);
 void state_object_hold_locked(struct sim_object *object, int slot);
-/* Ends an importer's hold; the bytes go when nobody is left. */
+/* Ends an importer's hold; the bytes go when nobody is left, nor a descriptor. */
 void state_object_drop_locked(struct sim_state *state, struct sim_object *object, int slot);
-/* Ends the owner's hold. The caller releases its own charge first; importers that are left become the device's. */
+/* Ends the owner's hold. The caller releases its own charge first; what others still have becomes the device's. */
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object);
 void state_objects_forget_locked(struct sim_state *state, int slot);
+/* Takes away what only a descriptor kept that is closed by now. */
+void state_objects_reap_locked(struct sim_state *state);
+
+/*
+ * Descriptors of an object. As with the driver's, all are files of one inode, the state's: which object one is of is
+ * its open file's offset, and a lock that goes with the open file says whether any is left, in whatever process.
+ */
+int state_descriptor_new(const struct sim_object *object, int *ret_fd);
+/* The object's id; 0: it is no such descriptor. */
+uint64_t state_descriptor_id(int fd);
+bool state_descriptor_left(uint64_t id);
 
 /* The scheduler. */
 void sched_advance_locked(struct sim_state *state, int device, uint64_t now_ns);

@@ -19,28 +19,10 @@ struct sim_physical {
     struct sim_physical *next; /* of the hash chain */
 };
 
-/* What an exported descriptor says; a memfd holds one. */
-struct sim_export {
-    uint64_t magic;
-    uint64_t id;
-    uint64_t nonce;
-    uint64_t bytes;
-    int32_t device;
-    int32_t pool;
-    struct abi_allocation_prop prop;
-};
-
-#define EXPORT_MAGIC 0x73696d6578703031ULL
-
 struct sim_physical *physical_find(uint64_t handle);
 struct sim_physical *physical_new(uint64_t bytes, const struct abi_allocation_prop *prop);
 struct sim_physical *physical_of_object(uint64_t id);
 /* Frees it when nothing refers to it. */
 void physical_put(struct sim_physical *physical);
 struct sim_physical *mapping_physical(devptr address);
-
-/* export.c */
-int export_fd(const struct sim_export *content, int *ret_fd);
-int export_read(int fd, struct sim_export *ret_content);
-
 #endif

@@ -9,6 +9,7 @@
 #include "hook/graph.h"
 #include "hook/pool.h"
 #include "hook/reconcile.h"
+#include "hook/shared.h"
 #include "hook/vmm.h"
 
 #include <stdlib.h>
@@ -70,6 +71,7 @@ void charge_refresh(unsigned slice)
         return;
     pool_look_again();
     graph_refresh_all();
+    shared_sweep(hook_ledger());
     reconcile_now(slice);
 }
 

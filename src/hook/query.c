@@ -4,6 +4,7 @@
  */
 #include "hook/device.h"
 #include "hook/reconcile.h"
+#include "hook/shared.h"
 
 /* The oldest entry points have 32 bits for a size: as much as they can say. */
 static unsigned int narrow(uint64_t bytes)
@@ -22,6 +23,13 @@ static bool view_of(CUdevice device, unsigned slice, uint64_t physical_free, uin
     return true;
 }
 
+/* What has changed without a call of the program's that we see. */
+static void look_again(unsigned slice)
+{
+    shared_sweep(hook_ledger());
+    reconcile_maybe(slice);
+}
+
 CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
 {
     CUresult result = REAL(row, mem_get_info)(free, total);
@@ -31,7 +39,7 @@ CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
 
     if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &slice) < 0)
         return result;
-    reconcile_maybe(slice);
+    look_again(slice);
     if (!view_of(device, slice, free ? *free : 0, &view_free, &view_total))
         return result;
     if (free)
@@ -51,7 +59,7 @@ CUresult hook_mem_get_info_v1(enum hook_row row, unsigned int *free, unsigned in
 
     if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &slice) < 0)
         return result;
-    reconcile_maybe(slice);
+    look_again(slice);
     if (!HAVE(cuMemGetInfo_v2) || DRIVER(cuMemGetInfo_v2, mem_get_info)(&physical_free, NULL) != CUDA_SUCCESS)
         return result;
     if (!view_of(device, slice, physical_free, &view_free, &view_total))

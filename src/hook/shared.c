@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/forkwatch.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,22 +23,42 @@
 #define F_OFD_SETLK 37
 #endif
 
-/* Keys with this bit are hashes; the others are positions in a file, far behind the end of any. */
+/*
+ * Keys with this bit are hashes; the others are positions in a file, far behind the end of any. All marks of a memory
+ * lie in one span of positions, so that a single question says whether any descriptor of it is left.
+ */
 #define KEY_HASH     (1ULL << 63)
 #define KEY_POSITION (1ULL << 62)
+#define KEY_SPAN     (1ULL << 16)
 #define MARK_TRIES   8
 
+/*
+ * A file of the inode that descriptors are of, to ask about locks with: one of its own, which keeps no memory. Never
+ * freed, and there is one for each inode: a card has few. The program may close it.
+ */
+struct probe {
+    dev_t device;
+    ino_t inode;
+    int fd;
+    struct probe *next;
+};
+
+/* With 0 references it waits for the last descriptor of its memory to be closed. */
 struct shared {
     struct ledger_share share;
     unsigned slice;
     enum vgpu_kind kind;
     uint64_t own_bytes;
     unsigned references;
+    uint64_t span;       /* of its marks; 0: no descriptor has one */
+    struct probe *probe; /* NULL: nobody can be asked */
     struct shared *next;
 };
 
 static struct shared *all;
-static struct vgpu_mutex all_lock = VGPU_MUTEX_INIT; /* for the list and the counts */
+static struct probe *probes;
+static atomic_uint waiting;                          /* how many of `all` have no reference; written under the lock */
+static struct vgpu_mutex all_lock = VGPU_MUTEX_INIT; /* for the lists and what is in them */
 
 /* Keys */
 
@@ -57,20 +79,33 @@ static uint64_t hash_key(const struct shared_handle *handle)
     return hash | KEY_HASH;
 }
 
-static struct flock lock_at(uint64_t position)
+static struct flock lock_at(uint64_t position, uint64_t length)
 {
-    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)position, .l_len = 1};
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)position, .l_len = (off_t)length};
 }
 
-/* Marks the open file behind a descriptor. An exclusive lock: no other file of the inode can have the same mark. */
-static int mark(int fd, uint64_t *ret_key)
+static uint64_t random_number(void)
 {
     static _Atomic uint64_t count;
+    uint64_t seed = clock_ns() ^ (uint64_t)getpid() << 40 ^ (uintptr_t)&seed;
 
+    return mix(seed + atomic_fetch_add(&count, 1));
+}
+
+static uint64_t new_span(void)
+{
+    return KEY_POSITION | (random_number() & (KEY_POSITION / 2 - 1) & ~(KEY_SPAN - 1));
+}
+
+/*
+ * Marks the open file behind a descriptor, within a span. An exclusive lock: no other file of the inode can have the
+ * same mark.
+ */
+static int mark(int fd, uint64_t span, uint64_t *ret_key)
+{
     for (int i = 0; i < MARK_TRIES; i++) {
-        uint64_t seed = clock_ns() ^ (uint64_t)getpid() << 40 ^ (uintptr_t)&seed;
-        uint64_t key = KEY_POSITION | (mix(seed + atomic_fetch_add(&count, 1)) & (KEY_POSITION / 2 - 1));
-        struct flock lock = lock_at(key);
+        uint64_t key = span | (random_number() & (KEY_SPAN - 1));
+        struct flock lock = lock_at(key, 1);
 
         if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
             *ret_key = key;
@@ -85,19 +120,77 @@ static int mark(int fd, uint64_t *ret_key)
 /* Whether this very file has the mark: somebody has it, and nobody but this file. */
 static bool is_marked(int fd, uint64_t key)
 {
-    struct flock any = lock_at(key), other = lock_at(key);
+    struct flock any = lock_at(key, 1), other = lock_at(key, 1);
 
     return fcntl(fd, F_GETLK, &any) == 0 && any.l_type != F_UNLCK && fcntl(fd, F_OFD_GETLK, &other) == 0 &&
            other.l_type == F_UNLCK;
 }
 
+struct wanted {
+    const struct shared_handle *handle;
+    uint64_t key; /* what it was found by */
+};
+
 static bool is_of_handle(uint64_t key, void *arg)
 {
-    const struct shared_handle *handle = arg;
+    struct wanted *wanted = arg;
+    const struct shared_handle *handle = wanted->handle;
 
+    wanted->key = key;
     if (key & KEY_HASH)
         return handle->fd < 0 && key == hash_key(handle);
     return handle->fd >= 0 && key & KEY_POSITION && is_marked(handle->fd, key);
+}
+
+/* Descriptors that are left */
+
+static bool is_open(const struct probe *probe)
+{
+    struct stat info;
+
+    return file_stat_fd(probe->fd, &info) == 0 && info.st_dev == probe->device && info.st_ino == probe->inode;
+}
+
+/* Another file of the same inode; -1 where /proc is not to be had. */
+static int open_again(int fd)
+{
+    char path[sizeof("/proc/self/fd/") + 12];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* Under the lock. */
+static struct probe *probe_for(int fd)
+{
+    struct probe *probe;
+    struct stat info;
+
+    if (file_stat_fd(fd, &info) < 0)
+        return NULL;
+    for (probe = probes; probe != NULL; probe = probe->next) {
+        if (probe->device == info.st_dev && probe->inode == info.st_ino)
+            break;
+    }
+    if (probe == NULL) {
+        probe = calloc(1, sizeof(*probe));
+        if (probe == NULL)
+            return NULL;
+        *probe = (struct probe){.device = info.st_dev, .inode = info.st_ino, .fd = -1, .next = probes};
+        probes = probe;
+    }
+    if (!is_open(probe))
+        probe->fd = open_again(fd);
+    return probe;
+}
+
+/* Where nobody can be asked, none is: else what a program has closed would stay charged to it for ever. */
+static bool descriptor_left(const struct shared *shared)
+{
+    struct flock any = lock_at(shared->span, KEY_SPAN);
+
+    return shared->span != 0 && shared->probe != NULL && is_open(shared->probe) &&
+           fcntl(shared->probe->fd, F_GETLK, &any) == 0 && any.l_type != F_UNLCK;
 }
 
 /* The list */
@@ -133,7 +226,8 @@ static struct shared *known(struct ledger_share share)
     lock_list();
     for (shared = all; shared != NULL; shared = shared->next) {
         if (shared->share.index == share.index && shared->share.generation == share.generation) {
-            shared->references++;
+            if (shared->references++ == 0)
+                atomic_fetch_sub(&waiting, 1);
             break;
         }
     }
@@ -165,6 +259,18 @@ void shared_own(struct shared *shared, uint64_t own_bytes)
     mutex_unlock(&all_lock);
 }
 
+/* Notes a descriptor of a memory. Returns the span of its marks: `span`, unless it has one. */
+static uint64_t note_descriptor(struct shared *shared, int fd, uint64_t span)
+{
+    lock_list();
+    if (shared->span == 0)
+        shared->span = span;
+    span = shared->span;
+    shared->probe = probe_for(fd);
+    mutex_unlock(&all_lock);
+    return span;
+}
+
 int shared_exported(struct vgpu_ledger *ledger, struct shared *shared, const struct shared_handle *handle)
 {
     KEEP_ERRNO;
@@ -172,7 +278,7 @@ int shared_exported(struct vgpu_ledger *ledger, struct shared *shared, const str
     int rc = 0;
 
     if (handle->fd >= 0)
-        rc = mark(handle->fd, &key);
+        rc = mark(handle->fd, note_descriptor(shared, handle->fd, new_span()), &key);
     else
         key = hash_key(handle);
     return rc < 0 ? rc : ledger_share_key(ledger, shared->share, key);
@@ -192,7 +298,7 @@ int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *hand
                     struct ledger_share_memory *ret_memory)
 {
     KEEP_ERRNO;
-    struct shared_handle wanted = *handle;
+    struct wanted wanted = {.handle = handle};
     int rc;
 
     *ret_shared = NULL;
@@ -205,36 +311,64 @@ int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *hand
     if (rc < 0)
         return -ESTALE;
     *ret_shared = add(ret_memory);
-    if (*ret_shared != NULL)
+    if (*ret_shared != NULL) {
+        if (handle->fd >= 0)
+            note_descriptor(*ret_shared, handle->fd, wanted.key & ~(KEY_SPAN - 1));
         return 0;
+    }
     ledger_share_leave(ledger, ret_memory->share, ret_memory->slice, ret_memory->kind, 0);
     return -ESTALE;
 }
 
-void shared_drop(struct vgpu_ledger *ledger, struct shared *shared)
+/* Of one that is in no list any more. */
+static void give_back(struct vgpu_ledger *ledger, struct shared *shared)
 {
-    struct shared **at;
-    bool last;
-
-    lock_list();
-    last = --shared->references == 0;
-    for (at = &all; last && *at != NULL; at = &(*at)->next) {
-        if (*at == shared) {
-            *at = shared->next;
-            break;
-        }
-    }
-    mutex_unlock(&all_lock);
-    if (!last)
-        return;
     if (!ledger_share_leave(ledger, shared->share, shared->slice, shared->kind, shared->own_bytes) &&
         shared->own_bytes > 0)
         ledger_release(ledger, shared->slice, shared->kind, shared->own_bytes);
     free(shared);
 }
 
+/* Takes out the first that no handle refers to and no descriptor. */
+static struct shared *take_unused(void)
+{
+    struct shared **at, *shared;
+
+    lock_list();
+    for (at = &all; *at != NULL; at = &(*at)->next) {
+        if ((*at)->references == 0 && !descriptor_left(*at))
+            break;
+    }
+    shared = *at;
+    if (shared != NULL) {
+        *at = shared->next;
+        atomic_fetch_sub(&waiting, 1);
+    }
+    mutex_unlock(&all_lock);
+    return shared;
+}
+
+void shared_sweep(struct vgpu_ledger *ledger)
+{
+    KEEP_ERRNO;
+    struct shared *shared;
+
+    while (atomic_load_explicit(&waiting, memory_order_relaxed) > 0 && (shared = take_unused()) != NULL)
+        give_back(ledger, shared);
+}
+
+void shared_drop(struct vgpu_ledger *ledger, struct shared *shared)
+{
+    lock_list();
+    if (--shared->references == 0)
+        atomic_fetch_add(&waiting, 1);
+    mutex_unlock(&all_lock);
+    shared_sweep(ledger);
+}
+
 void shared_forked(void)
 {
     mutex_init(&all_lock);
     all = NULL;
+    atomic_store(&waiting, 0);
 }

@@ -46,8 +46,14 @@ void shared_cannot_follow(int negative_errno);
 int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *handle, struct shared **ret_shared,
                     struct ledger_share_memory *ret_memory);
 
-/* One reference less. The last gives the charge back, or leaves it to those who have the memory still. */
+/*
+ * One reference less. The last gives the charge back, or leaves it to those who have the memory still. A descriptor
+ * keeps the memory as a handle does, in whatever process it is: then the charge stays with this one until it is closed.
+ */
 void shared_drop(struct vgpu_ledger *ledger, struct shared *shared);
+
+/* Gives back what was charged only for descriptors that are closed by now. A load where there are none. */
+void shared_sweep(struct vgpu_ledger *ledger);
 
 void shared_forked(void); /* in the child of a fork */
 

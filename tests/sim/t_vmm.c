@@ -282,6 +282,61 @@ TEST(import_own_export)
     return 0;
 }
 
+/* A descriptor alone keeps the memory: it stays charged until the last one is closed, or imported and let go of. */
+TEST(export_kept_by_descriptor)
+{
+    const uint64_t size = 256 * MIB;
+    CUmemGenericAllocationHandle handle = 0, other = 0;
+    CUmemAllocationProp prop = exported_prop();
+    open_device(0);
+    uint64_t before = truth_used(0), rest = (quota_bytes() - before - size) / BLOCK_BYTES * BLOCK_BYTES;
+    size_t free_before = 0, free_after = 0, total = 0;
+    CU_OK(cu.cuMemGetInfo_v2(&free_before, &total));
+    CU_OK(cu.cuMemCreate(&handle, size, &prop, 0));
+    int fd = export_to_fd(handle), again = export_to_fd(handle);
+    CU_OK(cu.cuMemRelease(handle));
+    close(fd);
+    CHECK_U(truth_orphan(0), ==, size);
+    check_agreement();
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&other, rest + BLOCK_BYTES, &prop, 0));
+    CU_OK(cu.cuMemCreate(&other, rest, &prop, 0));
+    check_agreement();
+    CU_OK(cu.cuMemRelease(other));
+    handle = import_from_fd(again);
+    CU_OK(cu.cuMemRelease(handle));
+    CHECK_U(truth_orphan(0), ==, size);
+    check_agreement();
+    close(again);
+    CHECK_U(truth_orphan(0), ==, 0);
+    CU_OK(cu.cuMemGetInfo_v2(&free_after, &total));
+    CHECK_U(free_after, ==, free_before);
+    check_agreement();
+
+    /* Another process has the last descriptor; nothing but a lack of room makes anybody look. */
+    CU_OK(cu.cuMemCreate(&handle, size, &prop, 0));
+    fd = export_to_fd(handle);
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        await_byte(ends[1]);
+        _exit(0);
+    }
+    close(fd);
+    CU_OK(cu.cuMemRelease(handle));
+    CHECK_U(truth_orphan(0), ==, size);
+    check_agreement();
+    send_byte(ends[0]);
+    wait_ok(child);
+    CHECK_U(truth_orphan(0), ==, 0);
+    CU_OK(cu.cuMemCreate(&handle, rest + size, &prop, 0));
+    CU_OK(cu.cuMemRelease(handle));
+    check_agreement();
+    close_device(0);
+    return 0;
+}
+
 /* Has two imports of one memory; lets go of one at each order. */
 static void keeping_importer(int maker, int orders)
 {

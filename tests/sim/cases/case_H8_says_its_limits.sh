@@ -18,6 +18,6 @@ export CUDA_DEVICE_MEMORY_SHARED_CACHE=$TEST_WORK/hami.cache
 CUDA_DEVICE_SM_LIMIT=40 says 'cap \(hard\): 40% from device 0 on' with_library "${load[@]}"
 CUDA_DEVICE_SM_LIMIT=40 GPU_CORE_UTILIZATION_POLICY=disable says 'cap \(off\): 40% from device 0 on' with_library "${load[@]}"
 CUDA_DEVICE_SM_LIMIT_0=20 says 'cap \(hard\): 20% from device 0 on, none from device 1 on' with_library "${load[@]}"
-"$vgpu" run --cores 30 -- "${load[@]}" >/dev/null 2>"$TEST_WORK/err"
+env -u CUDA_DEVICE_MEMORY_SHARED_CACHE "$vgpu" run --cores 30 -- "${load[@]}" >/dev/null 2>"$TEST_WORK/err"
 [ ! -s "$TEST_WORK/err" ] || die "unasked: $(cat "$TEST_WORK/err")"
 rm -f "$CUDA_DEVICE_MEMORY_SHARED_CACHE"*

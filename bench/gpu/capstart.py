@@ -3,8 +3,8 @@
 
 usage: capstart.py [--vgpu PATH] [--cores P,...] [--us N,...] [--rounds N] [--mock BUILD]
 
-Each figure is of a process of its own. `fresh` is another kernel at each launch, `same` one again and again; none waits. The bar is
-cap x 100 ms + 5 ms + one kernel. `first` is what the kernels took from the first one's begin to the last one's end, beside what the cap
+Each figure is of a process of its own. `fresh` is another kernel at each launch, `same` one again and again, `graph` another graph, `update` one
+that is changed before each launch from the eleventh on a hundred times as long as before; none waits. The bar is cap x 100 ms + 5 ms + one kernel. `first` is what the kernels took from the first one's begin to the last one's end, beside what the cap
 implies. Compiles launches.c beside it with cc. --mock: a rehearsal on simgpu of that build; its times of waiting mean nothing.
 Exit status 1 where a window misses the bar.
 """
@@ -14,6 +14,7 @@ import sys
 from common import Bench, compile_tool
 
 WINDOW_MS, SLACK_MS = 100, 5
+SHORT = 10  # of launches.c's updates
 
 
 def most_in_a_window(times, window_ns):
@@ -46,8 +47,8 @@ def main():
     for _ in range(args.rounds):
         for cores in (int(c) for c in args.cores.split(",")):
             for us in (float(u) for u in args.us.split(",")):
-                for which in ("same", "fresh"):
-                    count = int(min(2000, max(4, 100000 / us)))
+                for which in ("same", "fresh", "graph", "update"):
+                    count = int(min(2000, max(4, 100000 / us))) + (SHORT if which == "update" else 0)
                     words = [tool, which, str(us), str(count)] + (["events"] if args.mock else [])
                     row = bench.one(f"--cores {cores}", words)
                     if not row:

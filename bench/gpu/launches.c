@@ -2,9 +2,12 @@
  * launches MODE: what a program sees that launches kernels by CUDA's driver API. One line of JSON.
  *
  *   tails COUNT               times of cuLaunchKernel, 200 launches between two waits: p50_us, p99_us, p999_us, mean_us
- *   fresh US COUNT [events]   COUNT kernels of US microseconds, each another one to whoever tells kernels by function
- * and shape, without waiting: times, [begin, end] of each in ns by the device's clock same US COUNT [events]    the
- * same one again and again
+ *   WHICH US COUNT [events]   COUNT kernels of US microseconds without waiting: times, [begin, end] of each in ns
+ *
+ *     same     the same kernel again and again
+ *     fresh    each another one to whoever tells kernels by function and shape
+ *     graph    each in a graph of its own, destroyed behind its launch
+ *     update   all in one graph, changed before each launch; the first ten take a hundredth of the time
  *
  * events: only ends are measured, by events, and the length is believed: for simgpu, where kernels compute nothing.
  */
@@ -17,7 +20,17 @@
 #include <time.h>
 
 #define BETWEEN_WAITS 200
+#define SHORT_UPDATES 10
+#define SHORT_PART    100
 #define SHAPE         32u /* a side of a block: there are 1024 shapes, and two functions */
+
+/* CUDA_KERNEL_NODE_PARAMS_v2 */
+struct kernel_node {
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **arguments, **extra;
+    void *kernel, *context;
+};
 
 /* X(result name, symbol, parameters) */
 #define FUNCTIONS(X)                                                                                                   \
@@ -32,6 +45,13 @@
     X(stream, cuStreamCreate, (void **, unsigned))                                                                     \
     X(launch, cuLaunchKernel,                                                                                          \
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(graph, cuGraphCreate, (void **, unsigned))                                                                       \
+    X(graph_drop, cuGraphDestroy, (void *))                                                                            \
+    X(graph_kernel, cuGraphAddKernelNode_v2, (void **, void *, void *const *, size_t, const struct kernel_node *))     \
+    X(exec, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                        \
+    X(exec_change, cuGraphExecKernelNodeSetParams_v2, (void *, void *, const struct kernel_node *))                    \
+    X(exec_launch, cuGraphLaunch, (void *, void *))                                                                    \
+    X(exec_drop, cuGraphExecDestroy, (void *))                                                                         \
     X(wait, cuStreamSynchronize, (void *))                                                                             \
     X(event, cuEventCreate, (void **, unsigned))                                                                       \
     X(record, cuEventRecord, (void *, void *))                                                                         \
@@ -97,6 +117,34 @@ static void launch(unsigned shape, uint64_t ns, uint64_t at)
           "cuLaunchKernel");
 }
 
+static struct {
+    void *graph, *node, *exec;
+} made;
+
+static void drop_graph(void)
+{
+    check(cuda.exec_drop(made.exec), "cuGraphExecDestroy");
+    check(cuda.graph_drop(made.graph), "cuGraphDestroy");
+    made.exec = NULL;
+}
+
+static void launch_graph(int keep, uint64_t ns, uint64_t at)
+{
+    void *arguments[] = {&ns, &at};
+    struct kernel_node params = {.function = kernels[0], .grid = {1, 1, 1}, .block = {1, 1, 1}, .arguments = arguments};
+
+    if (made.exec != NULL) {
+        check(cuda.exec_change(made.exec, made.node, &params), "cuGraphExecKernelNodeSetParams");
+    } else {
+        check(cuda.graph(&made.graph, 0), "cuGraphCreate");
+        check(cuda.graph_kernel(&made.node, made.graph, NULL, 0, &params), "cuGraphAddKernelNode");
+        check(cuda.exec(&made.exec, made.graph, 0), "cuGraphInstantiate");
+    }
+    check(cuda.exec_launch(made.exec, stream), "cuGraphLaunch");
+    if (!keep)
+        drop_graph();
+}
+
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -142,18 +190,24 @@ static void read_times(uint64_t memory, uint64_t *times, unsigned count)
     check(cuda.to_host(times, memory, 2 * count * sizeof *times), "cuMemcpyDtoH");
 }
 
-static void read_events(void **events, uint64_t *times, unsigned count, uint64_t ns)
+static uint64_t length_of(char which, unsigned i, uint64_t ns)
+{
+    return which == 'u' && i < SHORT_UPDATES ? ns / SHORT_PART : ns;
+}
+
+static void read_events(void **events, uint64_t *times, unsigned count, char which, uint64_t ns)
 {
     for (unsigned i = 0; i < count; i++) {
         float ms = 0;
 
         check(cuda.elapsed(&ms, events[0], events[1 + i]), "cuEventElapsedTime");
         times[2 * i + 1] = (uint64_t)((double)ms * 1e6) + 1000000000u;
-        times[2 * i] = times[2 * i + 1] - ns;
+        times[2 * i] = times[2 * i + 1] - length_of(which, i, ns);
     }
 }
 
-static int many(uint64_t ns, unsigned count, int fresh, int with_events)
+/* which: the first letter of its name */
+static int many(uint64_t ns, unsigned count, char which, int with_events)
 {
     uint64_t *times = calloc(2 * (size_t)count, sizeof *times), memory;
     void **events = calloc(count + 1, sizeof *events);
@@ -165,13 +219,20 @@ static int many(uint64_t ns, unsigned count, int fresh, int with_events)
     if (with_events)
         check(cuda.record(events[0], stream), "cuEventRecord");
     for (unsigned i = 0; i < count; i++) {
-        launch(fresh ? i : 0, ns, memory + 16 * (uint64_t)i);
+        uint64_t length_ns = length_of(which, i, ns), at = memory + 16 * (uint64_t)i;
+
+        if (which == 'g' || which == 'u')
+            launch_graph(which == 'u', length_ns, at);
+        else
+            launch(which == 'f' ? i : 0, length_ns, at);
         if (with_events)
             check(cuda.record(events[1 + i], stream), "cuEventRecord");
     }
     check(cuda.wait(stream), "cuStreamSynchronize");
+    if (made.exec != NULL)
+        drop_graph();
     if (with_events)
-        read_events(events, times, count, ns);
+        read_events(events, times, count, which, ns);
     else
         read_times(memory, times, count);
     printf("{\"us\":%.3f,\"times\":[", (double)ns / 1e3);
@@ -183,17 +244,27 @@ static int many(uint64_t ns, unsigned count, int fresh, int with_events)
     return 0;
 }
 
+static int known(const char *which)
+{
+    static const char *const names[] = {"same", "fresh", "graph", "update"};
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(which, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "tails") == 0) {
         set_up();
         return tails((unsigned)atoi(argv[2]));
     }
-    if (argc >= 4 && (strcmp(argv[1], "fresh") == 0 || strcmp(argv[1], "same") == 0)) {
+    if (argc >= 4 && known(argv[1])) {
         set_up();
-        return many((uint64_t)(atof(argv[2]) * 1e3), (unsigned)atoi(argv[3]), argv[1][0] == 'f',
+        return many((uint64_t)(atof(argv[2]) * 1e3), (unsigned)atoi(argv[3]), argv[1][0],
                     argc > 4 && strcmp(argv[4], "events") == 0);
     }
-    fprintf(stderr, "usage: launches tails COUNT | {fresh|same} US COUNT [events]\n");
+    fprintf(stderr, "usage: launches tails COUNT | {same|fresh|graph|update} US COUNT [events]\n");
     return 2;
 }

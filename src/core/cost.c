@@ -63,7 +63,8 @@ struct cost_cell {
     _Atomic uint32_t state;   /* changed by whoever has changed `learned` */
     _Atomic uint32_t wild_ns; /* the longest sample lately that was not believed at once */
     _Atomic uint32_t asked;   /* launches that were measured because they were the first; UNSEEN_ONE each: those not */
-    _Atomic uint32_t used;    /* learned from since the table was last searched for a cell to give up */
+    _Atomic uint16_t used;    /* learned from since the table was last searched for a cell to give up */
+    _Atomic uint16_t generation;
 };
 
 _Static_assert(sizeof(struct cost_cell) == 32, "two cells a cache line");
@@ -93,13 +94,18 @@ static struct cost_cell *probe(struct cost_table *table, uint64_t key, uint32_t 
     return &table->cell[(home + i) % CELLS];
 }
 
-/* A sample that is under way may still arrive: it is then the first of what the cell is used for next. */
-static void clear(struct cost_cell *cell)
+static void doubt(struct cost_cell *cell)
 {
-    STORE(&cell->learned, 0);
+    atomic_fetch_add_explicit(&cell->generation, 1, memory_order_relaxed);
     STORE(&cell->state, 0);
     STORE(&cell->wild_ns, 0);
     STORE(&cell->asked, 0);
+}
+
+static void clear(struct cost_cell *cell)
+{
+    doubt(cell);
+    STORE(&cell->learned, 0);
 }
 
 static bool take(struct cost_cell *cell, uint64_t had, uint64_t key)
@@ -186,6 +192,18 @@ bool cost_known(const struct cost_cell *cell)
     return LOAD(&cell->learned) != 0;
 }
 
+bool cost_trusted(const struct cost_cell *cell)
+{
+    union state state = {.word = LOAD(&cell->state)};
+
+    return state.samples > 0;
+}
+
+uint32_t cost_generation(const struct cost_cell *cell)
+{
+    return LOAD(&cell->generation);
+}
+
 bool cost_wants_sample(struct cost_cell *cell, uint32_t random)
 {
     union state state = {.word = LOAD(&cell->state)};
@@ -223,16 +241,11 @@ void cost_doubt(struct cost_table *table, uint64_t key)
     for (uint32_t i = 0; i < PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t has = LOAD(&cell->key);
-        union state state = {.word = LOAD(&cell->state)};
 
         if (has == KEY_FREE)
             break;
-        if (has != key || state.samples == 0)
-            continue;
-        /* As one of which nothing is known, but for the mean, which is a better guess than none. */
-        STORE(&cell->state, 0);
-        STORE(&cell->wild_ns, 0);
-        STORE(&cell->asked, 0);
+        if (has == key) /* nothing is known any more, but the mean is a better guess than none */
+            doubt(cell);
     }
 }
 

@@ -44,6 +44,15 @@ void cost_forget(struct cost_table *table, uint64_t key);
 uint64_t cost_estimate(const struct cost_cell *cell, uint64_t unknown_ns);
 bool cost_known(const struct cost_cell *cell);
 
+/* Known, and by a sample since the last doubt: else the next launch may cost anything. */
+bool cost_trusted(const struct cost_cell *cell);
+
+/*
+ * Another one once the cell was forgotten, doubted or given another key. What was launched under another generation
+ * than the cell's tells nothing about what it is used for now.
+ */
+uint32_t cost_generation(const struct cost_cell *cell);
+
 /*
  * Whether this launch should be measured: always while little is known, then more rarely the steadier the samples are,
  * at random (`random`: 32 fresh random bits), so that no rhythm of the program's hides from it.

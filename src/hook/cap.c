@@ -56,7 +56,7 @@ void compute_nap(uint64_t ns)
 
 bool cap_unsure(const struct work *work)
 {
-    return !cost_known(work->cell) || cost_measured_always(work->cell) || compute_estimate(work) >= LONG_NS;
+    return !cost_trusted(work->cell) || cost_measured_always(work->cell) || compute_estimate(work) >= LONG_NS;
 }
 
 /*
@@ -85,7 +85,7 @@ static uint64_t hold_ns(const struct work *work, uint32_t percent)
     unsigned stuck = atomic_load_explicit(&work->device->hold.stuck, memory_order_relaxed);
     uint64_t ns = HOLD_PAID_NS / 100 * percent;
 
-    if (cost_known(work->cell) || capture_running() || stuck >= STUCK_MOST)
+    if (cost_trusted(work->cell) || capture_running() || stuck >= STUCK_MOST)
         return 0;
     if (ns > HOLD_NS)
         ns = HOLD_NS;

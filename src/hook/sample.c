@@ -47,6 +47,7 @@ struct sample {
     CUevent begin, end, after;
     struct sample_pool *pool;
     _Atomic(struct cost_cell *) cell;
+    _Atomic uint32_t generation;            /* the cell's, when it was launched */
     uint64_t start_ns;                      /* before `begin` was recorded */
     _Atomic uint64_t launch_ns, charged_ns; /* the latter is charge.ns, for those who count */
     uint64_t begin_ns;                      /* how long recording `begin` took, if long */
@@ -182,8 +183,9 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
     }
     sample->pool = pool;
     sample->cell = cell;
+    sample->generation = cost_generation(cell);
     sample->start_ns = start_ns;
-    sample->cpu_ns = cost_known(cell) ? 0 : clock_thread_ns();
+    sample->cpu_ns = cost_trusted(cell) ? 0 : clock_thread_ns();
     sample->launch_ns = clock_ns();
     sample->begin_ns = if_long(sample->launch_ns - start_ns);
     return sample;
@@ -271,6 +273,12 @@ static uint64_t own_ns(uint64_t occupied_ns, double bias)
     return own > 0 ? own : 1;
 }
 
+/* The cell was forgotten, doubted or given away since: the sample tells about its own launch, and nothing else. */
+static bool outdated(const struct sample *sample, const struct cost_cell *cell)
+{
+    return atomic_load(&sample->generation) != cost_generation(cell);
+}
+
 /*
  * 0: nothing is to be learned from it. What is in doubt is of use as long as nothing else is known: for the cell if it
  * can be wrong by half at most, else for its own charge, which is wrong if it is not between the bounds.
@@ -290,7 +298,9 @@ static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell,
         doubtful = true;
     }
     *flags |= doubtful ? SAMPLE_DOUBTFUL : 0;
-    if (doubtful && cost_known(cell))
+    if (outdated(sample, cell))
+        *flags |= SAMPLE_VAGUE;
+    else if (doubtful && cost_trusted(cell))
         return 0;
     least_ns = own_ns(less(pair_ns, waited_ns(sample, doubtful, bias)), bias);
     if (!doubtful || least_ns >= pair_ns / 2)
@@ -367,7 +377,8 @@ static void count_pending(const struct sample_pool *pool, const struct cost_cell
         const struct sample *sample = &pool->samples[i];
         uint64_t launch_ns;
 
-        if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY || atomic_load(&sample->cell) != cell)
+        if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY || atomic_load(&sample->cell) != cell ||
+            outdated(sample, cell))
             continue;
         launch_ns = atomic_load(&sample->launch_ns);
         pending->count++;

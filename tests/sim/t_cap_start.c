@@ -121,6 +121,117 @@ TEST(cap_at_start)
     return 0;
 }
 
+/* What is in the stream already when graphs of unknown cost are launched. */
+enum before { NOTHING, KNOWN_WORK, SAME_BUT_SHORT };
+
+#define GRAPH_NODES   2
+#define BACKLOG       50
+#define BACKLOG_NS    500000
+#define SHORT_NS      (200000 / GRAPH_NODES)
+#define SHORT_STARTED 20
+
+struct graphs {
+    CUstream stream;
+    CUgraph graph;
+    CUgraphNode nodes[GRAPH_NODES];
+    CUgraphExec exec;
+};
+
+static CUDA_KERNEL_NODE_PARAMS node_of(uint64_t *duration_ns, void **arguments)
+{
+    arguments[0] = duration_ns;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = kernel,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = arguments};
+}
+
+static void make_graph(struct graphs *graphs, uint64_t node_ns)
+{
+    void *arguments[1];
+    CUDA_KERNEL_NODE_PARAMS params = node_of(&node_ns, arguments);
+
+    CU_OK(cu.cuGraphCreate(&graphs->graph, 0));
+    for (unsigned i = 0; i < GRAPH_NODES; i++)
+        CU_OK(cu.cuGraphAddKernelNode_v2(&graphs->nodes[i], graphs->graph, i ? &graphs->nodes[i - 1] : NULL, i > 0,
+                                         &params));
+    CU_OK(cu.cuGraphInstantiateWithFlags(&graphs->exec, graphs->graph, 0));
+}
+
+static void update_graph(struct graphs *graphs, uint64_t node_ns)
+{
+    void *arguments[1];
+    CUDA_KERNEL_NODE_PARAMS params = node_of(&node_ns, arguments);
+
+    for (unsigned i = 0; i < GRAPH_NODES; i++)
+        CU_OK(cu.cuGraphExecKernelNodeSetParams_v2(graphs->exec, graphs->nodes[i], &params));
+}
+
+static void drop_graph(struct graphs *graphs)
+{
+    CU_OK(cu.cuGraphExecDestroy(graphs->exec));
+    CU_OK(cu.cuGraphDestroy(graphs->graph));
+}
+
+/* Returns how many kernels it launched. */
+static unsigned put_before(struct graphs *graphs, enum before before)
+{
+    if (before == KNOWN_WORK)
+        for (unsigned i = 0; i < BACKLOG; i++)
+            launch(graphs->stream, 1, BACKLOG_NS);
+    if (before != SAME_BUT_SHORT)
+        return before == KNOWN_WORK ? BACKLOG : 0;
+    for (unsigned i = 0; i < SHORT_STARTED; i++)
+        CU_OK(cu.cuGraphLaunch(graphs->exec, graphs->stream));
+    return SHORT_STARTED * GRAPH_NODES;
+}
+
+static void check_graphs(struct graphs *graphs, enum before before, bool fresh, uint64_t length_ns, unsigned percent)
+{
+    static const char *const names[] = {"graphs", "graphs behind others", "graphs updated"};
+    unsigned kernels, count = count_of(length_ns);
+    uint64_t node_ns = length_ns / GRAPH_NODES;
+
+    make_graph(graphs, before == SAME_BUT_SHORT ? SHORT_NS : node_ns);
+    kernels = put_before(graphs, before);
+    for (unsigned i = 0; i < count; i++) {
+        if (before == SAME_BUT_SHORT && (fresh || i == 0))
+            update_graph(graphs, node_ns);
+        else if (fresh && i > 0) {
+            drop_graph(graphs);
+            make_graph(graphs, node_ns);
+        }
+        CU_OK(cu.cuGraphLaunch(graphs->exec, graphs->stream));
+    }
+    CU_OK(cu.cuStreamSynchronize(graphs->stream));
+    drop_graph(graphs);
+    check_last(names[before], kernels + GRAPH_NODES * count, length_ns, percent);
+}
+
+/*
+ * A graph, made anew or changed before each launch or the first one: behind nothing, other work, and its former self.
+ * The longest kernels are left out, for the time that they take.
+ */
+TEST(cap_at_start_graphs)
+{
+    unsigned percent = percent_of(argc, argv);
+    struct graphs graphs;
+
+    begin();
+    graphs.stream = new_stream();
+    for (int before = NOTHING; before <= SAME_BUT_SHORT; before++)
+        for (int fresh = 0; fresh < 2; fresh++)
+            for (size_t n = 0; n < LENGTHS - 2; n++)
+                check_graphs(&graphs, (enum before)before, fresh, lengths[n], percent);
+    CU_OK(cu.cuStreamDestroy_v2(graphs.stream));
+    end();
+    return 0;
+}
+
 struct starter {
     pthread_t thread;
     unsigned number;

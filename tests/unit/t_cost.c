@@ -228,6 +228,7 @@ static void deferred_and_doubted(void **state)
 {
     struct cost_table *table = cost_table_new();
     struct cost_cell *cell = cost_find(table, 9);
+    uint32_t generation;
 
     (void)state;
     for (unsigned i = 0; i < 60; i++) {
@@ -238,9 +239,15 @@ static void deferred_and_doubted(void **state)
     assert_int_equal(cost_learn(cell, 90 * US, false), 0); /* the first launch: cold */
     assert_int_equal(cost_learn(cell, 20 * US, false), 60);
     assert_int_equal(cost_learn(cell, 20 * US, false), 0);
+    generation = cost_generation(cell);
     cost_doubt(table, 10); /* was never there */
+    assert_true(cost_trusted(cell));
+    assert_int_equal(cost_generation(cell), generation);
     cost_doubt(table, 9);
     assert_int_equal(cost_estimate(cell, 1), 20 * US);
+    assert_true(cost_known(cell));
+    assert_false(cost_trusted(cell));
+    assert_int_not_equal(cost_generation(cell), generation);
     for (unsigned i = 0; i < 4; i++)
         assert_true(cost_wants_sample(cell, 1));
     cost_learn(cell, 500 * US, false);
@@ -320,6 +327,7 @@ static void forgets(void **state)
     struct cost_table *table = cost_table_new();
     uint64_t resident = cost_key(7, 7, 7);
     struct cost_cell *cell = cost_find(table, resident);
+    uint32_t generation;
 
     (void)state;
     cost_learn(cell, 5 * MS, false);
@@ -336,7 +344,10 @@ static void forgets(void **state)
     }
     assert_ptr_equal(cost_find(table, resident), cell);
     assert_int_equal(cost_estimate(cell, 1), 5 * MS);
+    generation = cost_generation(cell);
     cost_forget(table, resident);
+    assert_int_not_equal(cost_generation(cell), generation);
+    assert_false(cost_trusted(cell));
     assert_int_equal(cost_estimate(cost_find(table, resident), 1), COST_MIN_NS);
 }
 

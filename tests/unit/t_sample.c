@@ -195,15 +195,18 @@ static void done(struct cost_cell *cell, uint64_t measured_ns, const struct samp
     atomic_store(&seen.flags, charge->flags);
 }
 
+static struct cost_table *cells; /* of new_cell() */
+static uint64_t cell_key;        /* of the last */
+
 static struct cost_cell *new_cell(bool known)
 {
-    static struct cost_table *table;
-    static uint64_t key;
+    static uint64_t number;
     struct cost_cell *cell;
 
-    if (!table)
-        table = cost_table_new();
-    cell = cost_find(table, cost_key(++key, 1, 1));
+    if (!cells)
+        cells = cost_table_new();
+    cell_key = cost_key(++number, 1, 1);
+    cell = cost_find(cells, cell_key);
     if (known)
         cost_learn(cell, 20000, false);
     return cell;
@@ -323,6 +326,36 @@ static void imprecise_samples(void **state)
     assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
     assert_int_equal(harvest(), 1);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2);
+}
+
+/* What was launched before its graph was changed or destroyed tells about its own charge, and nothing about the cell.
+ */
+static void outdated_samples(void **state)
+{
+    void (*const changes[])(struct cost_table *, uint64_t) = {cost_doubt, cost_forget};
+
+    (void)state;
+    answer.stream = CUDA_ERROR_NOT_READY;
+    answer.pair_ns = 203300;
+    for (unsigned i = 0; i < 4; i++) {
+        struct cost_cell *cell = new_cell(i / 2);
+
+        assert_true(launch(cell, 0, CUDA_SUCCESS));
+        assert_true(sample_owed_ns(cell, atomic_load(&time_ns) + NS_PER_S) > 0);
+        changes[i % 2](cells, cell_key);
+        assert_int_equal(sample_owed_ns(cell, atomic_load(&time_ns) + NS_PER_S), 0);
+        assert_int_equal(harvest(), 1);
+        assert_in_range(atomic_load(&seen.measured_ns), 199700, 200300);
+        assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_VAGUE);
+    }
+    /* In doubt, a sample that is doubtful is as good as where nothing is known. */
+    struct cost_cell *cell = new_cell(true);
+    cost_doubt(cells, cell_key);
+    answer.pair_ns = NS_PER_MS;
+    answer.event_before = CUDA_SUCCESS;
+    assert_true(launch(cell, 100000, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    assert_in_range(atomic_load(&seen.measured_ns), NS_PER_MS / 2, 9 * NS_PER_MS / 10);
 }
 
 /*
@@ -597,6 +630,7 @@ int main(void)
         TEST(on_an_idle_stream),
         TEST(calibrated),
         TEST(imprecise_samples),
+        TEST(outdated_samples),
         TEST(held_up_in_a_call),
         TEST(held_up_in_a_graph),
         TEST(longer_than_it_can_be),

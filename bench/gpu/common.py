@@ -36,6 +36,8 @@ class Bench:
         self.args = args
         self.env = dict(os.environ)
         self.env["VGPU_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="vgpu-bench.")
+        # The turn policy is a setting of the device: what another bench asked for last would still count.
+        self.env["VGPU_ARENA_DIR"] = tempfile.mkdtemp(prefix="vgpu-bench.", dir="/dev/shm")
         self.scale = 0.5 if args.quick else 1.0
         self.timeouts = 0
 
@@ -46,7 +48,6 @@ class Bench:
         self.args.vgpu = os.path.join(build, "vgpu")
         self.env["LD_LIBRARY_PATH"] = os.path.join(os.path.abspath(build), "sim")
         self.env["SIMGPU_STATE"] = os.path.join(self.env["VGPU_RUNTIME_DIR"], "simgpu")
-        self.env["VGPU_ARENA_DIR"] = self.env["VGPU_RUNTIME_DIR"]
 
     def command(self, options, program):
         if options is None:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The tail of cuLaunchKernel with a memory limit, in pairs with the bare driver: a table, and the median of the pairs' ratios.
 
-usage: tails.py [--vgpu PATH] [--pairs N] [--count N] [--options "--mem 16G"] [--mock BUILD]
+usage: tails.py [--vgpu PATH] [--pairs N] [--count N] [--cpu N] [--options "--mem 16G"] [--mock BUILD]
 
-Compiles launches.c beside it with cc. --mock: a rehearsal on simgpu of that build; its figures mean nothing.
+--cpu: the launching program runs on this processor alone, bare and limited alike. Compiles launches.c beside it with cc. --mock: a rehearsal on simgpu of that build; its figures mean nothing.
 Exit status 1 where a median ratio misses its bar.
 """
 import argparse
@@ -20,6 +20,7 @@ def main():
     parser.add_argument("--vgpu", default="build/vgpu")
     parser.add_argument("--pairs", type=int, default=11)
     parser.add_argument("--count", type=int, default=100000)
+    parser.add_argument("--cpu", type=int)
     parser.add_argument("--options", default="--mem 16G")
     parser.add_argument("--mock", metavar="BUILD")
     parser.set_defaults(quick=False)
@@ -27,6 +28,8 @@ def main():
     bench = Bench(args)
     bench.use_mock(args.mock)
     program = [compile_tool("launches.c"), "tails", str(args.count)]
+    if args.cpu is not None:
+        program = ["taskset", "-c", str(args.cpu), *program]
     bare, limited = paired(args.pairs, lambda: bench.one(None, program), lambda: bench.one(args.options, program))
     rows = [(b, v) for b, v in zip(bare, limited) if b and v]
     if not rows:

@@ -87,12 +87,6 @@ static void count_waiting(struct arena_layout *layout)
     STORE(layout->waiting, count);
 }
 
-static void wake(struct arena_page *page)
-{
-    atomic_fetch_add(&page->wake, 1);
-    futex_wake(&page->wake, 1, 1);
-}
-
 /* Who is due next is told to look. */
 static void tell_next(struct vgpu_arena *arena, uint64_t now_ns)
 {
@@ -106,7 +100,7 @@ static void tell_next(struct vgpu_arena *arena, uint64_t now_ns)
         return;
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
         if (turns_page_of(&layout->page[i], (unsigned)next) && LOAD(layout->page[i].wants))
-            wake(&layout->page[i]);
+            arena_wake(&layout->page[i]);
 }
 
 static void preempt(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
@@ -346,7 +340,7 @@ static void contend(struct arena_page *page, uint64_t now_ns)
     STORE(page->unknown, 1);
     STORE(page->busy_until_ns, now_ns + UNKNOWN_NS);
     atomic_fetch_or(&page->flags, ARENA_CONTENDED);
-    wake(page);
+    arena_wake(page);
 }
 
 static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)

@@ -60,6 +60,5 @@ bool gate_start_helper(struct gate *gate)
 
 void gate_wake_helper(struct gate *gate)
 {
-    atomic_fetch_add(&gate->lease.page->wake, 1);
-    futex_wake(&gate->lease.page->wake, 1, 1);
+    arena_wake(gate->lease.page);
 }

@@ -100,6 +100,12 @@ static int make_pages_real(struct vgpu_arena *arena, unsigned page)
     return rc;
 }
 
+void arena_wake(struct arena_page *page)
+{
+    atomic_fetch_add(&page->wake, 1);
+    futex_wake(&page->wake, INT32_MAX, 1);
+}
+
 struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page)
 {
     KEEP_ERRNO;

@@ -63,6 +63,9 @@ bool arena_alive(struct vgpu_arena *arena, unsigned page); /* its process; unkno
  */
 bool arena_holds(struct vgpu_arena *arena, unsigned page);
 
+/* Whoever looks after the page should look. All are woken: a process that has lost its page may still sleep on it. */
+void arena_wake(struct arena_page *page);
+
 /* The same page once more, at another address. NULL: not to be had. It stays. */
 struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page);
 

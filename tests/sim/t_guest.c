@@ -407,7 +407,7 @@ TEST(guest_closes)
     tenant_make("late", "");
     for (unsigned round = 0; round < 2; round++) {
         close_descriptors();
-        pid_t late = tenant_start("late", "load secs=1 us=1000 sync=8 least=0.001");
+        pid_t late = tenant_start("late", "load secs=1 us=1000 sync=8 least=0.05");
         uint64_t until_ns = now_ns() + 1500 * MS;
         while (now_ns() < until_ns) {
             uint64_t start_ns = now_ns();

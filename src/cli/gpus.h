@@ -28,8 +28,9 @@ struct gpus {
 int gpus_list(const char *library, struct gpus *ret_gpus, char ret_reason[GPUS_REASON_LEN]);
 
 /*
- * From what --gpu was given ("auto", "all", indices, UUIDs or their prefixes) to UUIDs in order, in limits->device_count and
- * limits->slice[].uuid. Writes a message and returns -EINVAL where the text does not fit the devices.
+ * From what --gpu was given ("auto", "all", indices, UUIDs or their prefixes) to UUIDs in order, in
+ * limits->device_count and limits->slice[].uuid. Writes a message and returns -EINVAL where the text does not fit the
+ * devices.
  */
 int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *limits);
 

@@ -19,7 +19,7 @@
 
 /* Where distributions, the runtimes of containers, WSL and NixOS have it. */
 static const char *const folders[] = {
-    "/usr/lib/" MULTIARCH,     "/usr/lib64",       "/usr/lib",
+    ("/usr/lib/" MULTIARCH),   "/usr/lib64",       "/usr/lib",
     "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib",
 };
 

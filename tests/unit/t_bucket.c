@@ -468,6 +468,7 @@ static void held_at_another_cap(void **state)
 {
     static const unsigned to[] = {1, 10, 50, 100};
     struct bucket_hold hold = {0};
+    _Atomic uint64_t idle = START;
 
     (void)state;
     for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
@@ -479,7 +480,7 @@ static void held_at_another_cap(void **state)
         assert_true(bucket_settle(&word, now + MS, 0, &hold, to[i]));
         assert_int_equal(wait_of(&word, now + MS), 0);
     }
-    assert_int_equal(bucket_take_and_hold(&(_Atomic uint64_t){START}, START, MS, MS, 0, &hold), 0);
+    assert_int_equal(bucket_take_and_hold(&idle, START, MS, MS, 0, &hold), 0);
     assert_int_equal(hold.ns, 0);
 }
 

@@ -14,7 +14,7 @@ none() { # says no device, and stderr has one line with each of the texts; witho
 export CUDA_VISIBLE_DEVICES
 options=()
 CUDA_VISIBLE_DEVICES=30 none
-options=(--gpu 1,2)
+options=("--gpu" "1,2")
 CUDA_VISIBLE_DEVICES=2 none "CUDA_VISIBLE_DEVICES=2 names none of the instance's 2 devices"
 CUDA_VISIBLE_DEVICES='' none
 CUDA_VISIBLE_DEVICES=-1 none

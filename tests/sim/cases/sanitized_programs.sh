@@ -38,4 +38,4 @@ done
 runtime=$(gcc -print-file-name=libasan.so)
 [ ! -x "$TEST_WORK/address" ] || [ "$runtime" = libasan.so ] ||
     [ "$(ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$runtime "$vgpu" run --mem 1G -- "$TEST_WORK/address" 2>/dev/null)" = "done" ] ||
-    die "with the runtime preloaded: status $?"
+    die "with the runtime preloaded it does not get to its end"

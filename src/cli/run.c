@@ -172,10 +172,13 @@ static int finish(void *argument, int result)
 static bool prepare(const struct run_options *options, const struct places *places, const struct instance *instance,
                     struct run_guard *ret_guard)
 {
+    uint64_t group;
+
     if (options->trace && !run_trace_prepare(instance->dir))
         return false;
-    if (!run_env(instance->dir, run_preloads(options) ? places->library : NULL, options->trace ? places->trace : NULL,
-                 options->sim ? places->sim : NULL))
+    if (!run_inside_group(instance->name, &group) ||
+        !run_env(instance->dir, group, run_preloads(options) ? places->library : NULL,
+                 options->trace ? places->trace : NULL, options->sim ? places->sim : NULL))
         return false;
     if (!run_preloads(options) && !run_env_devices(&instance->limits))
         return false;

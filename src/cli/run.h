@@ -67,6 +67,12 @@ bool run_limits(const struct run_options *options, const char *nvml, struct inst
  */
 bool run_inside(const struct run_options *options, struct instance_request *request);
 
+/*
+ * After that, and once the instance is entered: the group in it that the command belongs to, 0: none. It is made where
+ * the command is to have less than the instance; it stays while this process lives. False: a message has been written.
+ */
+bool run_inside_group(const char *instance_name, uint64_t *ret_group);
+
 /* The size that `option` was given. False: it is none, or absurdly small, and a message has been written. */
 bool run_size(const char *option, const char *text, uint64_t *ret_bytes);
 
@@ -74,10 +80,11 @@ bool run_size(const char *option, const char *text, uint64_t *ret_bytes);
 bool run_compute(const struct run_options *options, struct instance_request *request);
 
 /*
- * Sets this process's environment to what the command gets: the instance, the preloaded library, the trace file, the
- * simulated driver (NULL for the last three: none). False: out of memory, and a message has been written.
+ * Sets this process's environment to what the command gets: the instance, its group there (0: none), the preloaded
+ * library, the trace file, the simulated driver (NULL for the last three: none). False: out of memory, and a message
+ * has been written.
  */
-bool run_env(const char *instance_dir, const char *library, const char *trace, const char *sim_dir);
+bool run_env(const char *instance_dir, uint64_t group, const char *library, const char *trace, const char *sim_dir);
 
 /*
  * Without the library nobody translates CUDA_VISIBLE_DEVICES at run time: sets it to the devices that the instance

@@ -1,6 +1,7 @@
 #include "cli/run.h"
 
 #include "cli/message.h"
+#include "core/instance.h"
 #include "core/visible.h"
 
 #include <ctype.h>
@@ -96,9 +97,17 @@ static bool allow_sanitizers(void)
     return set;
 }
 
-bool run_env(const char *instance_dir, const char *library, const char *trace, const char *sim_dir)
+static bool set_group(uint64_t group)
 {
-    bool set = setenv("VGPU_INSTANCE", instance_dir, 1) == 0 &&
+    char text[24];
+
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)group);
+    return (group ? setenv(INSTANCE_GROUP_VARIABLE, text, 1) : unsetenv(INSTANCE_GROUP_VARIABLE)) == 0;
+}
+
+bool run_env(const char *instance_dir, uint64_t group, const char *library, const char *trace, const char *sim_dir)
+{
+    bool set = setenv("VGPU_INSTANCE", instance_dir, 1) == 0 && set_group(group) &&
                put_first("LD_PRELOAD", library ? library : "", ": \t", is_our_library);
 
     if (set && library)

@@ -1,10 +1,10 @@
 /*
  * A `vgpu run` inside an instance. The command joins that one: then all that is inside keeps to its limits together,
- * however many runs there are. What was asked for beyond them is lowered to them; less could not be kept apart.
+ * however many runs there are. What was asked for beyond them is lowered to them. For less, the command's processes are
+ * a group in the instance's region (struct region_group), which keeps to both; a group has no further ones in it.
  */
 #include "cli/run.h"
 
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "cli/message.h"
 #include "cli/path.h"
@@ -16,11 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static void cleanup_region(struct vgpu_region **region)
-{
-    if (*region)
-        region_close(*region);
-}
+/* What this process is inside of; the region stays open, which keeps the group of the command. */
+static struct {
+    struct vgpu_region *region;
+    struct vgpu_limits limits; /* of the group to make; see region_group_new() */
+    bool lower;
+    uint64_t group; /* this process's own; 0: none */
+} around;
 
 /* Whether a limit is less than another; 0 is none. */
 static bool less(uint64_t asked, uint64_t has)
@@ -38,32 +40,68 @@ static bool less_quota(const struct vgpu_limit *asked, const struct vgpu_limit *
     return less(asked->quota_bytes, has->quota_bytes);
 }
 
-/* The first option that asks for less than the instance has; NULL: none. What asks for more is taken out of it. */
+static const char *lower_compute(const struct instance_request *request, const struct vgpu_limits *has)
+{
+    const struct vgpu_compute *asked = &request->limits.compute;
+    struct vgpu_compute *to = &around.limits.compute;
+    const char *option = NULL;
+
+    *to = (struct vgpu_compute){.priority = VGPU_PRIORITY_MAX, .cap_policy = VGPU_CAP_HARD};
+    if (request->has_priority && asked->priority < has->compute.priority) {
+        to->priority = asked->priority;
+        option = "--priority";
+    }
+    if (request->has_weight && asked->weight < has->compute.weight) {
+        to->weight = asked->weight;
+        option = "--weight";
+    }
+    if (request->has_copy_rate && less(asked->copy_bytes_s, has->compute.copy_bytes_s)) {
+        to->copy_bytes_s = asked->copy_bytes_s;
+        option = "--copy-bw";
+    }
+    if (request->has_cap_policy) {
+        to->cap_policy = asked->cap_policy;
+        if (asked->cap_policy < has->compute.cap_policy)
+            option = "--cores-policy";
+    }
+    return option;
+}
+
+/* What the instance's slice `slice` is asked to have. */
+static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned slice, const struct vgpu_limits *has)
+{
+    return slice == VGPU_SLICE_HOST ? &asked->slice[slice] : instance_same_device(has, slice, asked);
+}
+
+/*
+ * Makes the limits of the group: whatever is asked that is less than this has. Returns one of the options that are;
+ * NULL: none. The request asks for nothing any more.
+ */
 static const char *lower(struct instance_request *request, const struct vgpu_limits *has)
 {
-    const struct vgpu_limits *asked = &request->limits;
+    const char *option = lower_compute(request, has);
+    bool harder = request->has_cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
 
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *one = instance_same_device(asked, i, has);
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        const struct vgpu_limit *asked = asked_of(&request->limits, i, has), *one = &has->slice[i];
+        struct vgpu_limit *to = &around.limits.slice[i];
+        bool host = i == VGPU_SLICE_HOST;
 
-        if (request->has_quota && less_quota(&asked->slice[i], one))
-            return "--mem";
-        if (request->has_cap && less(asked->slice[i].cap_percent, one->cap_percent))
-            return "--cores";
+        if ((host ? request->has_host_quota : request->has_quota) && less_quota(asked, one)) {
+            to->quota_bytes = asked->quota_bytes;
+            to->quota_percent = asked->quota_percent;
+            option = host ? "--host-mem" : "--mem";
+        }
+        if (!host && request->has_cap && less(asked->cap_percent, one->cap_percent)) {
+            to->cap_percent = asked->cap_percent;
+            option = "--cores";
+        } else if (!host && harder) {
+            to->cap_percent = one->cap_percent;
+        }
     }
-    if (request->has_host_quota && less_quota(&asked->slice[VGPU_SLICE_HOST], &has->slice[VGPU_SLICE_HOST]))
-        return "--host-mem";
-    if (request->has_copy_rate && less(asked->compute.copy_bytes_s, has->compute.copy_bytes_s))
-        return "--copy-bw";
-    if (request->has_weight && asked->compute.weight < has->compute.weight)
-        return "--weight";
-    if (request->has_priority && asked->compute.priority < has->compute.priority)
-        return "--priority";
-    if (request->has_cap_policy && asked->compute.cap_policy < has->compute.cap_policy)
-        return "--cores-policy";
     request->has_quota = request->has_cap = request->has_host_quota = request->has_copy_rate = false;
     request->has_weight = request->has_priority = request->has_cap_policy = false;
-    return NULL;
+    return option;
 }
 
 /* NULL: there is none of that name any more, which was said, or the region cannot be opened, and *ret_error says why.
@@ -85,9 +123,25 @@ static struct vgpu_region *open_around(const char *dir, int *ret_error)
     return region;
 }
 
+/* Says what holds for the command, or why it cannot be so. */
+static bool tell(const struct run_options *options, const struct vgpu_limits *has, const char *option)
+{
+    if (option && around.group) {
+        message_error("run: %s is lower than that of the run this is inside of, which is inside instance %s itself: "
+                      "limits go two deep; leave it out",
+                      option, has->name);
+        return false;
+    }
+    if (option)
+        message_note("this is inside instance %s: the command joins it, and its limits hold as well as these",
+                     has->name);
+    else if (!options->name || strcmp(options->name, has->name) != 0)
+        message_note("this is inside instance %s: the command joins it, and its limits hold", has->name);
+    return true;
+}
+
 bool run_inside(const struct run_options *options, struct instance_request *request)
 {
-    struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
     static char dir[PATH_MAX];
     struct vgpu_limits has;
     const char *option;
@@ -100,29 +154,45 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
                 "set here");
         return true;
     }
-    region = error ? NULL : open_around(dir, &error);
-    if (!region)
+    around.region = error ? NULL : open_around(dir, &error);
+    if (!around.region)
         return !error;
-    region_limits(region, &has);
-    if (has.tier == VGPU_TIER_GUARD) /* which keeps its limits whatever runs inside */
+    region_limits(around.region, &has);
+    if (has.tier == VGPU_TIER_GUARD) { /* which keeps its limits whatever runs inside */
+        region_close(around.region);
+        around.region = NULL;
         return true;
+    }
     if (options->guard != GUARD_OFF) {
         message_error("run: --guard: this is inside instance %s, whose limits the library keeps; start it outside",
                       has.name);
         return false;
     }
+    if (region_group_limits(around.region, instance_group_id(), &has))
+        around.group = instance_group_id();
     option = lower(request, &has);
-    if (option) {
-        message_error(
-            "run: %s is lower than that of instance %s, which this is inside of, and cannot be kept apart: leave "
-            "it out, or start the command outside",
-            option, has.name);
+    if (!tell(options, &has, option))
         return false;
-    }
-    if (!options->name || strcmp(options->name, has.name) != 0)
-        message_note("this is inside instance %s: the command joins it, and its limits hold", has.name);
+    around.lower = option != NULL;
     memcpy(request->limits.name, has.name, sizeof(has.name));
     request->limits.tier = has.tier;
     request->dir = dir;
     return true;
+}
+
+bool run_inside_group(const char *instance_name, uint64_t *ret_group)
+{
+    char text[128];
+    int error = 0;
+
+    if (around.lower)
+        error = region_group_new(around.region, &around.limits, &around.group);
+    if (error == -EUSERS)
+        message_error("run: %d runs with limits of their own are inside instance %s already, the most there may be",
+                      VGPU_GROUPS - 1, instance_name);
+    else if (error)
+        message_error("run: no limits of its own can be made inside instance %s: %s", instance_name,
+                      err_text(error, text, sizeof(text)));
+    *ret_group = around.group;
+    return error == 0;
 }

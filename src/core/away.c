@@ -43,8 +43,8 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_slice
         uint64_t bytes = load_relaxed(&layout->slot[index].slice[i].away_bytes);
 
         away = add_saturated(away, bytes);
-        /* By seat 0: our own idle bytes may go, too. */
-        if (bytes == 0 || ledger_make_room(ledger, 0, i, bytes))
+        /* Our own idle bytes may go, too. */
+        if (bytes == 0 || ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes))
             continue;
         *ret_slice = i;
         *ret_bytes = bytes;

@@ -49,6 +49,9 @@ struct bucket_hold {
     unsigned percent;
 };
 
+/* Whose buckets a launch may draw on, all at the same time. */
+enum bucket_level { BUCKET_INSTANCE, BUCKET_GROUP, BUCKETS };
+
 /* bucket_take(), and holds hold_ns of device time in addition. *ret_hold is written where it returns 0. */
 uint64_t bucket_take_and_hold(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns, uint64_t hold_ns,
                               unsigned percent, struct bucket_hold *ret_hold);

@@ -76,6 +76,14 @@ bool instance_configured(void)
     return variable(env_instance) || implicit_configured();
 }
 
+uint64_t instance_group_id(void)
+{
+    const char *text = variable(env_instance) ? variable(INSTANCE_GROUP_VARIABLE) : NULL;
+    uint64_t id = 0;
+
+    return text && parse_count(text, 1, UINT64_MAX, &id) == 0 ? id : 0;
+}
+
 /* Appends to "<folder>" of the instance. */
 static int instance_path(const char *name_or_folder, const char *file, char *buffer, size_t buffer_bytes)
 {
@@ -374,7 +382,7 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
         return 0;
     if (rc < 0)
         return rc;
-    rc = ledger_new(region, &ledger);
+    rc = ledger_new_in(region, instance_group_id(), &ledger);
     if (rc < 0) {
         region_close(region);
         complain(name ? env_instance : ENV_CACHE, name ? name : "the cache file", rc);
@@ -382,6 +390,9 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
     }
     if (!name)
         mirror(ledger);
+    if (instance_group_id() && !ledger_group(ledger))
+        log_warning(INSTANCE_GROUP_VARIABLE "=%.32s names no run inside instance %s: only the limits of that hold",
+                    variable(INSTANCE_GROUP_VARIABLE), name);
     announce(region);
     *ret_ledger = ledger;
     return 1;

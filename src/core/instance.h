@@ -5,6 +5,7 @@
  *   CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15], CUDA_DEVICE_MEMORY_SHARED_CACHE
  *                                      without VGPU_INSTANCE: an implicit instance, as HAMi's containers have, whose
  *                                      region is in the cache file (default /tmp/cudevshr.cache)
+ *   VGPU_GROUP                         with VGPU_INSTANCE: the group of processes in it, which has lower limits
  *   none of them                       no instance: nothing is limited or counted
  */
 #ifndef VGPU_CORE_INSTANCE_H
@@ -19,6 +20,13 @@
 #define INSTANCE_VARIABLE      "VGPU_INSTANCE"
 /* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on a page. */
 #define INSTANCE_CACHE_OFFSET (491 * 4096)
+
+/*
+ * Of the processes of a run inside an instance with limits of its own, written by `vgpu run`: the group's id
+ * (region_group_new()). Who takes it out of its environment has the instance's limits, and no less.
+ */
+#define INSTANCE_GROUP_VARIABLE "VGPU_GROUP"
+uint64_t instance_group_id(void); /* 0: there is none, or VGPU_INSTANCE names no instance for it to be in */
 
 /* Whether the environment names an instance. Opens nothing. */
 bool instance_configured(void);

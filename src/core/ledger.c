@@ -46,50 +46,64 @@ static bool idle_give(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice,
     return true;
 }
 
-/* Idle bytes may be used only as long as the slice is within its quota: it may have been lowered since. */
-static bool within_quota(const struct region_slice *slice)
+/* How much too much `bytes` more are for a group, or for the instance (0). */
+static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned slice, uint64_t bytes)
 {
-    uint64_t quota = load_relaxed(&slice->quota_bytes);
+    uint64_t quota = region_quota(layout, group, slice);
 
-    return quota == 0 || load_relaxed(&slice->total_bytes) <= quota;
+    return quota ? subtract_clamped(add_saturated(load_relaxed(region_total(layout, group, slice)), bytes), quota) : 0;
 }
 
-bool ledger_make_room(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes)
+/* Idle bytes may be used only as long as the quotas are kept: they may have been lowered since. */
+static bool within_quota(struct vgpu_ledger *ledger, unsigned slice)
 {
     struct region_layout *layout = ledger->region->layout;
-    struct region_slice *limits = &layout->slice[slice];
-    uint64_t quota = load_relaxed(&limits->quota_bytes);
+    unsigned group = ledger_group(ledger);
+
+    return too_much(layout, 0, slice, 0) == 0 &&
+           (__builtin_expect(group == 0, 1) || too_much(layout, group, slice, 0) == 0);
+}
+
+static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+{
+    struct region_layout *layout = ledger->region->layout;
+    uint64_t quota = region_quota(layout, group, slice), missing;
 
     if (quota == 0)
         return bytes <= IDLE_BYTES_MASK;
     for (int round = 0;; round++) {
-        uint64_t wanted = add_saturated(load_relaxed(&limits->total_bytes), bytes);
-
-        if (wanted <= quota)
+        missing = too_much(layout, group, slice, bytes);
+        if (missing == 0)
             return true;
         if (bytes > quota || round == 2)
             return false;
-        wanted -= slots_steal(layout, slice, wanted - quota, seat_index(seat));
-        if (wanted > quota && round == 0)
+        if (slots_steal(layout, group, slice, missing, except) < missing && round == 0)
             region_reap(ledger->region);
     }
+}
+
+/* The group first: what is taken from its idle makes room in the instance, too, and nothing there takes that away. */
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+{
+    return (group == 0 || make_room(ledger, group, except, slice, bytes)) && make_room(ledger, 0, except, slice, bytes);
 }
 
 /* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
 static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes, bool force)
 {
     struct region_layout *layout = ledger->region->layout;
+    unsigned group = slot_group(layout, seat_index(seat));
     _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->slice[slice].reserved_bytes;
     uint64_t own_idle = idle_take(ledger, seat, slice, IDLE_ALL);
     uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
 
     store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
-    region_total_sub(layout, slice, own_idle);
-    region_total_add(layout, slice, owed);
-    if (!ledger_make_room(ledger, seat, slice, bytes) && !force)
+    region_total_sub(layout, group, slice, own_idle);
+    region_total_add(layout, group, slice, owed);
+    if (!ledger_make_room(ledger, group, seat_index(seat), slice, bytes) && !force)
         return -ENOMEM;
     store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
-    region_total_add(layout, slice, bytes);
+    region_total_add(layout, group, slice, bytes);
     return 0;
 }
 
@@ -195,7 +209,7 @@ int ledger_reserve(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
     seat = ledger_seat(ledger);
     /* Busy first: whoever renews the seat meanwhile must rather count these bytes twice than not at all. */
     atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
-    if (seat && within_quota(&ledger->region->layout->slice[slice]) && idle_take(ledger, seat, slice, bytes))
+    if (seat && within_quota(ledger, slice) && idle_take(ledger, seat, slice, bytes))
         return 0;
     rc = grow_in_region(ledger, slice, bytes, false);
     if (rc < 0)

@@ -24,6 +24,12 @@ struct vgpu_ledger;
  */
 int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger);
 
+/* The same, in a group of the region (region_group_new()); 0, or one that is gone: in none. */
+int ledger_new_in(struct vgpu_region *region, uint64_t group_id, struct vgpu_ledger **ret_ledger);
+
+/* The group that this process is in, by its number; 0: none. One relaxed load. */
+unsigned ledger_group(const struct vgpu_ledger *ledger);
+
 /*
  * The same for another process, which a guard looks after: `pid` as this process's namespace numbers it. In a region of
  * tier GUARD only such ledgers are admitted against the quota; the others count, and are never refused.
@@ -107,20 +113,21 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_byt
 
 /*
  * What the program is to see of a device whose driver reports `physical_*`: total = min(quota, physical), free =
- * max(0, min(quota - used, physical free)). Dead processes are removed first. Unchanged where there is no quota.
+ * max(0, min(quota - used, physical free)), in a group the lower of its own and the instance's. Dead processes are
+ * removed first. Unchanged where there is no quota.
  */
 void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_total, uint64_t physical_free,
                  uint64_t *ret_total, uint64_t *ret_free);
 
-/* The effective quota (min of quota and physical); 0: none. One relaxed load. */
+/* The effective quota (the least of the instance's, the group's and the device's size); 0: none. Relaxed loads. */
 uint64_t ledger_quota(struct vgpu_ledger *ledger, unsigned slice);
 
 /* The largest context that a process of this instance has been seen to cost on this device; 0: not known yet. */
 uint64_t ledger_context_cost(struct vgpu_ledger *ledger, unsigned slice);
 void ledger_learn_context_cost(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes);
 
-/* The processes of the instance that hold memory on a slice: pid as the caller's namespace numbers it. Returns how many
- * there are; fills up to `max`. */
+/* The processes of the instance, or of the group, that hold memory on a slice: pid as the caller's namespace numbers
+ * it. Returns how many there are; fills up to `max`. */
 struct vgpu_proc_memory {
     uint32_t pid;
     uint64_t bytes;

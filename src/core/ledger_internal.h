@@ -26,7 +26,9 @@ struct vgpu_ledger {
     struct vgpu_region *region;
     bool guards; /* for another process, below libcuda: what the others say does not count then */
     struct slot_ward ward;
-    _Atomic uint64_t seat; /* (slot index + 1) << 32 | generation; 0: no slot yet */
+    uint64_t group_id;      /* as it was given; 0: none */
+    _Atomic unsigned group; /* of our slot; written before `seat`, by whoever renews that */
+    _Atomic uint64_t seat;  /* (slot index + 1) << 32 | generation; 0: no slot yet */
     struct vgpu_mutex seat_lock;
     atomic_bool told; /* that there is no slot to be had */
     _Atomic uint64_t reaped_ns;
@@ -83,8 +85,11 @@ static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
  */
 int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat);
 
-/* ledger.c. Under the lock: whether `bytes` more fit, with what can be taken from the idle and the dead. */
-bool ledger_make_room(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes);
+/*
+ * ledger.c. Under the lock: whether `bytes` more fit into the instance and the group (0: none), with what can be taken
+ * from the dead and the idle, but for slot `except`.
+ */
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes);
 
 /* away.c. This process's own memory is back: somebody else has restored it. */
 void ledger_is_back(struct vgpu_ledger *ledger, uint64_t seat);

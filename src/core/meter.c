@@ -15,20 +15,25 @@ static void add(_Atomic uint64_t *word, uint64_t value)
     atomic_fetch_add_explicit(word, value, memory_order_relaxed);
 }
 
-const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned slice)
+static struct region_group_slice *group_slice(struct vgpu_region *region, unsigned group, unsigned slice)
 {
-    return &region->layout->slice[slice].cap_percent;
+    return &region->layout->group[group].slice[slice];
 }
 
-_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned slice)
+const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned slice)
 {
-    return &compute_of(region, slice)->paid_until_ns;
+    return group ? &group_slice(region, group, slice)->cap_percent : &region->layout->slice[slice].cap_percent;
+}
+
+_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned slice)
+{
+    return group ? &group_slice(region, group, slice)->paid_until_ns : &compute_of(region, slice)->paid_until_ns;
 }
 
 _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, uint32_t percent, uint64_t now_ns)
 {
     _Atomic uint32_t *debt_percent = &region->layout->slice[slice].debt_percent;
-    _Atomic uint64_t *bucket = meter_bucket(region, slice);
+    _Atomic uint64_t *bucket = meter_bucket(region, 0, slice);
     uint32_t before = atomic_load_explicit(debt_percent, memory_order_relaxed);
 
     if (__builtin_expect(before != percent, 0) && atomic_compare_exchange_strong(debt_percent, &before, percent))
@@ -36,9 +41,13 @@ _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, ui
     return bucket;
 }
 
-_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned slice, enum vgpu_work direction)
+_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned slice,
+                                    enum vgpu_work direction)
 {
-    return &compute_of(region, slice)->copy_paid_until_ns[direction == VGPU_WORK_DTOH];
+    _Atomic uint64_t *buckets =
+        group ? group_slice(region, group, slice)->copy_paid_until_ns : compute_of(region, slice)->copy_paid_until_ns;
+
+    return &buckets[direction == VGPU_WORK_DTOH];
 }
 
 bool meter_in_use(const struct vgpu_region *region, unsigned slice)
@@ -46,22 +55,58 @@ bool meter_in_use(const struct vgpu_region *region, unsigned slice)
     return atomic_load_explicit(&region->layout->slice[slice].total_bytes, memory_order_relaxed) > 0;
 }
 
-const uint64_t *meter_copy_rate(const struct vgpu_region *region)
+const uint64_t *meter_copy_rate(const struct vgpu_region *region, unsigned group)
 {
-    return &region->layout->compute.copy_bytes_s;
+    return group ? &region->layout->group[group].compute.copy_bytes_s : &region->layout->compute.copy_bytes_s;
+}
+
+uint32_t meter_group_cap_policy(const struct vgpu_region *region, unsigned group)
+{
+    return __atomic_load_n(&region->layout->group[group].compute.cap_policy, __ATOMIC_RELAXED);
+}
+
+/* To the highest that a live slot has. The dead count until somebody finds them so. */
+static void lower_to_groups(const struct region_layout *layout, struct vgpu_compute *settings)
+{
+    uint32_t weight = 0, priority = 0;
+    bool any = false;
+
+    for (unsigned i = 0; i < region_slots_high(layout); i++) {
+        const struct vgpu_compute *of_group = &layout->group[slot_group(layout, i)].compute;
+        uint32_t own_weight, own_priority;
+
+        if (!slot_live(&layout->slot[i]))
+            continue;
+        if (slot_group(layout, i) == 0)
+            return;
+        own_weight = __atomic_load_n(&of_group->weight, __ATOMIC_RELAXED);
+        own_priority = __atomic_load_n(&of_group->priority, __ATOMIC_RELAXED);
+        if (own_weight == 0)
+            own_weight = settings->weight;
+        weight = own_weight > weight ? own_weight : weight;
+        priority = own_priority > priority ? own_priority : priority;
+        any = true;
+    }
+    if (any && weight < settings->weight)
+        settings->weight = weight;
+    if (any && priority < settings->priority)
+        settings->priority = priority;
 }
 
 struct vgpu_compute meter_settings(const struct vgpu_region *region)
 {
     const struct vgpu_compute *from = &region->layout->compute;
-
-    return (struct vgpu_compute){
+    struct vgpu_compute settings = {
         .weight = __atomic_load_n(&from->weight, __ATOMIC_RELAXED),
         .priority = __atomic_load_n(&from->priority, __ATOMIC_RELAXED),
         .cap_policy = __atomic_load_n(&from->cap_policy, __ATOMIC_RELAXED),
         .turn_policy = __atomic_load_n(&from->turn_policy, __ATOMIC_RELAXED),
         .copy_bytes_s = __atomic_load_n(&from->copy_bytes_s, __ATOMIC_RELAXED),
     };
+
+    if (group_count(region->layout) > 1)
+        lower_to_groups(region->layout, &settings);
+    return settings;
 }
 
 #define LATE_SPANS 600

@@ -1,6 +1,7 @@
 /*
  * What an instance does on a device, in its region: caps, the bucket that they draw on, and figures for people.
- * Everything is atomic and lock-free; any thread of any process of the instance. `slice` is a device's.
+ * Everything is atomic and lock-free; any thread of any process of the instance. `slice` is a device's. `group` is 0
+ * for the instance, or what ledger_group() says: work of a group is limited by its own words and by the instance's.
  */
 #ifndef VGPU_CORE_METER_H
 #define VGPU_CORE_METER_H
@@ -10,24 +11,32 @@
 #include <stdatomic.h>
 
 /* The word that a launch looks at: 0: no cap, else percent. Valid as long as the region. */
-const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned slice);
+const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned slice);
 
 /* The bucket's words (core/bucket.h): GPU time; copies from (VGPU_WORK_HTOD) and to the host (VGPU_WORK_DTOH). */
-_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned slice);
-_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned slice, enum vgpu_work direction);
+_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned slice);
+_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned slice,
+                                    enum vgpu_work direction);
 
-/* The bucket of GPU time, for a charge at a cap of `percent`: what is owed from before another cap is owed at this one.
+/* The instance's bucket of GPU time, for a charge at a cap of `percent`: what is owed from before another cap is owed
+ * at this one.
  */
 _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, uint32_t percent, uint64_t now_ns);
 
-/* The settings as they are now: words that change one by one. */
+/*
+ * The settings as they are now: words that change one by one. Turns are the instance's: its weight and its priority are
+ * the highest that a process attached to it has, so lower than its own while all of them are in groups with lower ones.
+ */
 struct vgpu_compute meter_settings(const struct vgpu_region *region);
 
 /* Whether a process of the instance holds memory on the device, a context for instance. */
 bool meter_in_use(const struct vgpu_region *region, unsigned slice);
 
 /* The rate of copies between host and device (vgpu_compute.copy_bytes_s); as meter_cap(). */
-const uint64_t *meter_copy_rate(const struct vgpu_region *region);
+const uint64_t *meter_copy_rate(const struct vgpu_region *region, unsigned group);
+
+/* When the cap of a group holds (enum vgpu_cap_policy). */
+uint32_t meter_group_cap_policy(const struct vgpu_region *region, unsigned group);
 
 /* Counts work; amounts are nanoseconds or bytes, and may be corrected by negative ones. */
 void meter_add(struct vgpu_region *region, unsigned slice, enum vgpu_work work, uint64_t calls, int64_t amount,

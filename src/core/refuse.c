@@ -55,6 +55,19 @@ static void tell(const struct vgpu_refusal *refusal, unsigned number, const char
                format_bytes(refusal->quota_bytes, quota, sizeof(quota)), remedy);
 }
 
+/* Whose quota leaves less: the group's, or the instance's (0). */
+static unsigned tighter(const struct region_layout *layout, unsigned group, unsigned slice)
+{
+    uint64_t quota = region_quota(layout, 0, slice), of_group = region_quota(layout, group, slice);
+
+    if (group == 0 || of_group == 0)
+        return 0;
+    return quota == 0 || subtract_clamped(of_group, slots_used_by(layout, group, slice)) <=
+                             subtract_clamped(quota, slots_used_by(layout, 0, slice))
+               ? group
+               : 0;
+}
+
 void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_bytes, const char *api)
 {
     KEEP_ERRNO;
@@ -63,6 +76,7 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_byt
     char name[VGPU_NAME_LEN];
     struct region_hold hold;
     uint64_t seat, count;
+    unsigned group;
     bool first = false, whole_card;
 
     if (slice >= VGPU_SLICES)
@@ -70,13 +84,14 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned slice, uint64_t size_byt
     fork_check();
     seat = ledger_seat(ledger);
     refusal.pid = getpid();
-    refusal.quota_bytes = ledger_quota(ledger, slice);
     snprintf(refusal.api, sizeof(refusal.api), "%s", api);
     /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second wait. */
     if (region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, 100 * NS_PER_MS, &hold) < 0)
         return;
     ledger_reap(ledger);
-    refusal.used_bytes = slots_used(layout, slice);
+    group = tighter(layout, ledger_group(ledger), slice);
+    refusal.quota_bytes = region_quota(layout, group, slice);
+    refusal.used_bytes = slots_used_by(layout, group, slice);
     count = load_relaxed(&layout->refusal_count);
     layout->refusals[count % VGPU_REFUSALS] = refusal;
     store_relaxed(&layout->refusal_count, count + 1);

@@ -46,7 +46,8 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_
                               : subtract_clamped(load_relaxed(&ledger->slice[i].busy), i == slice ? pending_bytes : 0);
         slot_release(region, seat_index(old), seat_generation(old));
     }
-    rc = slot_claim(region, ledger->guards ? &ledger->ward : NULL, old ? reserved : NULL, &index, &generation);
+    rc = slot_claim(region, ledger->guards ? &ledger->ward : NULL, ledger->group_id, old ? reserved : NULL, &index,
+                    &generation);
     if (rc < 0) {
         complain(ledger, rc);
         return rc;
@@ -57,6 +58,7 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_
             store_relaxed(&region->layout->slot[index].slice[i].held_bytes[kind],
                           load_relaxed(&ledger->slice[i].held[kind]));
     }
+    atomic_store_explicit(&ledger->group, slot_group(region->layout, index), memory_order_relaxed);
     *ret_seat = make_seat(index, generation);
     atomic_store_explicit(&ledger->seat, *ret_seat, memory_order_release);
     ledger_notify(ledger, VGPU_SLICES);
@@ -79,7 +81,8 @@ static void in_child(void *arg)
     }
 }
 
-static int make(struct vgpu_region *region, const struct slot_ward *ward, struct vgpu_ledger **ret_ledger)
+static int make(struct vgpu_region *region, const struct slot_ward *ward, uint64_t group_id,
+                struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
     struct vgpu_ledger *ledger;
@@ -91,6 +94,7 @@ static int make(struct vgpu_region *region, const struct slot_ward *ward, struct
         return -ENOMEM;
     memset(ledger, 0, sizeof(*ledger));
     ledger->region = region;
+    ledger->group_id = group_id;
     if (ward) {
         ledger->guards = true;
         ledger->ward = *ward;
@@ -110,7 +114,12 @@ static int make(struct vgpu_region *region, const struct slot_ward *ward, struct
 
 int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
 {
-    return make(region, NULL, ret_ledger);
+    return make(region, NULL, 0, ret_ledger);
+}
+
+int ledger_new_in(struct vgpu_region *region, uint64_t group_id, struct vgpu_ledger **ret_ledger)
+{
+    return make(region, NULL, group_id, ret_ledger);
 }
 
 int ledger_new_ward(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger)
@@ -118,7 +127,7 @@ int ledger_new_ward(struct vgpu_region *region, pid_t pid, const char *command, 
     struct slot_ward ward = {.pid = pid};
 
     snprintf(ward.command, sizeof(ward.command), "%s", command);
-    return make(region, &ward, ret_ledger);
+    return make(region, &ward, 0, ret_ledger);
 }
 
 void ledger_free(struct vgpu_ledger *ledger)
@@ -136,6 +145,11 @@ void ledger_free(struct vgpu_ledger *ledger)
     ledger_notify(ledger, VGPU_SLICES);
     fork_watch_remove(&ledger->watch);
     free(ledger);
+}
+
+unsigned ledger_group(const struct vgpu_ledger *ledger)
+{
+    return atomic_load_explicit(&ledger->group, memory_order_relaxed);
 }
 
 struct vgpu_region *ledger_region(struct vgpu_ledger *ledger)

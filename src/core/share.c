@@ -106,9 +106,9 @@ static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned slice,
     _Atomic uint64_t *reserved = &layout->slot[slot].slice[slice].reserved_bytes;
     uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
 
-    region_total_add(layout, slice, owed);
+    region_total_add(layout, slot_group(layout, slot), slice, owed);
     store_relaxed(reserved, subtract_clamped(add_saturated(load_relaxed(reserved), owed), bytes));
-    region_total_sub(layout, slice, bytes);
+    region_total_sub(layout, slot_group(layout, slot), slice, bytes);
 }
 
 bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned slice, enum vgpu_kind kind,

@@ -66,11 +66,11 @@ int ledger_device_limited(struct vgpu_ledger *ledger, unsigned slice, const char
         rc = -EEXIST;
     } else {
         if (limit && !to->limit.uuid[0])
-            region_store_limit(to, limit);
+            region_store_limit(ledger->region->layout, slice, limit);
         strncpy(to->limit.uuid, uuid, VGPU_UUID_LEN);
         if (physical_bytes && to->physical_bytes != physical_bytes) {
             to->physical_bytes = physical_bytes;
-            region_resolve_quota(to);
+            region_resolve_quota(ledger->region->layout, slice);
             quota_bytes = beyond_device(to) ? to->limit.quota_bytes : 0;
         }
     }
@@ -99,11 +99,22 @@ unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned slice)
     return number ? number - 1 : slice;
 }
 
+/* What is left of a quota, of a group's or of the instance's (0), or of the device where that is smaller. */
+static uint64_t left_of(const struct region_layout *layout, unsigned group, unsigned slice, uint64_t physical_total)
+{
+    uint64_t quota = region_quota(layout, group, slice);
+
+    return subtract_clamped(quota && quota < physical_total ? quota : physical_total,
+                            slots_used_by(layout, group, slice));
+}
+
 void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_total, uint64_t physical_free,
                  uint64_t *ret_total, uint64_t *ret_free)
 {
     KEEP_ERRNO;
     uint64_t quota = ledger_quota(ledger, slice), total = physical_total, available = physical_free, left;
+    struct region_layout *layout = ledger->region->layout;
+    unsigned group = ledger_group(ledger);
     struct region_hold hold;
     bool locked;
 
@@ -112,7 +123,9 @@ void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_t
         if (locked)
             ledger_reap(ledger);
         total = quota < physical_total ? quota : physical_total;
-        left = subtract_clamped(total, slots_used(ledger->region->layout, slice));
+        left = left_of(layout, 0, slice, physical_total);
+        if (group > 0 && left_of(layout, group, slice, physical_total) < left)
+            left = left_of(layout, group, slice, physical_total);
         available = left < physical_free ? left : physical_free;
         if (locked)
             region_unlock(ledger->region, &hold);
@@ -123,7 +136,14 @@ void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_t
 
 uint64_t ledger_quota(struct vgpu_ledger *ledger, unsigned slice)
 {
-    return slice < VGPU_SLICES ? load_relaxed(&ledger->region->layout->slice[slice].quota_bytes) : 0;
+    const struct region_layout *layout = ledger->region->layout;
+    uint64_t quota, of_group;
+
+    if (slice >= VGPU_SLICES)
+        return 0;
+    quota = region_quota(layout, 0, slice);
+    of_group = region_quota(layout, ledger_group(ledger), slice);
+    return of_group && (!quota || of_group < quota) ? of_group : quota;
 }
 
 uint64_t ledger_context_cost(struct vgpu_ledger *ledger, unsigned slice)
@@ -150,7 +170,7 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgp
     KEEP_ERRNO;
     struct region_layout *layout = ledger->region->layout;
     struct region_hold hold;
-    unsigned count = 0, high;
+    unsigned count = 0, high, group = ledger_group(ledger);
     bool guard = atomic_load_explicit(&layout->tier, memory_order_relaxed) == VGPU_TIER_GUARD;
 
     if (slice >= VGPU_SLICES)
@@ -163,7 +183,8 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgp
     for (unsigned i = 0; i < high; i++) {
         uint64_t bytes = 0;
 
-        if (!slot_live(&layout->slot[i]) || (guard && !layout->slot[i].guarded))
+        if (!slot_live(&layout->slot[i]) || (guard && !layout->slot[i].guarded) ||
+            (group && slot_group(layout, i) != group))
             continue;
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
             bytes = add_saturated(bytes, slot_held(&layout->slot[i].slice[slice], kind));

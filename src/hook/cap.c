@@ -36,15 +36,30 @@
 #define POLL_PART    16          /* later it is asked about when it has taken so much of its time more */
 #define POLL_MOST_NS 500000ULL
 
-bool cap_applies(const struct compute_device *device, uint32_t flags, uint32_t *ret_percent)
+static uint32_t while_policy(uint32_t percent, uint32_t policy, uint32_t flags)
 {
-    uint32_t percent = compute_cap(device->slice);
-    uint32_t policy = atomic_load_explicit(&device->cap_policy, memory_order_relaxed);
+    return policy == VGPU_CAP_OFF || (policy == VGPU_CAP_ELASTIC && !(flags & ARENA_CONTENDED)) ? 0 : percent;
+}
 
-    *ret_percent = percent;
-    if (percent == 0 || policy == VGPU_CAP_OFF || hami_unlimited(hook_ledger()))
-        return false;
-    return policy != VGPU_CAP_ELASTIC || (flags & ARENA_CONTENDED);
+bool cap_applies(const struct compute_device *device, uint32_t flags, struct caps *ret_caps)
+{
+    uint32_t policy = atomic_load_explicit(&device->cap_policy, memory_order_relaxed);
+    unsigned group = compute_group();
+    struct caps caps = {{while_policy(compute_cap(0, device->slice), policy, flags)}};
+
+    if (__builtin_expect(group != 0, 0))
+        caps.percent[BUCKET_GROUP] =
+            while_policy(compute_cap(group, device->slice), meter_group_cap_policy(hook_region(), group), flags);
+    *ret_caps = caps;
+    return (caps.percent[BUCKET_INSTANCE] || caps.percent[BUCKET_GROUP]) && !hami_unlimited(hook_ledger());
+}
+
+/* The lower of the two; one of them limits. */
+static uint32_t lowest(const struct caps *caps)
+{
+    uint32_t instance = caps->percent[BUCKET_INSTANCE], group = caps->percent[BUCKET_GROUP];
+
+    return group && (!instance || group < instance) ? group : instance;
 }
 
 void compute_nap(uint64_t ns)
@@ -111,32 +126,87 @@ static void less_stuck(struct cap_hold *hold)
         ;
 }
 
-static uint64_t charge_unsure(struct work *work, _Atomic uint64_t *bucket, uint32_t percent, uint64_t now_ns)
+static _Atomic uint64_t *bucket_of(const struct compute_device *device, enum bucket_level level)
 {
-    uint64_t wait_ns = bucket_wait(bucket, now_ns), held_ns;
+    return meter_bucket(hook_region(), level == BUCKET_GROUP ? compute_group() : 0, device->slice);
+}
+
+static uint32_t cap_of(const struct compute_device *device, enum bucket_level level)
+{
+    return compute_cap(level == BUCKET_GROUP ? compute_group() : 0, device->slice);
+}
+
+static uint64_t wait_for_both(const struct compute_device *device, const struct caps *caps, uint64_t now_ns)
+{
+    uint64_t most_ns = 0;
+
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        uint64_t wait_ns = caps->percent[i] ? bucket_wait(bucket_of(device, i), now_ns) : 0;
+
+        most_ns = wait_ns > most_ns ? wait_ns : most_ns;
+    }
+    return most_ns;
+}
+
+/*
+ * Draws on both buckets or on none. Both are looked at first, so it is rare that the second one refuses: then another
+ * launch has come first, and the group gets back what it was charged. Others of the group may have seen that as debt
+ * meanwhile; they look again after they have waited, as for any debt.
+ */
+static uint64_t take_both(struct work *work, uint64_t held_ns, const struct caps *caps, uint64_t now_ns)
+{
+    _Atomic uint64_t *of_group = bucket_of(work->device, BUCKET_GROUP);
+    struct bucket_hold *hold = work->hold;
+    uint64_t wait_ns = wait_for_both(work->device, caps, now_ns);
+
+    if (wait_ns == 0)
+        wait_ns = bucket_take_and_hold(of_group, now_ns, work->charged_ns, held_ns, caps->percent[BUCKET_GROUP],
+                                       &hold[BUCKET_GROUP]);
+    if (wait_ns > 0)
+        return wait_ns;
+    wait_ns = bucket_take_and_hold(bucket_of(work->device, BUCKET_INSTANCE), now_ns, work->charged_ns, held_ns,
+                                   caps->percent[BUCKET_INSTANCE], &hold[BUCKET_INSTANCE]);
+    if (wait_ns > 0) {
+        bucket_correct(of_group, now_ns, -(int64_t)(work->charged_ns + hold[BUCKET_GROUP].ns),
+                       caps->percent[BUCKET_GROUP]);
+        hold[BUCKET_GROUP] = (struct bucket_hold){0};
+    }
+    return wait_ns;
+}
+
+/* `hold` says afterwards which buckets were charged, by the percentage of each, and what each holds. */
+static uint64_t take(struct work *work, uint64_t held_ns, const struct caps *caps, uint64_t now_ns)
+{
+    if (__builtin_expect(caps->percent[BUCKET_GROUP] > 0, 0))
+        return take_both(work, held_ns, caps, now_ns);
+    return bucket_take_and_hold(bucket_of(work->device, BUCKET_INSTANCE), now_ns, work->charged_ns, held_ns,
+                                caps->percent[BUCKET_INSTANCE], &work->hold[BUCKET_INSTANCE]);
+}
+
+static uint64_t charge_unsure(struct work *work, const struct caps *caps, uint64_t now_ns)
+{
+    uint64_t wait_ns = wait_for_both(work->device, caps, now_ns), held_ns;
 
     if (wait_ns > 0)
         return wait_ns;
     work->charged_ns = cautious_estimate(work, now_ns);
-    held_ns = hold_ns(work, percent);
-    if (held_ns == 0)
-        return bucket_take(bucket, now_ns, work->charged_ns, percent);
-    wait_ns = bucket_take_and_hold(bucket, now_ns, work->charged_ns, held_ns, percent, &work->hold);
-    if (wait_ns == 0)
-        hold_begins(&work->device->hold, held_ns, percent, now_ns);
+    held_ns = hold_ns(work, lowest(caps));
+    wait_ns = take(work, held_ns, caps, now_ns);
+    if (wait_ns == 0 && held_ns > 0)
+        hold_begins(&work->device->hold, held_ns, lowest(caps), now_ns);
     return wait_ns;
 }
 
-uint64_t cap_charge(struct work *work, uint32_t percent, uint64_t now_ns)
+uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns)
 {
-    _Atomic uint64_t *bucket = meter_bucket_at(hook_region(), work->device->slice, percent, now_ns);
-
+    if (caps->percent[BUCKET_INSTANCE])
+        meter_bucket_at(hook_region(), work->device->slice, caps->percent[BUCKET_INSTANCE], now_ns);
     if (atomic_load_explicit(&work->device->hold.wait_ns, memory_order_relaxed) > 0)
         compute_harvest_now();
     if (work->corrects)
-        return charge_unsure(work, bucket, percent, now_ns);
+        return charge_unsure(work, caps, now_ns);
     work->charged_ns = compute_estimate(work);
-    return bucket_take(bucket, now_ns, work->charged_ns, percent);
+    return take(work, 0, caps, now_ns);
 }
 
 /* How long to sleep before a launch of this process, which holds the bucket, is asked about. */
@@ -169,7 +239,7 @@ bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
     struct compute_device *device = work->device;
     uint64_t start_ns = *now_ns, sleep_ns;
     bool limited, told = false;
-    uint32_t percent;
+    struct caps caps;
 
     do {
         sleep_ns = sleep_for(device, wait_ns, *now_ns - start_ns, *now_ns);
@@ -182,20 +252,26 @@ bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
         *now_ns = clock_ns();
         compute_refresh_sometimes(device, *now_ns);
         compute_harvest(*now_ns);
-        limited = cap_applies(device, compute_flags(device), &percent);
-    } while (limited && (wait_ns = cap_charge(work, percent, *now_ns)) > 0);
+        limited = cap_applies(device, compute_flags(device), &caps);
+    } while (limited && (wait_ns = cap_charge(work, &caps, *now_ns)) > 0);
     if (told)
         gate_pause(&device->gate, false);
     meter_throttled(hook_region(), device->slice, *now_ns - start_ns);
     return limited;
 }
 
-void cap_settle(struct compute_device *device, const struct bucket_hold *hold, uint64_t now_ns, int64_t delta_ns)
+void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS], uint64_t now_ns,
+                int64_t delta_ns)
 {
-    _Atomic uint64_t *bucket = meter_bucket(hook_region(), device->slice);
-    bool in_time = bucket_settle(bucket, now_ns, delta_ns, hold, compute_cap(device->slice));
+    bool in_time = true, held = false;
 
-    if (hold->ns > 0)
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        if (hold[i].percent == 0)
+            continue;
+        in_time &= bucket_settle(bucket_of(device, i), now_ns, delta_ns, &hold[i], cap_of(device, i));
+        held |= hold[i].ns > 0;
+    }
+    if (held)
         atomic_store(&device->hold.wait_ns, 0);
     if (in_time && atomic_load_explicit(&device->hold.stuck, memory_order_relaxed) > 0)
         less_stuck(&device->hold);
@@ -208,19 +284,22 @@ void cap_unmeasured(struct work *work)
 
     if (ns > work->charged_ns)
         ns = work->charged_ns;
-    cap_settle(work->device, &work->hold, clock_ns(), (int64_t)(ns - work->charged_ns));
+    cap_settle(work->device, work->hold, clock_ns(), (int64_t)(ns - work->charged_ns));
     work->charged_ns = ns;
-    work->hold.ns = 0;
+    for (unsigned i = 0; i < BUCKETS; i++)
+        work->hold[i].ns = 0;
 }
 
 void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns)
 {
-    unsigned slice = work->device->slice;
+    bool holds = work->hold[BUCKET_INSTANCE].ns > 0 || work->hold[BUCKET_GROUP].ns > 0;
 
     if (!succeeded)
-        cap_settle(work->device, &work->hold, clock_ns(), -(int64_t)work->charged_ns);
-    else if (work->corrects && launched_ns == 0 && work->hold.ns > 0)
-        cap_settle(work->device, &work->hold, clock_ns(), 0);
+        cap_settle(work->device, work->hold, clock_ns(), -(int64_t)work->charged_ns);
+    else if (work->corrects && launched_ns == 0 && holds)
+        cap_settle(work->device, work->hold, clock_ns(), 0);
     else if (launched_ns > work->begun_ns + LATE_NS)
-        bucket_started(meter_bucket(hook_region(), slice), launched_ns, work->charged_ns, compute_cap(slice));
+        for (unsigned i = 0; i < BUCKETS; i++)
+            if (work->hold[i].percent)
+                bucket_started(bucket_of(work->device, i), launched_ns, work->charged_ns, cap_of(work->device, i));
 }

@@ -14,6 +14,7 @@
 #include "hook/stream_key.h"
 #include "hook/survey.h"
 
+#include <string.h>
 #include <time.h>
 
 #define GRAPH_WAITED_NS 4000ULL /* a graph's launch goes on after the device has begun with it */
@@ -52,15 +53,24 @@ static void set_fast(const _Atomic uint32_t *cap, const _Atomic uint32_t *flags,
 /* The short way knows one device only: with more, there is none. */
 static void choose_fast(const struct compute_device *device)
 {
+    const _Atomic uint32_t *cap = NULL;
+
+    if (hook_region() != NULL) {
+        unsigned group = compute_group();
+
+        /* One word says whether a launch is limited: a group's, which is there to stay, where it has a cap. */
+        cap = meter_cap(hook_region(), group && compute_cap(group, device->slice) ? group : 0, device->slice);
+        atomic_store(&compute_fast.copy_rate,
+                     meter_copy_rate(hook_region(), *meter_copy_rate(hook_region(), group) ? group : 0));
+    }
     if (hook_region() == NULL)
         set_fast(&never, &never, &nobody_counts);
     else if (atomic_load(&only_device) != device->device)
         set_fast(&always, &always, &nobody_counts);
     else if (compute_joined(device))
-        set_fast(meter_cap(hook_region(), device->slice), &device->gate.lease.page->flags,
-                 &device->gate.lease.page->launches);
+        set_fast(cap, &device->gate.lease.page->flags, &device->gate.lease.page->launches);
     else
-        set_fast(meter_cap(hook_region(), device->slice), &never, &nobody_counts);
+        set_fast(cap, &never, &nobody_counts);
 }
 
 static void refresh_settings(struct compute_device *device, uint64_t now_ns)
@@ -119,7 +129,6 @@ static void set_up(struct compute_device *device, CUdevice number, unsigned slic
     device->device = number;
     device->slice = slice;
     atomic_store(&compute_fast.monitor, hami_word(hook_ledger()));
-    atomic_store(&compute_fast.copy_rate, meter_copy_rate(hook_region()));
     if (device_slice_uuid(slice, uuid) == 0)
         gate_join(&device->gate, uuid, &self, settings.turn_policy);
     atomic_compare_exchange_strong(&only_device, &none, number);
@@ -199,7 +208,7 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct 
     /* What was launched on the first guess while the sample was under way is put right with it. */
     wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
     if (flags & FLAG_CORRECTS)
-        cap_settle(&devices[slice], &charge->hold, now_ns, wrong_ns);
+        cap_settle(&devices[slice], charge->hold, now_ns, wrong_ns);
     wrong_ns *= (int64_t)weight;
     if (charge->guess_ns > 0) /* a vague one bounds it at least */
         wrong_ns += survey_measured(slice, kind, charge->guess_ns, measured_ns);
@@ -277,7 +286,8 @@ static void begin_survey(void)
 static void admit(struct work *work, struct compute_device *device)
 {
     uint64_t now_ns = heed_monitor(clock_ns()), wait_ns = 0;
-    uint32_t flags = compute_flags(device), percent;
+    uint32_t flags = compute_flags(device);
+    struct caps caps;
 
     work->device = device;
     work->cell = cost_find(atomic_load(&costs), work->key);
@@ -286,12 +296,12 @@ static void admit(struct work *work, struct compute_device *device)
         gate_resume(&device->gate, now_ns);
         flags = compute_flags(device);
     }
-    work->limited = cap_applies(device, flags, &percent);
+    work->limited = cap_applies(device, flags, &caps);
     work->surveyed = !work->limited && !(flags & ARENA_CONTENDED);
     work->measures = wants_sample(work, now_ns);
     if (work->limited) {
         work->corrects = work->measures && cap_unsure(work);
-        wait_ns = cap_charge(work, percent, now_ns);
+        wait_ns = cap_charge(work, &caps, now_ns);
     }
     if (wait_ns > 0)
         work->limited = cap_wait(work, wait_ns, &now_ns);
@@ -311,7 +321,7 @@ void compute_admit(struct work *work)
     work->device = NULL;
     work->sample = NULL;
     work->place = -1;
-    work->hold.ns = 0;
+    memset(work->hold, 0, sizeof(work->hold));
     if (work->weight == 0)
         work->weight = compute_weight();
     device = device_now();
@@ -385,8 +395,9 @@ void compute_end(struct work *work, CUresult result)
         NO_CANCEL;
         gate_leave(&device->gate, work->place);
     }
-    charge = (struct sample_charge){
-        .ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .hold = work->hold, .flags = flags};
+    charge =
+        (struct sample_charge){.ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .flags = flags};
+    memcpy(charge.hold, work->hold, sizeof(charge.hold));
     if (work->sample)
         launched_ns = sample_end(work->sample, work->stream, work->per_thread, result,
                                  work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
@@ -443,11 +454,11 @@ void compute_wait_ends_slow(const struct gate_wait *wait)
 
 /* Copies between host and device */
 
-static void wait_to_copy(const struct compute_device *device, enum vgpu_work direction, uint64_t bytes)
+static void wait_to_copy(const struct compute_device *device, unsigned group, enum vgpu_work direction, uint64_t bytes)
 {
     NO_CANCEL;
-    const uint64_t *rate = meter_copy_rate(hook_region());
-    _Atomic uint64_t *bucket = meter_copy_bucket(hook_region(), device->slice, direction);
+    const uint64_t *rate = meter_copy_rate(hook_region(), group);
+    _Atomic uint64_t *bucket = meter_copy_bucket(hook_region(), group, device->slice, direction);
     uint64_t now_ns = clock_ns(), start_ns = now_ns, wait_ns;
 
     /* The rate is looked at anew all the time: it may be changed or lifted. */
@@ -468,8 +479,12 @@ void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight
     if (bytes == 0 || !(device = device_now()))
         return;
     meter_add(hook_region(), device->slice, direction, weight, (int64_t)(bytes * weight), 0);
-    if (compute_copies_limited())
-        wait_to_copy(device, direction, bytes);
+    if (!compute_copies_limited())
+        return;
+    /* One after the other: a copy that has waited for its group's rate is late, and never early, for the instance's. */
+    if (compute_group())
+        wait_to_copy(device, compute_group(), direction, bytes);
+    wait_to_copy(device, 0, direction, bytes);
 }
 
 /* Ends */

@@ -41,10 +41,10 @@ struct work {
     struct cost_cell *cell;
     struct sample *sample;
     uint64_t begun_ns, charged_ns;
-    struct bucket_hold hold; /* beside charged_ns, while the cost is unknown */
-    bool limited;            /* it was charged to the cap */
-    bool surveyed;           /* neither cap nor neighbour limits it: it is looked at for statistics only */
-    bool measures;           /* it is to have a sample */
+    struct bucket_hold hold[BUCKETS]; /* beside charged_ns, while the cost is unknown; its percent: see cap.c */
+    bool limited;                     /* it was charged to the cap */
+    bool surveyed;                    /* neither cap nor neighbour limits it: it is looked at for statistics only */
+    bool measures;                    /* it is to have a sample */
     bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
     int place;     /* of the stream among those of the turn; -1: none */
 };

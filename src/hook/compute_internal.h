@@ -36,10 +36,16 @@ static inline bool compute_joined(const struct compute_device *device)
     return atomic_load_explicit(&device->gate.joined, memory_order_acquire);
 }
 
-/* The cap of a slice as it is now; 0: none. */
-static inline uint32_t compute_cap(unsigned slice)
+/* Of the run inside the instance that this process belongs to, which has limits of its own; 0: of none. */
+static inline unsigned compute_group(void)
 {
-    return atomic_load_explicit(meter_cap(hook_region(), slice), memory_order_relaxed);
+    return ledger_group(hook_ledger());
+}
+
+/* The cap of a slice as it is now, of the instance or the group; 0: none. */
+static inline uint32_t compute_cap(unsigned group, unsigned slice)
+{
+    return atomic_load_explicit(meter_cap(hook_region(), group, slice), memory_order_relaxed);
 }
 
 static inline uint32_t compute_flags(const struct compute_device *device)
@@ -68,8 +74,13 @@ void compute_refresh_sometimes(struct compute_device *device, uint64_t now_ns);
 void compute_harvest_now(void);
 void compute_harvest(uint64_t now_ns);
 
-/* Whether a cap limits the device, and how high it is. */
-bool cap_applies(const struct compute_device *device, uint32_t flags, uint32_t *ret_percent);
+/* What limits work on a device now, each in percent; 0: it does not. */
+struct caps {
+    uint32_t percent[BUCKETS];
+};
+
+/* Whether a cap limits the device, and how high they are. */
+bool cap_applies(const struct compute_device *device, uint32_t flags, struct caps *ret_caps);
 
 /*
  * Launches whose charges are put right by their samples: on average others are right without. Of long ones each is
@@ -77,8 +88,8 @@ bool cap_applies(const struct compute_device *device, uint32_t flags, uint32_t *
  */
 bool cap_unsure(const struct work *work);
 
-/* 0: the bucket lets the launch through, and it is charged. Else how long until then. */
-uint64_t cap_charge(struct work *work, uint32_t percent, uint64_t now_ns);
+/* 0: the buckets let the launch through, and it is charged. Else how long until then. */
+uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns);
 
 /*
  * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any more. Looks at the cap
@@ -91,6 +102,7 @@ void cap_unmeasured(struct work *work);
 void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns);
 
 /* The sample of a launch is done, which cost delta_ns more than was charged. */
-void cap_settle(struct compute_device *device, const struct bucket_hold *hold, uint64_t now_ns, int64_t delta_ns);
+void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS], uint64_t now_ns,
+                int64_t delta_ns);
 
 #endif

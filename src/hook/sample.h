@@ -20,7 +20,7 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
 struct sample_charge {
     uint64_t ns;
     uint64_t guess_ns; /* of a launch for statistics whose cost was unknown; else 0 */
-    struct bucket_hold hold;
+    struct bucket_hold hold[BUCKETS];
     unsigned flags; /* SAMPLE_DOUBTFUL: it cannot be exact; SAMPLE_VAGUE: it tells about this launch's charge only, and
                        nothing about the cell. The other bits are the caller's */
 };

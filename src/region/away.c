@@ -28,7 +28,7 @@ void slot_put_away(struct region_layout *layout, unsigned index)
         reserved = load_relaxed(&slice->reserved_bytes);
         store_relaxed(&slice->away_bytes, add_saturated(load_relaxed(&slice->away_bytes), reserved));
         store_relaxed(&slice->reserved_bytes, 0);
-        region_total_sub(layout, i, reserved);
+        region_total_sub(layout, slot_group(layout, index), i, reserved);
     }
 }
 
@@ -39,7 +39,7 @@ void slot_bring_back(struct region_layout *layout, unsigned index)
         uint64_t away = load_relaxed(&slice->away_bytes);
 
         store_relaxed(&slice->reserved_bytes, add_saturated(load_relaxed(&slice->reserved_bytes), away));
-        region_total_add(layout, i, away);
+        region_total_add(layout, slot_group(layout, index), i, away);
         store_relaxed(&slice->away_bytes, 0);
     }
 }

@@ -41,19 +41,35 @@ static inline uint64_t subtract_clamped(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* Under the lock. */
-static inline void region_total_add(struct region_layout *layout, unsigned slice, uint64_t bytes)
+/* What counts against a quota: of a group, or of the instance (0). */
+static inline _Atomic uint64_t *region_total(struct region_layout *layout, unsigned group, unsigned slice)
 {
-    _Atomic uint64_t *total = &layout->slice[slice].total_bytes;
-
-    store_relaxed(total, add_saturated(load_relaxed(total), bytes));
+    return group ? &layout->group[group].slice[slice].total_bytes : &layout->slice[slice].total_bytes;
 }
 
-static inline void region_total_sub(struct region_layout *layout, unsigned slice, uint64_t bytes)
+/* The quota of a group, or of the instance (0), in effect; 0: none. */
+static inline uint64_t region_quota(const struct region_layout *layout, unsigned group, unsigned slice)
 {
-    _Atomic uint64_t *total = &layout->slice[slice].total_bytes;
+    return load_relaxed(group ? &layout->group[group].slice[slice].quota_bytes : &layout->slice[slice].quota_bytes);
+}
+
+/* Under the lock: what a group, or nobody in one (0), has more or less of. It is the instance's in any case. */
+static inline void region_total_add(struct region_layout *layout, unsigned group, unsigned slice, uint64_t bytes)
+{
+    _Atomic uint64_t *total = region_total(layout, 0, slice), *of_group = region_total(layout, group, slice);
+
+    store_relaxed(total, add_saturated(load_relaxed(total), bytes));
+    if (group)
+        store_relaxed(of_group, add_saturated(load_relaxed(of_group), bytes));
+}
+
+static inline void region_total_sub(struct region_layout *layout, unsigned group, unsigned slice, uint64_t bytes)
+{
+    _Atomic uint64_t *total = region_total(layout, 0, slice), *of_group = region_total(layout, group, slice);
 
     store_relaxed(total, subtract_clamped(load_relaxed(total), bytes));
+    if (group)
+        store_relaxed(of_group, subtract_clamped(load_relaxed(of_group), bytes));
 }
 
 /* Slots that were ever used; what the region says, within bounds. */
@@ -67,6 +83,27 @@ static inline unsigned region_slots_high(const struct region_layout *layout)
 static inline bool slot_live(const struct region_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) == SLOT_LIVE;
+}
+
+/* A bad region may name any group: 0 then. */
+static inline unsigned region_group(const _Atomic uint16_t *word)
+{
+    unsigned group = atomic_load_explicit(word, memory_order_relaxed);
+
+    return group < VGPU_GROUPS ? group : 0;
+}
+
+/* Entries of groups to look at, the instance's 0 among them. */
+static inline unsigned group_count(const struct region_layout *layout)
+{
+    uint32_t high = atomic_load_explicit(&layout->groups_high, memory_order_acquire);
+
+    return high > VGPU_GROUPS ? VGPU_GROUPS : high > 0 ? high : 1;
+}
+
+static inline unsigned slot_group(const struct region_layout *layout, unsigned index)
+{
+    return region_group(&layout->slot[index].group);
 }
 
 /* What a slot really uses of its reservation. */
@@ -96,14 +133,14 @@ bool region_layout_valid(const struct region_layout *layout);
 /*
  * Takes a free slot and fills it: for this process, or for `ward`, one that a guard looks after. Takes the lock itself.
  * -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a slice or NULL, is what the
- * process holds already.
+ * process holds already. The slot is in the group `group_id`; 0, or one that is gone: in none.
  */
 struct slot_ward {
     pid_t pid;
     char command[32];
 };
-int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, const uint64_t *reserved_bytes,
-               unsigned *ret_index, uint32_t *ret_generation);
+int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, uint64_t group_id,
+               const uint64_t *reserved_bytes, unsigned *ret_index, uint32_t *ret_generation);
 /* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is left to be found
  * dead. */
 void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
@@ -117,13 +154,18 @@ bool slot_alive(struct vgpu_region *region, unsigned id);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 
-/* Takes up to `want_bytes` of idle reservation from slots other than `except`, and out of the total. Returns how much.
+/*
+ * Takes up to `want_bytes` of idle reservation from slots other than `except`, of a group or of all (0), and out of the
+ * totals. Returns how much.
  */
-uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want_bytes, unsigned except);
+uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned slice, uint64_t want_bytes,
+                     unsigned except);
 uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes); /* of one */
 
 /* Sum of what live slots use of a slice. Right under the lock, close without. */
 uint64_t slots_used(const struct region_layout *layout, unsigned slice);
+/* The same of a group; 0: of all. */
+uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned slice);
 
 /*
  * away.c, under the lock: memory of a slot's process that a checkpoint has taken off the device. Whoever dies half-way
@@ -161,8 +203,9 @@ bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned s
 bool shares_leave(struct region_layout *layout, struct shares_ref ref, unsigned slot);
 void shares_forget(struct region_layout *layout, unsigned slot); /* a slot ends: lets go of all */
 
-/* Sum of what was left of a slice. Right under the lock, close without. */
-uint64_t shares_left(const struct region_layout *layout, unsigned slice);
+/* Sum of what was left of a slice, of a group or of all (0). Right under the lock, close without. */
+uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned slice);
+bool shares_of_group(const struct region_layout *layout, unsigned group); /* whether any is left of it */
 
 /* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by slot, may be NULL. */
 void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
@@ -184,8 +227,12 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
 /* limits.c, under the lock */
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
-void region_resolve_quota(struct region_slice *slice);
+void region_resolve_quota(struct region_layout *layout, unsigned slice); /* and those of groups */
 /* The quota and the cap of `limit`; the slice's device stays. */
-void region_store_limit(struct region_slice *slice, const struct vgpu_limit *limit);
+void region_store_limit(struct region_layout *layout, unsigned slice, const struct vgpu_limit *limit);
+
+/* groups.c. Under the lock: the group of that id; 0: none. */
+unsigned group_find(const struct region_layout *layout, uint64_t id);
+void group_resolve_quotas(struct region_layout *layout, unsigned slice); /* after the instance's has changed */
 
 #endif

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
-#define REGION_VERSION 7u
+#define REGION_VERSION 8u
 
 /* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its life, one for its owner.
  */
@@ -36,7 +36,8 @@
 #define OWNER_BYTE_BASE (1LL << 41)
 #define LOCK_VISITORS   63                                /* identities for those who need the lock but have no slot */
 #define LOCK_ID_VISITOR (VGPU_PROCS_MAX + 1)              /* 1..VGPU_PROCS_MAX: slots; from here: visitors; 0: nobody */
-#define LOCK_IDS        (LOCK_ID_VISITOR + LOCK_VISITORS) /* one above the last */
+#define LOCK_ID_GROUP   (LOCK_ID_VISITOR + LOCK_VISITORS) /* from here: makers of groups, who never have the lock so */
+#define LOCK_IDS        (LOCK_ID_GROUP + VGPU_GROUPS)     /* one above the last */
 
 /*
  * The idle word of a slot and slice, one 64-bit word so that owner and thieves agree without a lock:
@@ -76,7 +77,8 @@ struct region_slot {
     _Atomic uint32_t state;      /* enum slot_state; LIVE by whoever has the slot's identity, FREE under the lock */
     _Atomic uint32_t generation; /* +1 whenever the slot is given to a process or taken from one; as state */
     int32_t pid;                 /* in its own namespace; this and the next four: written before LIVE by its process */
-    uint32_t guarded;            /* 1: kept by the guard's supervisor for a process, whose pid and command are told */
+    uint16_t guarded;            /* 1: kept by the guard's supervisor for a process, whose pid and command are told */
+    _Atomic uint16_t group;      /* see struct region_group; 0: none. Read by others under the lock, or for a weight */
     uint64_t pid_namespace;      /* inode number; 0: unknown */
     uint64_t start_ns;           /* CLOCK_REALTIME when it attached */
     char command[32];
@@ -152,13 +154,41 @@ enum share_state {
 struct region_share {
     _Atomic uint32_t state;      /* enum share_state */
     _Atomic uint32_t generation; /* +1 whenever the entry is filled */
-    _Atomic uint32_t slice;      /* this and the next two: atomic, too */
-    _Atomic uint32_t kind;
+    _Atomic uint32_t slice;      /* this and the next three: atomic, too */
+    _Atomic uint16_t kind;
+    _Atomic uint16_t group; /* of its maker: counts there as well, also once it is left */
     _Atomic uint64_t bytes;
     uint32_t maker;                          /* slot */
     uint32_t key_count;                      /* exports so far; export n has key n % REGION_SHARE_KEYS */
     _Atomic uint64_t key[REGION_SHARE_KEYS]; /* what tells an import which memory it is; 0: none */
     uint64_t holder[VGPU_PROCS_MAX / 64];    /* slots that have it, the maker's among them, a bit each */
+};
+
+/*
+ * A `vgpu run` inside the instance with lower limits: its processes are a group. What they hold counts for the group
+ * and for the instance, and their work draws on the buckets of both. Entry 0 stands for the instance, and is not used.
+ *
+ * An entry is taken and filled under the lock, by a maker that holds the identity LOCK_ID_GROUP + its number from then
+ * on (region/liveness.h). It may be filled anew once that identity is free and neither a live slot nor a share names
+ * the entry. A slot is put into a group under the lock, by the group's `id`: who comes with one that is gone is in
+ * none, and has the limits of the instance. A maker that dies half-way has told its `id` to nobody.
+ *
+ * So the limits do not change while a process is in the group, but for `quota_bytes`, which follows the instance's.
+ * Totals are derived, like the instance's, and recomputed with those.
+ */
+struct region_group_slice {
+    struct vgpu_limit limit;        /* as asked for, without the device; a percentage is of the instance's quota */
+    _Atomic uint64_t quota_bytes;   /* effective; 0: none. Written under the lock, atomic */
+    _Atomic uint64_t total_bytes;   /* of reserved_bytes of its live slots, and of its left shares. Under the lock */
+    _Atomic uint64_t paid_until_ns; /* this and the next: as in struct region_compute */
+    _Atomic uint64_t copy_paid_until_ns[2];
+    _Atomic uint32_t cap_percent;
+};
+
+struct region_group {
+    _Atomic uint64_t id;         /* tells it from all others; 0: never filled. Written under the lock, last */
+    struct vgpu_compute compute; /* the lower of these and the instance's hold */
+    struct region_group_slice slice[VGPU_SLICES];
 };
 
 struct region_layout {
@@ -191,6 +221,9 @@ struct region_layout {
 
     _Atomic uint32_t shares_high; /* entries at and above were never used; only grows, under the lock */
     struct region_share share[REGION_SHARES];
+
+    _Atomic uint32_t groups_high; /* entries at and above were never used; only grows, under the lock */
+    struct region_group group[VGPU_GROUPS];
 };
 
 _Static_assert(sizeof(struct slot_slice) == 24 + 8 * VGPU_KINDS, "slot_slice");

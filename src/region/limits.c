@@ -28,9 +28,12 @@ uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_byte
     return quota && physical_bytes && quota > physical_bytes ? physical_bytes : quota;
 }
 
-void region_resolve_quota(struct region_slice *slice)
+void region_resolve_quota(struct region_layout *layout, unsigned slice)
 {
-    store_relaxed(&slice->quota_bytes, vgpu_limit_quota(&slice->limit, slice->physical_bytes));
+    struct region_slice *of = &layout->slice[slice];
+
+    store_relaxed(&of->quota_bytes, vgpu_limit_quota(&of->limit, of->physical_bytes));
+    group_resolve_quotas(layout, slice);
 }
 
 static uint32_t at_most(uint32_t value, uint32_t max)
@@ -55,8 +58,9 @@ static uint32_t sane_cap(uint32_t percent)
     return percent < 100 ? percent : 0;
 }
 
-void region_store_limit(struct region_slice *slice, const struct vgpu_limit *limit)
+void region_store_limit(struct region_layout *layout, unsigned index, const struct vgpu_limit *limit)
 {
+    struct region_slice *slice = &layout->slice[index];
     char uuid[VGPU_UUID_LEN];
 
     memcpy(uuid, slice->limit.uuid, sizeof(uuid));
@@ -64,7 +68,7 @@ void region_store_limit(struct region_slice *slice, const struct vgpu_limit *lim
     memcpy(slice->limit.uuid, uuid, sizeof(uuid));
     slice->limit.cap_percent = sane_cap(slice->limit.cap_percent);
     atomic_store_explicit(&slice->cap_percent, slice->limit.cap_percent, memory_order_relaxed);
-    region_resolve_quota(slice);
+    region_resolve_quota(layout, index);
 }
 
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits)
@@ -82,7 +86,7 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
         if (strncasecmp(uuid, slice->limit.uuid, sizeof(uuid)) != 0)
             slice->physical_bytes = 0;
         memcpy(slice->limit.uuid, uuid, sizeof(uuid));
-        region_store_limit(slice, &limits->slice[i]);
+        region_store_limit(layout, i, &limits->slice[i]);
     }
 }
 

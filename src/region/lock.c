@@ -50,7 +50,7 @@ static bool try_dead(struct vgpu_region *region, uint32_t *word, unsigned id)
     uint32_t desired = acquired(*word, id, WAITERS);
 
     /* An identity that does not exist is damage, and nobody's. */
-    if (holder < LOCK_IDS && slot_alive(region, holder))
+    if (holder < LOCK_ID_GROUP && slot_alive(region, holder))
         return false;
     if (!swap(&region->layout->lock, word, desired))
         return false;

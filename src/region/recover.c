@@ -44,12 +44,13 @@ void region_recover(struct vgpu_region *region)
     finish_steal(layout);
     region_reap(region);
     for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
-        uint64_t total = shares_left(layout, slice);
-
+        for (unsigned group = 0; group < group_count(layout); group++)
+            store_relaxed(region_total(layout, group, slice), shares_left(layout, group, slice));
         for (unsigned i = 0; i < high; i++) {
-            if (slot_live(&layout->slot[i]))
-                total = add_saturated(total, load_relaxed(&layout->slot[i].slice[slice].reserved_bytes));
+            uint64_t reserved = load_relaxed(&layout->slot[i].slice[slice].reserved_bytes);
+
+            if (slot_live(&layout->slot[i]) && reserved > 0)
+                region_total_add(layout, slot_group(layout, i), slice, reserved);
         }
-        store_relaxed(&layout->slice[slice].total_bytes, total);
     }
 }

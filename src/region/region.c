@@ -88,7 +88,8 @@ static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
     return 0;
 }
 
-/* The slots are zero already, as the file was made: to write them would only make all of it real memory. */
+/* The slots and what follows are zero already, as the file was made: to write them would only make all of it real
+ * memory. */
 static void fill_layout(struct region_layout *layout, const struct vgpu_limits *limits)
 {
     memset(layout, 0, offsetof(struct region_layout, slot));
@@ -277,7 +278,7 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
         rc = map_layout(fd, base_offset, region);
     if (rc == 0 && (load_relaxed(&region->layout->magic) == 0 || outlived(region))) {
         if (load_relaxed(&region->layout->magic) != 0)
-            memset(region->layout->slot, 0, sizeof(region->layout->slot));
+            memset(region->layout->slot, 0, sizeof(*region->layout) - offsetof(struct region_layout, slot));
         fill_layout(region->layout, limits);
         *ret_created = true;
     }

@@ -16,6 +16,7 @@
 #define VGPU_SLICE_HOST  VGPU_DEVICES_MAX /* the slice that counts pinned host memory */
 #define VGPU_SLICES      (VGPU_DEVICES_MAX + 1)
 #define VGPU_PROCS_MAX   1024
+#define VGPU_GROUPS      64 /* one more than there can be runs with limits of their own inside an instance */
 #define VGPU_UUID_LEN    48 /* "GPU-xxxxxxxx-...", NUL-terminated, zero-filled */
 #define VGPU_NAME_LEN    64
 #define VGPU_API_LEN     48
@@ -177,6 +178,17 @@ void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);
 
 /* Sets the limits of a region that may be in use: every process sees them at its next call. 0, -ETIMEDOUT. */
 int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
+
+/*
+ * A group of processes inside the instance, with lower limits: those of `limits` hold as well as the instance's. 0 as a
+ * weight, and VGPU_PRIORITY_MAX, are the instance's; names, devices and turn policy are not looked at. *ret_id names
+ * the group to its processes (ledger_new_in()). It stays while this process lives and has the region open, or a process
+ * is in it. -EUSERS: there are VGPU_GROUPS - 1 already; -ETIMEDOUT.
+ */
+int region_group_new(struct vgpu_region *region, const struct vgpu_limits *limits, uint64_t *ret_id);
+
+/* The limits that a process of the group has, the lower of its own and the instance's. False: there is none such. */
+bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_limits *ret_limits);
 
 /* Whether the work of an instance of tier GUARD stands still (vgpu pause); told by its supervisor, for people. */
 void region_stand(struct vgpu_region *region, bool stands);

@@ -54,16 +54,27 @@ static unsigned kind_of(const struct region_share *share)
     return kind < VGPU_KINDS ? kind : VGPU_KINDS;
 }
 
-uint64_t shares_left(const struct region_layout *layout, unsigned slice)
+uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned slice)
 {
     unsigned high = high_of(layout);
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < high; i++) {
-        if (slice_of(&layout->share[i]) == slice)
+        if (slice_of(&layout->share[i]) == slice && (!group || region_group(&layout->share[i].group) == group))
             bytes = add_saturated(bytes, left_bytes(&layout->share[i]));
     }
     return bytes;
+}
+
+bool shares_of_group(const struct region_layout *layout, unsigned group)
+{
+    unsigned high = high_of(layout);
+
+    for (unsigned i = 0; i < high; i++) {
+        if (state_of(&layout->share[i]) == SHARE_LEFT && region_group(&layout->share[i].group) == group)
+            return true;
+    }
+    return false;
 }
 
 void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX])
@@ -126,7 +137,8 @@ int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enu
     *ret_ref = (struct shares_ref){index, atomic_load_explicit(&share->generation, memory_order_relaxed) + 1};
     atomic_store_explicit(&share->generation, ret_ref->generation, memory_order_release);
     atomic_store_explicit(&share->slice, slice, memory_order_relaxed);
-    atomic_store_explicit(&share->kind, kind, memory_order_relaxed);
+    atomic_store_explicit(&share->kind, (uint16_t)kind, memory_order_relaxed);
+    atomic_store_explicit(&share->group, (uint16_t)slot_group(layout, maker), memory_order_relaxed);
     store_relaxed(&share->bytes, bytes);
     share->maker = maker;
     share->key_count = 0;
@@ -168,10 +180,10 @@ static bool leave(struct region_layout *layout, struct region_share *share, unsi
 
         atomic_store_explicit(&share->state, SHARE_FREE, memory_order_release);
         if (slice < VGPU_SLICES)
-            region_total_sub(layout, slice, bytes);
+            region_total_sub(layout, region_group(&share->group), slice, bytes);
     } else if (maker && slice < VGPU_SLICES) {
         atomic_store_explicit(&share->state, SHARE_LEFT, memory_order_release);
-        region_total_add(layout, slice, load_relaxed(&share->bytes));
+        region_total_add(layout, region_group(&share->group), slice, load_relaxed(&share->bytes));
         return true;
     }
     return false;

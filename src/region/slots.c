@@ -22,7 +22,7 @@ void slot_empty(struct region_layout *layout, unsigned index)
         store_relaxed(&slice->idle, IDLE_TAG(generation));
         store_relaxed(&slice->reserved_bytes, 0);
         store_relaxed(&slice->away_bytes, 0);
-        region_total_sub(layout, i, reserved);
+        region_total_sub(layout, slot_group(layout, index), i, reserved);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
             store_relaxed(&slice->held_bytes[kind], 0);
     }
@@ -76,7 +76,7 @@ pid_t slot_pid(struct vgpu_region *region, unsigned index)
  * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A region with hundreds of
  * starters would otherwise make them wait for each other.
  */
-static void fill(struct region_layout *layout, unsigned index, const struct slot_ward *ward,
+static void fill(struct region_layout *layout, unsigned index, const struct slot_ward *ward, unsigned group,
                  const uint64_t *reserved_bytes)
 {
     struct region_slot *slot = &layout->slot[index];
@@ -85,6 +85,7 @@ static void fill(struct region_layout *layout, unsigned index, const struct slot
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
     slot->pid = ward ? ward->pid : getpid();
     slot->guarded = ward != NULL;
+    atomic_store_explicit(&slot->group, (uint16_t)group, memory_order_relaxed);
     slot->pid_namespace = pid_namespace();
     slot->start_ns = clock_real_ns();
     memset(slot->command, 0, sizeof(slot->command));
@@ -99,25 +100,27 @@ static void fill(struct region_layout *layout, unsigned index, const struct slot
 
 /*
  * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a former owner that died
- * has left in the slot, and the totals.
+ * has left in the slot, the totals, and that a group is still there.
  */
-static int occupy(struct vgpu_region *region, unsigned index, const struct slot_ward *ward,
+static int occupy(struct vgpu_region *region, unsigned index, const struct slot_ward *ward, uint64_t group_id,
                   const uint64_t *reserved_bytes)
 {
     struct region_layout *layout = region->layout;
     struct region_slot *slot = &layout->slot[index];
-    bool lock = reserved_bytes || slot_live(slot);
+    bool lock = reserved_bytes || group_id || slot_live(slot);
     struct region_hold hold;
+    unsigned group;
     int rc = lock ? region_lock(region, slot_id(index), REGION_LOCK_BOUND_NS, &hold) : 0;
 
     if (rc < 0)
         return rc;
     if (slot_live(slot))
         slot_empty(layout, index);
-    fill(layout, index, ward, reserved_bytes);
+    group = group_id ? group_find(layout, group_id) : 0;
+    fill(layout, index, ward, group, reserved_bytes);
     atomic_store_explicit(&slot->state, SLOT_LIVE, memory_order_release);
     for (unsigned i = 0; reserved_bytes && i < VGPU_SLICES; i++)
-        region_total_add(layout, i, reserved_bytes[i]);
+        region_total_add(layout, group, i, reserved_bytes[i]);
     if (lock)
         region_unlock(region, &hold);
     return 0;
@@ -161,8 +164,8 @@ static int claim_free(struct vgpu_region *region, unsigned *ret_index)
     return -EUSERS;
 }
 
-int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, const uint64_t *reserved_bytes,
-               unsigned *ret_index, uint32_t *ret_generation)
+int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, uint64_t group_id,
+               const uint64_t *reserved_bytes, unsigned *ret_index, uint32_t *ret_generation)
 {
     struct region_hold hold;
     unsigned index;
@@ -175,7 +178,7 @@ int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, const u
     }
     if (rc < 0)
         return rc;
-    rc = occupy(region, index, ward, reserved_bytes);
+    rc = occupy(region, index, ward, group_id, reserved_bytes);
     if (rc < 0) {
         unclaim(region, index);
         return rc;
@@ -247,7 +250,7 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice
             continue;
         }
         store_relaxed(&from->reserved_bytes, reserved - bytes);
-        region_total_sub(layout, slice, bytes);
+        region_total_sub(layout, slot_group(layout, index), slice, bytes);
         atomic_store_explicit(&steal->active, 0, memory_order_release);
         /* The next theft's words must not be written before this one is over. */
         atomic_signal_fence(memory_order_seq_cst);
@@ -255,28 +258,33 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice
     }
 }
 
-uint64_t slots_steal(struct region_layout *layout, unsigned slice, uint64_t want_bytes, unsigned except)
+uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned slice, uint64_t want_bytes, unsigned except)
 {
     unsigned high = region_slots_high(layout);
     uint64_t stolen = 0;
 
     for (unsigned i = 0; i < high && stolen < want_bytes; i++) {
-        if (i != except && slot_live(&layout->slot[i]))
+        if (i != except && slot_live(&layout->slot[i]) && (!group || slot_group(layout, i) == group))
             stolen += slot_steal(layout, i, slice, want_bytes - stolen);
     }
     return stolen;
 }
 
-uint64_t slots_used(const struct region_layout *layout, unsigned slice)
+uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned slice)
 {
     unsigned high = region_slots_high(layout);
     uint64_t used = 0;
 
     for (unsigned i = 0; i < high; i++) {
-        if (slot_live(&layout->slot[i]))
+        if (slot_live(&layout->slot[i]) && (!group || slot_group(layout, i) == group))
             used = add_saturated(used, slot_used(&layout->slot[i].slice[slice]));
     }
-    return add_saturated(used, shares_left(layout, slice));
+    return add_saturated(used, shares_left(layout, group, slice));
+}
+
+uint64_t slots_used(const struct region_layout *layout, unsigned slice)
+{
+    return slots_used_by(layout, 0, slice);
 }
 
 void slots_note_peak(struct region_layout *layout, unsigned slice)

@@ -215,10 +215,19 @@ refused()
     says "this is inside instance lab: the command joins it"
     expect 0 "$vgpu" run --name lab --mem 2G "$vgpu" run --name lab --mem 2G true
     [ -z "$stderr" ] || fail "$stderr"
-    expect 125 "$vgpu" run --name lab --mem 2G "$vgpu" run --mem 1G true
-    says "--mem is lower than that of instance lab"
-    expect 125 "$vgpu" run --name lab "$vgpu" run --cores 30 true
-    says "--cores is lower than that of instance lab"
+    # Its environment does not say that it is in a group of the instance; one of its own limits does.
+    expect 0 "$vgpu" run --name lab --mem 2G "$vgpu" run --mem 8G sh -c 'echo ${VGPU_GROUP-none}'
+    is none
+    expect 0 "$vgpu" run --name lab --mem 2G "$vgpu" run --mem 1G sh -c 'test -n "$VGPU_GROUP" && basename $VGPU_INSTANCE'
+    is lab
+    says "this is inside instance lab: the command joins it, and its limits hold as well as these"
+    [ "$(wc -l <<<"$stderr")" = 1 ] || fail "$stderr"
+    expect 0 "$vgpu" run --name lab "$vgpu" run --cores 30 "$vgpu" run --cores 50 true
+    expect 125 "$vgpu" run --name lab "$vgpu" run --cores 30 "$vgpu" run --cores 20 true
+    says "--cores is lower than that of the run this is inside of" "instance lab" "two deep"
+    # A new instance has none.
+    expect 0 env VGPU_GROUP=5 "$vgpu" run sh -c 'echo ${VGPU_GROUP-none}'
+    is none
     CUDA_DEVICE_MEMORY_LIMIT_0=1g expect 0 "$vgpu" run --mem 8G true
     says "replace those that CUDA_DEVICE_MEMORY_LIMIT"
     no_instances

@@ -57,7 +57,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/run/instances" "$work/tmp" "$work/arena"
 instance=$work/run/instances/test
 
-unset LD_PRELOAD VGPU_INSTANCE VGPU_TRACE VGPU_LOG_LEVEL CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_DEVICE_MEMORY_LIMIT
+unset LD_PRELOAD VGPU_INSTANCE VGPU_GROUP VGPU_TRACE VGPU_LOG_LEVEL CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_DEVICE_MEMORY_LIMIT
 export LD_LIBRARY_PATH=$build/sim TMPDIR=$work/tmp
 export SIMGPU_STATE=$work/simgpu SIMGPU_COUNT=$devices SIMGPU_MEM=$card SIMGPU_GROUP=test
 export VGPU_RUNTIME_DIR=$work/run VGPU_ARENA_DIR=$work/arena

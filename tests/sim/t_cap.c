@@ -5,10 +5,13 @@
 #include "core/bucket.h"
 
 #include <pthread.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #define PROCESSES 16
+
+extern char **environ;
 
 /*
  * H1: each way, in a process and on a device of its own, all at once; the load itself compares with the book. The first
@@ -84,6 +87,54 @@ TEST(cap_of_all_processes)
     }
     for (int i = 0; i < 6; i++)
         tenant_end(pids[i]);
+    watch_done(&watch);
+    return 0;
+}
+
+/*
+ * A load in a `vgpu run` inside one with a cap of 60 %. Instances of one name are one, so each has a chain of its own:
+ * what ends the first of it ends all. The simulator sums the load under the name `group`.
+ */
+static pid_t start_inside(const char *inner_cores, const char *group)
+{
+    char vgpu[4096], self[4096], sums[64];
+    const char *const argv[] = {vgpu, "run",  "--name",  "outer",     "--cores", "60",  "--",
+                                vgpu, "run",  "--cores", inner_cores, "--",      "env", sums,
+                                self, "load", "us=2000", "secs=600",  "sync=1",  NULL};
+    pid_t pid = 0;
+
+    snprintf(vgpu, sizeof vgpu, "%s/vgpu", getenv("TEST_BUILD"));
+    snprintf(self, sizeof self, "%s", getenv("TEST_SIMTEST"));
+    snprintf(sums, sizeof sums, "SIMGPU_GROUP=%s", group);
+    CHECK(posix_spawn(&pid, vgpu, NULL, NULL, (char **)(uintptr_t)argv, environ) == 0);
+    return pid;
+}
+
+/* Each run inside keeps to its own cap, and both together to that of the instance. */
+TEST(cap_of_runs_inside)
+{
+    struct watch watch = {0};
+    pid_t pids[2];
+
+    watch_add(&watch, 0, "low");
+    watch_add(&watch, 0, NULL);
+    pids[0] = start_inside("30", "low");
+    watch_until_busy(&watch, 0);
+    while (watch_settles(&watch, 900))
+        settle_share(&watch, 0, "a run at 30 % inside", 0.24, 0.32);
+    pids[1] = start_inside("80", "high");
+    watch_add(&watch, 0, "high");
+    watch_restart(&watch);
+    watch_until_busy(&watch, 2);
+    while (watch_settles(&watch, 900)) {
+        settle_share(&watch, 0, "the run at 30 % inside", 0.10, 0.32);
+        settle_share(&watch, 1, "both runs in 60 %", 0.50, 0.62);
+    }
+    tenant_end(pids[0]);
+    watch_restart(&watch);
+    while (watch_settles(&watch, 900))
+        settle_share(&watch, 2, "the run at 80 % inside, alone in 60 %", 0.50, 0.62);
+    tenant_end(pids[1]);
     watch_done(&watch);
     return 0;
 }
@@ -414,6 +465,21 @@ TEST(copy_rate_of_each_direction)
     tenant_set(NULL, "copy_bytes_s=0");
     pthread_join(copier.thread, NULL);
     check_gap("copies, when the rate is lifted", now_ns() - begin_ns, 20000 * MS);
+    close_device(0);
+    return 0;
+}
+
+/* In a run inside an instance that has ten times the rate; the first argument is the run's own. */
+TEST(copy_rate_inside)
+{
+    double rate = argc > 0 ? strtod(argv[0], NULL) : 0;
+    uint64_t end_ns = now_ns() + PATIENCE_NS;
+
+    open_device(0);
+    for (int async = 0; async < 2; async++) {
+        while (!copy_both_ways(rate, async))
+            CHECK_U(now_ns(), <, end_ns);
+    }
     close_device(0);
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 /* cap BYTES: sees BYTES as the total, and is stopped within one step of it. cap 0: no limit is in force. */
@@ -26,6 +27,45 @@ TEST(cap)
     CHECK_U(total_bytes, ==, want);
     CHECK_U(truth_used(0), <=, want);
     CHECK_U(truth_used(0) + 16 * MIB, >, want);
+    return 0;
+}
+
+/* Goes on once the other has come as far as this, too. The folder is both's; what they have come to, `what`. */
+static void meet(const char *folder, const char *own, const char *other, const char *what)
+{
+    uint64_t end_ns = now_ns() + PATIENCE_NS;
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/%s.%s", folder, own, what);
+    CHECK(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
+    snprintf(path, sizeof path, "%s/%s.%s", folder, other, what);
+    while (access(path, F_OK) != 0) {
+        CHECK_U(now_ns(), <, end_ns);
+        sleep_ms(10);
+    }
+}
+
+/*
+ * One of two that fill an instance: takes all it can get, and finds no more once the other has done so, too. The
+ * arguments: what it sees, its own name, the other's.
+ */
+TEST(one_of_two)
+{
+    CHECK(argc == 3);
+    uint64_t want = strtoull(argv[0], NULL, 10);
+    size_t free_bytes = 0, total_bytes = 0;
+    CUdeviceptr address = 0;
+
+    open_device(0);
+    CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    CHECK_U(total_bytes, ==, want);
+    while (cu.cuMemAlloc_v2(&address, 16 * MIB) == CUDA_SUCCESS)
+        ;
+    meet(getenv("TEST_WORK"), argv[1], argv[2], "full");
+    CU_IS(cu.cuMemAlloc_v2(&address, 16 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    CHECK_U(free_bytes, <, 16 * MIB);
+    meet(getenv("TEST_WORK"), argv[1], argv[2], "done");
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/ledger_internal.h"
+#include "core/meter.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct vgpu_region *region;
 static struct region_layout *pristine;
 static char path[64];
+static uint64_t group;
 
 static void prepare(void)
 {
@@ -30,6 +32,9 @@ static void prepare(void)
     pristine = malloc(sizeof(*pristine));
     if (!pristine || region_create(path, 0, &limits, &region, &created) != 0)
         abort();
+    limits.slice[0].quota_percent = 50;
+    if (region_group_new(region, &limits, &group) != 0)
+        abort();
     unlink(path);
     memcpy(pristine, region->layout, sizeof(*pristine));
 }
@@ -42,7 +47,7 @@ static void use_everything(void)
     struct vgpu_ledger *ledger;
     uint64_t total, available;
 
-    if (ledger_new(region, &ledger) == 0) {
+    if (ledger_new_in(region, group, &ledger) == 0) {
         if (ledger_reserve(ledger, 0, 4096) == 0)
             ledger_commit(ledger, 0, VGPU_KIND_DATA, 4096, 1000);
         ledger_set(ledger, 1, VGPU_KIND_CONTEXT, 5000);
@@ -60,6 +65,8 @@ static void use_everything(void)
             abort();
         snapshot_done(&snapshot);
     }
+    region_group_limits(region, group, &limits);
+    meter_settings(region);
     region_limits(region, &limits);
     region_adopt_limits(region, &limits);
     region_in_use(region);

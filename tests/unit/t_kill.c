@@ -148,7 +148,8 @@ static void assert_recovered(void)
     assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD), 0);
     assert_books_agree();
-    assert_int_equal(load_relaxed(&region->layout->slice[0].total_bytes), QUOTA);
+    for (unsigned group = 0; group < group_count(region->layout); group++)
+        assert_int_equal(load_relaxed(region_total(region->layout, group, 0)), QUOTA);
     assert_int_equal(slots_used(region->layout, 0), QUOTA);
     /* Back to: some held, some idle, the rest nobody's. */
     ledger_cancel(ledger, 0, QUOTA - OWN_HELD);
@@ -158,10 +159,17 @@ static void assert_recovered(void)
     assert_books_agree();
 }
 
-static void prepare(void)
+/* In a group: that has the quota, and the instance more. Its child is in it, too. */
+static void prepare(bool in_group)
 {
-    region = new_region("kill", QUOTA);
-    assert_int_equal(ledger_new(region, &ledger), 0);
+    struct vgpu_limits limits = {.compute.priority = VGPU_PRIORITY_MAX};
+    uint64_t group = 0;
+
+    region = new_region("kill", in_group ? 2 * QUOTA : QUOTA);
+    limits.slice[0].quota_bytes = QUOTA;
+    if (in_group)
+        assert_int_equal(region_group_new(region, &limits, &group), 0);
+    assert_int_equal(ledger_new_in(region, group, &ledger), 0);
     assert_int_equal(ledger_reserve(ledger, 0, OWN_HELD + OWN_IDLE), 0);
     assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, OWN_HELD + OWN_IDLE, OWN_HELD), 0);
     assert_books_agree();
@@ -169,25 +177,24 @@ static void prepare(void)
 
 #define POINTS_LEAST 50 /* on however slow a machine */
 
-static void killed_everywhere(void **state)
+static void kill_everywhere(bool in_group, unsigned part)
 {
     static char reason[64];
 
-    (void)state;
     /* Instrumented code is thousands of steps long, and no sanitizer looks into a process that is killed. */
     if (SLOWER > 1)
         SKIP("a build without sanitizers");
-    prepare();
+    prepare(in_group);
     for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++) {
         const struct operation *operation = &operations[i];
-        uint64_t end_ns = clock_ns() + operation->ms * NS_PER_MS;
+        uint64_t end_ns = clock_ns() + operation->ms / part * NS_PER_MS;
         unsigned length = run_and_kill(operation, MAX_STEPS), points = 0;
         uint32_t recoveries = region->layout->recoveries;
 
         assert_true(length > 10);
         assert_recovered();
         /* Places spread evenly, in an order that covers all of the operation even if time runs out. */
-        for (unsigned n = 0; n < operation->points && (n < POINTS_LEAST || clock_ns() < end_ns); n++, points++) {
+        for (unsigned n = 0; n < operation->points && (n < POINTS_LEAST / part || clock_ns() < end_ns); n++, points++) {
             run_and_kill(operation, (unsigned)((uint64_t)(n * 61 % operation->points) * length / operation->points));
             assert_recovered();
         }
@@ -200,6 +207,19 @@ static void killed_everywhere(void **state)
     region_close(region);
 }
 
+static void killed_everywhere(void **state)
+{
+    (void)state;
+    kill_everywhere(false, 1);
+}
+
+/* Two sums change then, the group's and the instance's. */
+static void killed_everywhere_in_a_group(void **state)
+{
+    (void)state;
+    kill_everywhere(true, 2);
+}
+
 /* The few instructions during which another process's bytes change hands: each of them. */
 static void killed_while_stealing(void **state)
 {
@@ -210,7 +230,7 @@ static void killed_while_stealing(void **state)
     (void)state;
     if (SLOWER > 1)
         SKIP("a build without sanitizers");
-    prepare();
+    prepare(false);
     for (; !over; after++) {
         pid_t pid = spawn(victim, (void *)operation);
         int status;
@@ -262,7 +282,7 @@ static void many_waiters(void **state)
     pid_t holder, waiter[WAITERS];
 
     (void)state;
-    prepare();
+    prepare(false);
     for (int round = 0; round < 5; round++) {
         atomic_store(ready, 0);
         holder = spawn(hold_the_lock, ready);
@@ -288,7 +308,7 @@ static void identity_of_a_dead_holder(void **state)
     pid_t holder;
 
     (void)state;
-    prepare();
+    prepare(false);
     holder = spawn(hold_the_lock, ready);
     while (!atomic_load(ready))
         nap_ms(1);
@@ -344,7 +364,7 @@ static void equal_pids_in_namespaces(void **state)
     (void)state;
     if (geteuid() != 0)
         SKIP("root");
-    prepare();
+    prepare(false);
     for (int i = 0; i < 2; i++)
         outer[i] = spawn(namespace_parent, &inner[i]);
     for (int i = 0; i < 2; i++) {
@@ -388,11 +408,9 @@ static void equal_pids_in_namespaces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_everywhere),
-        cmocka_unit_test(killed_while_stealing),
-        cmocka_unit_test(many_waiters),
-        cmocka_unit_test(identity_of_a_dead_holder),
-        cmocka_unit_test(equal_pids_in_namespaces),
+        cmocka_unit_test(killed_everywhere),         cmocka_unit_test(killed_everywhere_in_a_group),
+        cmocka_unit_test(killed_while_stealing),     cmocka_unit_test(many_waiters),
+        cmocka_unit_test(identity_of_a_dead_holder), cmocka_unit_test(equal_pids_in_namespaces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

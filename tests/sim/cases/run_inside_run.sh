@@ -21,12 +21,29 @@ done
 peak=$("$TEST_SIMCTL" ledger | sed -n 's/^device 0 .* peak=\([0-9]*\).*/\1/p')
 [ "$peak" -gt $((gib / 2)) ] && [ "$peak" -le $gib ] || die "two inside held $peak bytes of $gib"
 
-# What would be less cannot be kept apart, and is not left out silently.
-for inner in "--mem 512M" "--mem 50%" "--cores 30" "--host-mem 1G" "--weight 100" "--copy-bw 1G"; do
+# Less than the instance has is kept apart: a percentage is of the instance's, and a program that drops out has the instance's.
+while read -r inner want; do
     # shellcheck disable=SC2086
-    "${outer[@]}" "$vgpu" run $inner -- true 2>"$TEST_WORK/err"
-    [ $? -eq 125 ] && grep -qF -- "${inner%% *} is lower than that of instance outer" "$TEST_WORK/err" || die "inner $inner: $(cat "$TEST_WORK/err")"
+    "${outer[@]}" "$vgpu" run ${inner//_/ } -- "$TEST_SIMTEST" cap $((want << 20)) >/dev/null 2>"$TEST_WORK/err" || die "inner $inner: $(cat "$TEST_WORK/err")"
+    grep -q "joins it, and its limits hold as well as these" "$TEST_WORK/err" || die "inner $inner says nothing"
+done <<<$'--mem_512M 512\n--mem_50% 512\n--mem_0:768M 768\n--cores_30 1024\n--host-mem_1G 1024\n--weight_100 1024\n--copy-bw_1G_--mem_768M 768'
+"${outer[@]}" "$vgpu" run --mem 512M env -u VGPU_GROUP "$TEST_SIMTEST" cap $gib >/dev/null || die "without the variable"
+"${outer[@]}" "$vgpu" run --mem 512M "$vgpu" run --mem 8G "$TEST_SIMTEST" cap $((gib / 2)) >/dev/null || die "joined three deep"
+"${outer[@]}" "$vgpu" run --mem 512M "$vgpu" run --mem 300M true 2>"$TEST_WORK/err"
+[ $? -eq 125 ] && grep -q -- "--mem is lower than that of the run this is inside of, .* limits go two deep" "$TEST_WORK/err" || die "three deep: $(cat "$TEST_WORK/err")"
+
+# Two of 2 GiB in 3 GiB: each finds at most 2 GiB, and both together have at most 3.
+# shellcheck disable=SC2016
+"$vgpu" run --name three --mem 3G -- bash -c '
+    SIMGPU_GROUP=a "$0" run --mem 2G -- "$1" one_of_two $2 a b & SIMGPU_GROUP=b "$0" run --mem 2G -- "$1" one_of_two $2 b a & wait -n && wait -n' \
+    "$vgpu" "$TEST_SIMTEST" $((2 * gib)) >/dev/null 2>"$TEST_WORK/err" || die "two in three: $(cat "$TEST_WORK/err")"
+for group in a b; do
+    peak=$("$TEST_SIMCTL" ledger | sed -n "s/^group $group .*peak=\\([0-9]*\\).*/\\1/p")
+    [ "$peak" -gt $((gib / 2)) ] && [ "$peak" -le $((2 * gib)) ] || die "run $group held $peak bytes of 2 GiB"
 done
+peak=$("$TEST_SIMCTL" ledger | sed -n 's/^device 0 .* peak=\([0-9]*\).*/\1/p')
+[ "$peak" -gt $((2 * gib + gib / 2)) ] && [ "$peak" -le $((3 * gib)) ] || die "two in three held $peak bytes"
+"$vgpu" run --copy-bw 10G -- "$vgpu" run --copy-bw 1G -- "$TEST_SIMTEST" copy_rate_inside $gib >/dev/null || die "copies inside"
 "${outer[@]}" "$vgpu" run --guard -- true 2>"$TEST_WORK/err" && die "a guard inside"
 
 # Who is inside of what is gone is inside of nothing.

@@ -1,0 +1,158 @@
+/*
+ * Groups: runs inside the instance with limits of their own. See struct region_group.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "region/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+unsigned group_find(const struct region_layout *layout, uint64_t id)
+{
+    for (unsigned i = 1; id && i < group_count(layout); i++)
+        if (load_relaxed(&layout->group[i].id) == id)
+            return i;
+    return 0;
+}
+
+/* The instance's quota is what a percentage is of, else the device's size; and the most that there can be. */
+static void resolve_quota(struct region_layout *layout, struct region_group *group, unsigned slice)
+{
+    const struct region_slice *of = &layout->slice[slice];
+    const struct vgpu_limit *limit = &group->slice[slice].limit;
+    bool unresolved = of->limit.quota_percent && !of->physical_bytes;
+    uint64_t whole = unresolved ? 0 : load_relaxed(&of->quota_bytes), quota;
+
+    if (!whole)
+        whole = of->physical_bytes;
+    quota = vgpu_limit_quota(limit, whole);
+    /* A part that is less than a byte is not "no limit". */
+    if (!quota && (limit->quota_bytes || limit->quota_percent))
+        quota = 1;
+    store_relaxed(&group->slice[slice].quota_bytes, quota);
+}
+
+void group_resolve_quotas(struct region_layout *layout, unsigned slice)
+{
+    for (unsigned i = 1; i < group_count(layout); i++)
+        resolve_quota(layout, &layout->group[i], slice);
+}
+
+static bool group_empty(const struct region_layout *layout, unsigned group)
+{
+    unsigned high = region_slots_high(layout);
+
+    for (unsigned i = 0; i < high; i++)
+        if (slot_live(&layout->slot[i]) && slot_group(layout, i) == group)
+            return false;
+    return !shares_of_group(layout, group);
+}
+
+static uint64_t fill(struct region_layout *layout, unsigned index, const struct vgpu_limits *limits)
+{
+    struct region_group *group = &layout->group[index];
+    uint64_t id = clock_real_ns();
+
+    while (id == 0 || group_find(layout, id))
+        id++;
+    store_relaxed(&group->id, 0);
+    group->compute = limits->compute;
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        struct region_group_slice *slice = &group->slice[i];
+
+        slice->limit = limits->slice[i];
+        memset(slice->limit.uuid, 0, sizeof(slice->limit.uuid));
+        store_relaxed(&slice->total_bytes, 0);
+        store_relaxed(&slice->paid_until_ns, 0);
+        store_relaxed(&slice->copy_paid_until_ns[0], 0);
+        store_relaxed(&slice->copy_paid_until_ns[1], 0);
+        atomic_store_explicit(&slice->cap_percent,
+                              limits->slice[i].cap_percent < 100 ? limits->slice[i].cap_percent : 0,
+                              memory_order_relaxed);
+        resolve_quota(layout, group, i);
+    }
+    if (index >= group_count(layout))
+        atomic_store_explicit(&layout->groups_high, index + 1, memory_order_release);
+    atomic_store_explicit(&group->id, id, memory_order_release);
+    return id;
+}
+
+int region_group_new(struct vgpu_region *region, const struct vgpu_limits *limits, uint64_t *ret_id)
+{
+    KEEP_ERRNO;
+    struct region_layout *layout = region->layout;
+    struct region_hold hold;
+    int rc = region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold);
+
+    if (rc < 0)
+        return rc;
+    region_reap(region);
+    rc = -EUSERS;
+    for (unsigned i = 1; i < VGPU_GROUPS && rc != 0; i++) {
+        /* The maker's identity first: it tells whether the former maker lives. */
+        int claimed = liveness_claim(region->liveness, LOCK_ID_GROUP + i);
+
+        if (claimed < 0 && claimed != -EBUSY) {
+            rc = claimed;
+            break;
+        }
+        if (claimed == 0 && group_empty(layout, i)) {
+            *ret_id = fill(layout, i, limits);
+            rc = 0;
+        } else if (claimed == 0) {
+            liveness_drop(region->liveness, LOCK_ID_GROUP + i);
+        }
+    }
+    region_unlock(region, &hold);
+    return rc;
+}
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+    return a && (!b || a < b) ? a : b;
+}
+
+static void lower_limit(struct vgpu_limit *limit, const struct region_slice *slice,
+                        const struct region_group_slice *of_group)
+{
+    const struct vgpu_limit *own = &of_group->limit;
+
+    limit->cap_percent = (uint32_t)lower(own->cap_percent, limit->cap_percent);
+    if (!own->quota_bytes && !own->quota_percent)
+        return;
+    limit->quota_percent = own->quota_percent;
+    limit->quota_bytes = own->quota_bytes;
+    /* What a percentage is worth is known once the device is, or where the instance's quota is in bytes. */
+    if (slice->physical_bytes || (slice->limit.quota_bytes && !slice->limit.quota_percent)) {
+        limit->quota_percent = 0;
+        limit->quota_bytes = load_relaxed(&of_group->quota_bytes);
+    }
+}
+
+bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_limits *ret_limits)
+{
+    KEEP_ERRNO;
+    struct region_layout *layout = region->layout;
+    struct vgpu_limits limits;
+    struct region_hold hold;
+    unsigned index;
+
+    if (region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold) < 0)
+        return false;
+    index = group_find(layout, id);
+    if (index > 0) {
+        const struct region_group *group = &layout->group[index];
+
+        region_load_limits(layout, &limits);
+        for (unsigned i = 0; i < VGPU_SLICES; i++)
+            lower_limit(&limits.slice[i], &layout->slice[i], &group->slice[i]);
+        limits.compute.copy_bytes_s = lower(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
+        limits.compute.weight = (uint32_t)lower(group->compute.weight, limits.compute.weight);
+        if (group->compute.priority < limits.compute.priority)
+            limits.compute.priority = group->compute.priority;
+        *ret_limits = limits;
+    }
+    region_unlock(region, &hold);
+    return index > 0;
+}

@@ -162,6 +162,7 @@ static void test_another_version(void **state)
     assert_int_equal(try_open("GPU-x"), -EPROTO);
     assert_int_equal(arena_check("GPU-x"), -EPROTO);
     assert_int_equal(stat_of("GPU-x").st_ino, before.st_ino);
+    arena_close(arena);
     atomic_store(&party->goes, 1);
     assert_int_equal(finish(pid), 0);
     assert_int_equal(arena_check("GPU-x"), ARENA_BROKEN);
@@ -260,6 +261,7 @@ static void test_view(void **state)
     assert_int_equal(view.member[0].weight, VGPU_WEIGHT_MAX);
     assert_int_equal(view.member[0].processes, 1);
     assert_int_equal(strlen(view.member[0].name), VGPU_NAME_LEN - 1);
+    arena_close(arena);
     /* Another arena of the device is in use: some cannot be seen. */
     put_file("12345-GPU-x", 0, 0600);
     assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct stage {
-    const char *folder;
+    char folder[512];
     atomic_int step;
 };
 
@@ -42,18 +42,17 @@ static unsigned members(void)
 
 static int set_up(void **state)
 {
-    char *folder = strdup(scratch_path("instanceXXXXXX"));
     int fd;
 
     (void)state;
-    if (!folder || !mkdtemp(folder))
-        return -1;
     stage = shared_memory(sizeof(*stage));
-    stage->folder = folder;
+    snprintf(stage->folder, sizeof(stage->folder), "%s", scratch_path("instanceXXXXXX"));
+    if (!mkdtemp(stage->folder))
+        return -1;
     fd = open(scratch_path("unused"), O_RDWR | O_CREAT, 0600);
     close(fd);
     /* As `vgpu run` makes it, which has left. */
-    fd = member_lead(folder);
+    fd = member_lead(stage->folder);
     if (fd < 0)
         return -1;
     close(fd);

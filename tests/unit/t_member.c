@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct stage {
-    char folder[512];
+    char folder[200];
     atomic_int step;
 };
 

@@ -44,11 +44,42 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
+/* The length of the UTF-8 character at `text`, and which it is; 0: there is none. ASCII is not looked at. */
+static size_t character_at(const char *text, size_t length, uint32_t *ret_code)
+{
+    unsigned char first = (unsigned char)text[0];
+    size_t bytes = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+    uint32_t code = first & (0xffu >> (bytes + 1));
+
+    if (bytes == 0 || first >= 0xf5 || bytes > length)
+        return 0;
+    for (size_t i = 1; i < bytes; i++) {
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | ((unsigned char)text[i] & 0x3f);
+    }
+    *ret_code = code;
+    return bytes;
+}
+
+/* Controls of ISO 6429 beyond ASCII, and what changes the direction of writing: U+200E.., U+202A.., U+2066... */
+static bool is_control(uint32_t code)
+{
+    return code < 0xa0 || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
 void log_make_plain(char *text, size_t length)
 {
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            text[i] = '?';
+    for (size_t i = 0; i < length;) {
+        unsigned char byte = (unsigned char)text[i];
+        uint32_t code = 0;
+        size_t bytes = byte < 0x80 ? 1 : character_at(text + i, length - i, &code);
+
+        if (bytes == 0 || (byte < 0x80 ? byte < ' ' || byte == 0x7f : is_control(code)))
+            memset(text + i, '?', bytes ? bytes : 1);
+        i += bytes ? bytes : 1;
+    }
 }
 
 void log_write(enum log_level level, const char *format, ...)

@@ -21,8 +21,8 @@ void log_set_level(enum log_level level); /* overrides the environment */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Replaces control characters by question marks. A message quotes what others have written, names and values: what is
- * one line stays one, and no terminal obeys it. log_write() does this itself.
+ * Replaces control characters, and what is no UTF-8, by question marks. A message quotes what others have written,
+ * names and values: what is one line stays one, and no terminal obeys it. log_write() does this itself.
  */
 void log_make_plain(char *text, size_t length);
 

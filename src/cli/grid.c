@@ -1,5 +1,6 @@
 #include "cli/grid.h"
 
+#include "base/log.h"
 #include "base/parse.h"
 
 #include <stdarg.h>
@@ -8,7 +9,8 @@
 
 struct grid {
     unsigned columns, rows;
-    bool right[GRID_COLUMNS_MAX];
+    bool right[GRID_COLUMNS_MAX], out[GRID_COLUMNS_MAX];
+    unsigned rank[GRID_COLUMNS_MAX], least[GRID_COLUMNS_MAX];
     bool failed;
     char **cells; /* rows * columns; NULL: empty */
 };
@@ -65,6 +67,8 @@ void grid_cell(struct grid *grid, unsigned column, const char *format, ...)
     if (vasprintf(cell, format, arguments) < 0) {
         *cell = NULL;
         grid->failed = true;
+    } else {
+        log_make_plain(*cell, strlen(*cell));
     }
     va_end(arguments);
 }
@@ -76,28 +80,122 @@ static const char *cell_text(const struct grid *grid, unsigned row, unsigned col
     return text ? text : "";
 }
 
+/* In characters of UTF-8. */
+static unsigned shown(const char *text)
+{
+    unsigned count = 0;
+
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+static unsigned column_width(const struct grid *grid, unsigned column)
+{
+    unsigned most = 0;
+
+    for (unsigned row = 0; row < grid->rows; row++) {
+        unsigned width = shown(cell_text(grid, row, column));
+
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+static unsigned total_width(const struct grid *grid)
+{
+    unsigned sum = 0;
+
+    for (unsigned column = 0; column < grid->columns; column++)
+        sum += grid->out[column] ? 0 : column_width(grid, column) + (column ? 2 : 0);
+    return sum;
+}
+
+void grid_rank(struct grid *grid, unsigned column, unsigned rank, unsigned least)
+{
+    grid->rank[column] = rank;
+    grid->least[column] = least;
+}
+
+/* False: there is none to leave out. */
+static bool leave_out(struct grid *grid)
+{
+    unsigned first = GRID_COLUMNS_MAX;
+
+    for (unsigned column = 0; column < grid->columns; column++)
+        if (grid->rank[column] && !grid->out[column] &&
+            (first == GRID_COLUMNS_MAX || grid->rank[column] > grid->rank[first]))
+            first = column;
+    if (first == GRID_COLUMNS_MAX)
+        return false;
+    grid->out[first] = true;
+    return true;
+}
+
+/* Ends each cell of the column that is longer than `width` with a '+' there. */
+static void cut(struct grid *grid, unsigned column, unsigned width)
+{
+    for (unsigned row = 0; row < grid->rows; row++) {
+        char *at = grid->cells[(size_t)row * grid->columns + column];
+        unsigned count = 0;
+
+        if (!at || shown(at) <= width)
+            continue;
+        for (; count < width - 1 || ((unsigned char)*at & 0xc0) == 0x80; at++)
+            count += ((unsigned char)at[1] & 0xc0) != 0x80;
+        strcpy(at, "+");
+    }
+}
+
+/* False: all are as short as they may be. */
+static bool cut_widest(struct grid *grid, unsigned excess)
+{
+    unsigned widest = GRID_COLUMNS_MAX, most = 0;
+
+    for (unsigned column = 0; column < grid->columns; column++) {
+        unsigned width = grid->out[column] || !grid->least[column] ? 0 : column_width(grid, column);
+
+        if (width > grid->least[column] && width > most) {
+            widest = column;
+            most = width;
+        }
+    }
+    if (widest == GRID_COLUMNS_MAX)
+        return false;
+    cut(grid, widest, most > grid->least[widest] + excess ? most - excess : grid->least[widest]);
+    return true;
+}
+
+void grid_fit(struct grid *grid, unsigned width)
+{
+    if (grid->failed)
+        return;
+    while (total_width(grid) > width && leave_out(grid))
+        continue;
+    while (total_width(grid) > width && cut_widest(grid, total_width(grid) - width))
+        continue;
+}
+
 bool grid_print(const struct grid *grid, FILE *out)
 {
-    int width[GRID_COLUMNS_MAX] = {0};
+    unsigned width[GRID_COLUMNS_MAX] = {0};
 
     if (grid->failed)
         return false;
-    for (unsigned row = 0; row < grid->rows; row++)
-        for (unsigned column = 0; column < grid->columns; column++) {
-            int length = (int)strlen(cell_text(grid, row, column));
-
-            width[column] = length > width[column] ? length : width[column];
-        }
+    for (unsigned column = 0; column < grid->columns; column++)
+        width[column] = column_width(grid, column);
     for (unsigned row = 0; row < grid->rows; row++) {
-        int owed = 0; /* blanks that are only written if something follows */
+        unsigned owed = 0; /* blanks that are only written if something follows */
 
         for (unsigned column = 0; column < grid->columns; column++) {
             const char *text = cell_text(grid, row, column);
-            int length = (int)strlen(text);
+            unsigned length = shown(text);
 
+            if (grid->out[column])
+                continue;
             if (length) {
                 owed += grid->right[column] ? width[column] - length : 0;
-                fprintf(out, "%*s%s", owed, "", text);
+                fprintf(out, "%*s%s", (int)owed, "", text);
                 owed = grid->right[column] ? 0 : width[column] - length;
             } else {
                 owed += width[column];

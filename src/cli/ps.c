@@ -1,8 +1,18 @@
 #include "cli/ps.h"
 
+#include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
+#include "cli/help.h"
 #include "cli/message.h"
+#include "cli/table.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WATCH_DEFAULT_S 2
+#define WATCH_MOST_S    86400
 
 uint64_t ps_slice_held(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind)
 {
@@ -56,22 +66,127 @@ uint64_t ps_refusals(const struct vgpu_snapshot *snapshot)
     return count;
 }
 
-int command_ps(char **argv)
-{
+struct options {
+    bool json, quiet;
+    uint64_t watch_s; /* 0: once */
     struct ps_list list;
-    bool json = false, printed, failed;
+};
+
+static bool take_watch(const char *text, uint64_t *ret_seconds)
+{
+    *ret_seconds = WATCH_DEFAULT_S;
+    if (!text || parse_count(text, 1, WATCH_MOST_S, ret_seconds) == 0)
+        return true;
+    message_error("ps: --watch \"%s\": use a whole number of seconds, 1 to %d", text, WATCH_MOST_S);
+    return false;
+}
+
+static bool take_option(const struct cli_option *option, const char *value, struct options *options)
+{
+    switch ((int)option->opt) {
+    case OPT_JSON:
+        options->json = true;
+        return true;
+    case OPT_QUIET:
+        options->quiet = true;
+        return true;
+    case OPT_NO_HEADER:
+        options->list.heads = false;
+        return true;
+    default:
+        return take_watch(value, &options->watch_s);
+    }
+}
+
+/* Names are moved to the front of argv, and end with NULL. False: it is over, with *ret_status. */
+static bool take_options(char **argv, struct options *options, int *ret_status)
+{
+    struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
+    const struct cli_option *option = NULL;
+    const char *value = NULL;
+    unsigned count = 0;
+    enum cli_item item;
+
+    *options = (struct options){.list.heads = true};
+    *ret_status = STATUS_USAGE;
+    while ((item = cli_next(&parse, &option, &value)) != ITEM_END) {
+        if (item == ITEM_ERROR ||
+            (item == ITEM_OPTION && option->opt != OPT_HELP && !take_option(option, value, options)))
+            return false;
+        if (item == ITEM_OPTION && option->opt == OPT_HELP) {
+            help_print(stdout, argv[0]);
+            *ret_status = command_finish_output();
+            return false;
+        }
+        if (item == ITEM_OPERAND)
+            argv[1 + count++] = (char *)value;
+    }
+    argv[1 + count] = NULL;
+    options->list.names = count ? argv + 1 : NULL;
+    return true;
+}
+
+/* A name that is not there is an error, as it is for other commands. */
+static bool all_found(const struct ps_list *list)
+{
+    bool all = true;
+
+    for (char **name = list->names; name && *name; name++) {
+        bool found = false;
+
+        for (unsigned i = 0; i < list->count && !found; i++)
+            found = !strcmp(list->instances[i]->name, *name);
+        if (!found)
+            message_error("ps: no instance %s is running", *name);
+        all = all && found;
+    }
+    return all;
+}
+
+static void print_names(const struct ps_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        printf("%s\n", list->instances[i]->name);
+}
+
+static bool print(struct options *options)
+{
+    if (options->json)
+        return ps_print_json(&options->list);
+    if (!options->quiet)
+        return ps_print_table(&options->list);
+    print_names(&options->list);
+    return true;
+}
+
+static int show(struct options *options)
+{
+    bool printed, failed;
     int status;
 
-    if (!command_options(argv, &json, NULL, &status))
-        return status;
-    ps_collect(&list);
-    printed = json ? ps_print_json(&list) : ps_print_table(&list);
-    failed = list.failed;
-    ps_done(&list);
+    ps_collect(&options->list);
+    printed = print(options);
+    failed = options->list.failed || !all_found(&options->list);
+    ps_done(&options->list);
     if (!printed) {
         message_error("ps: out of memory");
         return STATUS_FAILED;
     }
     status = command_finish_output();
     return failed ? STATUS_FAILED : status;
+}
+
+int command_ps(char **argv)
+{
+    struct options options;
+    int status;
+
+    if (!take_options(argv, &options, &status))
+        return status;
+    do {
+        if (options.watch_s && !options.json && isatty(STDOUT_FILENO))
+            printf("\033[H\033[2J");
+        status = show(&options);
+    } while (options.watch_s && !ferror(stdout) && sleep((unsigned)options.watch_s) == 0);
+    return status;
 }

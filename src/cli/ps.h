@@ -14,6 +14,8 @@ struct ps_instance {
     char name[VGPU_NAME_LEN];
     char dir[PATH_MAX]; /* an implicit instance's is its cache file */
     uid_t owner;
+    uint64_t id;      /* in arenas */
+    bool implicit;    /* of HAMi's variables, in a cache file */
     unsigned running; /* processes in it that are known of: core/member.h, and those that are attached */
     bool paused;      /* its work stands still */
     struct vgpu_snapshot snapshot;
@@ -22,18 +24,25 @@ struct ps_instance {
 struct ps_list {
     unsigned count;
     struct ps_instance **instances;
-    bool failed; /* something could not be read; a message has been written */
+    bool failed;             /* something could not be read; a message has been written */
+    bool heads;              /* tables have a line of heads */
+    char **names;            /* NULL-terminated: only instances of these names; NULL: all */
+    struct ps_arena *arenas; /* who takes turns where: ps_entitlement() keeps it */
 };
 
 /* Everything that this user may see; what nobody uses is removed on the way. */
-void ps_collect(struct ps_list *ret_list);
+/* `list` has names and heads set, and nothing else. */
+void ps_collect(struct ps_list *list);
 void ps_done(struct ps_list *list);
+void ps_arenas_done(struct ps_list *list);
 
 /*
  * The share of a device that an instance gets where all want more, from 0 to 1: its weight among the weights of those
- * in the list that have used the device over the last second, itself included.
+ * that use the device, itself included, as the device's arena has them; where that has none, of those in the list that
+ * have used it over the last second. Not more than its cap, where that holds. *ret_complete is false where others use
+ * the device unseen.
  */
-double ps_entitlement(const struct ps_list *list, const struct ps_instance *instance, unsigned slice);
+double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned slice, bool *ret_complete);
 
 /*
  * Whether what is held of a kind on a slice is part of what is used there. Under the guard that is what the guard knows
@@ -55,14 +64,10 @@ bool ps_slice_shown(const struct vgpu_snapshot *snapshot, unsigned slice);
 uint64_t ps_refusals(const struct vgpu_snapshot *snapshot); /* on all slices */
 
 /* The table about time; nothing where no instance has used a GPU or has a setting for it. False: out of memory. */
-bool ps_print_compute(const struct ps_list *list);
-
-/* With the owner where that is somebody else. */
-#define PS_NAME_TEXT_BYTES 128
-const char *ps_instance_name(const struct ps_instance *instance, char *buffer, size_t size);
+bool ps_print_compute(struct ps_list *list);
 
 /* False: out of memory. */
-bool ps_print_table(const struct ps_list *list);
-bool ps_print_json(const struct ps_list *list);
+bool ps_print_table(struct ps_list *list);
+bool ps_print_json(struct ps_list *list);
 
 #endif

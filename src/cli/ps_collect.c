@@ -9,13 +9,13 @@
 #include "core/implicit.h"
 #include "core/instance.h"
 #include "core/member.h"
+#include "core/meter.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 static bool add(struct ps_list *list, const struct ps_instance *instance)
@@ -90,6 +90,8 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
         error = region_snapshot(region, &instance.snapshot);
     member_count(instance.dir, VGPU_PROCS_MAX, &counts);
     instance.paused = !error && region_stands(region) && counts.leaders;
+    if (!error)
+        instance.id = meter_instance_id(region);
     if (region)
         region_close(region);
     if (error) {
@@ -105,6 +107,14 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
         snapshot_done(&instance.snapshot);
         list->failed = true;
     }
+}
+
+static bool wanted(const struct ps_list *list, const char *name)
+{
+    for (char **one = list->names; one && *one; one++)
+        if (!strcmp(*one, name))
+            return true;
+    return !list->names;
 }
 
 static bool listed(const struct ps_list *list, const char *dir)
@@ -140,14 +150,16 @@ static void collect_implicit(const char *cache_path, void *arg)
 
     memset(&instance, 0, sizeof(instance));
     instance.owner = visit->owner;
+    instance.implicit = true;
+    name_implicit(&instance, cache_path);
     if (strlen(cache_path) >= sizeof(instance.dir) || listed(visit->list, cache_path) ||
         region_peek(cache_path, INSTANCE_CACHE_OFFSET, &region))
         return;
     if (region_in_use(region) && region_snapshot(region, &instance.snapshot) == 0) {
         strcpy(instance.dir, cache_path);
-        name_implicit(&instance, cache_path);
+        instance.id = meter_instance_id(region);
         instance.running = instance.snapshot.proc_count;
-        if (!instance.running || !add(visit->list, &instance))
+        if (!instance.running || !wanted(visit->list, instance.name) || !add(visit->list, &instance))
             snapshot_done(&instance.snapshot);
     }
     region_close(region);
@@ -177,7 +189,8 @@ static void collect_named(struct ps_list *list, const char *folder, uid_t owner)
         return;
     }
     for (int i = 0; i < count; i++) {
-        if (parse_name_valid(names[i]->d_name) && instance_in_use(folder, names[i]->d_name))
+        if (parse_name_valid(names[i]->d_name) && wanted(list, names[i]->d_name) &&
+            instance_in_use(folder, names[i]->d_name))
             collect_instance(list, folder, names[i]->d_name, owner);
         free(names[i]);
     }
@@ -191,36 +204,10 @@ static bool collect_folder(void *arg, const char *folder, uid_t owner)
     return true;
 }
 
-void ps_collect(struct ps_list *ret_list)
+void ps_collect(struct ps_list *list)
 {
-    *ret_list = (struct ps_list){0};
-    if (!folders_visit("ps", collect_folder, ret_list))
-        ret_list->failed = true;
-}
-
-/* What an instance has done on a device; NULL: it has not seen it. */
-static const struct vgpu_compute_usage *usage_of(const struct ps_instance *instance, const char *uuid)
-{
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        if (!strcasecmp(instance->snapshot.slice[slice].uuid, uuid))
-            return &instance->snapshot.slice[slice].compute;
-    return NULL;
-}
-
-double ps_entitlement(const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
-{
-    const char *uuid = instance->snapshot.slice[slice].uuid;
-    uint32_t own = instance->snapshot.limits.compute.weight;
-    uint64_t sum = own;
-
-    for (unsigned i = 0; *uuid && i < list->count; i++) {
-        const struct ps_instance *other = list->instances[i];
-        const struct vgpu_compute_usage *usage = other == instance ? NULL : usage_of(other, uuid);
-
-        if (usage && usage->last_second_ns)
-            sum += other->snapshot.limits.compute.weight;
-    }
-    return sum ? (double)own / (double)sum : 1;
+    if (!folders_visit("ps", collect_folder, list))
+        list->failed = true;
 }
 
 void ps_done(struct ps_list *list)
@@ -230,5 +217,8 @@ void ps_done(struct ps_list *list)
         free(list->instances[i]);
     }
     free(list->instances);
-    *list = (struct ps_list){0};
+    list->instances = NULL;
+    list->count = 0;
+    list->failed = false;
+    ps_arenas_done(list);
 }

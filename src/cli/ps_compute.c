@@ -3,6 +3,7 @@
 #include "cli/compute.h"
 #include "cli/grid.h"
 #include "cli/ps.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
 
@@ -39,17 +40,26 @@ static bool has_used_any(const struct vgpu_snapshot *snapshot)
     return false;
 }
 
+/* What a narrow terminal goes without. */
+static void rank(struct grid *grid)
+{
+    for (unsigned column = COLUMN_NOW; column < COLUMNS; column++)
+        grid_align_right(grid, column);
+    grid_rank(grid, COLUMN_GPU, 4, 0);
+    grid_rank(grid, COLUMN_CAP_WAIT, 3, 0);
+    grid_rank(grid, COLUMN_TURN_WAIT, 2, 0);
+    grid_rank(grid, COLUMN_WEIGHT, 1, 0);
+    grid_rank(grid, COLUMN_INSTANCE, 0, 8);
+}
+
 static void put_heads(struct grid *grid)
 {
     static const char *const heads[COLUMNS] = {"INSTANCE", "DEVICE",   "GPU",      "NOW",       "CAP",
                                                "WEIGHT",   "ENTITLED", "GPU TIME", "TURN WAIT", "CAP WAIT"};
 
     grid_row(grid);
-    for (unsigned i = 0; i < COLUMNS; i++) {
+    for (unsigned i = 0; i < COLUMNS; i++)
         grid_cell(grid, i, "%s", heads[i]);
-        if (i >= COLUMN_NOW)
-            grid_align_right(grid, i);
-    }
 }
 
 static void put_settings(struct grid *grid, const struct vgpu_limits *limits, unsigned slice)
@@ -60,36 +70,39 @@ static void put_settings(struct grid *grid, const struct vgpu_limits *limits, un
     grid_cell(grid, COLUMN_WEIGHT, "%u", limits->compute.weight);
 }
 
-static void put_slice(struct grid *grid, const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+static void put_slice(struct grid *grid, struct ps_list *list, const struct ps_instance *instance, unsigned slice,
+                      bool *any_hidden)
 {
     const struct vgpu_compute_usage *usage = &instance->snapshot.slice[slice].compute;
     const char *uuid = instance->snapshot.slice[slice].uuid;
     char text[SHARE_TEXT_BYTES];
+    bool complete;
 
     put_settings(grid, &instance->snapshot.limits, slice);
     grid_cell(grid, COLUMN_DEVICE, "%u", slice);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     grid_cell(grid, COLUMN_NOW, "%s", format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
-    grid_cell(grid, COLUMN_ENTITLED, "%.1f%%", 100 * ps_entitlement(list, instance, slice));
+    grid_cell(grid, COLUMN_ENTITLED, "%.1f%%%s", 100 * ps_entitlement(list, instance, slice, &complete),
+              complete ? "" : "*");
+    *any_hidden = *any_hidden || !complete;
     grid_duration(grid, COLUMN_GPU_TIME, compute_gpu_ns(usage));
     grid_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
     grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
 }
 
-static void put_instance(struct grid *grid, const struct ps_list *list, const struct ps_instance *instance)
+static void put_instance(struct grid *grid, struct ps_list *list, const struct ps_instance *instance, bool *any_hidden)
 {
-    char name[PS_NAME_TEXT_BYTES];
     bool any = false;
 
     grid_row(grid);
-    grid_cell(grid, COLUMN_INSTANCE, "%s", ps_instance_name(instance, name, sizeof(name)));
+    grid_cell(grid, COLUMN_INSTANCE, "%s", instance->name);
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
         if (!ps_slice_shown(&instance->snapshot, slice))
             continue;
         if (any)
             grid_row(grid);
         any = true;
-        put_slice(grid, list, instance, slice);
+        put_slice(grid, list, instance, slice, any_hidden);
     }
     if (!any) { /* nobody has seen a device yet */
         put_settings(grid, &instance->snapshot.limits, 0);
@@ -98,9 +111,9 @@ static void put_instance(struct grid *grid, const struct ps_list *list, const st
     }
 }
 
-bool ps_print_compute(const struct ps_list *list)
+bool ps_print_compute(struct ps_list *list)
 {
-    bool wanted = false, printed;
+    bool wanted = false, any_hidden = false, printed;
     struct grid *grid;
 
     for (unsigned i = 0; i < list->count; i++) {
@@ -113,11 +126,16 @@ bool ps_print_compute(const struct ps_list *list)
     grid = grid_new(COLUMNS);
     if (!grid)
         return false;
-    put_heads(grid);
+    rank(grid);
+    if (list->heads)
+        put_heads(grid);
     for (unsigned i = 0; i < list->count; i++)
-        put_instance(grid, list, list->instances[i]);
+        put_instance(grid, list, list->instances[i], &any_hidden);
     putchar('\n');
+    grid_fit(grid, (unsigned)terminal_columns(stdout));
     printed = grid_print(grid, stdout);
+    if (any_hidden && list->heads)
+        printf("* other users not counted: their instances use the device outside of what you may see\n");
     grid_free(grid);
     return printed;
 }

@@ -1,14 +1,14 @@
 /*
- * {"instances": [{"name", "directory", "owner_uid", "created_ns", "running", "paused", "tier", "selects_devices",
- * "limits": [...], "compute": {...}, "devices": [{..., "compute": {...}}], "host": {...}, "processes": [...],
- * "refusals": {"count", "last", "recent": [...]}}]}. Sizes are bytes, times nanoseconds, shares from 0 to 1; a limit
- * that is not there is null.
+ * What docs/ps-json.md describes, field by field. A field has one type, or null where there is nothing to say; fields
+ * may be added without another schema.
  */
 #include "cli/ps.h"
 
 #include "base/clock.h"
 #include "cli/compute.h"
+#include "cli/turns.h"
 
+#define SCHEMA 2
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,11 @@ static json_t *number_or_null(uint64_t value)
     return value ? number(value) : json_null();
 }
 
+static json_t *device_or_null(unsigned slice)
+{
+    return slice == VGPU_SLICE_HOST ? json_null() : number(slice);
+}
+
 /* Text from a region that another user may have written need not be UTF-8. */
 static json_t *text_of(const char *text, size_t size)
 {
@@ -34,15 +39,17 @@ static json_t *text_of(const char *text, size_t size)
 }
 
 /* What the instance has done on a device since it was made, and how it stands there. */
-static json_t *compute_json(const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+static json_t *compute_json(struct ps_list *list, const struct ps_instance *instance, unsigned slice)
 {
     const struct vgpu_compute_usage *usage = &instance->snapshot.slice[slice].compute;
     const struct vgpu_limits *limits = &instance->snapshot.limits;
     json_t *result = json_object(), *calls = json_object(), *gpu_ns = json_object(), *bytes = json_object();
+    bool complete;
     double share = (double)usage->last_second_ns / (double)NS_PER_S;
 
     json_object_set_new(result, "last_second_share", json_real(share < 1 ? share : 1));
-    json_object_set_new(result, "entitlement", json_real(ps_entitlement(list, instance, slice)));
+    json_object_set_new(result, "entitlement", json_real(ps_entitlement(list, instance, slice, &complete)));
+    json_object_set_new(result, "entitlement_complete", json_boolean(complete));
     json_object_set_new(result, "cap_percent", number_or_null(limits->slice[slice].cap_percent));
     for (unsigned work = 0; work < VGPU_WORKS; work++) {
         json_object_set_new(calls, vgpu_work_name(work), number(usage->calls[work]));
@@ -91,6 +98,8 @@ static json_t *slice_json(const struct vgpu_snapshot *snapshot, unsigned slice)
     json_object_set_new(result, "asked_bytes", number_or_null(limit->quota_bytes));
     json_object_set_new(result, "asked_percent", number_or_null(limit->quota_percent));
     json_object_set_new(result, "used_bytes", number(usage->used_bytes));
+    json_object_set_new(result, "peak_bytes",
+                        number(usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes));
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         json_object_set_new(kinds, vgpu_kind_name(kind), number(ps_slice_held(snapshot, slice, kind)));
     json_object_set_new(result, "used_by_kind", kinds);
@@ -102,7 +111,7 @@ static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu
 {
     json_t *result = json_object(), *kinds = json_object();
 
-    json_object_set_new(result, "device", slice == VGPU_SLICE_HOST ? json_string("host") : number(slice));
+    json_object_set_new(result, "device", device_or_null(slice));
     json_object_set_new(result, "used_bytes", number(ps_proc_held(snapshot, proc, slice)));
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         json_object_set_new(kinds, vgpu_kind_name(kind), number(proc->held_bytes[slice][kind]));
@@ -131,8 +140,7 @@ static json_t *refusal_json(const struct vgpu_refusal *refusal)
 
     json_object_set_new(result, "time_ns", number(refusal->time_ns));
     json_object_set_new(result, "api", text_of(refusal->api, VGPU_API_LEN));
-    json_object_set_new(result, "device",
-                        refusal->slice == VGPU_SLICE_HOST ? json_string("host") : number(refusal->slice));
+    json_object_set_new(result, "device", device_or_null(refusal->slice));
     json_object_set_new(result, "pid", json_integer(refusal->pid));
     json_object_set_new(result, "size_bytes", number(refusal->size_bytes));
     json_object_set_new(result, "used_bytes", number(refusal->used_bytes));
@@ -179,7 +187,7 @@ static json_t *limits_json(const struct vgpu_limits *limits)
         if (!limit->quota_bytes && !limit->quota_percent && !limit->cap_percent && !limits->device_count)
             continue;
         row = json_object();
-        json_object_set_new(row, "device", uniform ? json_string("all") : number(slice));
+        json_object_set_new(row, "device", uniform ? json_null() : number(slice));
         json_object_set_new(row, "bytes", number_or_null(limit->quota_bytes));
         json_object_set_new(row, "percent", number_or_null(limit->quota_percent));
         json_object_set_new(row, "cap_percent", number_or_null(limit->cap_percent));
@@ -188,7 +196,7 @@ static json_t *limits_json(const struct vgpu_limits *limits)
     return result;
 }
 
-static json_t *device_json(const struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+static json_t *device_json(struct ps_list *list, const struct ps_instance *instance, unsigned slice)
 {
     json_t *result = slice_json(&instance->snapshot, slice);
 
@@ -196,14 +204,17 @@ static json_t *device_json(const struct ps_list *list, const struct ps_instance 
     return result;
 }
 
-static json_t *instance_json(const struct ps_list *list, const struct ps_instance *instance)
+static json_t *instance_json(struct ps_list *list, const struct ps_instance *instance)
 {
     const struct vgpu_snapshot *snapshot = &instance->snapshot;
     json_t *result = json_object(), *devices = json_array(), *processes = json_array();
+    char user[TURNS_USER_BYTES];
 
     json_object_set_new(result, "name", json_string(instance->name));
     json_object_set_new(result, "directory", text_of(instance->dir, sizeof(instance->dir)));
     json_object_set_new(result, "owner_uid", number(instance->owner));
+    json_object_set_new(result, "user", text_of(turns_user(instance->owner, user, sizeof(user)), sizeof(user)));
+    json_object_set_new(result, "implicit", json_boolean(instance->implicit));
     json_object_set_new(result, "created_ns", number(snapshot->created_ns));
     json_object_set_new(result, "running", number(instance->running));
     json_object_set_new(result, "paused", json_boolean(instance->paused));
@@ -223,13 +234,15 @@ static json_t *instance_json(const struct ps_list *list, const struct ps_instanc
     return result;
 }
 
-bool ps_print_json(const struct ps_list *list)
+bool ps_print_json(struct ps_list *list)
 {
     json_t *root = json_object(), *instances = json_array();
     char *text = NULL;
 
     for (unsigned i = 0; i < list->count; i++)
         json_array_append_new(instances, instance_json(list, list->instances[i]));
+    json_object_set_new(root, "schema", json_integer(SCHEMA));
+    json_object_set_new(root, "time_ns", number(clock_real_ns()));
     if (json_object_set_new(root, "instances", instances) == 0)
         text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     json_decref(root);

@@ -1,22 +1,25 @@
 #include "cli/ps.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/parse.h"
 #include "cli/grid.h"
+#include "cli/terminal.h"
+#include "cli/turns.h"
 
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     COLUMN_INSTANCE,
+    COLUMN_USER,
     COLUMN_TIER,
     COLUMN_PROCESS,
     COLUMN_DEVICE,
     COLUMN_GPU,
     COLUMN_USED,
+    COLUMN_PEAK,
     COLUMN_QUOTA,
     COLUMN_KINDS
 };
@@ -55,9 +58,24 @@ static void put_bytes(struct grid *grid, unsigned column, uint64_t bytes)
     grid_cell(grid, column, "%s", format_bytes(bytes, text, sizeof(text)));
 }
 
+/* What a narrow terminal goes without: first what tells kinds apart, then what the list is hardly read for. */
+static void rank(struct grid *grid, const struct columns *columns)
+{
+    for (unsigned column = COLUMN_KINDS; column < columns->refused; column++)
+        grid_rank(grid, column, 10 + column, 0);
+    grid_rank(grid, COLUMN_GPU, 5, 0);
+    grid_rank(grid, COLUMN_TIER, 4, 0);
+    grid_rank(grid, columns->refused, 3, 0);
+    grid_rank(grid, COLUMN_PEAK, 2, 0);
+    grid_rank(grid, COLUMN_USER, 1, 0);
+    grid_rank(grid, COLUMN_PROCESS, 0, 10);
+    grid_rank(grid, COLUMN_INSTANCE, 0, 8);
+}
+
 static void put_heads(struct grid *grid, const struct columns *columns)
 {
-    static const char *const heads[] = {"INSTANCE", "TIER", "PROCESS", "DEVICE", "GPU", "USED", "QUOTA"};
+    static const char *const heads[] = {"INSTANCE", "USER", "TIER", "PROCESS", "DEVICE",
+                                        "GPU",      "USED", "PEAK", "QUOTA"};
 
     grid_row(grid);
     for (unsigned i = 0; i < COLUMN_KINDS; i++)
@@ -73,8 +91,6 @@ static void put_heads(struct grid *grid, const struct columns *columns)
             grid_cell(grid, columns->kind[kind], "%s", name);
         }
     grid_cell(grid, columns->refused, "REFUSED");
-    for (unsigned i = COLUMN_USED; i <= columns->refused; i++)
-        grid_align_right(grid, i);
 }
 
 static void put_device(struct grid *grid, unsigned slice)
@@ -108,6 +124,7 @@ static void put_slice(struct grid *grid, const struct columns *columns, const st
     put_device(grid, slice);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     put_bytes(grid, COLUMN_USED, usage->used_bytes);
+    put_bytes(grid, COLUMN_PEAK, usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes);
     put_quota(grid, snapshot, slice);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         if (columns->kind_shown[kind] && ps_kind_counts(snapshot, slice, kind))
@@ -151,28 +168,16 @@ static void put_process(struct grid *grid, const struct columns *columns, const 
     put_bytes(grid, COLUMN_USED, 0);
 }
 
-const char *ps_instance_name(const struct ps_instance *instance, char *buffer, size_t size)
-{
-    const struct passwd *owner = instance->owner == geteuid() ? NULL : getpwuid(instance->owner);
-
-    if (instance->owner == geteuid())
-        snprintf(buffer, size, "%s", instance->name);
-    else if (owner)
-        snprintf(buffer, size, "%s (%s)", instance->name, owner->pw_name);
-    else
-        snprintf(buffer, size, "%s (%u)", instance->name, instance->owner);
-    return buffer;
-}
-
 static void put_instance(struct grid *grid, const struct columns *columns, const struct ps_instance *instance)
 {
     const struct vgpu_snapshot *snapshot = &instance->snapshot;
-    char name[PS_NAME_TEXT_BYTES];
+    char user[TURNS_USER_BYTES];
     bool any = false;
 
     grid_row(grid);
-    grid_cell(grid, COLUMN_INSTANCE, "%s", ps_instance_name(instance, name, sizeof(name)));
-    grid_cell(grid, COLUMN_TIER, "%s", vgpu_tier_name(snapshot->limits.tier));
+    grid_cell(grid, COLUMN_INSTANCE, "%s", instance->name);
+    grid_cell(grid, COLUMN_USER, "%s", turns_user(instance->owner, user, sizeof(user)));
+    grid_cell(grid, COLUMN_TIER, "%s", instance->implicit ? "hami" : vgpu_tier_name(snapshot->limits.tier));
     grid_cell(grid, COLUMN_PROCESS, "%u running%s", instance->running, instance->paused ? ", paused" : "");
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
         if (!ps_slice_shown(snapshot, slice))
@@ -214,40 +219,47 @@ static void print_refusals(const struct ps_instance *instance)
 {
     const struct vgpu_snapshot *snapshot = &instance->snapshot;
     const struct vgpu_refusal *last;
-    char size[SIZE_TEXT_BYTES], used[SIZE_TEXT_BYTES], quota[SIZE_TEXT_BYTES], age[32], device[32];
+    char size[SIZE_TEXT_BYTES], used[SIZE_TEXT_BYTES], quota[SIZE_TEXT_BYTES], age[32], device[32],
+        api[VGPU_API_LEN + 1];
     uint64_t count = ps_refusals(snapshot);
 
     if (!count || !snapshot->refusal_count)
         return;
     last = &snapshot->refusals[snapshot->refusal_count - 1];
+    snprintf(api, sizeof(api), "%.*s", VGPU_API_LEN, last->api);
+    log_make_plain(api, strlen(api));
     format_age(last->time_ns, age, sizeof(age));
     if (last->slice == VGPU_SLICE_HOST)
         snprintf(device, sizeof(device), "host memory");
     else
         snprintf(device, sizeof(device), "device %u", last->slice);
-    printf("\n%s: %" PRIu64 " refused; the last, %s ago: %.*s of %s on %s by process %d, with %s of %s in use\n",
-           instance->name, count, age, VGPU_API_LEN, last->api, format_bytes(last->size_bytes, size, sizeof(size)),
-           device, last->pid, format_bytes(last->used_bytes, used, sizeof(used)),
-           format_bytes(last->quota_bytes, quota, sizeof(quota)));
+    printf("\n%s: %" PRIu64 " refused; the last, %s ago: %s of %s on %s by process %d, with %s of %s in use\n",
+           instance->name, count, age, api, format_bytes(last->size_bytes, size, sizeof(size)), device, last->pid,
+           format_bytes(last->used_bytes, used, sizeof(used)), format_bytes(last->quota_bytes, quota, sizeof(quota)));
 }
 
-bool ps_print_table(const struct ps_list *list)
+bool ps_print_table(struct ps_list *list)
 {
     struct columns columns = choose_columns(list);
     struct grid *grid;
     bool printed;
 
     if (!list->count) {
-        if (!list->failed)
+        if (!list->failed && list->heads && !list->names)
             printf("No instance is running. `vgpu run` starts a program in one.\n");
         return true;
     }
     grid = grid_new(columns.refused + 1);
     if (!grid)
         return false;
-    put_heads(grid, &columns);
+    rank(grid, &columns);
+    for (unsigned i = COLUMN_USED; i <= columns.refused; i++)
+        grid_align_right(grid, i);
+    if (list->heads)
+        put_heads(grid, &columns);
     for (unsigned i = 0; i < list->count; i++)
         put_instance(grid, &columns, list->instances[i]);
+    grid_fit(grid, (unsigned)terminal_columns(stdout));
     printed = grid_print(grid, stdout);
     grid_free(grid);
     printed = printed && ps_print_compute(list);

@@ -195,6 +195,8 @@ static enum cli_item take_option(struct cli_parse *parse, const char *word, cons
         option = find_option(parse->command, "help", 4);
     else if (!strcmp(word, "-V"))
         option = find_option(parse->command, "version", 7);
+    else if (!strcmp(word, "-q"))
+        option = find_option(parse->command, "quiet", 5);
     else if (word[1] == '-')
         option = find_option(parse->command, word + 2, length - 2);
     if (!option)

@@ -41,7 +41,7 @@ json_of()
     expect 0 "$vgpu" ps --json
     [ "$(json_of all '[.compute | .weight, .priority, .cap_policy, .turn_policy, .copy_bytes_per_s] | @csv')" = \
         '1000,255,"elastic","mlfq",5368709120' ]
-    [ "$(json_of all '.limits | map([.device, .cap_percent]) | @json')" = '[["all",30]]' ]
+    [ "$(json_of all '.limits | map([.device, .cap_percent]) | @json')" = '[[null,30]]' ]
     [ "$(json_of each '.limits | map([.device, .bytes, .cap_percent]) | @json')" = '[[0,null,30],[3,null,50]]' ]
     [ "$(json_of plain '[.compute | .weight, .priority, .cap_policy, .turn_policy, .copy_bytes_per_s] | @csv')" = '100,0,"hard",,' ]
     [ "$(json_of plain '.limits | length')" = 0 ]
@@ -130,7 +130,7 @@ json_of()
     expect 0 "$vgpu" run --name lab --policy fair true
     expect 0 "$vgpu" ps --json
     [ "$(json_of lab .compute.turn_policy)" = fair ]
-    [ "$(json_of lab '.limits | map([.device, .bytes, .cap_percent]) | @json')" = '[["all",1073741824,30]]' ]
+    [ "$(json_of lab '.limits | map([.device, .bytes, .cap_percent]) | @json')" = '[[null,1073741824,30]]' ]
     expect 0 "$vgpu" run --name lab true
     expect 0 "$vgpu" ps --json
     [ "$(json_of lab .compute.turn_policy)" = fair ]
@@ -164,8 +164,9 @@ json_of()
     [ "$(json_of one '.devices[0].compute | [.calls.kernel, .calls.graph, .calls.memset, .calls.htod] | @csv')" = 10,2,0,3 ]
     [ "$(json_of one '.devices[0].compute | [.gpu_ns_by_kind, .copy_bytes_by_kind] | @json')" = \
         '[{"kernel":2500000000,"graph":500000000,"memset":0,"copy":0},{"htod":4096,"dtoh":0}]' ]
-    # 300 against 100, on a device that the two number differently; three has not used that one.
-    [ "$(json_of one '.devices[0].compute.entitlement')" = 0.75 ]
+    # 100 of 400, on a device that the two number differently; three has not used that one.
+    # 300 of 400, but the cap holds.
+    [ "$(json_of one '.devices[0].compute.entitlement')" = 0.3 ]
     [ "$(json_of two '.devices[] | select(.device == 1) | .compute.entitlement')" = 0.25 ]
     [ "$(json_of two '.devices[] | select(.device == 1) | .compute.last_second_share <= 1')" = true ]
     # What it would get, with all three.
@@ -176,8 +177,8 @@ json_of()
     {
         charge one 0 now_ns=300000000
         charge two 1 now_ns=99000000000
-        output=$("$vgpu" ps)
-        [[ $output =~ one\ +0\ +GPU-aaaaaaaa\ +30\.0%\ +30%\ +300\ +75\.0%\ +3\.00\ s\ +20\.0\ ms\ +1\.50\ s$'\n' ]] &&
+        output=$(COLUMNS=120 "$vgpu" ps)
+        [[ $output =~ one\ +0\ +GPU-aaaaaaaa\ +30\.0%\ +30%\ +300\ +30\.0%\ +3\.00\ s\ +20\.0\ ms\ +1\.50\ s$'\n' ]] &&
             [[ $output =~ two\ +1\ +GPU-AAAAAAAA\ +100\.0%\ +none\ +100\ +25\.0%\ +1\.0\ us\ +0\ s\ +0\ s$ ]]
     }
     wait_for lines || fail "$output"

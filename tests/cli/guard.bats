@@ -297,9 +297,9 @@ if len(sys.argv) > 1:
     [ "$(json '.instances[0].devices[0].used_by_kind | [.driver, .managed, .context, .data] | @csv')" = 5368709120,1073741824,536870912,1073741824 ]
     [ "$(json '.instances[0].processes | map([.pid, .held[0].used_bytes, .held[0].used_by_kind.data]) | sort_by(-.[2]) | @json')" = \
         "[[$child,3221225472,1073741824],[$parent,3221225472,0]]" ] || fail "$output"
-    expect 0 "$vgpu" ps
-    [[ $(head -n 1 <<<"$output") =~ ^INSTANCE\ +TIER\ +PROCESS\ +DEVICE\ +GPU\ +USED\ +QUOTA\ +MANAGED\ +DRIVER\ +REFUSED$ ]] || fail "$output"
-    [[ $(grep ^guarded <<<"$output") =~ \ guard\ +2\ running\ +0\ +GPU-00000000\ +6.0\ GiB\ +8.0\ GiB\ +1.0\ GiB\ +5.0\ GiB\ +0$ ]] || fail "$output"
+    COLUMNS=200 expect 0 "$vgpu" ps
+    [[ $(head -n 1 <<<"$output") =~ ^INSTANCE\ +USER\ +TIER\ +PROCESS\ +DEVICE\ +GPU\ +USED\ +PEAK\ +QUOTA\ +MANAGED\ +DRIVER\ +REFUSED$ ]] || fail "$output"
+    [[ $(grep ^guarded <<<"$output") =~ \ guard\ +2\ running\ +0\ +GPU-00000000\ +6.0\ GiB\ +6.0\ GiB\ +8.0\ GiB\ +1.0\ GiB\ +5.0\ GiB\ +0$ ]] || fail "$output"
     [[ $(grep "$child child" <<<"$output") =~ \ 3.0\ GiB\ +1.0\ GiB\ +2.0\ GiB\ *$ ]] || fail "$output"
     [[ $(grep "$parent parent" <<<"$output") =~ \ 3.0\ GiB\ +3.0\ GiB\ *$ ]] || fail "$output"
     [ "$(wc -l <<<"$output")" = 4 ] || fail "$output"

@@ -7,8 +7,9 @@ load common.bash
     [[ $output == "No instance"* ]]
     expect 0 "$vgpu" ps --json
     [ "$(json '.instances | length')" = 0 ]
-    expect 2 "$vgpu" ps extra
-    says '"extra"'
+    expect 1 "$vgpu" ps extra
+    says "no instance extra is running"
+    is ""
     expect 2 "$vgpu" ps --jsn
     says "did you mean --json?"
 }
@@ -27,12 +28,28 @@ load common.bash
     [[ $(grep ^three <<<"$output") == *"none"* ]]
     expect 0 "$vgpu" ps --json
     [ "$(json '.instances | map(.name) | sort | join(" ")')" = "one three two" ]
-    [ "$(json '.instances[] | select(.name == "one") | .limits[0] | [.device, .bytes, .percent] | @csv')" = '"all",3221225472,' ]
+    [ "$(json '.instances[] | select(.name == "one") | .limits[0] | [.device, .bytes, .percent] | @csv')" = ',3221225472,' ]
     [ "$(json '.instances[] | select(.name == "two") | .limits[0].percent')" = 40 ]
     [ "$(json '.instances[] | select(.name == "two") | .host.quota_bytes')" = 2147483648 ]
     [ "$(json '.instances[] | select(.name == "three") | .limits | length')" = 0 ]
     [ "$(json '.instances[0].owner_uid')" = "$(id -u)" ]
     (($(json '.instances[0].created_ns') > 1600000000000000000))
+    (($(json '.time_ns') >= $(json '.instances[0].created_ns')))
+    [ "$(json '.instances[0].user')" = "$(id -un)" ]
+    expect 0 "$vgpu" ps --quiet
+    [ "$(sort <<<"$output" | tr '\n' ' ')" = "one three two " ] || fail "$output"
+    expect 0 "$vgpu" ps -q two one
+    [ "$(sort <<<"$output" | tr '\n' ' ')" = "one two " ] || fail "$output"
+    expect 1 "$vgpu" ps -q two four
+    is two
+    says "no instance four is running"
+    expect 0 "$vgpu" ps --no-header one
+    [[ $output == "one "* && $output != *INSTANCE* ]] || fail "$output"
+    expect 2 "$vgpu" ps --watch=0
+    says '--watch "0"' seconds
+    # Once a second until nobody reads it any more.
+    run --separate-stderr sh -c "'$vgpu' ps --watch=1 -q one | head -n 2"
+    is $'one\none'
     for name in one two three; do echo >$name; done
     wait
     no_instances
@@ -99,6 +116,33 @@ load common.bash
     wait
     expect 0 "$vgpu" ps
     no_instances
+}
+
+@test "ps fits a terminal, and obeys nothing that a program calls itself" {
+    mkfifo hold
+    local name=$'a\e]0;owned\a\e[31m\n\xc2\x9b1m\xff' width
+    cp "$(command -v cat)" "$name"
+    "$vgpu" run --sim --mem 1G --name a-name-that-is-as-long-as-names-of-instances-may-well-be -- "./$name" hold 3>&- &
+    ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$PWD/"$'b\e[2J\n\xc2\x9b1m\xff'
+    "$vgpu" run --sim --mem 1G --name guest -- "./"$'b\e[2J\n\xc2\x9b1m\xff' -c '
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+context = ctypes.c_void_p()
+assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+open("hold").read()' 3>&- &
+    wait_for sh -c "'$vgpu' ps --json | jq -e '[.instances[].processes[]] | length == 1'"
+    for width in 60 80 100 200; do
+        COLUMNS=$width expect 0 "$vgpu" ps
+        LC_ALL=C awk -v most=$width 'length > most { exit 1 }' <<<"$output" || fail "$output"
+        ! LC_ALL=C grep -q $'[\x01-\x09\x0b-\x1f\x7f-\xff]' <<<"$output" || fail "$(cat -v <<<"$output")"
+        [[ $output == *" b?"* ]] || fail "$output"
+    done
+    [[ $output == *USER*TIER*DEVICE*GPU*USED*PEAK*QUOTA*CONTEXT*REFUSED* ]] || fail "$output"
+    expect 0 "$vgpu" ps --json
+    jq . <<<"$output" >/dev/null
+    sh -c 'echo >hold'
+    wait
 }
 
 @test "ps to a closed pipe or a full disk" {

@@ -90,6 +90,25 @@ if len(sys.argv) > 2:
     wait
 }
 
+@test "ps --json is the document that is kept here, and every field of it is described" {
+    local here=$BATS_TEST_DIRNAME key
+    mkfifo hold
+    "$vgpu" run --sim --name small --mem 2G --cores 30 --weight 300 --priority 5 --policy fair --copy-bw 1G \
+        python3 -c "$allocate" 100 hold >out 2>err 3>&- &
+    wait_for test -s out
+    expect 0 "$vgpu" ps --json
+    # What differs from run to run is replaced by its type.
+    jq -S 'walk(if type == "object" then with_entries(if .key | IN("time_ns", "created_ns", "start_ns", "pid", "own_pid", "directory",
+        "owner_uid", "user", "command") then .value |= type else . end) else . end)' <<<"$output" >masked
+    diff -u "$here/ps.json" masked
+    while read -r key; do
+        grep -qE "^\\| \`([a-z]+\\[\\]\\.)?$key(\\[\\])?\`|\`$key\`[,;:]" "$here/../../docs/ps-json.md" || fail "docs/ps-json.md lacks $key"
+    done < <(jq -r '[paths[-1] | strings] | unique[]' masked)
+    echo >hold
+    wait
+    no_instances
+}
+
 @test "a quota holds in python, and ps shows what is held and what was refused" {
     mkfifo hold
     "$vgpu" run --sim --name small --mem 2G python3 -c "$allocate" 100 hold >out 2>err 3>&- &
@@ -110,8 +129,8 @@ if len(sys.argv) > 2:
     (($(json '.instances[0].refusals.count') >= 1))
     [[ $(json '.instances[0].refusals.last.api') == cuMemAlloc* ]]
     [ "$(json '.instances[0].refusals.last.size_bytes')" = $((64 << 20)) ]
-    expect 0 "$vgpu" ps
-    [[ $output == INSTANCE*PROCESS*DEVICE*GPU*USED*QUOTA*CONTEXT*DATA*REFUSED* ]]
+    COLUMNS=200 expect 0 "$vgpu" ps
+    [[ $output == INSTANCE*USER*PROCESS*DEVICE*GPU*USED*PEAK*QUOTA*CONTEXT*DATA*REFUSED* ]]
     [[ $output == *"2.0 GiB"* && $output == *"small: "*"refused; the last"*"cuMemAlloc"* ]]
     # Columns are aligned: numbers end where their heads end.
     awk 'NR == 1 { end = index($0, "QUOTA") + 4 } NR == 2 && substr($0, end - 2, 3) != "GiB" { exit 1 }' <<<"$output"

@@ -56,8 +56,8 @@ done
 sort timings
 
 "$vgpu" pause one one || fail "twice"
-"$vgpu" ps >table
-grep -qE '^one +guard +2 running, paused ' table || fail "$(cat table)"
+COLUMNS=200 "$vgpu" ps >table
+grep -qE '^one .*guard +2 running, paused ' table || fail "$(cat table)"
 ! grep '^other' table | grep -q paused || fail "$(cat table)"
 held=$(of_book "$(cat hold.pid)" bytes)
 [ "$held" -ge $((256 << 20)) ] || fail "memory has gone: $held"

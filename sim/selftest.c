@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -266,6 +267,31 @@ static void export_memory(void)
         pause();
 }
 
+/* A pool that gets no addresses refuses, can be asked again, and can be destroyed. */
+static void pool_without_addresses(void)
+{
+    struct abi_pool_props props = {.alloc_type = 1, .location = {LOCATION_DEVICE, 0}};
+    struct rlimit before, small;
+    unsigned long pages;
+    devptr address;
+    void *pool, *other;
+    FILE *file;
+
+    begin();
+    CHECK(cuMemPoolCreate(&pool, &props) == 0 && cuMemPoolCreate(&other, &props) == 0);
+    CHECK((file = fopen("/proc/self/statm", "r")) && fscanf(file, "%lu", &pages) == 1 && fclose(file) == 0);
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    small = before;
+    small.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + 16 * MIB;
+    CHECK(setrlimit(RLIMIT_AS, &small) == 0);
+    CHECK(cuMemAllocFromPoolAsync(&address, MIB, pool, NULL) == 2);
+    CHECK(cuMemAllocFromPoolAsync(&address, MIB, other, NULL) == 2);
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    CHECK(cuMemPoolDestroy(pool) == 0);
+    CHECK(cuMemAllocFromPoolAsync(&address, MIB, other, NULL) == 0);
+    CHECK(cuMemFreeAsync(address, NULL) == 0 && cuMemPoolDestroy(other) == 0);
+}
+
 /* A descriptor alone keeps memory, and can be imported. */
 static void kept_by_descriptor(void)
 {
@@ -480,6 +506,7 @@ int main(void)
         {"killed", killed},
         {"executed", executed},
         {"forked", forked},
+        {"pool_without_addresses", pool_without_addresses},
         {"exported", exported},
         {"kept_by_descriptor", kept_by_descriptor},
         {"shared", shared},

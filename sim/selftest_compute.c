@@ -347,6 +347,48 @@ static void work_50(void)
     CHECK(cuCtxSynchronize() == 0);
 }
 
+/* When its parent has closed its descriptors. */
+static void come_by(void)
+{
+    char byte;
+
+    close(pipes[1]);
+    CHECK(read(pipes[0], &byte, 1) == 0);
+    begin();
+}
+
+/* A program that closes descriptors it did not open keeps its queue: whoever comes by does not take it for dead. */
+static void descriptors_closed(void)
+{
+    void *events[4], *stream, *busy;
+    float ms;
+    pid_t other;
+
+    CHECK(pipe(pipes) == 0);
+    other = start(come_by);
+    begin();
+    stream = new_stream();
+    busy = kernel("simgpu_busy");
+    for (int at = 0; at < 4; at++)
+        CHECK(cuEventCreate(&events[at], 0) == 0);
+    CHECK(cuEventRecord(events[0], stream) == 0);
+    for (int at = 0; at < 20; at++)
+        launch_busy(busy, stream, MS);
+    CHECK(cuEventRecord(events[1], stream) == 0);
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    CHECK(finish(other) == 0);
+    CHECK(cuEventRecord(events[2], stream) == 0);
+    for (int at = 0; at < 3; at++)
+        launch_busy(busy, stream, MS);
+    CHECK(cuEventRecord(events[3], stream) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0);
+    CHECK(cuEventElapsedTime(&ms, events[0], events[1]) == 0 && ms >= 19.9f);
+    CHECK(cuEventElapsedTime(&ms, events[1], events[2]) == 0 && ms >= 0);
+    CHECK(cuEventElapsedTime(&ms, events[2], events[3]) == 0 && ms >= 2.9f);
+    CHECK(busy_ns(0) >= 23 * MS);
+}
+
 /* The book of groups holds what processes did that are gone. */
 static void groups(void)
 {
@@ -375,6 +417,7 @@ int main(void)
         {"held_contents", held_contents},
         {"until", until},
         {"beside_endless", beside_endless},
+        {"descriptors_closed", descriptors_closed},
         {"groups", groups},
     };
 

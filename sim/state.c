@@ -313,7 +313,7 @@ void state_unlock(struct sim_state *state)
     pthread_mutex_unlock(&state->mutex);
 }
 
-/* An open-file-description query sees the record locks of its own process too, which a plain F_GETLK would not. */
+/* Asked by a file that has no slot's lock: the process's own is seen, too. */
 bool state_alive(struct sim_state *state, int slot)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
@@ -324,12 +324,26 @@ bool state_alive(struct sim_state *state, int slot)
     return lock.l_type != F_UNLCK;
 }
 
-int state_relock(struct sim_state *state, int slot)
+/*
+ * Locks a slot for as long as this process lives and does not exec. A mapping, which no child inherits, keeps the open
+ * file: a program that closes descriptors it did not open (closefrom) closes no lock.
+ */
+static int take_life(int slot)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    int fd = open(lock_kept.path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    void *keeper = MAP_FAILED;
+    int error;
 
-    (void)state;
-    return fcntl(lock_file(), F_SETLK, &lock) ? -errno : 0;
+    if (fd < 0)
+        return -errno;
+    if (!fcntl(fd, F_OFD_SETLK, &lock))
+        keeper = mmap(NULL, 1, PROT_NONE, MAP_SHARED, fd, 0);
+    error = keeper == MAP_FAILED ? -errno : 0;
+    if (!error)
+        madvise(keeper, 1, MADV_DONTFORK);
+    close(fd);
+    return error;
 }
 
 static void bury_locked(struct sim_state *state, int slot)
@@ -419,7 +433,7 @@ int state_register(struct sim_state *state, int *ret_slot)
     state_lock(state);
     state_reap_locked(state);
     int slot = pick_slot_locked(state);
-    int error = slot < 0 ? -ENOSPC : state_relock(state, slot);
+    int error = slot < 0 ? -ENOSPC : take_life(slot);
     if (!error) {
         struct sim_process *process = &state->process[slot];
         uint32_t generation = process->generation;

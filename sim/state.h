@@ -2,7 +2,7 @@
  * The card that simgpu simulates, as the processes that share it see it: one file, mapped by every process.
  *
  * The file is named by SIMGPU_STATE (default /dev/shm/simgpu-<uid>) and made on demand. A companion file with ".lock"
- * behind the name carries one POSIX record lock a process: the kernel drops it when the process dies or execs, and then
+ * behind the name carries a lock for each process: the kernel drops it when the process dies or execs, and then
  * whoever looks next takes the process's memory and queued work away. Everything is guarded by one robust mutex.
  *
  * Functions return 0 or -errno unless they say otherwise. Those named ..._locked need the lock.
@@ -167,11 +167,8 @@ int state_open(struct sim_state **ret_state);
 /* As state_open(), but fails with -ENOENT where there is none, and doesn't look at the environment's sizes. */
 int state_open_existing(struct sim_state **ret_state);
 
-/* Registers the calling process and takes its record lock. -ENOSPC when the table is full. */
+/* Registers the calling process and takes its lock. -ENOSPC when the table is full. */
 int state_register(struct sim_state *state, int *ret_slot);
-
-/* Re-takes the slot's record lock, for a process that closed descriptors it didn't open. */
-int state_relock(struct sim_state *state, int slot);
 
 void state_lock(struct sim_state *state);
 void state_unlock(struct sim_state *state);

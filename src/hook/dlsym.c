@@ -1,5 +1,6 @@
 #include "hook/dlsym.h"
 
+#include "base/log.h"
 #include "hook/elf.h"
 #include "hook/hook.h"
 #include "hook/state.h"
@@ -77,6 +78,35 @@ static void *behind_us(int entry)
     return address ? address : dlsym_real(RTLD_NEXT, symbols_name(entry)); /* for what dlerror() says */
 }
 
+/*
+ * A program may load the driver twice, from another folder or into a namespace of its own (dlmopen). What it looks up
+ * in the second is answered from the first, which is bound: that is the only one then that it ever calls. Who lives in
+ * another namespace calls the driver there without us.
+ */
+static void *of_first_copy(int entry, void *address)
+{
+    static atomic_bool told;
+    enum symbols_library library = symbols_library_of(entry);
+    const char *path;
+    void *first;
+
+    if (symbols_in_driver(address) || !elf_holder_is(address, symbols_soname(library), &path))
+        return address;
+    first = symbols_resolve(library) ? symbols_real(entry) : NULL;
+    if (first && symbols_in_driver(address))
+        return address;
+    if (!atomic_exchange(&told, true)) {
+        if (first)
+            log_warning("%.255s is a second %s: calls of it that are looked up go to the first, others are not bound",
+                        path, symbols_soname(library));
+        else
+            log_warning("%.255s was loaded where the library is not (dlmopen): calls of it are not bound; `vgpu run "
+                        "--guard` holds limits there",
+                        path);
+    }
+    return first ? first : address;
+}
+
 static void *look_up(void *handle, const char *name, const char *version, void *caller)
 {
     if (handle == RTLD_NEXT)
@@ -103,8 +133,8 @@ struct dlsym_route dlsym_route(void *handle, const char *name, const char *versi
         return pass_on; /* it fails again, and dlerror() names the caller */
     if (address == symbols_own(entry))
         address = behind_us(entry);
-    else
-        symbols_resolve(symbols_library_of(entry));
+    else if (hook_wanted())
+        address = of_first_copy(entry, address);
     return (struct dlsym_route){dlsym_stand_in(address), 1};
 }
 

@@ -1,5 +1,6 @@
 #include "hook/elf.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <stddef.h>
 
@@ -164,6 +165,37 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
             return true;
     }
     return false;
+}
+
+/* An object of a namespace that dl_iterate_phdr() does not walk, from its first bytes. */
+static bool object_read_image(const void *image, struct elf_object *ret_object)
+{
+    const ElfW(Ehdr) *header = image;
+    const ElfW(Phdr) *part = (const ElfW(Phdr) *)((const char *)image + header->e_phoff);
+    const ElfW(Dyn) *dynamic = NULL;
+    uintptr_t base = 0;
+    bool based = false;
+
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        if (part[i].p_type == PT_LOAD && !based) {
+            base = (uintptr_t)image - (part[i].p_vaddr - part[i].p_offset);
+            based = true;
+        }
+        if (part[i].p_type == PT_DYNAMIC && based)
+            dynamic = (const ElfW(Dyn) *)(base + part[i].p_vaddr);
+    }
+    return dynamic && object_read(base, dynamic, ret_object);
+}
+
+bool elf_holder_is(const void *address, const char *soname, const char **ret_path)
+{
+    struct elf_object object;
+    Dl_info info;
+
+    if (!dladdr(address, &info) || !info.dli_fbase || !object_read_image(info.dli_fbase, &object))
+        return false;
+    *ret_path = info.dli_fname ? info.dli_fname : "";
+    return same_text(object.soname, soname);
 }
 
 struct by_soname {

@@ -36,6 +36,12 @@ bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
  */
 void *elf_behind_us_at_start(const char *symbol);
 
+/*
+ * Whether the object that holds an address has the DT_SONAME `soname`, in whatever namespace of the dynamic linker it
+ * is. *ret_path: where it was loaded from, as long as it is; "" where that is not known.
+ */
+bool elf_holder_is(const void *address, const char *soname, const char **ret_path);
+
 /* The function `symbol` that an object defines, its default version first; NULL. */
 void *elf_object_symbol(const struct elf_object *object, const char *symbol);
 

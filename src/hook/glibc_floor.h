@@ -35,7 +35,6 @@ FLOOR_AS(fcntl64, fcntl, 2.2.5)
 
 /* what moved to libc */
 FLOOR(__pthread_key_create, 2.2.5)
-FLOOR(dladdr, 2.2.5)
 FLOOR(dlclose, 2.2.5)
 FLOOR(dlerror, 2.2.5)
 FLOOR(glob, 2.2.5)

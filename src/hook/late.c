@@ -42,6 +42,7 @@ static void *find(void **found, const char *name)
     }
 
 LATE(void *, dlopen, (const char *path, int flags), (path, flags), NULL)
+LATE(int, dladdr, (const void *address, Dl_info *ret_info), (address, ret_info), 0)
 LATE(int, pthread_create,
      (pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*start)(void *),
       void *restrict arg),

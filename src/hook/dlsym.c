@@ -87,14 +87,13 @@ static void *of_first_copy(int entry, void *address)
 {
     static atomic_bool told;
     enum symbols_library library = symbols_library_of(entry);
+    bool resolved = symbols_resolve(library);
     const char *path;
     void *first;
 
     if (symbols_in_driver(address) || !elf_holder_is(address, symbols_soname(library), &path))
         return address;
-    first = symbols_resolve(library) ? symbols_real(entry) : NULL;
-    if (first && symbols_in_driver(address))
-        return address;
+    first = resolved ? symbols_real(entry) : NULL;
     if (!atomic_exchange(&told, true)) {
         if (first)
             log_warning("%.255s is a second %s: calls of it that are looked up go to the first, others are not bound",
@@ -140,11 +139,11 @@ struct dlsym_route dlsym_route(void *handle, const char *name, const char *versi
 
 void *nvml_symbol(const char *name, bool load)
 {
-    struct elf_object library;
+    struct elf_scope library;
 
     if (load && !symbols_resolve(LIBRARY_NVML))
         dlopen(symbols_soname(LIBRARY_NVML), RTLD_LAZY | RTLD_LOCAL);
-    if (!symbols_resolve(LIBRARY_NVML) || !elf_find(symbols_soname(LIBRARY_NVML), &library))
+    if (!symbols_resolve(LIBRARY_NVML) || !elf_find_scope(symbols_soname(LIBRARY_NVML), &library))
         return NULL;
-    return elf_object_symbol(&library, name);
+    return elf_scope_symbol(&library, name);
 }

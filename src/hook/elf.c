@@ -27,7 +27,7 @@ static bool same_text(const char *a, const char *b)
 
 static bool object_read(uintptr_t base, const ElfW(Dyn) * dynamic, struct elf_object *ret_object)
 {
-    struct elf_object object = {.base = base};
+    struct elf_object object = {.base = base, .dynamic = dynamic};
     size_t soname = 0;
 
     for (; dynamic->d_tag != DT_NULL; dynamic++) {
@@ -219,6 +219,40 @@ bool elf_find(const char *soname, struct elf_object *ret_object)
         return false;
     *ret_object = search.object;
     return true;
+}
+
+static void add_needed(struct elf_scope *scope, const char *soname)
+{
+    for (unsigned i = 0; i < scope->count; i++) {
+        if (same_text(scope->object[i].soname, soname))
+            return;
+    }
+    if (scope->count < ELF_SCOPE && elf_find(soname, &scope->object[scope->count]))
+        scope->count++;
+}
+
+bool elf_find_scope(const char *soname, struct elf_scope *ret_scope)
+{
+    ret_scope->count = 0;
+    add_needed(ret_scope, soname);
+    for (unsigned i = 0; i < ret_scope->count; i++) {
+        const struct elf_object *object = &ret_scope->object[i];
+
+        for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
+            if (entry->d_tag == DT_NEEDED)
+                add_needed(ret_scope, object->strings + entry->d_un.d_val);
+        }
+    }
+    return ret_scope->count > 0;
+}
+
+void *elf_scope_symbol(const struct elf_scope *scope, const char *symbol)
+{
+    void *found = NULL;
+
+    for (unsigned i = 0; i < scope->count && !found; i++)
+        found = elf_object_symbol(&scope->object[i], symbol);
+    return found;
 }
 
 bool elf_find_at_start(const char *soname, struct elf_object *ret_object)

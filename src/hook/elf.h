@@ -19,13 +19,27 @@ struct elf_object {
     const uint32_t *gnu_hash;    /* one of the two is there */
     const uint32_t *hash;
     const char *soname; /* "" where it has none */
+    const ElfW(Dyn) * dynamic;
+};
+
+/* An object and the objects that it needs, those that these need, and so on: where dlsym() looks with its handle. */
+#define ELF_SCOPE 16
+struct elf_scope {
+    struct elf_object object[ELF_SCOPE]; /* the first is the one itself; what does not fit is left out */
+    unsigned count;
 };
 
 /* The loaded object whose DT_SONAME is `soname`, wherever it was loaded from and by whatever name. */
 bool elf_find(const char *soname, struct elf_object *ret_object);
 
+/* The same with what it needs. */
+bool elf_find_scope(const char *soname, struct elf_scope *ret_scope);
+
+/* The function `symbol` in the first object of a scope that defines it; NULL. */
+void *elf_scope_symbol(const struct elf_scope *scope, const char *symbol);
+
 /*
- * The same for an object that was there when the program started, without start and end, and without a call of any
+ * As elf_find() for an object that was there when the program started, without start and end, and without a call of any
  * function: sanitizers call dlsym before the functions that they intercept work.
  */
 bool elf_find_at_start(const char *soname, struct elf_object *ret_object);

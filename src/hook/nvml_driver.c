@@ -45,16 +45,16 @@ static void forget_locks(void *arg)
 
 static struct fork_watch watch = {.child = forget_locks};
 
-/* Read from the library itself, so that no hook can come between. */
-static void *lookup(const struct elf_object *library, const char *newest, const char *older)
+/* Read from the library, or those that it needs, so that no hook can come between. */
+static void *lookup(const struct elf_scope *library, const char *newest, const char *older)
 {
-    void *function = elf_object_symbol(library, newest);
+    void *function = elf_scope_symbol(library, newest);
 
-    return function || !older ? function : elf_object_symbol(library, older);
+    return function || !older ? function : elf_scope_symbol(library, older);
 }
 
 /* The _v2 lists before the _v3: for a few drivers of branch 535 the latter had a longer structure. */
-static void lookup_lists(const struct elf_object *library)
+static void lookup_lists(const struct elf_scope *library)
 {
     nvml.compute =
         lookup(library, "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3");
@@ -67,7 +67,7 @@ static void lookup_lists(const struct elf_object *library)
     }
 }
 
-static int lookup_all(const struct elf_object *library)
+static int lookup_all(const struct elf_scope *library)
 {
     nvml.init = lookup(library, "nvmlInit_v2", "nvmlInit");
     nvml.count = lookup(library, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount");
@@ -88,13 +88,13 @@ static int lookup_all(const struct elf_object *library)
 int nvml_driver_load(void)
 {
     KEEP_ERRNO;
-    struct elf_object library;
+    struct elf_scope library;
 
     if (atomic_load_explicit(&loaded, memory_order_acquire))
         return 0;
     /* Not under a lock of ours: the dynamic linker has its own, which the caller may hold. A second load is harmless.
      */
-    if (!dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL) || !elf_find(LIBRARY, &library))
+    if (!dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL) || !elf_find_scope(LIBRARY, &library))
         return -ENOENT;
     fork_check();
     MUTEX_SCOPE(&load_lock);

@@ -180,33 +180,33 @@ void *symbols_real(int entry)
 }
 
 /* Runs in several threads at once or not at all; see struct index. */
-static void fill(struct library *library, const struct elf_object *object)
+static void fill(struct library *library, const struct elf_scope *scope)
 {
     for (int i = 0; i < library->count; i++) {
-        void *address = elf_object_symbol(object, symbols_name(library->first + i));
+        void *address = elf_scope_symbol(scope, symbols_name(library->first + i));
 
         if (__atomic_load_n(&library->real[i], __ATOMIC_RELAXED) != address)
             __atomic_store_n(&library->real[i], address, __ATOMIC_RELAXED);
         if (address)
             index_add(&library->by_address, address_hash(address), library->first + i);
     }
-    atomic_store_explicit(&library->start, object->start, memory_order_relaxed);
-    atomic_store_explicit(&library->end, object->end, memory_order_relaxed);
+    atomic_store_explicit(&library->start, scope->object[0].start, memory_order_relaxed);
+    atomic_store_explicit(&library->end, scope->object[0].end, memory_order_relaxed);
 }
 
 bool symbols_resolve(enum symbols_library which)
 {
     struct library *library = &libraries[which];
-    struct elf_object object;
+    struct elf_scope scope;
 
     if (atomic_load_explicit(&library->ready, memory_order_acquire))
         return true;
     KEEP_ERRNO;
     /* The reference is kept: the addresses must stay good. It is asked for only where the library is, so dlerror() has
        nothing new to say. */
-    if (!elf_find(library->soname, &object) || !dlopen(library->soname, RTLD_LAZY | RTLD_NOLOAD))
+    if (!elf_find_scope(library->soname, &scope) || !dlopen(library->soname, RTLD_LAZY | RTLD_NOLOAD))
         return false;
-    fill(library, &object);
+    fill(library, &scope);
     atomic_store_explicit(&library->ready, true, memory_order_release);
     return true;
 }

@@ -42,6 +42,8 @@ for way in path namespace alone; do
     alone) wanted='other/libcuda.so.1 was loaded where the library is not' ;;
     *) wanted='other/libcuda.so.1 is a second libcuda.so.1' ;;
     esac
-    [ "$(grep -c 'libcuda.so.1' "$TEST_WORK/err")" -eq 1 ] && grep -q "$wanted" "$TEST_WORK/err" ||
-        { cat "$TEST_WORK/err"; die "$way: not said, or not once"; }
+    if [ "$(grep -c 'libcuda.so.1' "$TEST_WORK/err")" -ne 1 ] || ! grep -q "$wanted" "$TEST_WORK/err"; then
+        cat "$TEST_WORK/err"
+        die "$way: not said, or not once"
+    fi
 done

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static struct vgpu_region *region;
@@ -22,6 +23,21 @@ static int teardown(void **state)
     (void)state;
     region_close(region);
     return 0;
+}
+
+/* A child that does not outlive a test that fails; its end of the pipe is not the parent's, who sees its death. */
+static pid_t fork_with_pipe(int *ret_fd)
+{
+    int ends[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[pid == 0 ? 0 : 1]);
+    *ret_fd = ends[pid == 0 ? 1 : 0];
+    return pid;
 }
 
 static uint64_t group_of_limits(const struct vgpu_limits *limits)
@@ -222,16 +238,15 @@ static void in_no_group(void **state)
 }
 
 /* In a child, which makes a group as `vgpu run` does, tells its id, and waits to be killed. */
-static void make_and_wait(void *arg)
+static void make_and_wait(int to_parent)
 {
-    int *to_parent = arg;
     struct vgpu_limits limits = {.compute.priority = VGPU_PRIORITY_MAX};
     uint64_t id = 0;
 
     limits.slice[0].quota_bytes = GIB;
     if (region_group_new(region, &limits, &id) != 0)
         id = 0;
-    (void)!write(to_parent[1], &id, sizeof(id));
+    (void)!write(to_parent, &id, sizeof(id));
     pause();
 }
 
@@ -242,17 +257,16 @@ static void entries_are_used_again(void **state)
     struct vgpu_ledger *in, *late;
     uint64_t first, id, mine[VGPU_GROUPS];
     unsigned group;
-    int to_parent[2];
+    int pipe_fd;
     pid_t pid;
 
     (void)state;
-    assert_int_equal(pipe(to_parent), 0);
-    pid = fork();
+    pid = fork_with_pipe(&pipe_fd);
     if (pid == 0) {
-        make_and_wait(to_parent);
+        make_and_wait(pipe_fd);
         _exit(0);
     }
-    assert_int_equal(read(to_parent[0], &first, sizeof(first)), sizeof(first));
+    assert_int_equal(read(pipe_fd, &first, sizeof(first)), sizeof(first));
     assert_true(first != 0);
     in = ledger_in(first);
     group = ledger_group(in);
@@ -277,23 +291,21 @@ static void entries_are_used_again(void **state)
     late = ledger_in(mine[1]);
     assert_int_not_equal(ledger_group(late), 0);
     ledger_free(late);
-    close(to_parent[0]);
-    close(to_parent[1]);
+    close(pipe_fd);
 }
 
 /* A child of fork is in its parent's group; one that is killed leaves sums that the next one puts right. */
 static void killed_in_a_group(void **state)
 {
     struct vgpu_ledger *ledger = ledger_in(group_of(GIB, 0));
-    int ready[2];
+    int ready;
     char byte;
     pid_t pid;
 
     (void)state;
-    assert_int_equal(pipe(ready), 0);
     assert_int_equal(ledger_reserve(ledger, 0, GIB / 4), 0);
     for (int with_lock = 0; with_lock < 2; with_lock++) {
-        pid = fork();
+        pid = fork_with_pipe(&ready);
         if (pid == 0) {
             struct region_hold hold;
             int rc = ledger_reserve(ledger, 0, GIB / 2);
@@ -301,15 +313,15 @@ static void killed_in_a_group(void **state)
             if (rc == 0 && with_lock) {
                 rc = region_lock(region, seat_lock_id(ledger_seat(ledger)), REGION_LOCK_BOUND_NS, &hold);
                 /* Half-way through a change of the sums. */
-                store_relaxed(region_total(region->layout, ledger_group(ledger), 0), 7);
-                store_relaxed(region_total(region->layout, 0, 0), 5);
+                store_relaxed(region_total(region->layout, ledger_group(ledger), 0), 7 * GIB);
+                store_relaxed(region_total(region->layout, 0, 0), 5 * GIB);
             }
             byte = (char)(rc == 0 && ledger_group(ledger) != 0);
-            (void)!write(ready[1], &byte, 1);
+            (void)!write(ready, &byte, 1);
             pause();
             _exit(0);
         }
-        assert_int_equal(read(ready[0], &byte, 1), 1);
+        assert_int_equal(read(ready, &byte, 1), 1);
         assert_int_equal(byte, 1);
         if (!with_lock)
             assert_int_equal(ledger_reserve(ledger, 0, GIB / 2), -ENOMEM);
@@ -319,9 +331,8 @@ static void killed_in_a_group(void **state)
         assert_int_equal(ledger_reserve(ledger, 0, GIB / 2), 0);
         assert_sums_agree();
         ledger_cancel(ledger, 0, GIB / 2);
+        close(ready);
     }
-    close(ready[0]);
-    close(ready[1]);
     ledger_free(ledger);
     assert_sums_agree();
 }

@@ -52,11 +52,16 @@ static int lock_own(int fd, enum side side)
     return lock_call(fd, F_OFD_SETLK, &lock);
 }
 
-static int open_users(const char *path, int flags)
+static int open_users(const char *folder, int flags)
 {
-    int fd CLEANUP_CLOSE = open(path, O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags, 0600);
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof(path), "%s/" MEMBER_FILE, folder);
+    int fd CLEANUP_CLOSE = -1;
     struct stat found;
 
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return -ENAMETOOLONG;
+    fd = open(path, O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags, 0600);
     if (fd < 0)
         return err_last();
     if (file_stat_fd(fd, &found) < 0 || !S_ISREG(found.st_mode))
@@ -67,13 +72,8 @@ static int open_users(const char *path, int flags)
 void member_join(const char *folder)
 {
     KEEP_ERRNO;
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%s/" MEMBER_FILE, folder);
-    int fd CLEANUP_CLOSE = -1;
+    int fd CLEANUP_CLOSE = open_users(folder, O_RDONLY);
 
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return;
-    fd = open_users(path, O_RDONLY);
     if (fd >= 0 && lock_own(fd, MEMBERS) == 0)
         mmap(NULL, MAP_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
 }
@@ -81,14 +81,9 @@ void member_join(const char *folder)
 int member_lead(const char *folder)
 {
     KEEP_ERRNO;
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%s/" MEMBER_FILE, folder);
-    int fd CLEANUP_CLOSE = -1;
+    int fd CLEANUP_CLOSE = open_users(folder, O_RDWR | O_CREAT);
     int rc;
 
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return -ENAMETOOLONG;
-    fd = open_users(path, O_RDWR | O_CREAT);
     if (fd < 0)
         return fd;
     rc = lock_own(fd, LEADERS);
@@ -122,14 +117,9 @@ static unsigned count_range(int fd, off_t start, off_t end, off_t own, unsigned 
 void member_count(const char *folder, unsigned most, struct member_counts *ret_counts)
 {
     KEEP_ERRNO;
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%s/" MEMBER_FILE, folder);
-    int fd CLEANUP_CLOSE = -1;
+    int fd CLEANUP_CLOSE = open_users(folder, O_RDONLY);
 
     *ret_counts = (struct member_counts){0};
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return;
-    fd = open_users(path, O_RDONLY);
     if (fd < 0)
         return;
     ret_counts->members = count_range(fd, side_start(MEMBERS), side_start(LEADERS), own_byte(MEMBERS), most);

@@ -176,7 +176,8 @@ static bool goes_on(struct lease *lease, uint64_t now_ns)
     bool waited = lease->waited;
 
     lease->waited = false;
-    if (policy_gang(layout))
+    /* The first is quick, and the other includes it. */
+    if (lease->self.devices > 1 && policy_gang(layout))
         return gang_goes_on(lease, now_ns);
     if (LOAD(layout->waiting) == 0)
         return true;

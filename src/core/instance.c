@@ -137,6 +137,21 @@ static void complain(const char *what, const char *path, int rc)
                   path, why);
 }
 
+/* Not attached: by such limits a program would get other devices, or none, and nobody would know why. */
+static int check_region(const char *what, const char *path, struct vgpu_region *region)
+{
+    const char *damage = region_damage(region);
+    static atomic_bool told;
+
+    if (!damage)
+        return 0;
+    if (!atomic_exchange(&told, true))
+        log_error("%s: %s is damaged (%s): end the programs that use it, and remove it; CUDA is not started", what,
+                  path, damage);
+    region_close(region);
+    return -EBADMSG;
+}
+
 static int parse_quota_limit(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
     struct quota quota = {0};
@@ -273,7 +288,7 @@ static int open_implicit(struct vgpu_region **ret_region)
     implicit_register(path);
     /* Whoever brings no limits does not change those that are there. */
     if (created || !(any_variable(ENV_MEMORY) || any_variable(ENV_SM)))
-        return 0;
+        return check_region(ENV_CACHE, path, *ret_region);
     rc = region_adopt_limits(*ret_region, &limits);
     if (rc == -EBUSY)
         log_warning("%s: processes run with other limits in %s: those stay in force",
@@ -283,7 +298,7 @@ static int open_implicit(struct vgpu_region **ret_region)
         region_close(*ret_region);
         return rc;
     }
-    return 0;
+    return check_region(ENV_CACHE, path, *ret_region);
 }
 
 static int open_named(const char *name, struct vgpu_region **ret_region)
@@ -295,7 +310,7 @@ static int open_named(const char *name, struct vgpu_region **ret_region)
         rc = region_open(path, 0, ret_region);
     if (rc < 0)
         complain(env_instance, name, rc);
-    return rc;
+    return rc < 0 ? rc : check_region(env_instance, path, *ret_region);
 }
 
 static void show_quota(const struct vgpu_limit *limit, char *buffer, size_t buffer_bytes)
@@ -352,6 +367,17 @@ static void announce(struct vgpu_region *region)
     log_info("instance %s: process %d is attached; quota: %s; cap (%s): %s; weight %u, priority %u",
              limits.name[0] ? limits.name : "by " ENV_CACHE, (int)getpid(), quotas, policies[limits.compute.cap_policy],
              caps, limits.compute.weight, limits.compute.priority);
+}
+
+bool instance_lost(struct vgpu_region *region)
+{
+    const char *path = region_unlinked(region);
+
+    if (path)
+        log_warning("%s was removed while programs use it: who starts now has the limits once more; end all and start "
+                    "them again",
+                    path);
+    return path != NULL;
 }
 
 static void mirror(struct vgpu_ledger *ledger)

@@ -51,4 +51,10 @@ int instance_folder(char *buffer, size_t buffer_bytes);
  */
 int instance_attach(struct vgpu_ledger **ret_ledger);
 
+/*
+ * For who looks now and then, after instance_attach() of an instance that is in a cache file: whether the file was
+ * removed, all names of it. Nobody else can join this process any more. Then stderr has been told in one line.
+ */
+bool instance_lost(struct vgpu_region *region);
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/forkwatch.h"
 #include "core/hami.h"
+#include "core/instance.h"
 #include "hook/helper.h"
 #include "hook/hook.h"
 
@@ -19,10 +20,13 @@ static void *refresh(void *arg)
 {
     const struct timespec pause = {.tv_nsec = REFRESH_EVERY_NS};
 
+    bool lost = false;
+
     prctl(PR_SET_NAME, "vgpu-hami");
     for (;;) {
         nanosleep(&pause, NULL);
         hami_refresh(arg);
+        lost = lost || instance_lost(ledger_region(arg));
     }
     return NULL;
 }

@@ -128,6 +128,65 @@ void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits)
         region_unlock(region, &hold);
 }
 
+/* Text as copy_text() leaves it: printable, and zeros behind it. */
+static bool is_text(const char *text, size_t bytes)
+{
+    size_t length = strnlen(text, bytes);
+
+    if (length == bytes)
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (i < length ? text[i] <= ' ' || text[i] > '~' : text[i] != '\0')
+            return false;
+    }
+    return true;
+}
+
+static bool is_limit(const struct vgpu_limit *limit)
+{
+    return limit->quota_percent <= 100 && limit->cap_percent == sane_cap(limit->cap_percent);
+}
+
+static bool same_compute(const struct vgpu_compute *a, const struct vgpu_compute *b)
+{
+    return a->weight == b->weight && a->priority == b->priority && a->cap_policy == b->cap_policy &&
+           a->turn_policy == b->turn_policy && a->copy_bytes_s == b->copy_bytes_s;
+}
+
+/* By what region_store_limits() never writes. */
+static const char *damage(const struct region_layout *layout)
+{
+    const struct vgpu_compute compute = sane_compute(&layout->compute);
+
+    if (!is_text(layout->name, sizeof(layout->name)))
+        return "its name";
+    if (layout->device_count > VGPU_DEVICES_MAX)
+        return "its number of devices";
+    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+        const struct vgpu_limit *limit = &layout->slice[i].limit;
+
+        if (!is_text(limit->uuid, sizeof(limit->uuid)) || (i < layout->device_count && !limit->uuid[0]))
+            return "its devices";
+        if (!is_limit(limit))
+            return "its limits";
+    }
+    if (!same_compute(&compute, &layout->compute))
+        return "its settings of compute";
+    return atomic_load_explicit(&layout->tier, memory_order_acquire) < VGPU_TIERS ? NULL : "its tier";
+}
+
+const char *region_damage(struct vgpu_region *region)
+{
+    struct region_hold hold;
+    const char *what;
+
+    if (region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold) < 0)
+        return NULL;
+    what = damage(region->layout);
+    region_unlock(region, &hold);
+    return what;
+}
+
 static bool same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
 {
     return a->quota_bytes == b->quota_bytes && a->quota_percent == b->quota_percent &&
@@ -135,12 +194,11 @@ static bool same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
            (!b->uuid[0] || strncasecmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0);
 }
 
-static bool same_compute(const struct vgpu_compute *compute, const struct vgpu_compute *asked)
+static bool same_settings(const struct vgpu_compute *compute, const struct vgpu_compute *asked)
 {
     const struct vgpu_compute a = sane_compute(compute), b = sane_compute(asked);
 
-    return a.weight == b.weight && a.priority == b.priority && a.cap_policy == b.cap_policy &&
-           a.turn_policy == b.turn_policy && a.copy_bytes_s == b.copy_bytes_s;
+    return same_compute(&a, &b);
 }
 
 /* Slices of devices that nobody has seen say nothing about a difference that matters, once some device was seen. */
@@ -156,7 +214,7 @@ static bool same_limits(const struct region_layout *layout, const struct vgpu_li
         if (matters && !same_limit(&layout->slice[i].limit, &limits->slice[i]))
             return false;
     }
-    return layout->device_count == limits->device_count && same_compute(&layout->compute, &limits->compute);
+    return layout->device_count == limits->device_count && same_settings(&layout->compute, &limits->compute);
 }
 
 /* A process that came without limits has made the region: the first one that brings some is not too late. */

@@ -369,3 +369,15 @@ int liveness_check(struct liveness *l, unsigned id, pid_t *ret_pid)
         *ret_pid = pid;
     return rc;
 }
+
+const char *liveness_unlinked(struct liveness *l)
+{
+    KEEP_ERRNO;
+    struct stat st;
+
+    fork_check();
+    MUTEX_SCOPE(&registry_lock);
+    if (verify_map(l) < 0 || file_stat_fd(l->fd, &st) < 0 || !same_file(l, &st) || st.st_nlink > 0)
+        return NULL;
+    return l->path;
+}

@@ -47,4 +47,10 @@ bool liveness_holds(struct liveness *liveness, unsigned id);
  */
 int liveness_check(struct liveness *liveness, unsigned id, pid_t *ret_pid);
 
+/*
+ * The path that the file had, for as long as `liveness`, if it has lost all its names: nobody can open it by one then,
+ * and no call gives it a new one. NULL: it has names, or nobody knows.
+ */
+const char *liveness_unlinked(struct liveness *liveness);
+
 #endif

@@ -381,6 +381,11 @@ void region_mapping(const struct vgpu_region *region, void **ret_base, size_t *r
     *ret_bytes = region->map_bytes;
 }
 
+const char *region_unlinked(struct vgpu_region *region)
+{
+    return region->liveness ? liveness_unlinked(region->liveness) : NULL;
+}
+
 void region_close(struct vgpu_region *region)
 {
     KEEP_ERRNO;

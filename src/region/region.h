@@ -176,6 +176,15 @@ void region_close(struct vgpu_region *region); /* unmaps; a slot of this process
 
 void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);
 
+/*
+ * What of the region's limits was not written by vgpu, for a message ("its devices"); NULL: nothing, or somebody holds
+ * the region's lock for too long. Whoever may write to the file can have damaged it.
+ */
+const char *region_damage(struct vgpu_region *region);
+
+/* The path of a region whose file has no name any more: whoever comes by it makes another file. NULL: it has. */
+const char *region_unlinked(struct vgpu_region *region);
+
 /* Sets the limits of a region that may be in use: every process sees them at its next call. 0, -ETIMEDOUT. */
 int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
 

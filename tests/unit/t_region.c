@@ -489,6 +489,76 @@ static void cache_file_removed(void **state)
     assert_int_equal(inode_of(second), inode_of(user.path));
 }
 
+/* With one of its names it can still be found; without any, nobody can join who uses it. */
+static void cache_file_without_names(void **state)
+{
+    const char *path = scratch_path("nameless.cache"), *second = scratch_path(".nameless.cache.vgpu");
+    struct vgpu_limits limits = {.slice[0].quota_bytes = 100 * MIB};
+    struct vgpu_region *region;
+    bool created;
+
+    (void)state;
+    assert_int_equal(region_create(path, AT_OFFSET, &limits, &region, &created), 0);
+    assert_null(region_unlinked(region));
+    unlink(path);
+    assert_null(region_unlinked(region));
+    unlink(second);
+    assert_string_equal(region_unlinked(region), path);
+    assert_int_equal(reserved_for_newcomer(path), 0);
+    assert_string_equal(region_unlinked(region), path);
+    region_close(region);
+}
+
+static const struct {
+    size_t offset, bytes;
+    const char *damage;
+} nonsense[] = {
+    {offsetof(struct region_layout, name), VGPU_NAME_LEN, "its name"},
+    {offsetof(struct region_layout, device_count), 4, "its number of devices"},
+    {offsetof(struct region_layout, slice[2].limit.uuid), VGPU_UUID_LEN, "its devices"},
+    {offsetof(struct region_layout, slice[15].limit.quota_percent), 4, "its limits"},
+    {offsetof(struct region_layout, slice[0].limit.cap_percent), 4, "its limits"},
+    {offsetof(struct region_layout, compute.priority), 4, "its settings of compute"},
+    {offsetof(struct region_layout, tier), 4, "its tier"},
+};
+
+static void damaged_limits(void **state)
+{
+    struct vgpu_limits limits = {.name = "name", .device_count = 2, .compute = {.weight = 7}, .tier = VGPU_TIER_GUARD};
+    struct vgpu_region *region;
+    bool created;
+
+    (void)state;
+    for (unsigned i = 0; i < VGPU_SLICES; i++)
+        limits.slice[i] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 99};
+    strcpy(limits.slice[0].uuid, "GPU-first");
+    strcpy(limits.slice[1].uuid, "MIG-second");
+    assert_int_equal(region_create(scratch_path("damaged"), 0, &limits, &region, &created), 0);
+    assert_null(region_damage(region));
+    for (unsigned i = 0; i < sizeof(nonsense) / sizeof(*nonsense); i++) {
+        static const int fills[] = {'A', 0xa5, 0xff};
+        unsigned char *at = (unsigned char *)region->layout + nonsense[i].offset, before[VGPU_UUID_LEN + VGPU_NAME_LEN];
+
+        memcpy(before, at, nonsense[i].bytes);
+        for (unsigned n = 0; n < sizeof(fills) / sizeof(*fills); n++) {
+            memset(at, fills[n], nonsense[i].bytes);
+            assert_non_null(region_damage(region));
+            assert_string_equal(region_damage(region), nonsense[i].damage);
+        }
+        memcpy(at, before, nonsense[i].bytes);
+        assert_null(region_damage(region));
+    }
+    /* A device that is selected has a name, and behind a name there is nothing. */
+    region->layout->device_count = 3;
+    assert_string_equal(region_damage(region), "its devices");
+    region->layout->device_count = 2;
+    region->layout->name[VGPU_NAME_LEN - 1] = 'x';
+    assert_string_equal(region_damage(region), "its name");
+    assert_int_equal(region_set_limits(region, &limits), 0);
+    assert_null(region_damage(region));
+    region_close(region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +575,8 @@ int main(void)
         cmocka_unit_test(limits_of_absent_devices),
         cmocka_unit_test(garbage_inside),
         cmocka_unit_test(cache_file_removed),
+        cmocka_unit_test(cache_file_without_names),
+        cmocka_unit_test(damaged_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,22 @@ end "$busy"
 holds "len(d['pids']) == 1 and d['sm'] == 0"
 [ "$(field "d['used'] >= 512 << 20 and d['pids'] == [$stays]")" = True ] || die "not what is left: $(monitor)"
 
+# Where a cleaner takes one of the file's names, who comes finds the other; that both are gone is told, once.
+hold joins 2>"$TEST_WORK/stderr.joins"
+joins=$pid
+rm "$cache"
+hold finds
+[ "$(field "len(d['pids'])")" = 3 ] || die "who came did not join: $(monitor)"
+end "$pid"
+[ ! -s "$TEST_WORK/stderr.joins" ] || die "one name is enough: $(cat "$TEST_WORK/stderr.joins")"
+rm "$cache" "$TEST_WORK/.reader.cache.vgpu"
+wait_for grep -qF "$cache was removed while programs use it" "$TEST_WORK/stderr.joins"
+end "$joins"
+[ "$(wc -l <"$TEST_WORK/stderr.joins")" -eq 1 ] || die "told more than once: $(cat "$TEST_WORK/stderr.joins")"
+end "$stays"
+hold again
+stays=$pid
+
 # Ended by itself: gone at once, before anybody has looked for the dead.
 kill -STOP "$stays"
 with_library python3 -c "

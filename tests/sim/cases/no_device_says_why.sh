@@ -27,8 +27,12 @@ rm -rf "$TEST_INSTANCE" && mkdir "$TEST_INSTANCE"
 with_instance "$TEST_SIMTEST" init_code 100 2>"$TEST_WORK/err"
 grep -q "shows none of the instance's devices (GPU-00000010-" "$TEST_WORK/err" || die "devices of another machine: $(cat "$TEST_WORK/err")"
 
-# A region with a good beginning, and nonsense behind it.
-head -c 4000 /dev/zero | tr '\0' '\245' | dd of="$TEST_INSTANCE/region" bs=1 seek=128 conv=notrunc status=none
-with_instance timeout 60 "$TEST_SIMTEST" init_code 100 2>"$TEST_WORK/err" || die "the damaged region: $(cat "$TEST_WORK/err")"
-[ "$(wc -l <"$TEST_WORK/err")" -eq 1 ] && grep -q "region is damaged" "$TEST_WORK/err" || die "the damaged region: $(cat "$TEST_WORK/err")"
+# A region with a good beginning, and nonsense behind it: what is damaged, and which file to remove, whatever is selected.
+for fill in '\245' '\377' '\001' A; do
+    head -c 4000 /dev/zero | tr '\0' "$fill" | dd of="$TEST_INSTANCE/region" bs=1 seek=128 conv=notrunc status=none
+    for visible in "" 0 7; do
+        with_instance ${visible:+CUDA_VISIBLE_DEVICES=$visible} timeout 60 "$TEST_SIMTEST" init_code 304 2>"$TEST_WORK/err" || die "the damaged region: $(cat "$TEST_WORK/err")"
+        [ "$(wc -l <"$TEST_WORK/err")" -eq 1 ] && grep -qF "$TEST_INSTANCE/region is damaged (its " "$TEST_WORK/err" || die "the damaged region: $(cat "$TEST_WORK/err")"
+    done
+done
 exit 0

@@ -296,7 +296,7 @@ static pid_t by_clone(void)
 
 struct orphan {
     pid_t (*make)(void);
-    atomic_int pid, step;
+    atomic_int pid, step, child_runs;
 };
 
 static int hold_and_make_a_child(void *arg)
@@ -314,6 +314,7 @@ static int hold_and_make_a_child(void *arg)
     pid = orphan->make();
     if (pid == 0) {
         alarm(60); /* nobody ends it where a check before has failed */
+        atomic_store(&orphan->child_runs, 1); /* what runs in a child after fork has run */
         for (;;)
             pause();
     }
@@ -332,6 +333,7 @@ static void dead_parent_of(pid_t (*make)(void), bool keeps)
     orphan->make = make;
     pid = spawn(hold_and_make_a_child, orphan);
     await(&orphan->step, 1, pid);
+    await(&orphan->child_runs, 1, pid);
     child = atomic_load(&orphan->pid);
     assert_int_equal(ledger_reserve(ledger, 0, 30 * MIB + 1), -ENOMEM);
     kill(pid, SIGKILL);

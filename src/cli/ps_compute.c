@@ -77,13 +77,13 @@ static void put_slice(struct grid *grid, struct ps_list *list, const struct ps_i
     const char *uuid = instance->snapshot.slice[slice].uuid;
     char text[SHARE_TEXT_BYTES];
     bool complete;
+    double entitlement = ps_entitlement(list, instance, slice, &complete);
 
     put_settings(grid, &instance->snapshot.limits, slice);
     grid_cell(grid, COLUMN_DEVICE, "%u", slice);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     grid_cell(grid, COLUMN_NOW, "%s", format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
-    grid_cell(grid, COLUMN_ENTITLED, "%.1f%%%s", 100 * ps_entitlement(list, instance, slice, &complete),
-              complete ? "" : "*");
+    grid_cell(grid, COLUMN_ENTITLED, "%.1f%%%s", 100 * entitlement, complete ? "" : "*");
     *any_hidden = *any_hidden || !complete;
     grid_duration(grid, COLUMN_GPU_TIME, compute_gpu_ns(usage));
     grid_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);

@@ -99,7 +99,7 @@ if len(sys.argv) > 2:
     expect 0 "$vgpu" ps --json
     # What differs from run to run is replaced by its type.
     jq -S 'walk(if type == "object" then with_entries(if .key | IN("time_ns", "created_ns", "start_ns", "pid", "own_pid", "directory",
-        "owner_uid", "user", "command") then .value |= type else . end) else . end)' <<<"$output" >masked
+        "owner_uid", "user", "command", "last_second_share") then .value |= type else . end) else . end)' <<<"$output" >masked
     diff -u "$here/ps.json" masked
     while read -r key; do
         grep -qE "^\\| \`([a-z]+\\[\\]\\.)?$key(\\[\\])?\`|\`$key\`[,;:]" "$here/../../docs/ps-json.md" || fail "docs/ps-json.md lacks $key"

@@ -1,11 +1,15 @@
 #include "core/ledger.h"
 
+#include "base/clock.h"
+#include "base/nocancel.h"
 #include "core/ledger_internal.h"
 
 #include <errno.h>
+#include <time.h>
 
-#define IDLE_ALL   UINT64_MAX
-#define SEAT_TRIES 3 /* a seat that is lost again and again is not worth more */
+#define IDLE_ALL    UINT64_MAX
+#define EXIT_NAP_NS NS_PER_MS
+#define SEAT_TRIES  3 /* a seat that is lost again and again is not worth more */
 
 static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice)
 {
@@ -64,28 +68,31 @@ static bool within_quota(struct vgpu_ledger *ledger, unsigned slice)
            (__builtin_expect(group == 0, 1) || too_much(layout, group, slice, 0) == 0);
 }
 
-static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+static int make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
     uint64_t quota = region_quota(layout, group, slice), missing;
+    unsigned exiting = 0;
 
     if (quota == 0)
-        return bytes <= IDLE_BYTES_MASK;
+        return bytes <= IDLE_BYTES_MASK ? 0 : -ENOMEM;
     for (int round = 0;; round++) {
         missing = too_much(layout, group, slice, bytes);
         if (missing == 0)
-            return true;
+            return 0;
         if (bytes > quota || round == 2)
-            return false;
+            return bytes <= quota && exiting > 0 ? -EAGAIN : -ENOMEM;
         if (slots_steal(layout, group, slice, missing, except) < missing && round == 0)
-            region_reap(ledger->region);
+            exiting = region_reap(ledger->region);
     }
 }
 
 /* The group first: what is taken from its idle makes room in the instance, too, and nothing there takes that away. */
-bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+int ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
 {
-    return (group == 0 || make_room(ledger, group, except, slice, bytes)) && make_room(ledger, 0, except, slice, bytes);
+    int rc = group == 0 ? 0 : make_room(ledger, group, except, slice, bytes);
+
+    return rc < 0 ? rc : make_room(ledger, 0, except, slice, bytes);
 }
 
 /* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
@@ -96,22 +103,50 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice
     _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->slice[slice].reserved_bytes;
     uint64_t own_idle = idle_take(ledger, seat, slice, IDLE_ALL);
     uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
+    int rc;
 
     store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
     region_total_sub(layout, group, slice, own_idle);
     region_total_add(layout, group, slice, owed);
-    if (!ledger_make_room(ledger, group, seat_index(seat), slice, bytes) && !force)
-        return -ENOMEM;
+    rc = ledger_make_room(ledger, group, seat_index(seat), slice, bytes);
+    if (rc < 0 && !force)
+        return rc;
     store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
     region_total_add(layout, group, slice, bytes);
     return 0;
 }
 
+/* Waits a little for processes that are about to end. False: they have had LEDGER_EXIT_BOUND_NS. */
+static bool wait_for_exits(uint64_t *end_ns)
+{
+    const struct timespec nap = {.tv_nsec = EXIT_NAP_NS};
+    uint64_t now_ns = clock_ns();
+    NO_CANCEL;
+
+    if (*end_ns == 0)
+        *end_ns = now_ns + LEDGER_EXIT_BOUND_NS;
+    if (now_ns >= *end_ns)
+        return false;
+    nanosleep(&nap, NULL);
+    return true;
+}
+
+static int grow_once(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes, bool force)
+{
+    struct region_hold hold;
+    int rc = region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, &hold);
+
+    if (rc < 0)
+        return rc;
+    rc = seat_ours(ledger, seat) ? grow_locked(ledger, seat, slice, bytes, force) : -ESTALE;
+    region_unlock(ledger->region, &hold);
+    return rc;
+}
+
 /* Reserves `bytes` that the caller has added to busy already, under the lock. */
 static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes, bool force)
 {
-    struct region_hold hold;
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t seat = ledger_seat(ledger), end_ns = 0;
     int rc;
 
     for (int i = 0; i < SEAT_TRIES; i++) {
@@ -121,13 +156,11 @@ static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t b
         }
         if (ledger_counts_only(ledger, slice))
             return 0;
-        rc = region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, &hold);
-        if (rc < 0)
-            return rc;
-        rc = seat_ours(ledger, seat) ? grow_locked(ledger, seat, slice, bytes, force) : -ESTALE;
-        region_unlock(ledger->region, &hold);
+        do
+            rc = grow_once(ledger, seat, slice, bytes, force);
+        while (rc == -EAGAIN && !ledger->guards && wait_for_exits(&end_ns));
         if (rc != -ESTALE)
-            return rc;
+            return rc == -EAGAIN ? -ENOMEM : rc;
     }
     return -ENOMEM;
 }

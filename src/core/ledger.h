@@ -5,8 +5,9 @@
  * processes of an instance hold and have reserved never exceeds the quota, whatever dies in between.
  *
  * A ledger is made once per process. In a forked child it starts empty and takes a slot of its own at the first
- * call. All functions are thread-safe, keep errno, never block for longer than LEDGER_LOCK_BOUND_NS, and return
- * 0 or -errno. `slice` is 0..VGPU_SLICES-1; a slice without quota is counted all the same.
+ * call. All functions are thread-safe, keep errno, and return 0 or -errno. They block for at most LEDGER_LOCK_BOUND_NS,
+ * and those that ask for memory for LEDGER_EXIT_BOUND_NS more. `slice` is 0..VGPU_SLICES-1; a slice without quota is
+ * counted all the same.
  */
 #ifndef VGPU_CORE_LEDGER_H
 #define VGPU_CORE_LEDGER_H
@@ -14,6 +15,7 @@
 #include "region/region.h"
 
 #define LEDGER_LOCK_BOUND_NS 2000000000ULL
+#define LEDGER_EXIT_BOUND_NS 1000000000ULL
 
 struct vgpu_ledger;
 
@@ -53,7 +55,8 @@ void ledger_number(struct vgpu_ledger *ledger, unsigned slice, unsigned number);
 
 /*
  * Sets `bytes` of the quota aside. -ENOMEM: it would not fit, even after dead processes were removed and idle
- * reservations taken back (the caller records it with ledger_refuse() once it has given up). -ETIMEDOUT: the lock
+ * reservations taken back (the caller records it with ledger_refuse() once it has given up). Before a refusal it waits
+ * for processes that the kernel is taking apart, for LEDGER_EXIT_BOUND_NS; a guard does not wait. -ETIMEDOUT: the lock
  * was held by a stopped process for LEDGER_LOCK_BOUND_NS; treat like -ENOMEM.
  */
 int ledger_reserve(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes);

@@ -151,6 +151,9 @@ void slot_empty(struct region_layout *layout, unsigned index);
  * process's own word: a false one keeps or loses that slot, and no other.
  */
 bool slot_alive(struct vgpu_region *region, unsigned id);
+
+/* Whether the process of a slot that is not alive has not ended yet. False for one of another PID namespace. */
+bool slot_exiting(const struct region_slot *slot);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 
@@ -218,8 +221,13 @@ void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *con
 void slots_note_peak(struct region_layout *layout, unsigned slice);
 
 /* recover.c */
-void region_recover(struct vgpu_region *region);  /* under the lock, after its holder died */
-unsigned region_reap(struct vgpu_region *region); /* empties dead slots, under the lock; returns how many */
+void region_recover(struct vgpu_region *region); /* under the lock, after its holder died */
+
+/*
+ * Under the lock: empties the slots of dead processes. Those whose process the kernel still takes apart stay, for their
+ * memory may still be on the device. Returns how many stay.
+ */
+unsigned region_reap(struct vgpu_region *region);
 
 /* snapshot.c: GPU time of the second before now_ns (CLOCK_MONOTONIC). Without a lock. */
 uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t now_ns);

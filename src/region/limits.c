@@ -240,7 +240,7 @@ int region_adopt_limits(struct vgpu_region *region, const struct vgpu_limits *li
         return rc;
     region_reap(region);
     for (unsigned i = 0; i < region_slots_high(layout) && !in_use; i++)
-        in_use = slot_live(&layout->slot[i]);
+        in_use = slot_live(&layout->slot[i]) && slot_alive(region, slot_id(i));
     if (!in_use || !limits_given(layout))
         region_store_limits(layout, limits);
     else if (!same_limits(layout, limits))

@@ -22,17 +22,19 @@ static void finish_steal(struct region_layout *layout)
 unsigned region_reap(struct vgpu_region *region)
 {
     struct region_layout *layout = region->layout;
-    unsigned high = region_slots_high(layout), reaped = 0;
+    unsigned high = region_slots_high(layout), exiting = 0;
 
     for (unsigned i = 0; i < high; i++) {
         uint32_t state = atomic_load_explicit(&layout->slot[i].state, memory_order_acquire);
 
-        if (state != SLOT_FREE && !slot_alive(region, slot_id(i))) {
+        if (state == SLOT_FREE || slot_alive(region, slot_id(i)))
+            continue;
+        if (slot_exiting(&layout->slot[i]))
+            exiting++;
+        else
             slot_empty(layout, i);
-            reaped++;
-        }
     }
-    return reaped;
+    return exiting;
 }
 
 void region_recover(struct vgpu_region *region)

@@ -1,4 +1,6 @@
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/proc.h"
 #include "region/internal.h"
 
 #include <errno.h>
@@ -6,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/file.h"
 
 void slot_empty(struct region_layout *layout, unsigned index)
 {
@@ -59,6 +59,13 @@ bool slot_alive(struct vgpu_region *region, unsigned id)
         return true;
     pid = written_pid(slot);
     return pid == 0 || kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+bool slot_exiting(const struct region_slot *slot)
+{
+    pid_t pid = slot_live(slot) && !slot->guarded ? written_pid(slot) : 0;
+
+    return pid > 0 && proc_is_exiting(pid);
 }
 
 pid_t slot_pid(struct vgpu_region *region, unsigned index)

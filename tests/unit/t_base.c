@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/forkwatch.h"
 #include "base/log.h"
+#include "base/proc.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -275,12 +276,27 @@ static void fork_detection(void **state)
     assert_int_equal(finish(spawn(check_twice, NULL)), 0);
 }
 
+/* Lines of /proc/PID/stat, as Linux 6.1 wrote them: flags is the ninth field, the threads are the twentieth. */
+static void processes_that_end(void **state)
+{
+    (void)state;
+    assert_false(proc_stat_is_exiting("7 (sleep) S 1 7 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 29 5496832 453"));
+    assert_true(proc_stat_is_exiting("7 (sleep) R 1 7 7 0 -1 4194308 90 0 0 0 0 0 0 0 20 0 1 0 29 0 0"));
+    assert_true(proc_stat_is_exiting("7 (a) R) S 1) R 1 7 7 0 -1 4194308 90 0 0 0 0 0 0 0 20 0 3 0 29 0 0"));
+    assert_true(proc_stat_is_exiting("7 (sleep) Z 1 7 7 0 -1 4194316 90 0 0 0 0 0 0 0 20 0 2 0 29 0 0"));
+    assert_false(proc_stat_is_exiting("7 (sleep) Z 1 7 7 0 -1 4194316 90 0 0 0 0 0 0 0 20 0 1 0 29 0 0"));
+    assert_false(proc_stat_is_exiting("7 (sleep) R 1 7 7"));
+    assert_false(proc_stat_is_exiting(""));
+    assert_false(proc_is_exiting(getpid()));
+    assert_false(proc_is_exiting(0x7fffffff));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(log_levels),     cmocka_unit_test(log_long_line),   cmocka_unit_test(folders),
         cmocka_unit_test(small_files),    cmocka_unit_test(runtime_folder),  cmocka_unit_test(runtime_folder_planted),
-        cmocka_unit_test(fork_detection), cmocka_unit_test(file_size_limit),
+        cmocka_unit_test(fork_detection), cmocka_unit_test(file_size_limit), cmocka_unit_test(processes_that_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* fork, exec, and programs that close what they did not open. */
 #include "unit.h"
 
+#include "base/proc.h"
 #include "core/ledger_internal.h"
 
 #include <fcntl.h>
@@ -313,7 +314,7 @@ static int hold_and_make_a_child(void *arg)
     CHECK(ledger_commit(mine, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
     pid = orphan->make();
     if (pid == 0) {
-        alarm(60); /* nobody ends it where a check before has failed */
+        alarm(60);                            /* nobody ends it where a check before has failed */
         atomic_store(&orphan->child_runs, 1); /* what runs in a child after fork has run */
         for (;;)
             pause();
@@ -349,6 +350,52 @@ static void orphans_keep_nothing(void **state)
     dead_parent_of(by_fork, false);
     ledger_cancel(ledger, 0, 70 * MIB);
     dead_parent_of(by_clone, true);
+}
+
+/* In a child: its first thread has ended and no lock of it is left, as when the kernel takes a process apart. */
+static void *outlive(void *arg)
+{
+    atomic_int *step = arg;
+
+    for (int fd = 3; fd < 1100; fd++)
+        close(fd);
+    atomic_store(step, 1);
+    while (atomic_load(step) != 2)
+        nap_ms(1);
+    _exit(0);
+}
+
+static int end_slowly(void *arg)
+{
+    pthread_t thread;
+
+    alarm(60);
+    CHECK(ledger_reserve(ledger, 0, 40 * MIB) == 0);
+    CHECK(pthread_create(&thread, NULL, outlive, arg) == 0);
+    pthread_exit(NULL);
+}
+
+/* What a process holds is on the device until the kernel has closed its files, and that is after its locks are gone. */
+static void held_until_the_end(void **state)
+{
+    atomic_int *step = shared_memory(sizeof(*step));
+    pid_t pid = spawn(end_slowly, step);
+    uint64_t end_ns = clock_ns() + PATIENCE_NS;
+    int rc;
+
+    (void)state;
+    await(step, 1, pid);
+    while (!proc_is_exiting(pid) && clock_ns() < end_ns)
+        nap_ms(1);
+    assert_int_equal(liveness_check(region->liveness, slot_id(1), NULL), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 30 * MIB + 1), -ENOMEM);
+    assert_int_equal(slots_used(region->layout, 0), 70 * MIB);
+    atomic_store(step, 2);
+    do
+        rc = ledger_reserve(ledger, 0, 70 * MIB);
+    while (rc == -ENOMEM && clock_ns() < end_ns);
+    assert_int_equal(rc, 0);
+    assert_int_equal(finish(pid), 0);
 }
 
 /* The region's file is gone and another one is at its place: what cannot be known is not guessed. */
@@ -431,6 +478,7 @@ int main(void)
         TEST(descriptors_are_ours_only),
         TEST(reader_of_the_file_stays_alive),
         TEST(orphans_keep_nothing),
+        TEST(held_until_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

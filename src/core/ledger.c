@@ -72,7 +72,6 @@ static int make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except
 {
     struct region_layout *layout = ledger->region->layout;
     uint64_t quota = region_quota(layout, group, slice), missing;
-    unsigned exiting = 0;
 
     if (quota == 0)
         return bytes <= IDLE_BYTES_MASK ? 0 : -ENOMEM;
@@ -81,9 +80,9 @@ static int make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except
         if (missing == 0)
             return 0;
         if (bytes > quota || round == 2)
-            return bytes <= quota && exiting > 0 ? -EAGAIN : -ENOMEM;
+            return bytes <= quota && slots_exiting(layout, slice) ? -EAGAIN : -ENOMEM;
         if (slots_steal(layout, group, slice, missing, except) < missing && round == 0)
-            exiting = region_reap(ledger->region);
+            region_reap(ledger->region);
     }
 }
 

@@ -152,8 +152,9 @@ void slot_empty(struct region_layout *layout, unsigned index);
  */
 bool slot_alive(struct vgpu_region *region, unsigned id);
 
-/* Whether the process of a slot that is not alive has not ended yet. False for one of another PID namespace. */
+/* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another PID namespace. */
 bool slot_exiting(const struct region_slot *slot);
+bool slots_exiting(const struct region_layout *layout, unsigned slice); /* a process that has something of the slice */
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 
@@ -224,10 +225,10 @@ void slots_note_peak(struct region_layout *layout, unsigned slice);
 void region_recover(struct vgpu_region *region); /* under the lock, after its holder died */
 
 /*
- * Under the lock: empties the slots of dead processes. Those whose process the kernel still takes apart stay, for their
- * memory may still be on the device. Returns how many stay.
+ * Under the lock: empties the slots of dead processes. A process that the kernel still takes apart keeps its slot, for
+ * its memory may still be on the device.
  */
-unsigned region_reap(struct vgpu_region *region);
+void region_reap(struct vgpu_region *region);
 
 /* snapshot.c: GPU time of the second before now_ns (CLOCK_MONOTONIC). Without a lock. */
 uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t now_ns);

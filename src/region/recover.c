@@ -19,22 +19,17 @@ static void finish_steal(struct region_layout *layout)
     atomic_store_explicit(&steal->active, 0, memory_order_release);
 }
 
-unsigned region_reap(struct vgpu_region *region)
+void region_reap(struct vgpu_region *region)
 {
     struct region_layout *layout = region->layout;
-    unsigned high = region_slots_high(layout), exiting = 0;
+    unsigned high = region_slots_high(layout);
 
     for (unsigned i = 0; i < high; i++) {
         uint32_t state = atomic_load_explicit(&layout->slot[i].state, memory_order_acquire);
 
-        if (state == SLOT_FREE || slot_alive(region, slot_id(i)))
-            continue;
-        if (slot_exiting(&layout->slot[i]))
-            exiting++;
-        else
+        if (state != SLOT_FREE && !slot_alive(region, slot_id(i)) && !slot_exiting(&layout->slot[i]))
             slot_empty(layout, i);
     }
-    return exiting;
 }
 
 void region_recover(struct vgpu_region *region)

@@ -68,6 +68,17 @@ bool slot_exiting(const struct region_slot *slot)
     return pid > 0 && proc_is_exiting(pid);
 }
 
+bool slots_exiting(const struct region_layout *layout, unsigned slice)
+{
+    for (unsigned i = 0; i < region_slots_high(layout); i++) {
+        const struct region_slot *slot = &layout->slot[i];
+
+        if (slot_live(slot) && load_relaxed(&slot->slice[slice].reserved_bytes) > 0 && slot_exiting(slot))
+            return true;
+    }
+    return false;
+}
+
 pid_t slot_pid(struct vgpu_region *region, unsigned index)
 {
     const struct region_slot *slot = &region->layout->slot[index];

@@ -28,6 +28,30 @@ torch_mode() {
     verdict $status "$line${2:+ [$2]}"
 }
 
+# One of the modes of the driver API; what a run inside a run is started with is in $VGPU.
+driver_mode() {
+    local line
+    line=$(VGPU=$vgpu timeout 120 "$vgpu" run --mem "${quota_mib}M" -- python3 tests/gpu/driver_modes.py "$1" "$quota_mib" 2>"$out/err")
+    verdict $? "${line:-FAILED  driver $1: $(tail -n 3 "$out/err" | tr '\n' ' ')}"
+}
+
+# HAMi's monitor reads from its cache file how busy a process keeps the device.
+hami_utilization() {
+    local busy read
+    CUDA_DEVICE_MEMORY_SHARED_CACHE=$out/cache CUDA_DEVICE_MEMORY_LIMIT=${quota_mib}m LD_PRELOAD=$PWD/$build/libvgpu.so \
+        timeout 60 python3 tests/gpu/torch_modes.py busy "$quota_mib" >"$out/busy" &
+    busy=$!
+    for _ in $(seq 300); do
+        read=$(python3 tests/sim/cases/hami_read.py "$out/cache" 2>/dev/null)
+        [[ $read != *'"sm": '[1-9]* ]] || break
+        sleep 0.1
+    done
+    kill $busy
+    wait $busy
+    echo "        $read"
+    [[ $read == *'"sm": '[1-9]* ]]
+}
+
 # nvidia-smi under a quota differs from the bare one in memory and process fields only. Clocks, power, temperature and
 # the like move by themselves, so a field counts as stable where two bare runs agree.
 smi_fields() {
@@ -58,6 +82,10 @@ check "nvidia-smi -q differs in memory and processes only" smi_fields
 [ ! -s "$out/other" ] || cat "$out/other"
 check "nvidia-smi --query-gpu shows the quota as the total" smi_query
 
+for mode in checkpoint exported ipc nested killed; do
+    driver_mode $mode
+done
+
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     torch_mode oom ""
     torch_mode oom expandable_segments:True
@@ -68,6 +96,7 @@ if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     torch_mode workers ""
     torch_mode ranks ""
     torch_mode smi ""
+    check "HAMi's monitor sees a busy process" hami_utilization
 else
     echo "skipped torch: not installed, or sees no card"
 fi

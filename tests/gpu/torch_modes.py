@@ -7,6 +7,7 @@ by PYTORCH_CUDA_ALLOC_CONF, outside.
 import os
 import subprocess
 import sys
+import time
 
 import torch
 
@@ -130,6 +131,17 @@ def mode_smi(quota):
     check(total == quota, f"nvidia-smi shows a total of {total} MiB")
     check(0 < used <= quota, f"nvidia-smi shows {used} MiB used")
     return f"nvidia-smi: {used} of {total} MiB"
+
+
+def mode_busy(quota):
+    """Until it is killed, or for a minute."""
+    x = torch.randn(4096, 4096, device="cuda")
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for _ in range(20):
+            x @ x
+        torch.cuda.synchronize()
+    return "for a minute"
 
 
 def main():

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(realpath "${1:-build}")
 work=$(mktemp -d /tmp/vgpu-bench.XXXXXX)
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 
 # Instance for the measurements: a quota that nothing here reaches, so that every call is counted but none refused.
 measure() {
@@ -38,6 +38,25 @@ in_instance contended --mem 900G -- work >>"$work/calls"
 rm "$work/neighbour"
 wait
 "$build/bench/start" "$build/libvgpu.so" >"$work/start"
+
+# CPU time of one `vgpu ps`, in ms, by ten in a row.
+ps_cpu() {
+    local TIMEFORMAT='%3U %3S'
+    { time for _ in {1..10}; do
+        VGPU_RUNTIME_DIR=$work VGPU_ARENA_DIR=$work "$build/vgpu" ps >"$work/shown"
+    done; } 2>&1 | awk '{ printf "%.1f", 100 * ($1 + $2) }'
+}
+
+for i in {1..64}; do
+    VGPU_RUNTIME_DIR=$work VGPU_ARENA_DIR=$work "$build/vgpu" run --name "bench$i" --mem 1G -- sleep infinity &
+done
+until VGPU_RUNTIME_DIR=$work "$build/vgpu" ps | grep -c '^bench.* running' | grep -qx 64; do sleep 0.1; done
+ps_64=$(ps_cpu)
+for _ in {1..5000}; do sleep infinity & done
+ps_64_5000=$(ps_cpu)
+mapfile -t running < <(jobs -p)
+kill "${running[@]}"
+wait
 
 value() { awk -v name="$1" '$1 == name { print $2 }' "$work/calls" "$work/start"; }
 
@@ -80,6 +99,8 @@ row "cuMemAllocAsync + cuMemFreeAsync, 1 MiB" "$(value async_pair)" ns 150
 row "cuMemFree: 100 000 others alive, against 10" \
     "$(awk -v many="$(value free_100000)" -v few="$(value free_10)" 'BEGIN { printf "%.2f", many / few }')" ratio 1.25
 row "/bin/true, CPU time ($(value true_cpu) ms without)" "$(value true_cpu_added)" ms 0.3
+row "vgpu ps, 64 instances, CPU time" "$ps_64" ms 20
+row "vgpu ps, 64 instances, 5 000 more processes, CPU time" "$ps_64_5000" ms 20
 echo
 echo "beside another instance, nobody waiting: cuLaunchKernel $(value contended_launch_mean) ns," \
     "cuGraphLaunch $(value contended_graph_mean) ns, cuMemsetD8Async $(value contended_memset_mean) ns more"

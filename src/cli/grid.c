@@ -11,8 +11,11 @@ struct grid {
     unsigned columns, rows;
     bool right[GRID_COLUMNS_MAX], out[GRID_COLUMNS_MAX];
     unsigned rank[GRID_COLUMNS_MAX], least[GRID_COLUMNS_MAX];
-    bool failed;
-    char **cells; /* rows * columns; NULL: empty */
+    bool failed, heads; /* heads: the first row stands out */
+    struct cell {
+        char *text; /* NULL: empty */
+        enum terminal_style style;
+    } * cells; /* rows * columns */
 };
 
 struct grid *grid_new(unsigned columns)
@@ -29,7 +32,7 @@ void grid_free(struct grid *grid)
     if (!grid)
         return;
     for (size_t i = 0; i < (size_t)grid->rows * grid->columns; i++)
-        free(grid->cells[i]);
+        free(grid->cells[i].text);
     free(grid->cells);
     free(grid);
 }
@@ -42,7 +45,7 @@ void grid_align_right(struct grid *grid, unsigned column)
 void grid_row(struct grid *grid)
 {
     size_t have = (size_t)grid->rows * grid->columns;
-    char **cells = grid->failed ? NULL : realloc(grid->cells, (have + grid->columns) * sizeof(*cells));
+    struct cell *cells = grid->failed ? NULL : realloc(grid->cells, (have + grid->columns) * sizeof(*cells));
 
     if (!cells) {
         grid->failed = true;
@@ -53,29 +56,52 @@ void grid_row(struct grid *grid)
     grid->rows++;
 }
 
+/* A cell of the last row; NULL: there is none. */
+static struct cell *cell_at_end(struct grid *grid, unsigned column)
+{
+    if (grid->failed || !grid->rows || column >= grid->columns)
+        return NULL;
+    return &grid->cells[(size_t)(grid->rows - 1) * grid->columns + column];
+}
+
 void grid_cell(struct grid *grid, unsigned column, const char *format, ...)
 {
-    char **cell;
+    struct cell *cell = cell_at_end(grid, column);
     va_list arguments;
 
-    if (grid->failed || !grid->rows || column >= grid->columns)
+    if (!cell)
         return;
-    cell = &grid->cells[(size_t)(grid->rows - 1) * grid->columns + column];
-    free(*cell);
-    *cell = NULL;
+    free(cell->text);
+    cell->text = NULL;
     va_start(arguments, format);
-    if (vasprintf(cell, format, arguments) < 0) {
-        *cell = NULL;
+    if (vasprintf(&cell->text, format, arguments) < 0) {
+        cell->text = NULL;
         grid->failed = true;
     } else {
-        log_make_plain(*cell, strlen(*cell));
+        log_make_plain(cell->text, strlen(cell->text));
     }
     va_end(arguments);
 }
 
+void grid_style(struct grid *grid, unsigned column, enum terminal_style style)
+{
+    struct cell *cell = cell_at_end(grid, column);
+
+    if (cell)
+        cell->style = style;
+}
+
+void grid_heads(struct grid *grid, const char *const *heads, unsigned count)
+{
+    grid_row(grid);
+    grid->heads = true;
+    for (unsigned i = 0; i < count; i++)
+        grid_cell(grid, i, "%s", heads[i]);
+}
+
 static const char *cell_text(const struct grid *grid, unsigned row, unsigned column)
 {
-    const char *text = grid->cells[(size_t)row * grid->columns + column];
+    const char *text = grid->cells[(size_t)row * grid->columns + column].text;
 
     return text ? text : "";
 }
@@ -136,7 +162,7 @@ static bool leave_out(struct grid *grid)
 static void cut(struct grid *grid, unsigned column, unsigned width)
 {
     for (unsigned row = 0; row < grid->rows; row++) {
-        char *at = grid->cells[(size_t)row * grid->columns + column];
+        char *at = grid->cells[(size_t)row * grid->columns + column].text;
         unsigned count = 0;
 
         if (!at || shown(at) <= width)
@@ -176,6 +202,15 @@ void grid_fit(struct grid *grid, unsigned width)
         continue;
 }
 
+static void print_text(const struct grid *grid, unsigned row, unsigned column, FILE *out)
+{
+    enum terminal_style own = grid->cells[(size_t)row * grid->columns + column].style;
+    enum terminal_style style = row == 0 && grid->heads ? TERMINAL_BOLD : own;
+    const char *begin = style == TERMINAL_PLAIN ? "" : terminal_style(out, style);
+
+    fprintf(out, "%s%s%s", begin, cell_text(grid, row, column), *begin ? terminal_style(out, TERMINAL_PLAIN) : "");
+}
+
 bool grid_print(const struct grid *grid, FILE *out)
 {
     unsigned width[GRID_COLUMNS_MAX] = {0};
@@ -195,7 +230,8 @@ bool grid_print(const struct grid *grid, FILE *out)
                 continue;
             if (length) {
                 owed += grid->right[column] ? width[column] - length : 0;
-                fprintf(out, "%*s%s", (int)owed, "", text);
+                fprintf(out, "%*s", (int)owed, "");
+                print_text(grid, row, column, out);
                 owed = grid->right[column] ? 0 : width[column] - length;
             } else {
                 owed += width[column];

@@ -5,6 +5,8 @@
 #ifndef VGPU_CLI_GRID_H
 #define VGPU_CLI_GRID_H
 
+#include "cli/terminal.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +31,12 @@ void grid_rank(struct grid *grid, unsigned column, unsigned rank, unsigned least
 void grid_row(struct grid *grid);
 /* Sets a cell of the newest row; the text is copied. */
 void grid_cell(struct grid *grid, unsigned column, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* How a cell of the last row stands out on a terminal. */
+void grid_style(struct grid *grid, unsigned column, enum terminal_style style);
+
+/* Begins the first row with heads for the first `count` columns; the row stands out on a terminal. */
+void grid_heads(struct grid *grid, const char *const *heads, unsigned count);
 
 /* The same with a span of time, for people. */
 void grid_duration(struct grid *grid, unsigned column, uint64_t ns);

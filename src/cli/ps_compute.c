@@ -57,9 +57,7 @@ static void put_heads(struct grid *grid)
     static const char *const heads[COLUMNS] = {"INSTANCE", "DEVICE",   "GPU",      "NOW",       "CAP",
                                                "WEIGHT",   "ENTITLED", "GPU TIME", "TURN WAIT", "CAP WAIT"};
 
-    grid_row(grid);
-    for (unsigned i = 0; i < COLUMNS; i++)
-        grid_cell(grid, i, "%s", heads[i]);
+    grid_heads(grid, heads, COLUMNS);
 }
 
 static void put_settings(struct grid *grid, const struct vgpu_limits *limits, unsigned slice)

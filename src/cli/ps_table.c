@@ -77,9 +77,7 @@ static void put_heads(struct grid *grid, const struct columns *columns)
     static const char *const heads[] = {"INSTANCE", "USER", "TIER", "PROCESS", "DEVICE",
                                         "GPU",      "USED", "PEAK", "QUOTA"};
 
-    grid_row(grid);
-    for (unsigned i = 0; i < COLUMN_KINDS; i++)
-        grid_cell(grid, i, "%s", heads[i]);
+    grid_heads(grid, heads, COLUMN_KINDS);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         if (columns->kind_shown[kind]) {
             char name[32];
@@ -130,6 +128,7 @@ static void put_slice(struct grid *grid, const struct columns *columns, const st
         if (columns->kind_shown[kind] && ps_kind_counts(snapshot, slice, kind))
             put_bytes(grid, columns->kind[kind], ps_slice_held(snapshot, slice, kind));
     grid_cell(grid, columns->refused, "%" PRIu64, usage->refusals);
+    grid_style(grid, columns->refused, usage->refusals ? TERMINAL_YELLOW : TERMINAL_PLAIN);
 }
 
 static void put_process_name(struct grid *grid, const struct vgpu_proc_usage *proc)
@@ -179,6 +178,7 @@ static void put_instance(struct grid *grid, const struct columns *columns, const
     grid_cell(grid, COLUMN_USER, "%s", turns_user(instance->owner, user, sizeof(user)));
     grid_cell(grid, COLUMN_TIER, "%s", instance->implicit ? "hami" : vgpu_tier_name(snapshot->limits.tier));
     grid_cell(grid, COLUMN_PROCESS, "%u running%s", instance->running, instance->paused ? ", paused" : "");
+    grid_style(grid, COLUMN_PROCESS, instance->paused ? TERMINAL_YELLOW : TERMINAL_PLAIN);
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
         if (!ps_slice_shown(snapshot, slice))
             continue;

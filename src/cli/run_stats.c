@@ -105,12 +105,9 @@ static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
 
     if (!grid)
         return;
-    grid_row(grid);
-    for (unsigned i = 0; i < COLUMNS; i++) {
-        grid_cell(grid, i, "%s", heads[i]);
-        if (i >= COLUMN_GPU_TIME)
-            grid_align_right(grid, i);
-    }
+    grid_heads(grid, heads, COLUMNS);
+    for (unsigned i = COLUMN_GPU_TIME; i < COLUMNS; i++)
+        grid_align_right(grid, i);
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
         if (ps_slice_shown(snapshot, slice))
             put_device(grid, snapshot, slice, run_ns);
@@ -138,9 +135,7 @@ static void print_works(const struct vgpu_snapshot *snapshot)
 
     if (!grid)
         return;
-    grid_row(grid);
-    for (unsigned i = 0; i < 4; i++)
-        grid_cell(grid, i, "%s", heads[i]);
+    grid_heads(grid, heads, 4);
     grid_align_right(grid, 2);
     grid_align_right(grid, 3);
     for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {

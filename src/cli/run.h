@@ -43,6 +43,9 @@ struct run_guard {
 /* The folder of the driver's device nodes where it is not /dev; else NULL. */
 const char *run_guard_devices(void);
 
+/* The path of NVML that the user has chosen for the guard; NULL: none. */
+const char *run_guard_nvml(void);
+
 /*
  * Looks whether the guard that was asked for can work. RUN_GO_ON, with options->guard turned off where it cannot and
  * that was to be put up with; else what to exit with. Messages have been written.

@@ -17,6 +17,13 @@ const char *run_guard_devices(void)
     return chosen && *chosen ? chosen : NULL;
 }
 
+const char *run_guard_nvml(void)
+{
+    const char *chosen = getenv("VGPU_NVML");
+
+    return chosen && *chosen ? chosen : NULL;
+}
+
 /* False: the setting is neither of its words. */
 static bool read_maps(bool *ret_maps)
 {
@@ -36,7 +43,7 @@ int run_guard_choose(struct run_options *options)
 
     if (options->guard == GUARD_OFF)
         return RUN_GO_ON;
-    guard_examine(run_guard_devices(), findings);
+    guard_examine(run_guard_devices(), run_guard_nvml(), findings);
     for (unsigned fact = 0; fact < GUARD_FACTS; fact++) {
         if (findings[fact].rc >= 0)
             continue;
@@ -61,12 +68,10 @@ int run_guard_choose(struct run_options *options)
 /* False: it is no path. What is loaded is chosen by whoever runs vgpu, not by a search. */
 static bool read_nvml(const char **ret_nvml)
 {
-    const char *chosen = getenv("VGPU_NVML");
-
-    *ret_nvml = chosen && *chosen ? chosen : NULL;
-    if (!*ret_nvml || chosen[0] == '/')
+    *ret_nvml = run_guard_nvml();
+    if (!*ret_nvml || (*ret_nvml)[0] == '/')
         return true;
-    message_error("run: VGPU_NVML is \"%s\"; it has to be the absolute path of libnvidia-ml.so.1", chosen);
+    message_error("run: VGPU_NVML is \"%s\"; it has to be the absolute path of libnvidia-ml.so.1", *ret_nvml);
     return false;
 }
 

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "guard/filter.h"
+#include "guard/nvml.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -125,6 +126,24 @@ static void examine_ptrace(struct guard_finding *finding)
     SAY(finding, "the supervisor may look into the program (ptrace_scope %d)", scope);
 }
 
+/* Not needed where the mode is not strict, so never a reason not to work. */
+static void examine_nvml(const char *given, struct guard_finding *finding)
+{
+    static const char advice[] = "--guard=strict does not run without it, the other modes do not compare what they "
+                                 "account for with its figures; give its path in VGPU_NVML";
+    char found[4096] = "libnvidia-ml.so.1";
+    int rc = given ? (access(given, R_OK) < 0 ? -ENOENT : 0) : nvml_find(found, sizeof(found));
+    const char *path = given ? given : found;
+
+    finding->rc = rc < 0;
+    if (rc == 0)
+        SAY(finding, "%s", path);
+    else if (rc == -EPERM)
+        SAY(finding, "others than root can write to %s or to a folder above it: %s", path, advice);
+    else
+        SAY(finding, "%s %s: %s", path, given ? "cannot be read" : "is in none of the system's folders", advice);
+}
+
 static void examine_hmm(struct guard_finding *finding)
 {
     char text[8];
@@ -143,12 +162,13 @@ static void examine_hmm(struct guard_finding *finding)
     }
 }
 
-void guard_examine(const char *device_dir, struct guard_finding ret_findings[GUARD_FACTS])
+void guard_examine(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS])
 {
     memset(ret_findings, 0, GUARD_FACTS * sizeof(*ret_findings));
     examine_kernel(&ret_findings[GUARD_FACT_KERNEL]);
     examine_seccomp(&ret_findings[GUARD_FACT_SECCOMP]);
     examine_driver(device_dir, &ret_findings[GUARD_FACT_DRIVER]);
     examine_ptrace(&ret_findings[GUARD_FACT_PTRACE]);
+    examine_nvml(nvml, &ret_findings[GUARD_FACT_NVML]);
     examine_hmm(&ret_findings[GUARD_FACT_HMM]);
 }

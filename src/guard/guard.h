@@ -43,6 +43,7 @@ struct guard_config {
     X(SECCOMP, "seccomp")                                                                                              \
     X(DRIVER, "driver branch")                                                                                         \
     X(PTRACE, "ptrace")                                                                                                \
+    X(NVML, "NVML")                                                                                                    \
     X(HMM, "uvm_disable_hmm")
 
 enum guard_fact {
@@ -57,7 +58,8 @@ struct guard_finding {
     char text[320]; /* what was found and, unless it is good, what to do */
 };
 
-void guard_examine(const char *device_dir, struct guard_finding ret_findings[GUARD_FACTS]);
+/* `nvml`: the path of NVML that the user gives; NULL: none. Nothing is loaded. */
+void guard_examine(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS]);
 
 struct guard;
 

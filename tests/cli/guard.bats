@@ -113,7 +113,7 @@ guard_works()
     export LD_LIBRARY_PATH=$VGPU_BUILD/sim name
     driver 999.12.34
     expect 0 "$vgpu" doctor --json
-    for name in kernel seccomp "driver branch" ptrace uvm_disable_hmm; do
+    for name in kernel seccomp "driver branch" ptrace NVML uvm_disable_hmm; do
         [ "$(json "[.checks[] | select(.name == \"guard $name\")] | length")" = 1 ] || fail "no check of $name"
     done
     [ "$(json '[.checks[] | select((.name | startswith("guard ")) and .status == "fail")] | length')" = 0 ]
@@ -124,6 +124,11 @@ guard_works()
     expect 0 "$vgpu" doctor --json
     [ "$(json '.checks[] | select(.name == "guard driver branch") | .status')" = ok ]
     [[ $(json '.checks[] | select(.name == "guard driver branch") | .detail') == *580* ]]
+    VGPU_NVML=$VGPU_BUILD/sim/libnvidia-ml.so.1 expect 0 "$vgpu" doctor --json
+    [ "$(json '.checks[] | select(.name == "guard NVML") | .status')" = ok ] || fail "$output"
+    VGPU_NVML=/nowhere/nvml expect 0 "$vgpu" doctor --json
+    [ "$(json '.checks[] | select(.name == "guard NVML") | .status')" = warn ] || fail "$output"
+    [[ $(json '.checks[] | select(.name == "guard NVML") | .detail') == "/nowhere/nvml cannot be read: --guard=strict"*VGPU_NVML ]]
 }
 
 @test "under the guard nothing is preloaded, and the instance is in the environment" {

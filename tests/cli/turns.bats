@@ -55,3 +55,32 @@ turns() # turns STATUS: how many findings of doctor's check "turns" have it
     run --separate-stderr "$vgpu" doctor --json
     [ "$(turns warn)" = 1 ] || fail "$output"
 }
+
+entitled() # entitled NAME EXPRESSION: whether jq says so of the entitlement, and of whether all are counted
+{
+    "$vgpu" ps --json | jq -e ".instances[] | select(.name == \"$1\") | .devices[0].compute | $2"
+}
+
+@test "ps: an entitlement is of those who take turns on the device, and says whom it cannot see" {
+    setup_arenas 1777
+    "$vgpu" run --sim --name one --weight 100 -- "$VGPU_BUILD/demo/busy" one 600 >/dev/null 3>&- &
+    "$vgpu" run --sim --name two --weight 300 -- "$VGPU_BUILD/demo/busy" two 600 >/dev/null 3>&- &
+    local two=$! arena uuid
+    wait_for entitled one '.entitlement == 0.25 and .entitlement_complete'
+    wait_for entitled two '.entitlement == 0.75 and .entitlement_complete'
+    [[ $("$vgpu" ps) != *"not counted"* ]]
+    kill $two
+    wait_for entitled one '.entitlement == 1 and .entitlement_complete'
+    if [ "$(id -u)" != 0 ] || [ ! -r /proc/locks ]; then
+        echo "skip: a file of another user takes root and /proc/locks" >&3
+        return
+    fi
+    uuid=$("$vgpu" ps --json | jq -r '.instances[0].devices[0].uuid')
+    arena=$VGPU_ARENA_DIR/vgpu-65534-$uuid
+    : >"$arena"
+    chown 65534 "$arena"
+    flock "$arena" sleep 600 3>&- &
+    wait_for entitled one '.entitlement == 1 and (.entitlement_complete | not)'
+    wait_for sh -c "'$vgpu' ps | grep -q '^one .* 100.0%\* '"
+    wait_for sh -c "'$vgpu' ps | grep -q '^\* other users not counted'"
+}

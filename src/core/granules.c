@@ -7,7 +7,12 @@
 #define SLICE_SHIFT 56 /* no address has these bits */
 
 struct vgpu_granules {
-    struct table table; /* of blocks that are shared: value[0] is how many allocations touch it, kind who is charged */
+    /*
+     * Of blocks that are shared: value[0] is how many allocations touch it, kind who is charged. Also of blocks with a
+     * note, which is value[1]; of those, one that an allocation fills has a count of 0.
+     */
+    struct table table;
+    _Atomic uint64_t notes;
     uint64_t granule_bytes;
 };
 
@@ -56,32 +61,86 @@ static int count_up(struct vgpu_granules *granules, uint64_t key, uint32_t kind)
 {
     struct table_shard *shard = table_lock(&granules->table, key);
     struct table_entry *entry = table_find(shard, key);
-    int new = entry == NULL;
+    int new = entry == NULL || entry->value[0] == 0;
 
-    if (new) {
+    if (entry == NULL)
         entry = table_insert(shard, key);
-        if (entry)
-            entry->kind |= kind;
-    }
+    if (entry && new)
+        entry->kind = TABLE_USED | kind;
     if (entry)
         entry->value[0]++;
     table_unlock(shard);
     return entry ? new : -ENOMEM;
 }
 
-/* Whether the block is empty now; then *ret_kind is whom it was charged to. */
-static bool count_down(struct vgpu_granules *granules, uint64_t key, uint32_t *ret_kind)
+/* Under the shard's lock. */
+static void *take_note(struct vgpu_granules *granules, struct table_entry *entry)
+{
+    void *note = (void *)(uintptr_t)entry->value[1];
+
+    entry->value[1] = 0;
+    if (note)
+        atomic_fetch_sub_explicit(&granules->notes, 1, memory_order_relaxed);
+    return note;
+}
+
+/* Whether the block is empty now; then *ret_left is whom it was charged to. */
+static bool count_down(struct vgpu_granules *granules, uint64_t key, struct granule_share *ret_left)
 {
     struct table_shard *shard = table_lock(&granules->table, key);
     struct table_entry *entry = table_find(shard, key);
-    bool empty = entry && --entry->value[0] == 0;
+    bool empty = entry && entry->value[0] > 0 && --entry->value[0] == 0;
 
     if (empty) {
-        *ret_kind = entry->kind & ~TABLE_USED;
+        *ret_left = (struct granule_share){
+            .kind = entry->kind & ~TABLE_USED, .bytes = granules->granule_bytes, .note = take_note(granules, entry)};
         table_remove(shard, entry);
     }
     table_unlock(shard);
     return empty;
+}
+
+static uint64_t key_of(const struct vgpu_granules *granules, unsigned slice, uint64_t address)
+{
+    return address / granules->granule_bytes | (uint64_t)slice << SLICE_SHIFT;
+}
+
+/* The note of a block that an allocation fills. */
+static void *leave_whole(struct vgpu_granules *granules, uint64_t key)
+{
+    struct table_shard *shard;
+    struct table_entry *entry;
+    void *note = NULL;
+
+    if (atomic_load_explicit(&granules->notes, memory_order_relaxed) == 0)
+        return NULL;
+    shard = table_lock(&granules->table, key);
+    entry = table_find(shard, key);
+    if (entry) {
+        note = take_note(granules, entry);
+        if (entry->value[0] == 0)
+            table_remove(shard, entry);
+    }
+    table_unlock(shard);
+    return note;
+}
+
+void *granule_note(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, void *note)
+{
+    uint64_t key = key_of(granules, slice, address);
+    struct table_shard *shard = table_lock(&granules->table, key);
+    struct table_entry *entry = table_find(shard, key);
+    void *there = entry ? (void *)(uintptr_t)entry->value[1] : NULL;
+
+    if (!there && note && (entry || (entry = table_insert(shard, key)) != NULL)) {
+        if (entry->value[0] == 0)
+            entry->kind = TABLE_USED | kind;
+        entry->value[1] = (uintptr_t)note;
+        atomic_fetch_add_explicit(&granules->notes, 1, memory_order_relaxed);
+        there = note;
+    }
+    table_unlock(shard);
+    return there;
 }
 
 int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
@@ -89,14 +148,14 @@ int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, u
 {
     struct span span = span_of(granules, slice, address, bytes);
     uint64_t new_bytes = span.whole_bytes;
-    uint32_t charged;
+    struct granule_share left;
 
     for (unsigned i = 0; i < span.shared_count; i++) {
         int rc = count_up(granules, span.shared[i], kind);
 
         if (rc < 0) {
             while (i-- > 0)
-                count_down(granules, span.shared[i], &charged);
+                count_down(granules, span.shared[i], &left);
             return rc;
         }
         if (rc > 0)
@@ -114,14 +173,18 @@ void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind,
     for (unsigned i = 0; i < GRANULE_SHARES; i++)
         ret_left[i] = (struct granule_share){.kind = kind};
     ret_left[0].bytes = span.whole_bytes;
+    if (span.whole_bytes > 0 && address % granules->granule_bytes == 0)
+        ret_left[0].note = leave_whole(granules, key_of(granules, slice, address));
     for (unsigned i = 0; i < span.shared_count; i++) {
-        uint32_t charged;
+        struct granule_share left;
 
-        if (!count_down(granules, span.shared[i], &charged))
+        if (!count_down(granules, span.shared[i], &left))
             continue;
-        if (charged == kind)
-            ret_left[0].bytes += granules->granule_bytes;
-        else
-            ret_left[1 + i] = (struct granule_share){.kind = charged, .bytes = granules->granule_bytes};
+        if (left.kind == kind && (!left.note || !ret_left[0].note)) {
+            ret_left[0].bytes += left.bytes;
+            ret_left[0].note = left.note ? left.note : ret_left[0].note;
+        } else {
+            ret_left[1 + i] = left;
+        }
     }
 }

@@ -42,17 +42,18 @@ int ledger_share(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind
     return rc;
 }
 
-int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key)
+int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key, bool replace)
 {
     struct region_hold hold;
     unsigned slot;
+    int rc;
 
     fork_check();
     if (!lock_seat(ledger, &slot, &hold))
         return -EAGAIN;
-    shares_add_key(ledger->region->layout, (struct shares_ref){share.index, share.generation}, key);
+    rc = shares_add_key(ledger->region->layout, (struct shares_ref){share.index, share.generation}, key, replace);
     region_unlock(ledger->region, &hold);
-    return 0;
+    return rc;
 }
 
 bool ledger_share_find(struct vgpu_ledger *ledger, bool (*is)(uint64_t key, void *arg), void *arg,
@@ -99,7 +100,7 @@ int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share)
     return joined ? 0 : -ESTALE;
 }
 
-/* Under the lock: what the share is charged for now is off our own charge. */
+/* Under the lock. The entry of the share counts from now on, so takes `bytes` off what our slot has reserved. */
 static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned slice, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;

@@ -43,6 +43,7 @@ void track_sweep(struct vgpu_track *track, uint64_t first, uint64_t last,
 struct granule_share {
     uint32_t kind; /* enum vgpu_kind */
     uint64_t bytes;
+    void *note;
 };
 #define GRANULE_SHARES 3 /* of its own kind first; an end of it may be of another kind's */
 
@@ -52,5 +53,12 @@ int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, u
                 uint64_t *ret_new_bytes);
 void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
                   struct granule_share ret_left[GRANULE_SHARES]);
+
+/*
+ * A note that stays with the first block of an allocation: whoever is the last to leave that block gets it from
+ * granule_drop(), among ret_left. Several allocations in one block have one note. granule_note() returns the note that
+ * is there afterwards: `note`, or one that was there before. NULL: no memory. With `note` NULL it only looks.
+ */
+void *granule_note(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, void *note);
 
 #endif

@@ -442,6 +442,21 @@ CUresult hook_checkpoint_restore(enum hook_row row, int pid, CUcheckpointRestore
 
 /* multicast */
 
+#define SIG_ipc_get_mem_handle  (CUipcMemHandle * handle, CUdeviceptr ptr)
+#define ARGS_ipc_get_mem_handle (handle, ptr)
+typedef CUresult ipc_get_mem_handle_fn SIG_ipc_get_mem_handle;
+CUresult hook_ipc_get_mem_handle(enum hook_row row, CUipcMemHandle *handle, CUdeviceptr ptr);
+
+#define SIG_ipc_open_mem_handle  (CUdeviceptr * ptr, CUipcMemHandle handle, unsigned int flags)
+#define ARGS_ipc_open_mem_handle (ptr, handle, flags)
+typedef CUresult ipc_open_mem_handle_fn SIG_ipc_open_mem_handle;
+CUresult hook_ipc_open_mem_handle(enum hook_row row, CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags);
+
+#define SIG_ipc_close_mem_handle  (CUdeviceptr ptr)
+#define ARGS_ipc_close_mem_handle (ptr)
+typedef CUresult ipc_close_mem_handle_fn SIG_ipc_close_mem_handle;
+CUresult hook_ipc_close_mem_handle(enum hook_row row, CUdeviceptr ptr);
+
 #define SIG_multicast_create (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *prop)
 #define ARGS_multicast_create (handle, prop)
 typedef CUresult multicast_create_fn SIG_multicast_create;

@@ -7,6 +7,7 @@
 #include "base/forkwatch.h"
 #include "hook/capture.h"
 #include "hook/graph.h"
+#include "hook/ipc.h"
 #include "hook/pool.h"
 #include "hook/reconcile.h"
 #include "hook/shared.h"
@@ -120,6 +121,17 @@ static uint64_t current_context(void)
     return (uint64_t)(uintptr_t)context;
 }
 
+/* Blocks that nothing of ours is in any more. */
+static void leave(struct vgpu_ledger *ledger, unsigned slice, const struct granule_share left[GRANULE_SHARES])
+{
+    for (unsigned i = 0; i < GRANULE_SHARES; i++) {
+        if (ledger != NULL && left[i].note != NULL)
+            ipc_left(ledger, &left[i]);
+        else if (ledger != NULL && left[i].bytes > 0)
+            ledger_release(ledger, slice, left[i].kind, left[i].bytes);
+    }
+}
+
 static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
                       const struct vgpu_track_entry *entry)
 {
@@ -127,10 +139,7 @@ static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint6
 
     if (table == CHARGE_POINTERS)
         granule_drop(all_granules(), entry->slice, entry->kind, key, entry->bytes, left);
-    for (unsigned i = 0; i < GRANULE_SHARES; i++) {
-        if (left[i].bytes > 0 && ledger != NULL)
-            ledger_release(ledger, entry->slice, left[i].kind, left[i].bytes);
-    }
+    leave(ledger, entry->slice, left);
 }
 
 /* Leaves blocks of which `counted` bytes are new and were not charged. Meanwhile others may have come or gone. */
@@ -146,10 +155,7 @@ static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key, const struct v
     /* Somebody else is in a block that was ours to charge: it stays charged, whether or not it fits. */
     if (own < counted)
         ledger_settle(ledger, entry->slice, entry->kind, 0, (int64_t)(counted - own));
-    for (unsigned i = 0; i < GRANULE_SHARES; i++) {
-        if (left[i].bytes > 0)
-            ledger_release(ledger, entry->slice, left[i].kind, left[i].bytes);
-    }
+    leave(ledger, entry->slice, left);
 }
 
 bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned slice,
@@ -224,6 +230,20 @@ void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint6
     charge_free_ends();
 }
 
+bool charge_look(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry)
+{
+    struct vgpu_track *track = atomic_load_explicit(&tables[table], memory_order_acquire);
+
+    return track != NULL && track_get(track, key, ret_entry);
+}
+
+void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note)
+{
+    struct vgpu_granules *blocks = all_granules();
+
+    return blocks != NULL ? granule_note(blocks, entry->slice, entry->kind, key, note) : NULL;
+}
+
 struct sweep {
     uint64_t context;
     enum charge_table table;
@@ -252,6 +272,7 @@ void charge_context_gone(CUcontext context)
         if (track != NULL)
             track_sweep(track, 0, UINT64_MAX, sweep_context, &sweep);
     }
+    ipc_context_gone(context);
     /* Of its device's pools and graphs the driver keeps what it likes. */
     pool_refresh_all();
     graph_refresh_all();
@@ -266,6 +287,7 @@ static void forked(void *arg)
     pool_forked();
     graph_forked();
     vmm_forked();
+    ipc_forked();
 }
 
 void charge_watch_forks(void)

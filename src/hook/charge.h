@@ -79,6 +79,13 @@ void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint6
                       const struct vgpu_track_entry *entry);
 
 /*
+ * What is exported of device memory. charge_look() is charge_take() that leaves the record in. charge_note() is
+ * granule_note() of such a record; what the note is for gets the charge in place of the ledger: see ipc_left().
+ */
+bool charge_look(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry);
+void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note);
+
+/*
  * A context was destroyed (or reset, or released for the last time), and with it the driver freed what was allocated
  * in it: gives all of that back. For whoever hooks the end of contexts, after the driver's call.
  */

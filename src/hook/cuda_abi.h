@@ -202,6 +202,13 @@ typedef enum CUmemAllocationHandleType_enum {
     CU_MEM_HANDLE_TYPE_FABRIC = 8
 } CUmemAllocationHandleType;
 
+#define CU_IPC_HANDLE_SIZE 64
+
+typedef struct CUipcMemHandle_st {
+    char reserved[CU_IPC_HANDLE_SIZE];
+} CUipcMemHandle_v1;
+typedef CUipcMemHandle_v1 CUipcMemHandle;
+
 typedef struct CUmemAllocationProp_st {
     CUmemAllocationType type;
     CUmemAllocationHandleType requestedHandleTypes;
@@ -308,14 +315,6 @@ typedef enum CUarray_format_enum {
 #define CUDA_ARRAY3D_COLOR_ATTACHMENT 0x20
 #define CUDA_ARRAY3D_SPARSE           0x40
 #define CUDA_ARRAY3D_DEFERRED_MAPPING 0x80
-
-#define CU_MEMHOSTALLOC_PORTABLE      0x01
-#define CU_MEMHOSTALLOC_DEVICEMAP     0x02
-#define CU_MEMHOSTALLOC_WRITECOMBINED 0x04
-#define CU_MEMHOSTREGISTER_PORTABLE   0x01
-#define CU_MEMHOSTREGISTER_DEVICEMAP  0x02
-#define CU_MEMHOSTREGISTER_IOMEMORY   0x04
-#define CU_MEMHOSTREGISTER_READ_ONLY  0x08
 
 typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {
     unsigned int Width;

@@ -252,10 +252,18 @@ int shared_new(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, 
     return -ENOMEM;
 }
 
-void shared_own(struct shared *shared, uint64_t own_bytes)
+void shared_own(struct shared *shared, enum vgpu_kind kind, uint64_t own_bytes)
 {
     lock_list();
+    shared->kind = kind;
     shared->own_bytes = own_bytes;
+    mutex_unlock(&all_lock);
+}
+
+void shared_hold(struct shared *shared)
+{
+    lock_list();
+    shared->references++;
     mutex_unlock(&all_lock);
 }
 
@@ -281,7 +289,8 @@ int shared_exported(struct vgpu_ledger *ledger, struct shared *shared, const str
         rc = mark(handle->fd, note_descriptor(shared, handle->fd, new_span()), &key);
     else
         key = hash_key(handle);
-    return rc < 0 ? rc : ledger_share_key(ledger, shared->share, key);
+    /* A descriptor's mark ends with the descriptor; bytes are good for as long as the memory is. */
+    return rc < 0 ? rc : ledger_share_key(ledger, shared->share, key, handle->fd >= 0);
 }
 
 void shared_cannot_follow(int negative_errno)

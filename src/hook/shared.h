@@ -31,7 +31,10 @@ int shared_new(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, 
                struct shared **ret_shared);
 
 /* From now on this process's charge for it is given back by shared_drop(). */
-void shared_own(struct shared *shared, uint64_t own_bytes);
+void shared_own(struct shared *shared, enum vgpu_kind kind, uint64_t own_bytes);
+
+/* One reference more, for the holder of another. One that is never dropped keeps the charge until the process ends. */
+void shared_hold(struct shared *shared);
 
 /* Makes a handle of it known to whoever imports it. -errno: it cannot be; the memory is then to stay charged. */
 int shared_exported(struct vgpu_ledger *ledger, struct shared *shared, const struct shared_handle *handle);

@@ -247,7 +247,16 @@ static bool handle_of(void *os_handle, CUmemAllocationHandleType type, struct sh
     return ret_handle->fd >= 0 || ret_handle->bytes != NULL;
 }
 
-/* What of a handle's memory others may come to have. NULL and 0: nothing is charged for it. */
+/* Under the lock. With a reference for the caller: another thread may release the handle meanwhile. */
+static struct shared *shared_of(const struct physical *physical)
+{
+    if (physical == NULL || physical->shared == NULL)
+        return NULL;
+    shared_hold(physical->shared);
+    return physical->shared;
+}
+
+/* What of a handle's memory others may come to have: a reference. NULL and 0: nothing is charged for it. */
 static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **ret_shared)
 {
     struct physical *physical;
@@ -258,7 +267,7 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
 
     lock();
     physical = find(handle);
-    *ret_shared = physical != NULL ? physical->shared : NULL;
+    *ret_shared = shared_of(physical);
     if (physical != NULL) {
         slice = physical->slice;
         bytes = physical->charged_bytes;
@@ -273,12 +282,12 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
     physical = find(handle);
     /* Another thread may have exported it meanwhile. */
     if (physical != NULL && physical->shared == NULL && physical->charged_bytes == bytes) {
-        shared_own(made, bytes);
+        shared_own(made, VGPU_KIND_DATA, bytes);
         physical->charged_bytes = 0;
         physical->shared = made;
         made = NULL;
     }
-    *ret_shared = physical != NULL ? physical->shared : NULL;
+    *ret_shared = shared_of(physical);
     mutex_unlock(&vmm_lock);
     if (made != NULL)
         shared_drop(ledger, made);
@@ -317,6 +326,8 @@ CUresult hook_mem_export_handle(enum hook_row row, void *os_handle, CUmemGeneric
             rc = shared_exported(ledger, shared, &exported);
         if (rc < 0)
             keep_charged(handle, rc);
+        if (shared != NULL)
+            shared_drop(ledger, shared);
     }
     trace_memory(row, 0, handle, result);
     return result;

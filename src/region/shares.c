@@ -152,12 +152,20 @@ int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enu
     return 0;
 }
 
-void shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key)
+int shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key, bool replace)
 {
     struct region_share *share = find(layout, ref);
 
-    if (share)
-        store_relaxed(&share->key[share->key_count++ % REGION_SHARE_KEYS], key);
+    if (!share)
+        return -ESTALE;
+    for (unsigned i = 0; i < REGION_SHARE_KEYS; i++) {
+        if (load_relaxed(&share->key[i]) == key)
+            return 0;
+    }
+    if (!replace && share->key_count >= REGION_SHARE_KEYS)
+        return -ENOSPC;
+    store_relaxed(&share->key[share->key_count++ % REGION_SHARE_KEYS], key);
+    return 0;
 }
 
 bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot)

@@ -1,5 +1,6 @@
-/* Virtual memory management, IPC and imports: charged to the device in the properties, until the last user is gone. */
+/* Virtual memory management and imports: charged to the device in the properties, until the last user is gone. */
 #include "harness.h"
+#include "peers.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -134,43 +135,6 @@ TEST(case_D1_no_context)
     CU_OK(cu.cuDevicePrimaryCtxRelease_v2(1));
     close_device(0);
     return 0;
-}
-
-static void send_fd(int socket, int fd)
-{
-    char byte = 'f', room[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    CHECK(sendmsg(socket, &message, 0) == 1);
-}
-
-static int receive_fd(int socket)
-{
-    int fd = -1;
-    char byte, room[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    CHECK(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    CHECK(header != NULL && header->cmsg_type == SCM_RIGHTS);
-    memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return fd;
-}
-
-static void send_byte(int socket)
-{
-    CHECK(write(socket, "x", 1) == 1);
-}
-
-static void await_byte(int socket)
-{
-    char byte;
-    CHECK(read(socket, &byte, 1) == 1);
 }
 
 /* G3: exported in one process, imported in another: in the ledger and in the region it is there once. */
@@ -380,21 +344,6 @@ static void short_lived_maker(int importer, int orders, const char *end)
     exit(0);
 }
 
-static pid_t with_orders(void (*run)(int peer, int orders, const char *end), int peer, const char *end, int *ret_orders)
-{
-    int ends[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        close(ends[0]);
-        run(peer, ends[1], end);
-    }
-    close(ends[1]);
-    *ret_orders = ends[0];
-    return child;
-}
-
 static void run_importer(int peer, int orders, const char *end)
 {
     (void)end;
@@ -430,51 +379,6 @@ TEST(import_outlives_maker)
     send_byte(to_importer);
     wait_ok(importer);
     check_agreement();
-    return 0;
-}
-
-/* The same with the older IPC handles of plain allocations. */
-static void ipc_importer(int socket)
-{
-    CUipcMemHandle handle;
-    CUdeviceptr address = 0;
-    open_device(0);
-    uint64_t mine = region_held(0, getpid());
-    CHECK(read(socket, &handle, sizeof handle) == (ssize_t)sizeof handle);
-    CU_OK(cu.cuIpcOpenMemHandle_v2(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-    CHECK_U(region_held(0, getpid()), ==, mine);
-    send_byte(socket);
-    await_byte(socket);
-    CU_OK(cu.cuIpcCloseMemHandle(address));
-    CHECK_U(region_held(0, getpid()), ==, mine);
-    close_device(0);
-}
-
-TEST(case_G3_ipc_handles)
-{
-    int ends[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        close(ends[0]);
-        ipc_importer(ends[1]);
-        exit(0);
-    }
-    close(ends[1]);
-    CUdeviceptr address = 0;
-    CUipcMemHandle handle;
-    open_device(0);
-    CU_OK(cu.cuMemAlloc_v2(&address, 64 * MIB));
-    CU_OK(cu.cuIpcGetMemHandle(&handle, address));
-    CHECK(write(ends[0], &handle, sizeof handle) == (ssize_t)sizeof handle);
-    await_byte(ends[0]);
-    check_agreement();
-    send_byte(ends[0]);
-    wait_ok(child);
-    CU_OK(cu.cuMemFree_v2(address));
-    check_agreement();
-    close_device(0);
     return 0;
 }
 

@@ -260,12 +260,55 @@ static void granule_kinds(void **state)
     }
 }
 
+/* A note leaves with whoever is the last in the block, and a block with a note is as new as any to who comes next. */
+static void granule_notes(void **state)
+{
+    static const struct {
+        uint64_t bytes[2]; /* of allocations in one block; or of one that fills blocks */
+        uint64_t left[2];
+    } cases[] = {{{4096, 4096}, {0, 2 * MIB}}, {{5 * MIB, 0}, {6 * MIB, 0}}, {{2 * MIB, 0}, {2 * MIB, 0}}};
+    struct vgpu_granules *granules = granules_new(2 * MIB);
+    const uint64_t address = 64 * MIB;
+    struct granule_share left[GRANULE_SHARES];
+    char note, other;
+    uint64_t fresh;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned count = cases[i].bytes[1] ? 2 : 1;
+
+        for (unsigned j = 0; j < count; j++)
+            assert_int_equal(granule_add(granules, 0, 1, address + j * 4096, cases[i].bytes[j], &fresh), 0);
+        assert_null(granule_note(granules, 0, 1, address, NULL));
+        assert_ptr_equal(granule_note(granules, 0, 1, address, &note), &note);
+        assert_ptr_equal(granule_note(granules, 0, 1, address + (count - 1) * 4096, &other), &note);
+        for (unsigned j = 0; j < count; j++) {
+            granule_drop(granules, 0, 1, address + j * 4096, cases[i].bytes[j], left);
+            assert_int_equal(left[0].bytes, cases[i].left[j]);
+            assert_ptr_equal(left[0].note, j + 1 == count ? &note : NULL);
+        }
+        assert_null(granule_note(granules, 0, 1, address, NULL));
+    }
+    /* The driver has given the address of a whole block out again before we know that it was freed. */
+    assert_int_equal(granule_add(granules, 0, 1, address, 2 * MIB, &fresh), 0);
+    assert_ptr_equal(granule_note(granules, 0, 1, address, &note), &note);
+    assert_int_equal(granule_add(granules, 0, 2, address, 4096, &fresh), 0);
+    assert_int_equal(fresh, 2 * MIB);
+    granule_drop(granules, 0, 1, address, 2 * MIB, left);
+    assert_int_equal(left[0].bytes, 2 * MIB);
+    assert_ptr_equal(left[0].note, &note);
+    granule_drop(granules, 0, 2, address, 4096, left);
+    assert_int_equal(left[0].kind, 2);
+    assert_int_equal(left[0].bytes, 2 * MIB);
+    assert_null(left[0].note);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(put_get_take),  cmocka_unit_test(against_a_model), cmocka_unit_test(sweeps),
         cmocka_unit_test(threads),       cmocka_unit_test(fork_is_empty),   cmocka_unit_test(granule_cases),
-        cmocka_unit_test(granule_kinds),
+        cmocka_unit_test(granule_kinds), cmocka_unit_test(granule_notes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

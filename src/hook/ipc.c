@@ -1,0 +1,326 @@
+/*
+ * IPC handles of plain device memory: cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle.
+ *
+ * A handle is of whole blocks: who opens one keeps them on the card, whether or not the maker frees its allocation. So
+ * the share (shared.h) is of the blocks, and hangs on the first of them (charge_note()): when the maker leaves that,
+ * the charge goes the way of the share.
+ *
+ * An import joins the share before the driver's call: the maker may free the memory right after it.
+ */
+#include "hook/ipc.h"
+
+#include "base/forkwatch.h"
+#include "base/mutex.h"
+#include "hook/charge.h"
+#include "hook/shared.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* One cuIpcOpenMemHandle. The driver gives the same address again, and wants as many closes. */
+struct opened {
+    struct opened *next; /* of the same address */
+    CUcontext context;
+    struct shared *shared;  /* NULL: this process is charged */
+    uint64_t charged_bytes; /* of `slice` */
+    unsigned slice;
+};
+
+static struct vgpu_mutex ipc_lock = VGPU_MUTEX_INIT; /* for the lists, and for taking a reference by a note */
+static _Atomic(struct vgpu_track *) opens;           /* address -> list of struct opened */
+static char kept;                                    /* the note of blocks that stay charged until the process ends */
+
+static void lock(void)
+{
+    charge_watch_forks();
+    fork_check();
+    mutex_lock(&ipc_lock);
+}
+
+/* Exports */
+
+/* Under the lock. */
+static struct shared *referenced(void *note)
+{
+    if (note == NULL || note == &kept)
+        return NULL;
+    shared_hold(note);
+    return note;
+}
+
+static uint64_t blocks_of(uint64_t address, uint64_t bytes)
+{
+    return charge_round(address % CHARGE_BLOCK_BYTES + bytes, CHARGE_BLOCK_BYTES);
+}
+
+/* The share of the blocks of an allocation, with a reference. NULL and 0: nobody has to follow it. */
+static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **ret_shared)
+{
+    struct vgpu_track_entry entry;
+    struct shared *made = NULL;
+    void *note;
+    int rc;
+
+    *ret_shared = NULL;
+    if (!charge_look(CHARGE_POINTERS, address, &entry))
+        return 0;
+    lock();
+    note = charge_note(address, &entry, NULL);
+    *ret_shared = referenced(note);
+    mutex_unlock(&ipc_lock);
+    if (note != NULL)
+        return 0;
+    rc = shared_new(ledger, entry.slice, entry.kind, blocks_of(address, entry.bytes), &made);
+    if (rc == 0 && made == NULL)
+        return 0;
+    lock();
+    note = charge_note(address, &entry, rc < 0 ? (void *)&kept : made);
+    *ret_shared = referenced(note);
+    mutex_unlock(&ipc_lock);
+    /* Another thread was first, or there is no memory for the note. */
+    if (made != NULL && note != made)
+        shared_drop(ledger, made);
+    return rc < 0 || note != NULL ? rc : -ENOMEM;
+}
+
+static void exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, CUdeviceptr ptr)
+{
+    struct shared_handle bytes = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
+    struct shared *shared;
+    CUdeviceptr address;
+    size_t size;
+    int rc;
+
+    if (DRIVER(cuMemGetAddressRange_v2, mem_get_address_range)(&address, &size, ptr) != CUDA_SUCCESS)
+        address = ptr;
+    rc = share(ledger, address, &shared);
+    if (shared != NULL) {
+        rc = shared_exported(ledger, shared, &bytes);
+        /* Without a key nobody finds it: the reference stays. */
+        if (rc == 0)
+            shared_drop(ledger, shared);
+    }
+    if (rc < 0)
+        shared_cannot_follow(rc);
+}
+
+CUresult hook_ipc_get_mem_handle(enum hook_row row, CUipcMemHandle *handle, CUdeviceptr ptr)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    CUresult result = REAL(row, ipc_get_mem_handle)(handle, ptr);
+
+    if (result == CUDA_SUCCESS && ledger != NULL)
+        exported(ledger, handle, ptr);
+    trace_memory(row, 0, ptr, result);
+    return result;
+}
+
+void ipc_left(struct vgpu_ledger *ledger, const struct granule_share *left)
+{
+    if (left->note == &kept)
+        return;
+    /* Whoever has seen the note has taken a reference by now. */
+    lock();
+    mutex_unlock(&ipc_lock);
+    shared_own(left->note, left->kind, left->bytes);
+    shared_drop(ledger, left->note);
+}
+
+/* Imports */
+
+static struct vgpu_track *open_table(void)
+{
+    struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
+    struct vgpu_track *other = NULL;
+
+    if (track != NULL)
+        return track;
+    track = track_new();
+    if (track != NULL && !atomic_compare_exchange_strong(&opens, &other, track))
+        track = other;
+    return track;
+}
+
+static void close_one(struct vgpu_ledger *ledger, struct opened *opened)
+{
+    if (opened->shared != NULL)
+        shared_drop(ledger, opened->shared);
+    if (opened->charged_bytes > 0)
+        ledger_release(ledger, opened->slice, VGPU_KIND_DATA, opened->charged_bytes);
+    free(opened);
+}
+
+static void close_list(struct vgpu_ledger *ledger, struct opened *list)
+{
+    while (list != NULL) {
+        struct opened *next = list->next;
+
+        close_one(ledger, list);
+        list = next;
+    }
+}
+
+/* Under the lock. NULL: nothing of it is known. */
+static struct opened *list_at(CUdeviceptr address)
+{
+    struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
+    struct vgpu_track_entry entry;
+
+    if (track == NULL || !track_get(track, address, &entry))
+        return NULL;
+    return (struct opened *)(uintptr_t)entry.extra;
+}
+
+/* Under the lock. False: no memory. */
+static bool set_list(CUdeviceptr address, struct opened *list)
+{
+    struct vgpu_track *track = open_table();
+    struct vgpu_track_entry entry = {.extra = (uintptr_t)list};
+
+    if (track == NULL)
+        return false;
+    if (list != NULL)
+        return track_put(track, address, &entry) == 0;
+    track_take(track, address, &entry);
+    return true;
+}
+
+/* Before the driver's call: this process has the memory, too, or is charged for it. False: that does not fit. */
+static bool admit(enum hook_row row, struct vgpu_ledger *ledger, const CUipcMemHandle *handle,
+                  struct opened **ret_opened)
+{
+    struct shared_handle from = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
+    struct ledger_share_memory memory;
+    struct opened *opened = charge_zalloc(sizeof(*opened));
+
+    *ret_opened = opened;
+    if (opened == NULL)
+        return false;
+    if (shared_imported(ledger, &from, &opened->shared, &memory) < 0) {
+        if (!charge_reserve(row, ledger, memory.slice, memory.bytes)) {
+            free(opened);
+            return false;
+        }
+        ledger_commit(ledger, memory.slice, VGPU_KIND_DATA, memory.bytes, memory.bytes);
+        opened->slice = memory.slice;
+        opened->charged_bytes = memory.bytes;
+    }
+    return true;
+}
+
+/* Memory from outside of the instance is kept in mind as well: each close takes one. False: no memory. */
+static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
+{
+    struct opened *stale = NULL;
+    bool known;
+
+    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&opened->context) != CUDA_SUCCESS)
+        opened->context = NULL;
+    lock();
+    opened->next = list_at(address);
+    /* A context that ended unseen: the address is another's now. */
+    if (opened->next != NULL && opened->next->context != opened->context) {
+        stale = opened->next;
+        opened->next = NULL;
+    }
+    known = set_list(address, opened);
+    mutex_unlock(&ipc_lock);
+    if (known)
+        close_list(ledger, stale);
+    return known;
+}
+
+CUresult hook_ipc_open_mem_handle(enum hook_row row, CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    CUdeviceptr address = 0;
+    struct opened *opened;
+
+    if (ledger == NULL || ptr == NULL)
+        return REAL(row, ipc_open_mem_handle)(ptr, handle, flags);
+    if (admit(row, ledger, &handle, &opened)) {
+        result = REAL(row, ipc_open_mem_handle)(&address, handle, flags);
+        if (result == CUDA_SUCCESS && !record(ledger, address, opened)) {
+            DRIVER(cuIpcCloseMemHandle, ipc_close_mem_handle)(address);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        if (result == CUDA_SUCCESS)
+            *ptr = address;
+        else
+            close_one(ledger, opened);
+    }
+    trace_memory(row, 0, address, result);
+    return result;
+}
+
+static void put_back(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
+{
+    bool known;
+
+    lock();
+    opened->next = list_at(address);
+    known = set_list(address, opened);
+    mutex_unlock(&ipc_lock);
+    if (!known)
+        close_one(ledger, opened);
+}
+
+CUresult hook_ipc_close_mem_handle(enum hook_row row, CUdeviceptr ptr)
+{
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct opened *opened;
+    CUresult result;
+
+    /* Out of the list before the driver's call: another thread may get the address right after it. */
+    lock();
+    opened = list_at(ptr);
+    if (opened != NULL)
+        set_list(ptr, opened->next);
+    mutex_unlock(&ipc_lock);
+    result = REAL(row, ipc_close_mem_handle)(ptr);
+    if (opened != NULL && result == CUDA_SUCCESS)
+        close_one(ledger, opened);
+    else if (opened != NULL)
+        put_back(ledger, ptr, opened);
+    trace_memory(row, 0, ptr, result);
+    return result;
+}
+
+struct collection {
+    CUcontext context;
+    struct opened *list;
+};
+
+static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
+{
+    struct collection *collection = arg;
+    struct opened *first = (struct opened *)(uintptr_t)entry->extra, *last = first;
+
+    (void)key;
+    if (first->context != collection->context)
+        return false;
+    while (last->next != NULL)
+        last = last->next;
+    last->next = collection->list;
+    collection->list = first;
+    return true;
+}
+
+void ipc_context_gone(CUcontext context)
+{
+    struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
+    struct collection collection = {.context = context};
+
+    if (track == NULL)
+        return;
+    lock();
+    track_sweep(track, 0, UINT64_MAX, collect, &collection);
+    mutex_unlock(&ipc_lock);
+    close_list(hook_ledger(), collection.list);
+}
+
+void ipc_forked(void)
+{
+    mutex_init(&ipc_lock);
+}

@@ -170,21 +170,22 @@ static int parse_quota_limit(const char *name, const char *text, struct vgpu_lim
     return 0;
 }
 
-/* Every number is taken: 0, and 100 and above, are no cap. */
+/* Read as a size, for so does HAMi ("0x1e" is 30), but without a unit. 0, and 100 and above, are no cap. */
 static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
-    uint32_t percent = 0;
-    int rc = parse_percent(text, &percent);
+    struct quota quota = {0};
+    int rc = parse_quota_loosely(text, &quota);
+    uint64_t percent = quota.percent ? quota.percent : quota.bytes;
 
-    if (rc < 0 && rc != -ERANGE) {
+    if (strpbrk(text, ".kKmMgGtT") || (rc < 0 && rc != -PARSE_ZERO && rc != -PARSE_LARGE && rc != -PARSE_PERCENT)) {
         static atomic_bool told;
 
         if (!atomic_exchange(&told, true))
             log_error("%s \"%.64s\": use a whole number of percent, 0 to 100 (0 and 100: no cap); CUDA is not started",
                       name, text);
-        return rc;
+        return -EINVAL;
     }
-    ret_limit->cap_percent = percent < 100 ? percent : 0;
+    ret_limit->cap_percent = percent < 100 ? (uint32_t)percent : 0;
     return 0;
 }
 
@@ -242,6 +243,11 @@ static int limits_from_environment(struct vgpu_limits *ret_limits)
     limits.compute.priority = priority && strcmp(priority, "0") == 0 ? FIRST_PRIORITY : 0;
     *ret_limits = limits;
     return 0;
+}
+
+int instance_configured_limits(struct vgpu_limits *ret_limits)
+{
+    return variable(env_instance) || !implicit_configured() ? -ENOENT : limits_from_environment(ret_limits);
 }
 
 bool instance_limits_by_number(struct vgpu_limits *ret_limits)

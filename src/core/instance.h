@@ -45,6 +45,12 @@ bool instance_limits_by_number(struct vgpu_limits *ret_limits);
 int instance_folder(char *buffer, size_t buffer_bytes);
 
 /*
+ * The limits that HAMi's variables set; slice i has those of the device that the program numbers i. -ENOENT: none are
+ * set, or VGPU_INSTANCE is and goes first; -EINVAL: one is not accepted, which stderr has been told.
+ */
+int instance_configured_limits(struct vgpu_limits *ret_limits);
+
+/*
  * Attaches this process. 1: *ret_ledger is its ledger (for the life of the process); 0: no instance is configured;
  * -errno: one is, and cannot be attached, which stderr has been told in one line: let no CUDA start. May be tried
  * again.

@@ -31,10 +31,15 @@ void ledger_reap(struct vgpu_ledger *ledger)
     region_reap(ledger->region);
 }
 
-/* A quota that is a little above the device is meant as all of it: NVML and CUDA differ by some percent. */
-static bool beyond_device(const struct region_slice *slice)
+/*
+ * HAMi's device plugin gives a container that is to have all of a device the size that NVML says, which is some percent
+ * more than CUDA's.
+ */
+static bool beyond_device(const struct vgpu_region *region, const struct region_slice *slice)
 {
-    return slice->limit.quota_bytes > slice->physical_bytes + slice->physical_bytes / 16;
+    uint64_t more = region_is_cache(region) ? slice->physical_bytes / 16 : 0;
+
+    return slice->limit.quota_bytes > slice->physical_bytes + more;
 }
 
 static void warn_beyond(struct vgpu_ledger *ledger, unsigned slice, uint64_t quota_bytes, uint64_t physical_bytes)
@@ -71,7 +76,7 @@ int ledger_device_limited(struct vgpu_ledger *ledger, unsigned slice, const char
         if (physical_bytes && to->physical_bytes != physical_bytes) {
             to->physical_bytes = physical_bytes;
             region_resolve_quota(ledger->region->layout, slice);
-            quota_bytes = beyond_device(to) ? to->limit.quota_bytes : 0;
+            quota_bytes = beyond_device(ledger->region, to) ? to->limit.quota_bytes : 0;
         }
     }
     region_unlock(ledger->region, &hold);

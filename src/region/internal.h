@@ -19,6 +19,12 @@ struct vgpu_region {
         claimed[VGPU_PROCS_MAX / 64]; /* slots taken through this handle; a forked child has none of them */
 };
 
+/* Whether the region is in a cache file of HAMi's. */
+static inline bool region_is_cache(const struct vgpu_region *region)
+{
+    return (void *)region->layout != region->map;
+}
+
 static inline uint64_t load_relaxed(const _Atomic uint64_t *word)
 {
     return atomic_load_explicit(word, memory_order_relaxed);

@@ -17,13 +17,15 @@ static void copy_text(char *to, const char *from, size_t bytes)
 
 uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_bytes)
 {
-    uint64_t quota = limit->quota_bytes;
+    uint64_t quota = limit->quota_bytes, part = QUOTA_UNRESOLVED;
     uint32_t percent = limit->quota_percent;
 
     if (percent > 0 && percent <= 100) {
         /* In this order: 100 * a size may not fit, and the rest of size / 100 is worth less than 100 bytes. */
-        quota =
-            physical_bytes ? physical_bytes / 100 * percent + physical_bytes % 100 * percent / 100 : QUOTA_UNRESOLVED;
+        if (physical_bytes)
+            part = physical_bytes / 100 * percent + physical_bytes % 100 * percent / 100;
+        if (!quota || part < quota)
+            quota = part;
     }
     return quota && physical_bytes && quota > physical_bytes ? physical_bytes : quota;
 }

@@ -153,7 +153,7 @@ static void caps_from_variables(void **state)
 {
     static const char *const none[] = {"CUDA_DEVICE_SM_LIMIT=0", "CUDA_DEVICE_SM_LIMIT=100", "CUDA_DEVICE_SM_LIMIT=101",
                                        "CUDA_DEVICE_SM_LIMIT=18446744073709551616"};
-    static const char *const bad[] = {"abc", "-1", "30.5", "1e1", " 30", "30g", "030"};
+    static const char *const bad[] = {"abc", "-1", "30.5", "1e1", "30g", "0x", "3 0"};
     char variable[128], message[160];
 
     (void)state;
@@ -162,6 +162,9 @@ static void caps_from_variables(void **state)
         .attached = 1,
         .cap = {50, 1, 0}});
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT_1=99%"}, .attached = 1, .cap = {0, 99, 0}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=0x1e", "CUDA_DEVICE_SM_LIMIT_1= 040"},
+                        .attached = 1,
+                        .cap = {30, 32, 30}});
     for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
         run(&(struct start){.environment = {cache, none[i]}, .attached = 1});
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -180,7 +180,7 @@ static bool prepare(const struct run_options *options, const struct places *plac
         !run_env(instance->dir, group, run_preloads(options) ? places->library : NULL,
                  options->trace ? places->trace : NULL, options->sim ? places->sim : NULL))
         return false;
-    if (!run_preloads(options) && !run_env_devices(&instance->limits))
+    if (!run_inside_devices() || (!run_preloads(options) && !run_env_devices(&instance->limits)))
         return false;
     return run_guard_new(options, instance, ret_guard);
 }

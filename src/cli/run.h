@@ -76,6 +76,9 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
  */
 bool run_inside_group(const char *instance_name, uint64_t *ret_group);
 
+/* The same of --gpu inside an instance: the command sees these of its devices. False: a message has been written. */
+bool run_inside_devices(void);
+
 /* The size that `option` was given. False: it is none, or absurdly small, and a message has been written. */
 bool run_size(const char *option, const char *text, uint64_t *ret_bytes);
 

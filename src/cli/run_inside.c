@@ -21,7 +21,8 @@ static struct {
     struct vgpu_region *region;
     struct vgpu_limits limits; /* of the group to make; see region_group_new() */
     bool lower;
-    uint64_t group; /* this process's own; 0: none */
+    uint64_t group;             /* this process's own; 0: none */
+    struct vgpu_limits devices; /* of which the command gets those that --gpu names; none are named: all */
 } around;
 
 /* Whether a limit is less than another; 0 is none. */
@@ -104,6 +105,59 @@ static const char *lower(struct instance_request *request, const struct vgpu_lim
     return option;
 }
 
+static bool has_device(const struct vgpu_limits *limits, const char *uuid)
+{
+    for (unsigned i = 0; i < limits->device_count; i++)
+        if (!strcmp(limits->slice[i].uuid, uuid))
+            return true;
+    return limits->device_count == 0;
+}
+
+/*
+ * An instance without --gpu has numbers for its devices only once programs have seen them. So what is asked of each
+ * device of --gpu has to be the same, and is asked of all. False: it is not.
+ */
+static bool spread(struct vgpu_limits *asked)
+{
+    struct vgpu_limit one = asked->slice[0];
+
+    for (unsigned i = 1; i < asked->device_count; i++) {
+        const struct vgpu_limit *other = &asked->slice[i];
+
+        if (other->quota_bytes != one.quota_bytes || other->quota_percent != one.quota_percent ||
+            other->cap_percent != one.cap_percent)
+            return false;
+    }
+    one.uuid[0] = '\0';
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
+        asked->slice[i] = one;
+    return true;
+}
+
+/* --gpu chooses among the devices of the instance. */
+static bool choose_devices(const struct run_options *options, struct instance_request *request,
+                           const struct vgpu_limits *has)
+{
+    struct vgpu_limits *asked = &request->limits;
+
+    for (unsigned i = 0; i < asked->device_count; i++) {
+        if (has_device(has, asked->slice[i].uuid))
+            continue;
+        message_error("run: --gpu %s: this is inside instance %s, which has no device %s", options->gpu, has->name,
+                      asked->slice[i].uuid);
+        return false;
+    }
+    around.devices = *asked;
+    request->has_devices = false;
+    if (has->device_count || spread(asked))
+        return true;
+    message_error(
+        "run: --gpu %s with another limit for each device: this is inside instance %s, which has no --gpu; give "
+        "it one, or one limit for all",
+        options->gpu, has->name);
+    return false;
+}
+
 /* NULL: there is none of that name any more, which was said, or the region cannot be opened, and *ret_error says why.
  */
 static struct vgpu_region *open_around(const char *dir, int *ret_error)
@@ -147,13 +201,8 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
     const char *option;
     int error = instance_folder(dir, sizeof(dir));
 
-    if (error == -ENOENT) {
-        if (instance_configured())
-            message_warning(
-                "the limits of this run replace those that CUDA_DEVICE_MEMORY_LIMIT and the variables like it "
-                "set here");
+    if (error == -ENOENT)
         return true;
-    }
     around.region = error ? NULL : open_around(dir, &error);
     if (!around.region)
         return !error;
@@ -170,6 +219,8 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
     }
     if (region_group_limits(around.region, instance_group_id(), &has))
         around.group = instance_group_id();
+    if (request->has_devices && !choose_devices(options, request, &has))
+        return false;
     option = lower(request, &has);
     if (!tell(options, &has, option))
         return false;
@@ -178,6 +229,11 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
     request->limits.tier = has.tier;
     request->dir = dir;
     return true;
+}
+
+bool run_inside_devices(void)
+{
+    return run_env_devices(&around.devices);
 }
 
 bool run_inside_group(const char *instance_name, uint64_t *ret_group)

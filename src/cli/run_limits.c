@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "cli/gpus.h"
 #include "cli/message.h"
+#include "core/instance.h"
 #include "core/visible.h"
 
 #include <ctype.h>
@@ -182,9 +183,11 @@ static bool slices_of_list(const struct run_options *options, const char *nvml, 
 /* "8" is eight bytes, and hardly meant. Says so, and returns false. */
 static bool size_enough(const char *option, const char *text, uint64_t bytes)
 {
+    const char *number = strrchr(text, ':') ? strrchr(text, ':') + 1 : text;
+
     if (bytes >= SIZE_LEAST)
         return true;
-    if (text[strspn(text, "0123456789.")] == '\0' && strlen(text) <= 4)
+    if (number[strspn(number, "0123456789.")] == '\0' && strlen(number) <= 4)
         message_error("run: --%s %s: less than 1 MiB; did you mean %sG?", option, text, text);
     else
         message_error("run: --%s \"%.64s\": less than 1 MiB, the least that is accepted", option, text);
@@ -270,6 +273,66 @@ static bool take_host_quota(const struct run_options *options, struct vgpu_limit
     return !options->host_mem || run_size("host-mem", options->host_mem, &limits->slice[VGPU_SLICE_HOST].quota_bytes);
 }
 
+static uint64_t lower_of(uint64_t asked, uint64_t has)
+{
+    return !asked || (has && has < asked) ? has : asked;
+}
+
+/* No more than `has`. A percentage is of what that leaves. */
+static void lower_limit(struct vgpu_limit *asked, const struct vgpu_limit *has)
+{
+    asked->cap_percent = (uint32_t)lower_of(asked->cap_percent, has->cap_percent);
+    if (asked->quota_percent && has->quota_bytes) {
+        asked->quota_bytes =
+            has->quota_bytes / 100 * asked->quota_percent + has->quota_bytes % 100 * asked->quota_percent / 100;
+        asked->quota_percent = 0;
+        return;
+    }
+    asked->quota_bytes = lower_of(asked->quota_bytes, has->quota_bytes);
+    if (asked->quota_percent && has->quota_percent)
+        asked->quota_percent = (asked->quota_percent * has->quota_percent + 99) / 100;
+    else
+        asked->quota_percent = (uint32_t)lower_of(asked->quota_percent, has->quota_percent);
+}
+
+static bool same_everywhere(const struct vgpu_limits *limits)
+{
+    const struct vgpu_limit *first = &limits->slice[0];
+
+    for (unsigned i = 1; i < VGPU_DEVICES_MAX; i++) {
+        const struct vgpu_limit *other = &limits->slice[i];
+
+        if (first->quota_bytes != other->quota_bytes || first->quota_percent != other->quota_percent ||
+            first->cap_percent != other->cap_percent)
+            return false;
+    }
+    return true;
+}
+
+/* Inside of limits that HAMi's variables set, as in a container of Kubernetes, none of this run's is above those. */
+static bool keep_configured(const struct run_options *options, const char *nvml, struct instance_request *request)
+{
+    struct vgpu_limits has, *limits = &request->limits;
+    struct numbering numbering = {.count = slices_limited(limits)};
+    int rc = instance_configured_limits(&has);
+
+    if (rc < 0)
+        return rc == -ENOENT;
+    for (unsigned i = 0; i < numbering.count; i++)
+        numbering.slice[i] = i;
+    if (!same_everywhere(&has) && !number_devices(options, nvml, "CUDA_DEVICE_MEMORY_LIMIT", limits, &numbering))
+        return false;
+    for (unsigned i = 0; i < numbering.count; i++) {
+        struct vgpu_limit *limit = &limits->slice[numbering.slice[i]];
+
+        lower_limit(limit, &has.slice[i]);
+        request->has_quota = request->has_quota || limit->quota_bytes || limit->quota_percent;
+        request->has_cap = request->has_cap || limit->cap_percent;
+    }
+    message_note("CUDA_DEVICE_MEMORY_LIMIT or variables like it are set here: their limits hold as well as these");
+    return true;
+}
+
 bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request)
 {
     struct instance_request request = {.has_devices = options->gpu != NULL,
@@ -280,7 +343,8 @@ bool run_limits(const struct run_options *options, const char *nvml, struct inst
     request.limits.tier = options->guard == GUARD_OFF ? VGPU_TIER_PRELOAD : VGPU_TIER_GUARD;
     if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
         !run_compute(options, &request) || !take_devices(options, nvml, &request.limits) ||
-        !take_quotas(options, nvml, &request.limits) || !take_caps(options, nvml, &request.limits))
+        !take_quotas(options, nvml, &request.limits) || !take_caps(options, nvml, &request.limits) ||
+        !keep_configured(options, nvml, &request))
         return false;
     *ret_request = request;
     return true;

@@ -24,18 +24,6 @@ static bool is_chosen(const struct vgpu_limits *limits, const char *uuid)
     return false;
 }
 
-/* Weights, priorities and caps mean what they say among those who take turns. */
-static bool limits_time(const struct vgpu_limits *limits)
-{
-    const struct vgpu_compute *compute = &limits->compute;
-
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        if (limits->slice[i].cap_percent)
-            return true;
-    /* A weight of 0 was not given. */
-    return (compute->weight && compute->weight != VGPU_WEIGHT_DEFAULT) || compute->priority || compute->turn_policy;
-}
-
 void turns_examine(const struct vgpu_limits *limits, void (*each)(const struct arena_entry *entry, int rc, void *arg),
                    void *arg)
 {
@@ -56,7 +44,7 @@ void turns_examine(const struct vgpu_limits *limits, void (*each)(const struct a
         if (!entries[i].ours)
             entries[others++] = entries[i];
     }
-    if (others == 0 || (limits && !limits_time(limits)))
+    if (others == 0)
         return;
     arena_list_used(entries, others);
     for (unsigned i = 0; i < others; i++)

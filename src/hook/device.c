@@ -169,6 +169,43 @@ static void bind_slices(struct vgpu_ledger *ledger, struct table *table)
     }
 }
 
+static bool is_limited(const struct vgpu_limit *limit)
+{
+    return limit->quota_bytes || limit->quota_percent || limit->cap_percent;
+}
+
+static bool is_shown(const struct table *table, unsigned slice)
+{
+    for (unsigned i = 0; i < table->count; i++)
+        if (table->devices[i].slice == slice)
+            return true;
+    return false;
+}
+
+/*
+ * Limits by number were given to devices when the instance was made. A program in it that chooses among them by
+ * CUDA_VISIBLE_DEVICES may have one without a limit, and think that the limit of device 0 is its.
+ */
+static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table *table)
+{
+    const char *variable = getenv(VISIBLE_VARIABLE);
+    struct vgpu_limits limits;
+    unsigned limited = 0, free_one = 0;
+
+    if (!variable)
+        return;
+    region_limits(ledger_region(ledger), &limits);
+    while (limited < VGPU_DEVICES_MAX &&
+           (!is_limited(&limits.slice[limited]) || !limits.slice[limited].uuid[0] || is_shown(table, limited)))
+        limited++;
+    while (free_one < table->count && (table->devices[free_one].slice >= VGPU_DEVICES_MAX ||
+                                       is_limited(&limits.slice[table->devices[free_one].slice])))
+        free_one++;
+    if (limited < VGPU_DEVICES_MAX && free_one < table->count)
+        log_warning("device %u (%s) has no limit: the instance limits %s, which %s=%.64s hides", free_one,
+                    table->devices[free_one].known.uuid, limits.slice[limited].uuid, VISIBLE_VARIABLE, variable);
+}
+
 static struct table *read_table(struct vgpu_ledger *ledger)
 {
     struct table *table;
@@ -183,6 +220,7 @@ static struct table *read_table(struct vgpu_ledger *ledger)
            read_device((int)table->count, &table->devices[table->count]))
         table->count++;
     bind_slices(ledger, table);
+    warn_of_hidden_limits(ledger, table);
     return table;
 }
 

@@ -228,8 +228,35 @@ refused()
     # A new instance has none.
     expect 0 env VGPU_GROUP=5 "$vgpu" run sh -c 'echo ${VGPU_GROUP-none}'
     is none
-    CUDA_DEVICE_MEMORY_LIMIT_0=1g expect 0 "$vgpu" run --mem 8G true
-    says "replace those that CUDA_DEVICE_MEMORY_LIMIT"
+    no_instances
+}
+
+# quota [ENVIRONMENT...] -- OPTION...: of each device, in MiB, as `vgpu ps` of a run with these options shows it
+quota()
+{
+    local environment=()
+    while [ "$1" != -- ]; do
+        environment+=("$1")
+        shift
+    done
+    shift
+    expect 0 env "${environment[@]}" "$vgpu" run "$@" -- "$vgpu" ps --json
+    json '.instances[0] | [(.limits[] | "\(.device // "all"):\((.bytes // 0) / 1048576):\(.cap_percent // 0)")] | join(" ")'
+}
+
+@test "the limits of HAMi variables hold for a run as well as its own" {
+    local memory=CUDA_DEVICE_MEMORY_LIMIT cores=CUDA_DEVICE_SM_LIMIT
+    [ "$(quota $memory=1g -- --mem 8G)" = all:1024:0 ]
+    [ "$(quota $memory=1g --)" = all:1024:0 ]
+    [ "$(quota $memory=4g -- --mem 1G)" = all:1024:0 ]
+    [ "$(quota $memory=4g -- --mem 25%)" = all:1024:0 ]
+    [ "$(quota $memory=1g $cores=30 -- --cores 50)" = all:1024:30 ]
+    [ "$(quota $cores=0x1e --)" = all:0:30 ]
+    [ "$(quota $memory=0 -- --mem 2G)" = all:2048:0 ]
+    expect 125 env $memory=1x "$vgpu" run true
+    says "$memory \"1x\""
+    expect 0 env $memory=1g "$vgpu" run --mem 8G true
+    says "CUDA_DEVICE_MEMORY_LIMIT or variables like it are set here: their limits hold as well as these"
     no_instances
 }
 

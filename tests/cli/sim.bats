@@ -167,3 +167,32 @@ if len(sys.argv) > 2:
     expect 125 "$vgpu" run --trace /nowhere/calls.txt true
     says "--trace /nowhere/calls.txt"
 }
+
+@test "--gpu inside an instance chooses among its devices" {
+    local outer=("$vgpu" run --sim --name lab) inner=("$vgpu" run --sim)
+    export SIMGPU_COUNT=3
+    local show='echo "$CUDA_VISIBLE_DEVICES"' uuid
+    expect 125 "$vgpu" run --sim --gpu 3 true
+    uuid=$(grep -o '1 = GPU-[0-9a-f-]*' <<<"$stderr" | cut -c5-)
+    expect 0 "${outer[@]}" "${inner[@]}" --gpu 1 sh -c "$show"
+    is "$uuid"
+    expect 0 "${outer[@]}" "${inner[@]}" --gpu auto true
+    expect 0 "${outer[@]}" --gpu 0,1 "${inner[@]}" --gpu 1 --mem 1G sh -c "$show"
+    is "$uuid"
+    expect 0 "${outer[@]}" --gpu 0,1 "${inner[@]}" --gpu all sh -c 'case $CUDA_VISIBLE_DEVICES in *,*,*) exit 1;; *,*) exit 0;; esac; exit 1'
+    expect 125 "${outer[@]}" --gpu 0,1 "${inner[@]}" --gpu 2 true
+    says "no device \"2\""
+    expect 125 "${outer[@]}" --gpu 0,1 env -u LD_PRELOAD "${inner[@]}" --gpu 2 true
+    says "--gpu 2: this is inside instance lab, which has no device GPU-"
+    expect 125 "${outer[@]}" "${inner[@]}" --gpu 0,1 --mem 0:1G,1:2G true
+    says "another limit for each device" "instance lab"
+    # The limit is of the device that was chosen.
+    expect 0 "${outer[@]}" --mem 4G "${inner[@]}" --gpu 2 --mem 1G python3 -c '
+import ctypes
+cuda, total, free = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(), ctypes.c_size_t()
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+print(total.value >> 20)'
+    is 1024
+}

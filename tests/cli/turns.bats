@@ -37,7 +37,7 @@ turns() # turns STATUS: how many findings of doctor's check "turns" have it
     says "no turns on any device: /nonexistent: No such file or directory"
 }
 
-@test "turns: another user's instances on the device are named where time is limited" {
+@test "turns: another user's instances on the device are named" {
     [ "$(id -u)" = 0 ] || skip "making a file of another user takes root"
     [ -r /proc/locks ] || skip "no /proc/locks"
     setup_arenas 1777
@@ -51,7 +51,7 @@ turns() # turns STATUS: how many findings of doctor's check "turns" have it
     expect 0 "$vgpu" run --weight 200 -- true
     says "share GPU-shared without turns with yours" VGPU_ARENA_DIR
     expect 0 "$vgpu" run --mem 1G -- true
-    [[ $stderr != *turns* ]] || fail "$stderr"
+    says "share GPU-shared without turns with yours" VGPU_ARENA_DIR
     run --separate-stderr "$vgpu" doctor --json
     [ "$(turns warn)" = 1 ] || fail "$output"
 }

@@ -62,3 +62,20 @@ grep -q "refused on device 0:" "$TEST_WORK/err" || die "the refusal: $(cat "$TES
 CUDA_VISIBLE_DEVICES=1 "$vgpu" run --mem 1:1G -- true 2>"$TEST_WORK/err" && die "device 1 of one"
 grep -q 'CUDA_VISIBLE_DEVICES=1 leaves the program 1 device,' "$TEST_WORK/err" || die "$(cat "$TEST_WORK/err")"
 exit 0
+
+# What a program hides from itself has kept its limit; that what it sees has none is told.
+"$vgpu" run --mem 0:1G -- env CUDA_VISIBLE_DEVICES=1 "$TEST_SIMTEST" start_process_once 2>"$TEST_WORK/err" || die "a hidden limit"
+grep -q "device 0 (${uuid[1]}) has no limit: the instance limits ${uuid[0]}, which CUDA_VISIBLE_DEVICES=1 hides" "$TEST_WORK/err" ||
+    die "hidden limits: $(cat "$TEST_WORK/err")"
+"$vgpu" run --mem 0:1G -- env CUDA_VISIBLE_DEVICES=0,1 "$TEST_SIMTEST" start_process_once 2>"$TEST_WORK/err" || die "none hidden"
+! grep -q "has no limit" "$TEST_WORK/err" || die "none hidden: $(cat "$TEST_WORK/err")"
+"$vgpu" run --mem 1G -- env CUDA_VISIBLE_DEVICES=1 "$TEST_SIMTEST" start_process_once 2>"$TEST_WORK/err" || die "one limit for all"
+! grep -q "has no limit" "$TEST_WORK/err" || die "one limit for all: $(cat "$TEST_WORK/err")"
+
+# A quota above the device is told, however little it is.
+"$vgpu" run --mem 3073M -- "$TEST_SIMTEST" start_process_once 2>"$TEST_WORK/err" || die "above the device"
+grep -q "a quota of 3.0 GiB is more than the 3.0 GiB of device 0: the device is the limit" "$TEST_WORK/err" ||
+    die "above the device: $(cat "$TEST_WORK/err")"
+CUDA_DEVICE_MEMORY_LIMIT=3073m CUDA_DEVICE_MEMORY_SHARED_CACHE=$TEST_WORK/above.cache with_library "$TEST_SIMTEST" start_process_once 2>"$TEST_WORK/err" ||
+    die "HAMi above the device"
+! grep -q "more than the" "$TEST_WORK/err" || die "HAMi above the device: $(cat "$TEST_WORK/err")"

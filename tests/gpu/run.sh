@@ -38,7 +38,7 @@ driver_mode() {
 # HAMi's monitor reads from its cache file how busy a process keeps the device.
 hami_utilization() {
     local busy read
-    CUDA_DEVICE_MEMORY_SHARED_CACHE=$out/cache CUDA_DEVICE_MEMORY_LIMIT=${quota_mib}m LD_PRELOAD=$PWD/$build/libvgpu.so \
+    CUDA_DEVICE_MEMORY_SHARED_CACHE=$out/cache CUDA_DEVICE_MEMORY_LIMIT=${quota_mib}m LD_PRELOAD=$(realpath "$build")/libvgpu.so \
         timeout 60 python3 tests/gpu/torch_modes.py busy "$quota_mib" >"$out/busy" &
     busy=$!
     for _ in $(seq 300); do

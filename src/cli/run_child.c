@@ -133,8 +133,8 @@ static int guard_failed(int error)
         message_error(
             "run: --guard: system calls are supervised here already: by another guard (this is inside a guarded "
             "instance), or by a container's runtime; leave --guard out, or start the command outside");
-    else
-        message_error("run: --guard: the command was not started: %s", err_text(error, text, sizeof(text)));
+    else if (error != -ENOPKG) /* which has been said */
+        message_error("run: --guard: the command does not run: %s", err_text(error, text, sizeof(text)));
     return RUN_FAILED;
 }
 

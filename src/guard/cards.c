@@ -8,6 +8,7 @@
 #include "guard/rm.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 static struct guard_device *find_device(struct guard *guard, uint32_t client, uint32_t device)
@@ -236,41 +237,26 @@ static int share_look(void *arg, bool stop, struct share_look *ret_look)
     return channels_look(card->guard->channels, (unsigned)(card - card->guard->card), stop, ret_look);
 }
 
-static void await_share(struct guard_card *card)
-{
-    while (!atomic_load(&card->guard->ending) && !atomic_load(&card->share))
-        futex_wait(&card->has_share, 0, 3600 * NS_PER_S, 0);
-}
-
-static void wake(struct guard_card *card)
-{
-    atomic_store(&card->has_share, 1);
-    futex_wake(&card->has_share, 1, 0);
-}
-
 static void *serve(void *arg)
 {
     struct guard_card *card = arg;
 
-    await_share(card);
-    while (!atomic_load(&card->guard->ending)) {
-        share_wait(card->share, share_step(card->share));
-    }
+    while (!atomic_load(&card->guard->ending))
+        share_wait(card->kept, share_step(card->kept));
     return NULL;
 }
 
-int cards_start(struct guard *guard)
+/* It takes no signals but its own faults (bus.h), unlike the trap thread, which makes it. */
+static int start_thread(struct guard_card *card)
 {
-    unsigned count = guard->limits.device_count ? guard->limits.device_count : VGPU_DEVICES_MAX;
-    int rc = 0;
+    sigset_t set, before;
+    int rc;
 
-    for (unsigned i = 0; guard->config.shares && i < count && rc == 0; i++) {
-        struct guard_card *card = &guard->card[i];
-
-        card->guard = guard;
-        rc = -pthread_create(&card->thread, NULL, serve, card);
-        card->running = rc == 0;
-    }
+    sigfillset(&set);
+    sigdelset(&set, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &set, &before);
+    rc = -pthread_create(&card->thread, NULL, serve, card);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
@@ -290,15 +276,19 @@ int cards_begin_share(struct guard *guard, unsigned slice)
 
     if (!guard->config.shares || card->share)
         return 0;
-    if (!card->running)
-        return -ENODEV;
+    card->guard = guard;
     rc = share_new(&self, &limits, &ops, card, &share);
     if (rc < 0)
         return rc;
-    card->share = share;
+    card->kept = share;
+    rc = start_thread(card);
+    if (rc < 0) {
+        share_free(share);
+        return rc;
+    }
+    atomic_store(&card->share, share);
     if (atomic_load(&guard->paused))
         share_pause(share, true);
-    wake(card);
     return 0;
 }
 
@@ -307,14 +297,11 @@ void cards_done(struct guard *guard)
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         struct guard_card *card = &guard->card[i];
 
-        if (card->running) {
-            wake(card);
-            if (card->share)
-                share_poke(card->share);
-            pthread_join(card->thread, NULL);
-        }
+        if (!card->share)
+            continue;
+        share_poke(card->share);
+        pthread_join(card->thread, NULL);
         share_free(card->share);
         card->share = NULL;
-        card->running = false;
     }
 }

@@ -139,7 +139,6 @@ static int load_nvml(struct guard *guard)
     return audit_new(path, &guard->audit) < 0 ? go_without(guard, " does not load", path) : 0;
 }
 
-/* What it loads later on it loads now; and not in the child, which is there already. */
 static int begin_audit(struct guard *guard)
 {
     return guard->audit && audit_begin(guard->audit) < 0 ? go_without(guard, "it does not start", "") : 0;
@@ -280,8 +279,6 @@ static int start_threads(struct guard *guard)
     sigaddset(&set, INTERRUPT);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
     guard->trapping = rc == 0;
-    if (rc == 0)
-        rc = cards_start(guard);
     if (rc == 0) {
         rc = -pthread_create(&guard->watch_thread, NULL, watch_serve, guard);
         guard->watching = rc == 0;
@@ -294,9 +291,23 @@ static int start_threads(struct guard *guard)
     return rc;
 }
 
+/* The child goes on, and execs; it does so once. */
+static int release(struct guard *guard)
+{
+    char byte = 0;
+
+    if (guard->socket[OURS] < 0)
+        return 0;
+    if (send(guard->socket[OURS], &byte, 1, MSG_NOSIGNAL) != 1)
+        return err_last();
+    cleanup_close(&guard->socket[OURS]);
+    guard->socket[OURS] = -1;
+    return 0;
+}
+
 int guard_start(struct guard *guard, pid_t child)
 {
-    char text[64], byte = 0;
+    char text[64];
     int fd CLEANUP_CLOSE = -1;
     int rc;
 
@@ -311,15 +322,23 @@ int guard_start(struct guard *guard, pid_t child)
         rc = task_file(&guard->tasks, child, guard->listener, &fd);
     if (rc == -EBADF)
         rc = 0;
+    /*
+     * NVML takes some 20 ms to start, and the program need not wait for that: calls of its own that are trapped wait in
+     * the kernel until there is the trap thread. Until then this thread is the only one here, so NVML and the audit are
+     * its own; starting the watch thread hands them over. But what NVML loads meanwhile must be nothing of the
+     * program's.
+     */
+    if (rc == 0 && nvml_search_closed())
+        rc = release(guard);
     if (rc == 0)
         rc = begin_audit(guard);
     if (rc == 0)
         rc = start_threads(guard);
-    if (rc == 0 && send(guard->socket[OURS], &byte, 1, MSG_NOSIGNAL) != 1)
-        rc = err_last();
+    if (rc == 0)
+        rc = release(guard);
     if (rc < 0 && rc != -ECHILD && rc != -ENOPKG) /* the child has said why */
         log_error("guard: the command cannot be served: %s", err_text(rc, text, sizeof(text)));
-    close(guard->socket[OURS]);
+    cleanup_close(&guard->socket[OURS]);
     guard->socket[OURS] = -1;
     return rc;
 }

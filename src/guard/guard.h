@@ -69,7 +69,10 @@ int guard_new(const struct guard_config *config, struct guard **ret_guard);
 /* In the child, before exec; it has one thread. Returns 0 when the supervisor serves it, -errno otherwise. */
 int guard_child(struct guard *guard);
 
-/* In the parent, after the fork: serves from now on. -errno: nothing is served; the child's guard_child() fails, too.
+/*
+ * In the parent, after the fork: serves from now on. -errno: nothing is served. The child's guard_child() fails, too;
+ * or it has returned already, and the child, which may be the program by now, is the caller's to kill: none of its
+ * calls was answered, so it has got no memory and no channel.
  */
 int guard_start(struct guard *guard, pid_t child);
 

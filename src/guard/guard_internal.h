@@ -81,9 +81,8 @@ struct guard_card {
     uint64_t physical_bytes;
     struct guard *guard;
     _Atomic(struct share *) share; /* NULL: nobody asked for it, or it could not be had. Read without the lock */
-    _Atomic uint32_t has_share;    /* a futex */
-    pthread_t thread;
-    bool running;
+    struct share *kept;            /* the same, for the thread that keeps it; set before that starts */
+    pthread_t thread;              /* there is one once there is `share` */
 };
 
 /* mapper.c; client 0: there is none yet. */
@@ -316,10 +315,10 @@ int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t
 int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice);
 bool cards_own(const struct guard *guard, uint32_t client, uint32_t object); /* whether it is such a one */
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
-/* The threads that keep shares: there before the program is, which could see to it that none can be made. -errno. */
-int cards_start(struct guard *guard);
-int cards_begin_share(struct guard *guard, unsigned slice); /* a channel was made: from now on it is shared. -errno */
-void cards_done(struct guard *guard);                       /* without the lock */
+/* A channel was made: from now on the card is shared. -errno: it is not, for there is no thread to keep the share,
+ * which the program can see to; then the channel must not be. */
+int cards_begin_share(struct guard *guard, unsigned slice);
+void cards_done(struct guard *guard); /* without the lock */
 
 /* account.c. Under guard->lock. */
 /* Where what a call makes will be. */

@@ -70,3 +70,36 @@ int nvml_find(char *ret_path, size_t bytes)
     }
     return -ENOENT;
 }
+
+/* Of a folder that is missing, the next above it: who may make that decides what will be in it. */
+static bool folder_closed(char *folder)
+{
+    char *slash;
+
+    while (access(folder, F_OK) < 0 && errno == ENOENT && (slash = strrchr(folder, '/')) && slash != folder)
+        *slash = '\0';
+    return nvml_trusted(folder);
+}
+
+bool nvml_search_closed(void)
+{
+    const char *list = getenv("LD_LIBRARY_PATH");
+
+    if (!list || !*list)
+        return true;
+    for (;; list++) {
+        size_t length = strcspn(list, ":;");
+        char folder[PATH_MAX];
+
+        /* What is not absolute is the working folder, or begins with one of the loader's tokens. */
+        if (*list != '/' || length >= sizeof(folder) || memchr(list, '$', length))
+            return false;
+        memcpy(folder, list, length);
+        folder[length] = '\0';
+        if (!folder_closed(folder))
+            return false;
+        list += length;
+        if (!*list)
+            return true;
+    }
+}

@@ -17,4 +17,8 @@ int nvml_find(char *ret_path, size_t bytes);
 /* Whether a file and all folders above it are root's, and nobody else can write to them. */
 bool nvml_trusted(const char *path);
 
+/* Whether a library that NVML loads by name can come from root's folders only: the loader looks in those that
+ * LD_LIBRARY_PATH named when this process began. One that is missing is as good as the folder in which it is. */
+bool nvml_search_closed(void);
+
 #endif

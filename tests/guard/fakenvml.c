@@ -5,10 +5,15 @@
 #include "fakerm_abi.h"
 #include "hook/nvml_abi.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #define EXPORT    __attribute__((visibility("default")))
 #define TEXT_MOST 96u
@@ -90,9 +95,26 @@ static nvmlReturn_t copy_text(const char *text, char *ret_text, unsigned bytes)
     return NVML_SUCCESS;
 }
 
+/* Starting takes until the file $FAKENVML_WAIT is there, and fails if that is not empty; then $FAKENVML_MARK is made.
+ */
+static bool start_slowly(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const char *wait = getenv("FAKENVML_WAIT"), *mark = getenv("FAKENVML_MARK");
+    struct stat st = {0};
+    int fd;
+
+    while (wait && stat(wait, &st) < 0)
+        nanosleep(&pause, NULL);
+    fd = mark ? open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (fd >= 0)
+        close(fd);
+    return st.st_size == 0;
+}
+
 NVML(nvmlInit_v2, void)
 {
-    if (read_devices(NULL) < 0)
+    if (!start_slowly() || read_devices(NULL) < 0)
         return NVML_ERROR_DRIVER_NOT_LOADED;
     started++;
     return NVML_SUCCESS;

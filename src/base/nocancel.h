@@ -1,6 +1,7 @@
 /*
  * A program may cancel its threads. It expects that inside a call that is documented to be a cancellation point, or
- * that its driver makes one; the library's own work is none, and holds nothing across one of the driver's.
+ * that its driver makes one; the library's own work is none. Where it holds something across a call of the driver's,
+ * as a reservation, that call is none either. What waits for the GPU stays as it is.
  */
 #ifndef VGPU_BASE_NOCANCEL_H
 #define VGPU_BASE_NOCANCEL_H

@@ -5,6 +5,7 @@
 #include "hook/graph.h"
 
 #include "base/forkwatch.h"
+#include "base/nocancel.h"
 #include "hook/capture.h"
 #include "hook/charge.h"
 #include "hook/compute.h"
@@ -360,6 +361,7 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_row row, 
     struct vgpu_track_entry entry;
     struct launch launch;
     CUresult result;
+    NO_CANCEL;
 
     launch.ledger = hook_ledger();
     /* In a capture the graph becomes a node of another one. */

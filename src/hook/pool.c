@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/forkwatch.h"
+#include "base/nocancel.h"
 #include "hook/capture.h"
 #include "hook/charge.h"
 #include "hook/deferred.h"
@@ -78,6 +79,8 @@ void pool_refresh_device(CUdevice device)
 
 void pool_refresh_all(void)
 {
+    NO_CANCEL;
+
     fork_check();
     deferred_settle();
     refresh(0, true);
@@ -85,6 +88,8 @@ void pool_refresh_all(void)
 
 void pool_refresh_after(CUstream stream, bool per_thread)
 {
+    NO_CANCEL;
+
     fork_check();
     deferred_settle_stream(stream, per_thread);
     refresh(0, true);
@@ -378,6 +383,7 @@ CUresult hook_mem_alloc_from_pool_async(enum hook_row row, CUdeviceptr *dptr, si
 /* Memory of cuMemAlloc, freed in stream order. */
 static CUresult free_plain(enum hook_row row, CUdeviceptr dptr, CUstream stream, const struct vgpu_track_entry *entry)
 {
+    NO_CANCEL;
     CUresult result = REAL(row, mem_free_async)(dptr, stream);
 
     if (result != CUDA_SUCCESS)

@@ -1,6 +1,7 @@
 #include "hook/state.h"
 
 #include "base/cleanup.h"
+#include "base/nocancel.h"
 #include "core/instance.h"
 #include "hook/hook.h"
 #include "hook/trace.h"
@@ -134,6 +135,7 @@ enum hook_way hook_enter(int entry)
 {
     enum symbols_library library = symbols_library_of(entry);
     int mode = atomic_load_explicit(&hook_mode[library], memory_order_acquire);
+    NO_CANCEL;
     KEEP_ERRNO;
 
     if (mode < HOOK_ON) {

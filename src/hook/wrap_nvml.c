@@ -3,5 +3,5 @@
 
 #define HOOK(sym, group, role, body)                                                                                   \
     WRAP(nvmlReturn_t, sym, body, LIBRARY_NVML, NVML_ROW_##sym, (int)ROW_COUNT + (int)NVML_ROW_##sym,                  \
-         nvml_real[NVML_ROW_##sym], nvml_missing())
+         nvml_real[NVML_ROW_##sym], nvml_missing(), true)
 #include "nvml.def"

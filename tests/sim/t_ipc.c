@@ -131,7 +131,7 @@ static void short_lived_maker(int importer, int orders, const char *end)
 /* The maker frees its memory or ends, and another process has it open still: charged until that lets go, too. */
 TEST(ipc_outlives_maker)
 {
-    const char *end = argc > 1 ? argv[1] : "release";
+    const char *end = argc > 0 ? argv[0] : "release";
     struct exported exported = exported_of(end);
     bool context = strstr(end, "context") != NULL;
     int peers[2], to_importer, to_maker;

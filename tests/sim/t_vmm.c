@@ -353,7 +353,7 @@ static void run_importer(int peer, int orders, const char *end)
 /* The maker lets go, and another process has the memory still: the instance is charged until that lets go, too. */
 TEST(import_outlives_maker)
 {
-    const char *end = argc > 1 ? argv[1] : "release";
+    const char *end = argc > 0 ? argv[0] : "release";
     int peers[2], to_importer, to_maker;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, peers) == 0);
     pid_t importer = with_orders(run_importer, peers[1], end, &to_importer);

@@ -3,11 +3,13 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/fsize.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
@@ -76,6 +78,18 @@ void member_join(const char *folder)
 
     if (fd >= 0 && lock_own(fd, MEMBERS) == 0)
         mmap(NULL, MAP_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+}
+
+bool member_first_to_tell(const char *folder)
+{
+    KEEP_ERRNO;
+    int fd CLEANUP_CLOSE = open_users(folder, O_RDWR | O_APPEND);
+    struct stat before;
+    FSIZE_SCOPE;
+
+    /* Each of those who come at the same time appends a byte, and sees where. */
+    return fd >= 0 && file_stat_fd(fd, &before) == 0 && before.st_size == 0 && write(fd, "t", 1) == 1 &&
+           lseek(fd, 0, SEEK_CUR) == 1;
 }
 
 int member_lead(const char *folder)

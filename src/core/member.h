@@ -14,6 +14,9 @@
 #ifndef VGPU_CORE_MEMBER_H
 #define VGPU_CORE_MEMBER_H
 
+#include <stdbool.h>
+
+/* Its locks are what counts. It is empty until member_first_to_tell() was asked. */
 #define MEMBER_FILE "users"
 
 /*
@@ -21,6 +24,9 @@
  * nothing where the file is not there or is no plain file.
  */
 void member_join(const char *folder);
+
+/* Whether nobody has asked before in this instance: for what its user is told once. False where that is not known. */
+bool member_first_to_tell(const char *folder);
 
 /* Makes this process a leader as long as the descriptor is open. -errno. */
 int member_lead(const char *folder);

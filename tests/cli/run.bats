@@ -274,6 +274,13 @@ quota()
     done
     expect 0 "$vgpu" run --name outer "$vgpu" run --name outer sh -c 'echo $LD_PRELOAD'
     is "$VGPU_BUILD/libvgpu.so"
+    # By --env, wherever that stands; also where both have one.
+    expect 0 "$vgpu" run --env LD_PRELOAD=libm.so.6 --mem 1G sh -c 'echo $LD_PRELOAD'
+    is "$VGPU_BUILD/libvgpu.so:libm.so.6"
+    LD_PRELOAD=libdl.so.2 expect 0 "$vgpu" run --mem 1G --env "LD_PRELOAD=libm.so.6 $VGPU_BUILD/libvgpu.so" sh -c 'echo $LD_PRELOAD'
+    is "$VGPU_BUILD/libvgpu.so:libm.so.6"
+    expect 0 "$vgpu" run --env LD_PRELOAD= sh -c 'echo $LD_PRELOAD'
+    is "$VGPU_BUILD/libvgpu.so"
 }
 
 @test "VGPU_LIBRARY; a path that the loader would cut is refused" {

@@ -1,10 +1,9 @@
 /*
  * Fuzzing the guard's decoder: whatever the bytes of a call are, it stays within them and keeps its promises. What a
  * call asks for is read here by the driver's own offsets, not by the structures that the decoder uses.
- *
- * With FUZZ_MAIN a program of its own, which always does the same: fuzz_decode_run [ITERATIONS [SEED]]; without it
- * libFuzzer's.
  */
+#include "fuzz.h"
+
 #include "guard/decode.h"
 
 #include <errno.h>
@@ -15,9 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define INPUT_MAX 8192
+const uint64_t fuzz_iterations = 2000000;
 
 static void require_at(bool right, const char *what, int line)
 {
@@ -51,7 +48,7 @@ static uint8_t *place(unsigned which, const uint8_t *bytes, size_t size)
     static uint8_t *end[2];
 
     if (!end[which]) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (INPUT_MAX + page - 1) / page * page;
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (FUZZ_INPUT_MAX + page - 1) / page * page;
         uint8_t *base = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         if (base == MAP_FAILED || mprotect(base + room, page, PROT_NONE))
@@ -80,7 +77,7 @@ static uint32_t take(struct input *input, unsigned bytes)
 
 static uint8_t *take_bytes(struct input *input, unsigned which, size_t size)
 {
-    static uint8_t bytes[INPUT_MAX];
+    static uint8_t bytes[FUZZ_INPUT_MAX];
     size_t have = size < input->left ? size : input->left;
 
     memset(bytes, 0, size);
@@ -164,7 +161,7 @@ static void call_holds(const struct rm_call *call, bool strict, uint32_t key, co
 static void results_hold(const struct rm_call *call, uint8_t *arg, size_t arg_bytes, const uint8_t *params,
                          size_t bytes, uint32_t status)
 {
-    static uint8_t before[INPUT_MAX];
+    static uint8_t before[FUZZ_INPUT_MAX];
     struct rm_result result;
     size_t changed = 0;
 
@@ -279,17 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-#ifdef FUZZ_MAIN
-
-static uint64_t random_state;
-
-static uint64_t random_next(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
+static uint64_t (*random_next)(void);
 
 /* Values that decide something, in the places where they do. */
 static void salt(uint8_t *bytes, size_t size)
@@ -332,32 +319,22 @@ static void control(uint8_t *bytes)
     memcpy(bytes, &arg, sizeof(arg));
 }
 
-int main(int argc, char **argv)
+/* Another input, or one that differs a little from the last. */
+size_t fuzz_make(uint64_t i, uint8_t *input, size_t size, uint64_t (*random)(void))
 {
-    static uint8_t input[INPUT_MAX];
-    uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 2000000;
-    size_t size = 0;
-
-    random_state = (argc > 2 ? strtoull(argv[2], NULL, 0) : 1) * 0x9e3779b97f4a7c15ULL | 1;
-    for (uint64_t i = 0; i < iterations; i++) {
-        /* Another input, or one that differs a little from the last. */
-        if (i % 16 == 0) {
-            size = random_next() % 4 ? 3 + random_next() % 400 : random_next() % INPUT_MAX;
-            for (size_t at = 0; at < size; at++)
-                input[at] = random_next() % 3 ? 0 : (uint8_t)random_next();
-            input[0] = (uint8_t)random_next();
-            input[2] = (uint8_t)random_next();
-            if (random_next() % 4 == 0 && size > 3 + sizeof(struct rm_control))
-                control(input + 3);
-        }
-        if (size)
-            salt(input, size);
-        for (uint64_t flips = random_next() % 4; flips && size; flips--)
-            input[random_next() % size] ^= (uint8_t)(1u << random_next() % 8);
-        LLVMFuzzerTestOneInput(input, size);
+    random_next = random;
+    if (i % 16 == 0) {
+        size = random_next() % 4 ? 3 + random_next() % 400 : random_next() % FUZZ_INPUT_MAX;
+        for (size_t at = 0; at < size; at++)
+            input[at] = random_next() % 3 ? 0 : (uint8_t)random_next();
+        input[0] = (uint8_t)random_next();
+        input[2] = (uint8_t)random_next();
+        if (random_next() % 4 == 0 && size > 3 + sizeof(struct rm_control))
+            control(input + 3);
     }
-    printf("%" PRIu64 " inputs\n", iterations);
-    return 0;
+    if (size)
+        salt(input, size);
+    for (uint64_t flips = random_next() % 4; flips && size; flips--)
+        input[random_next() % size] ^= (uint8_t)(1u << random_next() % 8);
+    return size;
 }
-
-#endif

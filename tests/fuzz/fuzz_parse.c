@@ -1,10 +1,12 @@
 /* Fuzzing the parsers: whatever is accepted must be within what they promise. */
+#include "fuzz.h"
+
 #include "base/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const uint64_t fuzz_iterations = 1000000;
 
 static void require(bool right)
 {
@@ -52,4 +54,49 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(strlen(text) <= 63 && !strchr(text, '/') && text[0] != '.');
     free(text);
     return 0;
+}
+
+/* Pieces of what is accepted, with a byte changed now and then. */
+size_t fuzz_make(uint64_t i, uint8_t *input, size_t size, uint64_t (*random)(void))
+{
+    static const char *const pieces[] = {
+        "0",
+        "1",
+        "7",
+        "16",
+        "100",
+        "1024",
+        "18446744073709551615",
+        "9223372036854775808",
+        ".5",
+        ".",
+        "k",
+        "M",
+        "Gi",
+        "TB",
+        "KB",
+        "%",
+        ":",
+        ",",
+        "-",
+        "+",
+        "0x1f",
+        "010",
+        " ",
+        "a",
+        "/",
+        "_",
+    };
+
+    (void)i;
+    size = 0;
+    for (uint64_t count = random() % 8; count; count--) {
+        const char *piece = pieces[random() % (sizeof(pieces) / sizeof(pieces[0]))];
+
+        memcpy(input + size, piece, strlen(piece));
+        size += strlen(piece);
+    }
+    if (size && random() % 4 == 0)
+        input[random() % size] = (uint8_t)random();
+    return size;
 }

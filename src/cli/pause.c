@@ -96,6 +96,16 @@ static void complain(const struct request *request, int error)
         message_error("%s: instance %s: what runs under a guard cannot steer one; use a shell outside of it", command,
                       name);
         break;
+    case -EPROTO:
+        message_error(
+            "%s: instance %s: a program under a guard seems to answer at %s/%s, not its `vgpu run`; if that is "
+            "in another container, use a shell there",
+            command, name, request->dir, CONTROL_SOCKET);
+        break;
+    case -ESTALE:
+        message_error("%s: instance %s: the socket of another instance is at %s/%s", command, name, request->dir,
+                      CONTROL_SOCKET);
+        break;
     case -EOPNOTSUPP:
         message_error("%s: instance %s cannot be paused: with --preload the library in its programs keeps its caps and "
                       "turns; leave --preload out",
@@ -124,7 +134,7 @@ static bool carry_out(const struct request *request)
     /* Nobody keeps it from going on. */
     if (!request->pause && !request->led)
         return true;
-    error = control_ask(request->dir, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
+    error = control_ask(request->dir, request->name, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
     if (error)
         complain(request, error);
     return error == 0;

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "guard/pidfd.h"
+#include "region/region.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,12 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
+
+/* The name, because the socket of another instance may have been put in this one's folder. */
+struct question {
+    uint32_t verb;
+    char name[VGPU_NAME_LEN];
+};
 
 /* By way of the folder's descriptor: an address has room for 107 bytes only. */
 static struct sockaddr_un address_in(int folder)
@@ -85,25 +92,36 @@ bool control_is_guarded(pid_t pid)
     return no_new_privs && filters > own;
 }
 
-/* Whether who has connected may ask. It may have ended, and its number be another's: then its pidfd says so. */
+/* Who has connected, or listens. It may have ended, and its number be another's: then its pidfd says so. */
+static bool peer_is_guarded(int connection, const struct ucred *peer)
+{
+    int pidfd CLEANUP_CLOSE = -1;
+    socklen_t length = sizeof(pidfd);
+
+    /* Of a PID namespace around ours, where nobody is that we have started. */
+    if (peer->pid == 0)
+        return false;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) < 0) {
+        pidfd = -1;
+        if (errno != ENOPROTOOPT) /* Linux 6.5 has it */
+            return true;
+    }
+    return control_is_guarded(peer->pid) || (pidfd >= 0 && pidfd_signal(pidfd, 0) < 0);
+}
+
+static int peer_of(int connection, struct ucred *ret_peer)
+{
+    socklen_t length = sizeof(*ret_peer);
+
+    return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, ret_peer, &length) < 0 ? err_last() : 0;
+}
+
 static bool may_ask(int connection)
 {
     struct ucred peer;
-    socklen_t length = sizeof(peer);
-    int pidfd CLEANUP_CLOSE = -1;
-    socklen_t pidfd_length = sizeof(pidfd);
 
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || (peer.uid != geteuid() && peer.uid != 0))
-        return false;
-    /* Of a PID namespace around ours, where nobody is that we have started. */
-    if (peer.pid == 0)
-        return true;
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &pidfd_length) < 0) {
-        pidfd = -1;
-        if (errno != ENOPROTOOPT) /* Linux 6.5 has it */
-            return false;
-    }
-    return !control_is_guarded(peer.pid) && (pidfd < 0 || pidfd_signal(pidfd, 0) == 0);
+    return peer_of(connection, &peer) == 0 && (peer.uid == geteuid() || peer.uid == 0) &&
+           !peer_is_guarded(connection, &peer);
 }
 
 static bool say(int connection, int rc)
@@ -127,11 +145,11 @@ static bool still_waits(int connection)
     return poll(&end, 1, 0) == 0;
 }
 
-bool control_take(int listening, int *ret_connection, enum control_verb *ret_verb)
+bool control_take(int listening, const char *name, int *ret_connection, enum control_verb *ret_verb)
 {
     int connection = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct pollfd ready = {.fd = connection, .events = POLLIN};
-    uint32_t verb = 0;
+    struct question question;
 
     if (connection < 0)
         return false;
@@ -140,16 +158,20 @@ bool control_take(int listening, int *ret_connection, enum control_verb *ret_ver
         return false;
     }
     if (!say(connection, 0) || poll(&ready, 1, CONTROL_READ_MS) <= 0 ||
-        recv(connection, &verb, sizeof(verb), 0) != sizeof(verb) || !still_waits(connection)) {
+        recv(connection, &question, sizeof(question), 0) != sizeof(question) || !still_waits(connection)) {
         close(connection);
         return false;
     }
-    if (verb != CONTROL_PAUSE && verb != CONTROL_RESUME) {
+    if (strncmp(question.name, name, sizeof(question.name)) != 0) {
+        control_answer(connection, -ESTALE);
+        return false;
+    }
+    if (question.verb != CONTROL_PAUSE && question.verb != CONTROL_RESUME) {
         control_answer(connection, -EINVAL);
         return false;
     }
     *ret_connection = connection;
-    *ret_verb = (enum control_verb)verb;
+    *ret_verb = (enum control_verb)question.verb;
     return true;
 }
 
@@ -165,13 +187,14 @@ static int hear(int connection)
 }
 
 /* The first answer is whether one may ask. */
-int control_ask(const char *folder, enum control_verb verb)
+int control_ask(const char *folder, const char *name, enum control_verb verb)
 {
     const struct timeval bound = {.tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000};
     int dir CLEANUP_CLOSE = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd CLEANUP_CLOSE = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     struct sockaddr_un address;
-    uint32_t question = verb;
+    struct question question = {.verb = verb};
+    struct ucred peer;
     int rc;
 
     if (dir < 0 || fd < 0)
@@ -183,7 +206,12 @@ int control_ask(const char *folder, enum control_verb verb)
         return err_last();
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return errno == ENOENT ? -ECONNREFUSED : errno == EAGAIN ? -ETIMEDOUT : err_last();
-    rc = hear(fd);
+    snprintf(question.name, sizeof(question.name), "%s", name);
+    rc = peer_of(fd, &peer);
+    if (rc == 0 && peer_is_guarded(fd, &peer))
+        rc = -EPROTO;
+    if (rc == 0)
+        rc = hear(fd);
     if (rc == 0 && send(fd, &question, sizeof(question), MSG_NOSIGNAL) < 0)
         rc = errno == EPIPE ? -ECONNREFUSED : err_last();
     return rc < 0 ? rc : hear(fd);

@@ -62,7 +62,7 @@ static void serve_one(struct guard *guard)
     enum control_verb verb;
     int connection;
 
-    if (!control_take(guard->control_socket, &connection, &verb))
+    if (!control_take(guard->control_socket, guard->limits.name, &connection, &verb))
         return;
     /* Where the library has the cards' time, nothing is switched, and so nothing stands. */
     control_answer(connection, guard->config.shares    ? pause_all(guard, verb == CONTROL_PAUSE)

@@ -48,8 +48,8 @@ bool cost_known(const struct cost_cell *cell);
 bool cost_trusted(const struct cost_cell *cell);
 
 /*
- * Another one once the cell was forgotten, doubted or given another key. What was launched under another generation
- * than the cell's tells nothing about what it is used for now.
+ * Changes when the cell is forgotten, doubted or given another key. A sample of a launch that was made under an older
+ * generation is not of the cell's present key.
  */
 uint32_t cost_generation(const struct cost_cell *cell);
 

@@ -103,8 +103,9 @@ static bool claim_tail(struct growth *growth, uint64_t bytes, struct growth_tick
             reserved == atomic_load_explicit(&growth->charged_bytes, memory_order_relaxed);
     if (there) {
         growth->tail_bytes -= need;
-        growth->claimed_bytes += need;
-        *ret_ticket = (struct growth_ticket){.claimed_bytes = need};
+        /* Should the driver let go of it meanwhile, then the call brings back whole steps. */
+        *ret_ticket = (struct growth_ticket){.claimed_bytes = charge_round(need, GROWTH_STEP_BYTES)};
+        growth->claimed_bytes += ret_ticket->claimed_bytes;
     }
     mutex_unlock(&growth->lock);
     return there;

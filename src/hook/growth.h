@@ -29,7 +29,7 @@ struct growth {
     _Atomic uint64_t charged_bytes; /* changed under the lock */
     _Atomic uint64_t pledged_bytes; /* set aside by calls under way */
     uint64_t spent_bytes;           /* the part of it that is charged or given back already; under the lock */
-    uint64_t claimed_bytes;         /* of what is charged, what calls under way count on; under the lock */
+    uint64_t claimed_bytes;         /* of what is charged, what calls under way count on, in steps; under the lock */
     uint64_t tail_bytes;            /* of what it has, never used yet and in one piece, at least; under the lock */
     uint64_t lent_bytes;            /* pledges of calls that are over, for claims that are not; under the lock */
     bool retained;                  /* something that went away is charged still, for those calls; under the lock */

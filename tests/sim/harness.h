@@ -95,8 +95,7 @@ uint64_t truth_orphan(int device); /* of nobody's group: held by importers only 
 uint64_t truth_peak(int device);
 uint64_t truth_host(void);                     /* pinned host memory of the group, all processes */
 uint64_t truth_process(int device, pid_t pid); /* of one process */
-uint64_t
-truth_calls(const char *symbol); /* how often the driver's own function ran in this process; needs SIMGPU_COUNTS */
+uint64_t truth_calls(const char *symbol);      /* how often the driver's own function ran in this process */
 
 /* --- the instance --- */
 uint64_t quota_bytes(void); /* of slice 0, as given to run.sh; 0: none */

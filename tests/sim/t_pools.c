@@ -548,3 +548,55 @@ TEST(case_B1_no_drift)
     close_device(0);
     return 0;
 }
+
+struct late {
+    CUcontext context;
+    CUstream stream;
+    CUmemoryPool pool;
+    CUdeviceptr address;
+    CUresult result;
+};
+
+static void *allocate_late(void *arg)
+{
+    struct late *late = arg;
+    CU_OK(cu.cuCtxSetCurrent(late->context));
+    late->result = cu.cuMemAllocFromPoolAsync(&late->address, 20 * MIB, late->pool, late->stream);
+    return NULL;
+}
+
+/*
+ * The quota is full, and an allocation is under way that fits into what a pool has left over. Meanwhile the driver lets
+ * go of that block: the allocation brings back all of it, so none of it may be given to others. (Where this thread is
+ * too early or too late, the quota holds all the same.)
+ */
+TEST(pool_block_gone_meanwhile)
+{
+    struct late late = {.context = open_device(0), .stream = new_stream(), .pool = new_pool(0)};
+    CUdeviceptr first = 0, filler = 0, more = 0;
+    pthread_t thread;
+    keep_everything(late.pool);
+    CU_OK(cu.cuMemAllocFromPoolAsync(&first, 10 * MIB, late.pool, late.stream));
+    uint64_t rest = (quota_bytes() - region_used(0)) / BLOCK_BYTES * BLOCK_BYTES;
+    CU_OK(cu.cuMemAlloc_v2(&filler, rest));
+    CHECK(pthread_create(&thread, NULL, allocate_late, &late) == 0);
+    sleep_ms(100); /* of the 500 that the driver's call takes */
+    CU_OK(cu.cuMemFreeAsync(first, late.stream));
+    CU_OK(cu.cuStreamSynchronize(late.stream));
+    CU_OK(cu.cuMemPoolTrimTo(late.pool, 0));
+    CUresult result = cu.cuMemAlloc_v2(&more, 12 * MIB);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_U(truth_peak(0), <=, quota_bytes());
+    check_agreement();
+    if (result == CUDA_SUCCESS)
+        CU_OK(cu.cuMemFree_v2(more));
+    if (late.result == CUDA_SUCCESS)
+        CU_OK(cu.cuMemFreeAsync(late.address, late.stream));
+    CU_OK(cu.cuStreamSynchronize(late.stream));
+    CU_OK(cu.cuMemPoolDestroy(late.pool));
+    CU_OK(cu.cuStreamDestroy_v2(late.stream));
+    CU_OK(cu.cuMemFree_v2(filler));
+    check_agreement();
+    close_device(0);
+    return 0;
+}

@@ -130,16 +130,22 @@ static int forks_and_ends(void *arg)
     return 0;
 }
 
-static void a_forked_child_stays(void **state)
+/* A member has a child by `body` and ends; the child stays in its place. */
+static void child_stays(int (*body)(void *arg))
 {
-    pid_t pid = spawn(forks_and_ends, NULL);
+    pid_t pid = spawn(body, NULL);
 
-    (void)state;
     assert_int_equal(finish(pid), 0);
     assert_int_equal(members(), 1);
     go_on(2);
     while (members())
         nap_ms(1);
+}
+
+static void a_forked_child_stays(void **state)
+{
+    (void)state;
+    child_stays(forks_and_ends);
 }
 
 static int clones_and_ends(void *arg)
@@ -157,14 +163,8 @@ static int clones_and_ends(void *arg)
 
 static void a_cloned_child_stays(void **state)
 {
-    pid_t pid = spawn(clones_and_ends, NULL);
-
     (void)state;
-    assert_int_equal(finish(pid), 0);
-    assert_int_equal(members(), 1);
-    go_on(2);
-    while (members())
-        nap_ms(1);
+    child_stays(clones_and_ends);
 }
 
 static int says_so_only(void *arg)
@@ -212,6 +212,32 @@ static void a_leader_counts_apart(void **state)
     go_on(2);
     assert_int_equal(finish(pid), 0);
     assert_int_equal(counts().leaders, 0);
+}
+
+#define TELLERS 12
+
+static int tells(void *arg)
+{
+    (void)arg;
+    wait_for_step(1);
+    return member_first_to_tell(stage->folder);
+}
+
+static void one_is_the_first_to_tell(void **state)
+{
+    pid_t pids[TELLERS];
+    int firsts = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < TELLERS; i++)
+        pids[i] = spawn(tells, NULL);
+    go_on(1);
+    for (unsigned i = 0; i < TELLERS; i++)
+        firsts += finish(pids[i]);
+    assert_int_equal(firsts, 1);
+    assert_false(member_first_to_tell(stage->folder));
+    assert_false(member_first_to_tell("/nowhere"));
+    assert_int_equal(members(), 0);
 }
 
 #define MANY 40
@@ -293,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup(a_cloned_child_stays, set_up),
         cmocka_unit_test_setup(text_in_an_environment_counts_for_nothing, set_up),
         cmocka_unit_test_setup(a_leader_counts_apart, set_up),
+        cmocka_unit_test_setup(one_is_the_first_to_tell, set_up),
         cmocka_unit_test_setup(many_are_counted_up_to_the_bound, set_up),
         cmocka_unit_test_setup(a_lock_of_the_whole_file_is_one_user, set_up),
         cmocka_unit_test_setup(what_is_no_plain_file_has_no_members, set_up),

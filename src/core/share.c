@@ -42,18 +42,17 @@ int ledger_share(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind
     return rc;
 }
 
-int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key, bool replace)
+int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key)
 {
     struct region_hold hold;
     unsigned slot;
-    int rc;
 
     fork_check();
     if (!lock_seat(ledger, &slot, &hold))
         return -EAGAIN;
-    rc = shares_add_key(ledger->region->layout, (struct shares_ref){share.index, share.generation}, key, replace);
+    shares_add_key(ledger->region->layout, (struct shares_ref){share.index, share.generation}, key);
     region_unlock(ledger->region, &hold);
-    return rc;
+    return 0;
 }
 
 bool ledger_share_find(struct vgpu_ledger *ledger, bool (*is)(uint64_t key, void *arg), void *arg,

@@ -30,10 +30,10 @@ int ledger_share(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind
                  struct ledger_share *ret_share);
 
 /*
- * Adds what an import is to be known by; not 0. A share has room for REGION_SHARE_KEYS: one more takes the place of
- * the oldest with `replace`, and is refused (-ENOSPC) without. -EAGAIN: the lock; -ESTALE: the share is gone.
+ * Adds what an import is to be known by, unless the share has it; not 0. The newest REGION_SHARE_KEYS of a share are
+ * kept. 0, -EAGAIN.
  */
-int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key, bool replace);
+int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key);
 
 /* The share of which `is` says that a key is the right one. No lock is held: it may be gone by now. */
 bool ledger_share_find(struct vgpu_ledger *ledger, bool (*is)(uint64_t key, void *arg), void *arg,

@@ -289,8 +289,7 @@ int shared_exported(struct vgpu_ledger *ledger, struct shared *shared, const str
         rc = mark(handle->fd, note_descriptor(shared, handle->fd, new_span()), &key);
     else
         key = hash_key(handle);
-    /* A descriptor's mark ends with the descriptor; bytes are good for as long as the memory is. */
-    return rc < 0 ? rc : ledger_share_key(ledger, shared->share, key, handle->fd >= 0);
+    return rc < 0 ? rc : ledger_share_key(ledger, shared->share, key);
 }
 
 void shared_cannot_follow(int negative_errno)

@@ -206,9 +206,8 @@ bool shares_next(const struct region_layout *layout, unsigned *at, struct shares
 /* An entry for `bytes` that the slot `maker` is charged for. -ENOSPC: all are in use. */
 int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
                struct shares_ref *ret_ref);
-int shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key,
-                   bool replace);                                                     /* see core/share.h */
-bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot); /* false: the entry is gone */
+void shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key); /* one that it has: nothing */
+bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot);   /* false: the entry is gone */
 
 /* A slot lets go. True: its charge, which it had as the maker, is the entry's now, and is in the total. */
 bool shares_leave(struct region_layout *layout, struct shares_ref ref, unsigned slot);

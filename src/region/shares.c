@@ -152,20 +152,16 @@ int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enu
     return 0;
 }
 
-int shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key, bool replace)
+void shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key)
 {
     struct region_share *share = find(layout, ref);
 
-    if (!share)
-        return -ESTALE;
-    for (unsigned i = 0; i < REGION_SHARE_KEYS; i++) {
+    for (unsigned i = 0; share && i < REGION_SHARE_KEYS; i++) {
         if (load_relaxed(&share->key[i]) == key)
-            return 0;
+            return;
     }
-    if (!replace && share->key_count >= REGION_SHARE_KEYS)
-        return -ENOSPC;
-    store_relaxed(&share->key[share->key_count++ % REGION_SHARE_KEYS], key);
-    return 0;
+    if (share)
+        store_relaxed(&share->key[share->key_count++ % REGION_SHARE_KEYS], key);
 }
 
 bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot)

@@ -126,7 +126,7 @@ static void use_shares(struct vgpu_ledger *maker, struct vgpu_ledger *other)
     ledger_reserve(maker, 0, 8192);
     if (ledger_share(maker, 0, VGPU_KIND_DATA, 8192, &share) != 0)
         return;
-    ledger_share_key(maker, share, 77, true);
+    ledger_share_key(maker, share, 77);
     write_all();
     if (ledger_share_find(other, any_key, NULL, &found)) {
         if (found.slice >= VGPU_SLICES || found.kind >= VGPU_KINDS)

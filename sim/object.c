@@ -131,8 +131,10 @@ void state_objects_reap_locked(struct sim_state *state)
 
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object)
 {
+    bool kept = held(object); /* makes a system call, in which the process may be killed: before anything changes */
+
     object->owner = -1;
-    if (!held(object)) {
+    if (!kept) {
         object->id = 0;
         return;
     }

@@ -129,12 +129,11 @@ static void complain(const struct request *request, int error)
 
 static bool carry_out(const struct request *request)
 {
-    int error;
+    int error = control_ask(request->dir, request->name, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
 
-    /* Nobody keeps it from going on. */
-    if (!request->pause && !request->led)
+    /* Nobody keeps it from going on: only then, for that it is led is the word of a file that a program may remove. */
+    if (error == -ECONNREFUSED && !request->pause && !request->led)
         return true;
-    error = control_ask(request->dir, request->name, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
     if (error)
         complain(request, error);
     return error == 0;

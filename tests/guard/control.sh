@@ -36,6 +36,16 @@ wait_for grep -q linked thief.out
 "$vgpu" pause thief 2>err && fail "another instance's socket: believed"
 grep -q 'instance thief: the socket of another instance' err || fail "$(cat err)"
 ! "$vgpu" ps | grep -E '^other .* paused ' || fail "another instance was paused"
-for name in outside thief other; do kill -TERM "$(cat $name.run)"; done
-wait "$(cat thief.run)" "$(cat other.run)"
+
+# And it hides that somebody leads the instance.
+# shellcheck disable=SC2016
+begin hider -- sh -c '"$@" & cd "$VGPU_INSTANCE" && rm users && ln -f ../other/control control && echo hidden && wait' hider \
+    "${rmtest[@]}" sync 1000 3600
+wait_for grep -q hidden hider.out
+in_use() { "$vgpu" ps | grep -q '^hider .* running'; }
+wait_for in_use
+"$vgpu" resume hider 2>err && fail "resume: nobody was asked"
+grep -q 'instance hider: the socket of another instance' err || fail "$(cat err)"
+for name in hider outside thief other; do kill -TERM "$(cat $name.run)"; done
+wait "$(cat hider.run)" "$(cat thief.run)" "$(cat other.run)"
 exit 0

@@ -15,4 +15,10 @@ bool proc_is_exiting(pid_t pid);
 /* The same by a line of /proc/PID/stat, which ends with NUL. */
 bool proc_stat_is_exiting(const char *stat);
 
+/*
+ * Whether a thread runs no instruction of its own any more: it is exiting, is a zombie, or is gone. Its memory and
+ * files cannot be asked for by its number then, though other threads of its process may have them still.
+ */
+bool proc_thread_ended(pid_t tid);
+
 #endif

@@ -79,12 +79,16 @@ static bool is_mapping(const char *line)
 
 static bool maps_driver(pid_t pid)
 {
-    char path[48], line[LINE_BYTES];
+    char line[LINE_BYTES];
     bool found = false;
     FILE *file;
+    int fd;
 
-    snprintf(path, sizeof(path), "/proc/%ld/maps", (long)task_living(pid));
-    file = fopen(path, "re");
+    if (task_open_file(pid, "maps", &fd) < 0)
+        return false;
+    file = fdopen(fd, "r");
+    if (!file)
+        close(fd);
     while (file && !found && fgets(line, sizeof(line), file))
         found = is_mapping(line);
     if (file)

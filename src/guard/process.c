@@ -38,19 +38,6 @@ static void forget(struct guard_process *process)
     memset(process, 0, sizeof(*process));
 }
 
-static int open_memory(pid_t pid, int *ret_fd)
-{
-    char path[48];
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%ld/mem", (long)task_living(pid));
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_last();
-    *ret_fd = fd;
-    return 0;
-}
-
 static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
 {
     char name[32], text[64];
@@ -59,7 +46,7 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
     process->pidfd = pidfd_of(pid, 0);
     if (process->pidfd < 0)
         return err_last();
-    rc = open_memory(pid, &process->memory);
+    rc = task_open_file(pid, "mem", &process->memory);
     if (rc < 0) {
         close(process->pidfd);
         return rc;
@@ -90,7 +77,7 @@ void process_renew(struct guard *guard, struct guard_process *process)
 {
     int memory;
 
-    if (process_memory_lives(process) || open_memory(process->pid, &memory) < 0)
+    if (process_memory_lives(process) || task_open_file(process->pid, "mem", &memory) < 0)
         return;
     files_check(guard, 0); /* what nobody has is closed, as long as the old memory is told from the new */
     close(process->memory);
@@ -311,22 +298,27 @@ static void add_mapping(const struct device_node *device, const char *line, uint
 
 int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_bytes)
 {
-    char path[48], line[512];
+    char line[512];
     uint64_t sum = 0;
     bool any = false;
     FILE *file;
+    int fd, rc = task_open_file(pid, "maps", &fd);
 
-    snprintf(path, sizeof(path), "/proc/%ld/maps", (long)task_living(pid));
-    file = fopen(path, "re");
-    if (!file)
-        return err_last();
+    if (rc < 0)
+        return rc;
+    file = fdopen(fd, "r");
+    if (!file) {
+        rc = err_last();
+        close(fd);
+        return rc;
+    }
     while (fgets(line, sizeof(line), file)) {
         any = true;
         add_mapping(device, line, &sum);
     }
     fclose(file);
     if (!any)
-        return -ESRCH; /* that thread has ended meanwhile */
+        return -ESRCH; /* it has ended meanwhile */
     *ret_bytes = sum;
     return 0;
 }

@@ -1,7 +1,9 @@
 #include "guard/task.h"
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "guard/pidfd.h"
 
 #include <dirent.h>
@@ -232,39 +234,48 @@ struct task_piece task_changes(uint64_t address, const void *before, void *after
     return (struct task_piece){address + begin, is + begin, end - begin};
 }
 
-static bool has_ended(pid_t tid)
-{
-    char path[48], text[512];
-    const char *state;
-    size_t length;
-
-    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)tid);
-    if (file_read_small(path, text, sizeof(text), &length) < 0)
-        return true;
-    state = strrchr(text, ')');
-    return !state || strncmp(state, ") Z", 3) == 0 || strncmp(state, ") X", 3) == 0;
-}
-
-pid_t task_living(pid_t process)
+/* A thread that has not ended; the first one where all have. */
+static pid_t living_thread(pid_t process)
 {
     pid_t living = process;
     struct dirent *entry;
     char path[48];
     DIR *folder;
 
-    if (!has_ended(process))
+    if (!proc_thread_ended(process))
         return process;
     snprintf(path, sizeof(path), "/proc/%ld/task", (long)process);
     folder = opendir(path);
     while (folder && living == process && (entry = readdir(folder))) {
         pid_t tid = (pid_t)atoi(entry->d_name);
 
-        if (tid > 0 && !has_ended(tid))
+        if (tid > 0 && !proc_thread_ended(tid))
             living = tid;
     }
     if (folder)
         closedir(folder);
     return living;
+}
+
+int task_open_file(pid_t process, const char *name, int *ret_fd)
+{
+    char path[64];
+
+    /* A thread may end between the choice and the opening. One that lives after it had its memory at it. */
+    for (;;) {
+        pid_t tid = living_thread(process);
+        bool ended = proc_thread_ended(tid);
+        int fd CLEANUP_CLOSE = -1, error = 0;
+
+        snprintf(path, sizeof(path), "/proc/%ld/%s", (long)tid, name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            error = err_last();
+        if (!ended && proc_thread_ended(tid))
+            continue;
+        *ret_fd = steal_fd(&fd);
+        return error;
+    }
 }
 
 void task_name(pid_t process, char ret_name[32])

@@ -64,8 +64,11 @@ size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes);
  */
 struct task_piece task_changes(uint64_t address, const void *before, void *after, size_t bytes);
 
-/* A thread of the process that has not ended, by which its memory is seen: the first one may have (pthread_exit()). */
-pid_t task_living(pid_t process);
+/*
+ * Opens "mem" or "maps" of a process in /proc, for reading, by a thread that has not ended: the first one may have
+ * (pthread_exit()), and shows nothing then. 0; -errno.
+ */
+int task_open_file(pid_t process, const char *name, int *ret_fd);
 
 /* The name of a process, for people: at most 31 bytes; "?" where there is none. */
 void task_name(pid_t process, char ret_name[32]);

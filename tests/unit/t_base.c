@@ -288,6 +288,8 @@ static void processes_that_end(void **state)
     assert_false(proc_stat_is_exiting("7 (sleep) R 1 7 7"));
     assert_false(proc_stat_is_exiting(""));
     assert_false(proc_is_exiting(getpid()));
+    assert_false(proc_thread_ended(getpid()));
+    assert_true(proc_thread_ended(0x7fffffff));
     assert_false(proc_is_exiting(0x7fffffff));
 }
 

@@ -6,6 +6,7 @@
 #include "base/nocancel.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PF_EXITING 0x00000004u /* include/linux/sched.h */
@@ -17,13 +18,29 @@ struct stat_fields {
     long threads;
 };
 
+/* The field of that number, as proc(5) counts them, from the third on; NULL: the line ends before. */
+static const char *field_at(const char *third, unsigned number)
+{
+    for (; third && number > 3; number--) {
+        third = strchr(third, ' ');
+        if (third)
+            third++;
+    }
+    return third;
+}
+
 static bool read_fields(const char *stat, struct stat_fields *ret_fields)
 {
     /* A command may hold spaces and parentheses: the last parenthesis ends it. */
-    const char *fields = strrchr(stat, ')');
+    const char *end = strrchr(stat, ')');
+    const char *third = end && end[1] == ' ' ? end + 2 : NULL;
+    const char *flags = field_at(third, 9), *threads = field_at(flags, 20 - 9 + 3);
 
-    return fields && sscanf(fields, ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
-                            &ret_fields->state, &ret_fields->flags, &ret_fields->threads) == 3;
+    if (!threads || !*threads)
+        return false;
+    *ret_fields = (struct stat_fields){
+        .state = *third, .flags = (unsigned)strtoul(flags, NULL, 10), .threads = strtol(threads, NULL, 10)};
+    return true;
 }
 
 static bool is_zombie(const struct stat_fields *fields)

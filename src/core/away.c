@@ -44,7 +44,7 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_slice
 
         away = add_saturated(away, bytes);
         /* Our own idle bytes may go, too. */
-        if (bytes == 0 || ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes) == 0)
+        if (bytes == 0 || ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes))
             continue;
         *ret_slice = i;
         *ret_bytes = bytes;

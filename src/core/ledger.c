@@ -68,30 +68,28 @@ static bool within_quota(struct vgpu_ledger *ledger, unsigned slice)
            (__builtin_expect(group == 0, 1) || too_much(layout, group, slice, 0) == 0);
 }
 
-static int make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
     uint64_t quota = region_quota(layout, group, slice), missing;
 
     if (quota == 0)
-        return bytes <= IDLE_BYTES_MASK ? 0 : -ENOMEM;
+        return bytes <= IDLE_BYTES_MASK;
     for (int round = 0;; round++) {
         missing = too_much(layout, group, slice, bytes);
         if (missing == 0)
-            return 0;
+            return true;
         if (bytes > quota || round == 2)
-            return bytes <= quota && slots_exiting(layout, slice) ? -EAGAIN : -ENOMEM;
+            return false;
         if (slots_steal(layout, group, slice, missing, except) < missing && round == 0)
             region_reap(ledger->region);
     }
 }
 
 /* The group first: what is taken from its idle makes room in the instance, too, and nothing there takes that away. */
-int ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
 {
-    int rc = group == 0 ? 0 : make_room(ledger, group, except, slice, bytes);
-
-    return rc < 0 ? rc : make_room(ledger, 0, except, slice, bytes);
+    return (group == 0 || make_room(ledger, group, except, slice, bytes)) && make_room(ledger, 0, except, slice, bytes);
 }
 
 /* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
@@ -102,26 +100,30 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice
     _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->slice[slice].reserved_bytes;
     uint64_t own_idle = idle_take(ledger, seat, slice, IDLE_ALL);
     uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
-    int rc;
 
     store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
     region_total_sub(layout, group, slice, own_idle);
     region_total_add(layout, group, slice, owed);
-    rc = ledger_make_room(ledger, group, seat_index(seat), slice, bytes);
-    if (rc < 0 && !force)
-        return rc;
+    if (!ledger_make_room(ledger, group, seat_index(seat), slice, bytes) && !force)
+        return -ENOMEM;
     store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
     region_total_add(layout, group, slice, bytes);
     return 0;
 }
 
-/* Waits a little for processes that are about to end. False: they have had LEDGER_EXIT_BOUND_NS. */
-static bool wait_for_exits(uint64_t *end_ns)
+/*
+ * Without the lock. Waits a little for a process that is about to end and would leave room. False: there is none, or it
+ * has had LEDGER_EXIT_BOUND_NS. A guard does not wait: its threads have other programs to serve.
+ */
+static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes, uint64_t *end_ns)
 {
     const struct timespec nap = {.tv_nsec = EXIT_NAP_NS};
-    uint64_t now_ns = clock_ns();
+    uint64_t seat = ledger_seat(ledger), quota = region_quota(ledger->region->layout, 0, slice), now_ns;
     NO_CANCEL;
 
+    if (ledger->guards || (quota && bytes > quota) || !slots_exiting(ledger->region->layout, slice, seat_index(seat)))
+        return false;
+    now_ns = clock_ns();
     if (*end_ns == 0)
         *end_ns = now_ns + LEDGER_EXIT_BOUND_NS;
     if (now_ns >= *end_ns)
@@ -157,9 +159,9 @@ static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t b
             return 0;
         do
             rc = grow_once(ledger, seat, slice, bytes, force);
-        while (rc == -EAGAIN && !ledger->guards && wait_for_exits(&end_ns));
+        while (rc == -ENOMEM && wait_for_exit(ledger, slice, bytes, &end_ns));
         if (rc != -ESTALE)
-            return rc == -EAGAIN ? -ENOMEM : rc;
+            return rc;
     }
     return -ENOMEM;
 }

@@ -86,10 +86,10 @@ static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
 int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat);
 
 /*
- * ledger.c. Under the lock: makes `bytes` more fit into the instance and the group (0: none) with what can be taken
- * from the dead and the idle, but for slot `except`. 0; -ENOMEM; -EAGAIN: processes that are about to end still count.
+ * ledger.c. Under the lock: whether `bytes` more fit into the instance and the group (0: none), with what can be taken
+ * from the dead and the idle, but for slot `except`.
  */
-int ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes);
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes);
 
 /* away.c. This process's own memory is back: somebody else has restored it. */
 void ledger_is_back(struct vgpu_ledger *ledger, uint64_t seat);

@@ -160,7 +160,9 @@ bool slot_alive(struct vgpu_region *region, unsigned id);
 
 /* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another PID namespace. */
 bool slot_exiting(const struct region_slot *slot);
-bool slots_exiting(const struct region_layout *layout, unsigned slice); /* a process that has something of the slice */
+
+/* Without the lock: whether a process exits that has something of the slice, but for that of slot `except`. */
+bool slots_exiting(const struct region_layout *layout, unsigned slice, unsigned except);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 

@@ -40,7 +40,10 @@ static uint64_t pid_namespace(void)
 /* What the slot itself says; 0: another namespace's. */
 static pid_t written_pid(const struct region_slot *slot)
 {
-    return slot->pid > 0 && slot->pid_namespace && slot->pid_namespace == pid_namespace() ? slot->pid : 0;
+    pid_t pid = __atomic_load_n(&slot->pid, __ATOMIC_RELAXED);
+    uint64_t namespace = __atomic_load_n(&slot->pid_namespace, __ATOMIC_RELAXED);
+
+    return pid > 0 && namespace && namespace == pid_namespace() ? pid : 0;
 }
 
 bool slot_alive(struct vgpu_region *region, unsigned id)
@@ -68,12 +71,13 @@ bool slot_exiting(const struct region_slot *slot)
     return pid > 0 && proc_is_exiting(pid);
 }
 
-bool slots_exiting(const struct region_layout *layout, unsigned slice)
+bool slots_exiting(const struct region_layout *layout, unsigned slice, unsigned except)
 {
     for (unsigned i = 0; i < region_slots_high(layout); i++) {
         const struct region_slot *slot = &layout->slot[i];
 
-        if (slot_live(slot) && load_relaxed(&slot->slice[slice].reserved_bytes) > 0 && slot_exiting(slot))
+        if (i != except && slot_live(slot) && load_relaxed(&slot->slice[slice].reserved_bytes) > 0 &&
+            slot_exiting(slot))
             return true;
     }
     return false;
@@ -101,10 +105,10 @@ static void fill(struct region_layout *layout, unsigned index, const struct slot
     uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
-    slot->pid = ward ? ward->pid : getpid();
+    __atomic_store_n(&slot->pid, ward ? ward->pid : getpid(), __ATOMIC_RELAXED);
     slot->guarded = ward != NULL;
     atomic_store_explicit(&slot->group, (uint16_t)group, memory_order_relaxed);
-    slot->pid_namespace = pid_namespace();
+    __atomic_store_n(&slot->pid_namespace, pid_namespace(), __ATOMIC_RELAXED);
     slot->start_ns = clock_real_ns();
     memset(slot->command, 0, sizeof(slot->command));
     snprintf(slot->command, sizeof(slot->command), "%s", ward ? ward->command : program_invocation_short_name);

@@ -14,7 +14,7 @@
 #     --var K=V          one more variable
 #     --expect N         the exit status to expect (0)
 #     --same             runs twice, bare and with library and instance; both must print the same
-#     --timeout S        (120)
+#     --timeout S        (600; what hangs, not what is slow)
 #     --unchecked        the command leaves things behind on purpose
 #
 # The truth is the simulator's ledger (simctl): at the end nobody may hold anything in it or in the instance's region,
@@ -23,7 +23,7 @@ set -uo pipefail
 
 build=$(realpath "$1")
 shift
-quota='' host_quota='' select='' devices=1 card=16G mode=instance preload=1 expect=0 timeout=${TEST_TIMEOUT:-120} same='' checked=1 vars=() sets=() peaks=()
+quota='' host_quota='' select='' devices=1 card=16G mode=instance preload=1 expect=0 timeout=${TEST_TIMEOUT:-600} same='' checked=1 vars=() sets=() peaks=()
 while [ "$1" != -- ]; do
     case $1 in
     --quota) quota=$2 && shift ;;

@@ -305,7 +305,7 @@ TEST(fork_while_threads_allocate)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(10); /* a child that hangs in an inherited lock ends by signal */
+            alarm(60); /* a child that hangs in an inherited lock ends by signal */
             if (i % 4 == 0)
                 execl("/proc/self/exe", "simtest", "exec_second", (char *)NULL);
             size_t bytes = 0;

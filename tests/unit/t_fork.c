@@ -114,7 +114,7 @@ static void *work(void *arg)
 static int quick_child(void *arg)
 {
     (void)arg;
-    alarm(10);
+    alarm(60);
     CHECK(ledger_reserve(ledger, 1, MIB) == 0);
     CHECK(ledger_commit(ledger, 1, VGPU_KIND_DATA, MIB, MIB) == 0);
     return 0;

@@ -28,4 +28,14 @@ bool command_options(char **argv, bool *ret_json, const char **ret_operand, int 
 /* stdout is flushed and checked: 0, or STATUS_FAILED after a message. */
 int command_finish_output(void);
 
+struct cli_option;
+
+/*
+ * Reads what follows a command's name in argv[0]. Operands are moved to the front of argv + 1, and end with NULL. Each
+ * option but --help goes to `take` with `data`; without `take`, the command has no other. False: it is over, with
+ * *ret_status, after --help or a message.
+ */
+bool command_take(char **argv, bool (*take)(const struct cli_option *option, const char *value, void *data), void *data,
+                  unsigned *ret_count, int *ret_status);
+
 #endif

@@ -1,5 +1,7 @@
 #include "cli/help.h"
 
+#include "cli/commands.h"
+
 #include "cli/table.h"
 #include "cli/terminal.h"
 
@@ -120,4 +122,32 @@ void help_print_short(FILE *out)
     fputc('\n', out);
     terminal_wrap(out, "`vgpu run --mem 8G -- COMMAND` starts a program; `vgpu help` explains, `vgpu help run` more.",
                   '\0', 0, 0, terminal_text_columns(out));
+}
+
+bool command_take(char **argv, bool (*take)(const struct cli_option *option, const char *value, void *data), void *data,
+                  unsigned *ret_count, int *ret_status)
+{
+    struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
+    const struct cli_option *option = NULL;
+    const char *value = NULL;
+    unsigned count = 0;
+    enum cli_item item;
+
+    *ret_status = STATUS_USAGE;
+    while ((item = cli_next(&parse, &option, &value)) != ITEM_END) {
+        if (item == ITEM_ERROR)
+            return false;
+        if (item == ITEM_OPERAND) {
+            argv[1 + count++] = (char *)value;
+        } else if (option->opt == OPT_HELP) {
+            help_print(stdout, argv[0]);
+            *ret_status = command_finish_output();
+            return false;
+        } else if (take && !take(option, value, data)) {
+            return false;
+        }
+    }
+    argv[1 + count] = NULL;
+    *ret_count = count;
+    return true;
 }

@@ -153,29 +153,19 @@ static bool serve(const char *command, bool pause, const char *name)
  * *ret_status. */
 static bool take_names(char **argv, unsigned *ret_count, int *ret_status)
 {
-    struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
-    const struct cli_option *option = NULL;
-    const char *value = NULL;
     unsigned count = 0;
-    enum cli_item item;
 
+    if (!command_take(argv, NULL, NULL, &count, ret_status))
+        return false;
     *ret_status = STATUS_USAGE;
-    while ((item = cli_next(&parse, &option, &value)) != ITEM_END) {
-        if (item == ITEM_ERROR)
-            return false;
-        if (item == ITEM_OPTION) {
-            help_print(stdout, argv[0]);
-            *ret_status = command_finish_output();
-            return false;
-        }
-        if (!parse_name_valid(value)) {
+    for (unsigned i = 1; i <= count; i++) {
+        if (!parse_name_valid(argv[i])) {
             message_error(
                 "%s: \"%s\" is no name of an instance: a name has 1 to %d letters, digits, '.', '_' or '-' and "
                 "begins with a letter or digit",
-                argv[0], value, VGPU_NAME_LEN - 1);
+                argv[0], argv[i], VGPU_NAME_LEN - 1);
             return false;
         }
-        argv[1 + count++] = (char *)value;
     }
     if (count == 0)
         message_error("%s: no instance was named; `vgpu ps` lists those that are running", argv[0]);

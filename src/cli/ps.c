@@ -81,8 +81,10 @@ static bool take_watch(const char *text, uint64_t *ret_seconds)
     return false;
 }
 
-static bool take_option(const struct cli_option *option, const char *value, struct options *options)
+static bool take_option(const struct cli_option *option, const char *value, void *data)
 {
+    struct options *options = data;
+
     switch ((int)option->opt) {
     case OPT_JSON:
         options->json = true;
@@ -101,27 +103,11 @@ static bool take_option(const struct cli_option *option, const char *value, stru
 /* Names are moved to the front of argv, and end with NULL. False: it is over, with *ret_status. */
 static bool take_options(char **argv, struct options *options, int *ret_status)
 {
-    struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
-    const struct cli_option *option = NULL;
-    const char *value = NULL;
     unsigned count = 0;
-    enum cli_item item;
 
     *options = (struct options){.list.heads = true};
-    *ret_status = STATUS_USAGE;
-    while ((item = cli_next(&parse, &option, &value)) != ITEM_END) {
-        if (item == ITEM_ERROR ||
-            (item == ITEM_OPTION && option->opt != OPT_HELP && !take_option(option, value, options)))
-            return false;
-        if (item == ITEM_OPTION && option->opt == OPT_HELP) {
-            help_print(stdout, argv[0]);
-            *ret_status = command_finish_output();
-            return false;
-        }
-        if (item == ITEM_OPERAND)
-            argv[1 + count++] = (char *)value;
-    }
-    argv[1 + count] = NULL;
+    if (!command_take(argv, take_option, options, &count, ret_status))
+        return false;
     options->list.names = count ? argv + 1 : NULL;
     return true;
 }

@@ -61,7 +61,7 @@ def received(send, numbers):
 def children(pid):
     found = []
     for path in glob.glob("/proc/[0-9]*/stat"):
-        with contextlib.suppress(OSError), open(path) as stat:
+        with contextlib.suppress(OSError), open(path, errors="replace") as stat:  # a name is any bytes
             text = stat.read()
             if int(text.rpartition(")")[2].split()[1]) == pid:
                 found.append(int(text.split()[0]))

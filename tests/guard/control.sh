@@ -39,11 +39,15 @@ grep -q 'instance thief: the socket of another instance' err || fail "$(cat err)
 
 # And it hides that somebody leads the instance.
 # shellcheck disable=SC2016
-begin hider -- sh -c '"$@" & cd "$VGPU_INSTANCE" && rm users && ln -f ../other/control control && echo hidden && wait' hider \
+begin hider -- sh -c '"$@" & until [ -e "$0" ]; do sleep 0.02; done
+    cd "$VGPU_INSTANCE" && rm users && ln -f ../other/control control && echo hidden && wait' "$TEST_WORK/hide" \
     "${rmtest[@]}" sync 1000 3600
+# vgpu ps removes an instance that nobody leads and in which no process is known yet.
+known() { "$vgpu" ps --json | jq -e '.instances[] | select(.name == "hider") | .processes | length > 0' >known.out; }
+wait_for known
+touch "$TEST_WORK/hide"
 wait_for grep -q hidden hider.out
-in_use() { "$vgpu" ps | grep -q '^hider .* running'; }
-wait_for in_use
+"$vgpu" ps | grep -q '^hider .* running' || fail "no instance hider: $("$vgpu" ps)"
 "$vgpu" resume hider 2>err && fail "resume: nobody was asked"
 grep -q 'instance hider: the socket of another instance' err || fail "$(cat err)"
 for name in hider outside thief other; do kill -TERM "$(cat $name.run)"; done

@@ -55,9 +55,9 @@ bool compute_used(const struct vgpu_compute_usage *usage)
     return false;
 }
 
-const char *format_cap(const struct vgpu_limits *limits, unsigned slice, char *buffer, size_t size)
+const char *format_cap(const struct vgpu_limits *limits, unsigned vdev, char *buffer, size_t size)
 {
-    uint32_t percent = limits->slice[slice].cap_percent, policy = limits->compute.cap_policy;
+    uint32_t percent = limits->vdev[vdev].cap_percent, policy = limits->compute.cap_policy;
 
     if (!percent)
         snprintf(buffer, size, "none");

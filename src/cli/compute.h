@@ -19,7 +19,7 @@ bool compute_used(const struct vgpu_compute_usage *usage);
 
 /* "30%", "30% elastic", "none" */
 #define CAP_TEXT_BYTES 24
-const char *format_cap(const struct vgpu_limits *limits, unsigned slice, char *buffer, size_t size);
+const char *format_cap(const struct vgpu_limits *limits, unsigned vdev, char *buffer, size_t size);
 
 /* "31.4%"; `whole_ns` > 0. Not above 100%: work is charged when it begins, which may be before it was timed. */
 #define SHARE_TEXT_BYTES 16

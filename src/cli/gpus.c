@@ -195,7 +195,7 @@ static int select_emptiest(const struct gpus *gpus, struct vgpu_limits *limits)
         message_error("run: --gpu auto: NVML shows no device that can be used; `vgpu doctor` says more");
         return -EINVAL;
     }
-    memcpy(limits->slice[0].uuid, best->uuid, VGPU_UUID_LEN);
+    memcpy(limits->vdev[0].uuid, best->uuid, VGPU_UUID_LEN);
     limits->device_count = 1;
     return 0;
 }
@@ -206,7 +206,7 @@ static int select_all(const struct gpus *gpus, struct vgpu_limits *limits)
 
     for (unsigned i = 0; i < gpus->count && count < VGPU_DEVICES_MAX; i++) /* one without a UUID cannot be used */
         if (gpus->gpu[i].uuid[0])
-            memcpy(limits->slice[count++].uuid, gpus->gpu[i].uuid, VGPU_UUID_LEN);
+            memcpy(limits->vdev[count++].uuid, gpus->gpu[i].uuid, VGPU_UUID_LEN);
     if (!count) {
         message_error("run: --gpu all: NVML shows no device that can be used; `vgpu doctor` says more");
         return -EINVAL;
@@ -234,7 +234,7 @@ int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *l
         if (error)
             return refuse(gpus, text, word, error);
         for (unsigned i = 0; i < count; i++)
-            if (!strcmp(limits->slice[i].uuid, gpus->gpu[index].uuid)) {
+            if (!strcmp(limits->vdev[i].uuid, gpus->gpu[index].uuid)) {
                 message_error("run: --gpu %s: device %u (%s) is named twice; name each device once", text, index,
                               gpus->gpu[index].uuid);
                 return -EINVAL;
@@ -243,7 +243,7 @@ int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *l
             message_error("run: --gpu %s: more than %d devices", text, VGPU_DEVICES_MAX);
             return -EINVAL;
         }
-        memcpy(limits->slice[count++].uuid, gpus->gpu[index].uuid, VGPU_UUID_LEN);
+        memcpy(limits->vdev[count++].uuid, gpus->gpu[index].uuid, VGPU_UUID_LEN);
         at += length;
         if (!*at)
             break;

@@ -29,7 +29,7 @@ int gpus_list(const char *library, struct gpus *ret_gpus, char ret_reason[GPUS_R
 
 /*
  * From what --gpu was given ("auto", "all", indices, UUIDs or their prefixes) to UUIDs in order, in
- * limits->device_count and limits->slice[].uuid. Writes a message and returns -EINVAL where the text does not fit the
+ * limits->device_count and limits->vdev[].uuid. Writes a message and returns -EINVAL where the text does not fit the
  * devices.
  */
 int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *limits);

@@ -141,7 +141,7 @@ static const char *show_devices(const struct vgpu_limits *limits, char *buffer, 
 
     snprintf(buffer, size, "all devices");
     for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX && at < size; i++)
-        at += (size_t)snprintf(buffer + at, size - at, "%s%s", i ? "," : "", limits->slice[i].uuid);
+        at += (size_t)snprintf(buffer + at, size - at, "%s%s", i ? "," : "", limits->vdev[i].uuid);
     return buffer;
 }
 
@@ -159,27 +159,27 @@ static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_li
     bool same = has->device_count == asked->device_count;
 
     for (unsigned i = 0; same && i < asked->device_count; i++)
-        same = !strcmp(has->slice[i].uuid, asked->slice[i].uuid);
+        same = !strcmp(has->vdev[i].uuid, asked->vdev[i].uuid);
     return same ? 0 : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
 }
 
 const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
                                               const struct vgpu_limits *has)
 {
-    for (unsigned k = 0; asked->slice[i].uuid[0] && k < VGPU_DEVICES_MAX; k++)
-        if (!strcmp(asked->slice[i].uuid, has->slice[k].uuid))
-            return &has->slice[k];
-    return &has->slice[i];
+    for (unsigned k = 0; asked->vdev[i].uuid[0] && k < VGPU_DEVICES_MAX; k++)
+        if (!strcmp(asked->vdev[i].uuid, has->vdev[k].uuid))
+            return &has->vdev[k];
+    return &has->vdev[i];
 }
 
-static int compare_slices(const struct instance_request *request, const struct vgpu_limits *has)
+static int compare_vdevs(const struct instance_request *request, const struct vgpu_limits *has)
 {
     const struct vgpu_limits *asked = &request->limits;
     unsigned devices = has->device_count ? has->device_count : VGPU_DEVICES_MAX;
     char text_a[48], text_b[48], a[64], b[64];
 
     for (unsigned i = 0; i < devices && i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *one = instance_same_device(asked, i, has), *other = &asked->slice[i];
+        const struct vgpu_limit *one = instance_same_device(asked, i, has), *other = &asked->vdev[i];
 
         if (request->has_quota && !same_quota(one, other)) {
             snprintf(a, sizeof(a), "%u:%s", i, show_quota(one, text_a, sizeof(text_a)));
@@ -269,10 +269,10 @@ static int compare(const struct instance_request *request, const struct vgpu_lim
     if (!error && request->has_devices)
         error = compare_devices(asked, has);
     if (!error)
-        error = compare_slices(request, has);
-    if (!error && request->has_host_quota && !same_quota(&has->slice[VGPU_SLICE_HOST], &asked->slice[VGPU_SLICE_HOST]))
-        error = differs(asked->name, "--host-mem", show_quota(&has->slice[VGPU_SLICE_HOST], a, sizeof(a)),
-                        show_quota(&asked->slice[VGPU_SLICE_HOST], b, sizeof(b)));
+        error = compare_vdevs(request, has);
+    if (!error && request->has_host_quota && !same_quota(&has->vdev[VGPU_VDEV_HOST], &asked->vdev[VGPU_VDEV_HOST]))
+        error = differs(asked->name, "--host-mem", show_quota(&has->vdev[VGPU_VDEV_HOST], a, sizeof(a)),
+                        show_quota(&asked->vdev[VGPU_VDEV_HOST], b, sizeof(b)));
     return error ? error : compare_compute(request, &has->compute);
 }
 

@@ -39,7 +39,7 @@ struct instance_request {
  */
 int instance_enter(const struct instance_request *request, struct instance *ret_instance);
 
-/* The limits that `has` has for the device of slice `i` of `asked`, where that names one; else those of the slice. */
+/* The limits that `has` has for the device of vdev `i` of `asked`, where that names one; else those of the vdev. */
 const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
                                               const struct vgpu_limits *has);
 

@@ -42,26 +42,26 @@ void ps_arenas_done(struct ps_list *list);
  * have used it over the last second. Not more than its cap, where that holds. *ret_complete is false where others use
  * the device unseen.
  */
-double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned slice, bool *ret_complete);
+double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned vdev, bool *ret_complete);
 
 /*
- * Whether what is held of a kind on a slice is part of what is used there. Under the guard that is what the guard knows
+ * Whether what is held of a kind on a vdev is part of what is used there. Under the guard that is what the guard knows
  * of a device: the driver's figure and managed memory. What the library says, where it is preloaded too, tells what
  * for.
  */
-bool ps_kind_counts(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind);
+bool ps_kind_counts(const struct vgpu_snapshot *snapshot, unsigned vdev, enum vgpu_kind kind);
 
-/* What all processes hold on a slice, of one kind. */
-uint64_t ps_slice_held(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind);
+/* What all processes hold on a vdev, of one kind. */
+uint64_t ps_vdev_held(const struct vgpu_snapshot *snapshot, unsigned vdev, enum vgpu_kind kind);
 /* What one holds there, of all kinds that count. */
-uint64_t ps_proc_held(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned slice);
+uint64_t ps_proc_held(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned vdev);
 /* Whether it holds anything there, of whatever kind. */
-bool ps_proc_holds(const struct vgpu_proc_usage *proc, unsigned slice);
+bool ps_proc_holds(const struct vgpu_proc_usage *proc, unsigned vdev);
 
-/* Whether there is anything to say about a slice: it is selected, seen, used or, for host memory, limited. */
-bool ps_slice_shown(const struct vgpu_snapshot *snapshot, unsigned slice);
+/* Whether there is anything to say about a vdev: it is selected, seen, used or, for host memory, limited. */
+bool ps_vdev_shown(const struct vgpu_snapshot *snapshot, unsigned vdev);
 
-uint64_t ps_refusals(const struct vgpu_snapshot *snapshot); /* on all slices */
+uint64_t ps_refusals(const struct vgpu_snapshot *snapshot); /* on all vdevs */
 
 /* The table about time; nothing where no instance has used a GPU or has a setting for it. False: out of memory. */
 bool ps_print_compute(struct ps_list *list);

@@ -50,10 +50,10 @@ static void merge_slots(struct vgpu_snapshot *snapshot)
         const struct vgpu_proc_usage *own = &snapshot->procs[i];
         struct vgpu_proc_usage *guarded = own->guarded ? NULL : guarded_of(snapshot, own);
 
-        for (unsigned slice = 0; guarded && slice < VGPU_SLICES; slice++)
+        for (unsigned vdev = 0; guarded && vdev < VGPU_VDEVS; vdev++)
             for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-                if (slice == VGPU_SLICE_HOST || !ps_kind_counts(snapshot, slice, kind))
-                    guarded->held_bytes[slice][kind] += own->held_bytes[slice][kind];
+                if (vdev == VGPU_VDEV_HOST || !ps_kind_counts(snapshot, vdev, kind))
+                    guarded->held_bytes[vdev][kind] += own->held_bytes[vdev][kind];
         if (guarded)
             guarded->own_pid = own->own_pid;
     }

@@ -26,16 +26,16 @@ static bool has_setting(const struct vgpu_limits *limits)
 {
     const struct vgpu_compute *compute = &limits->compute;
 
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        if (limits->slice[slice].cap_percent)
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        if (limits->vdev[vdev].cap_percent)
             return true;
     return compute->weight != VGPU_WEIGHT_DEFAULT || compute->priority || compute->turn_policy || compute->copy_bytes_s;
 }
 
 static bool has_used_any(const struct vgpu_snapshot *snapshot)
 {
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        if (compute_used(&snapshot->slice[slice].compute))
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        if (compute_used(&snapshot->vdev[vdev].compute))
             return true;
     return false;
 }
@@ -60,25 +60,25 @@ static void put_heads(struct grid *grid)
     grid_heads(grid, heads, COLUMNS);
 }
 
-static void put_settings(struct grid *grid, const struct vgpu_limits *limits, unsigned slice)
+static void put_settings(struct grid *grid, const struct vgpu_limits *limits, unsigned vdev)
 {
     char text[CAP_TEXT_BYTES];
 
-    grid_cell(grid, COLUMN_CAP, "%s", format_cap(limits, slice, text, sizeof(text)));
+    grid_cell(grid, COLUMN_CAP, "%s", format_cap(limits, vdev, text, sizeof(text)));
     grid_cell(grid, COLUMN_WEIGHT, "%u", limits->compute.weight);
 }
 
-static void put_slice(struct grid *grid, struct ps_list *list, const struct ps_instance *instance, unsigned slice,
-                      bool *any_hidden)
+static void put_vdev(struct grid *grid, struct ps_list *list, const struct ps_instance *instance, unsigned vdev,
+                     bool *any_hidden)
 {
-    const struct vgpu_compute_usage *usage = &instance->snapshot.slice[slice].compute;
-    const char *uuid = instance->snapshot.slice[slice].uuid;
+    const struct vgpu_compute_usage *usage = &instance->snapshot.vdev[vdev].compute;
+    const char *uuid = instance->snapshot.vdev[vdev].uuid;
     char text[SHARE_TEXT_BYTES];
     bool complete;
-    double entitlement = ps_entitlement(list, instance, slice, &complete);
+    double entitlement = ps_entitlement(list, instance, vdev, &complete);
 
-    put_settings(grid, &instance->snapshot.limits, slice);
-    grid_cell(grid, COLUMN_DEVICE, "%u", slice);
+    put_settings(grid, &instance->snapshot.limits, vdev);
+    grid_cell(grid, COLUMN_DEVICE, "%u", vdev);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     grid_cell(grid, COLUMN_NOW, "%s", format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
     grid_cell(grid, COLUMN_ENTITLED, "%.1f%%%s", 100 * entitlement, complete ? "" : "*");
@@ -94,13 +94,13 @@ static void put_instance(struct grid *grid, struct ps_list *list, const struct p
 
     grid_row(grid);
     grid_cell(grid, COLUMN_INSTANCE, "%s", instance->name);
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
-        if (!ps_slice_shown(&instance->snapshot, slice))
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
+        if (!ps_vdev_shown(&instance->snapshot, vdev))
             continue;
         if (any)
             grid_row(grid);
         any = true;
-        put_slice(grid, list, instance, slice, any_hidden);
+        put_vdev(grid, list, instance, vdev, any_hidden);
     }
     if (!any) { /* nobody has seen a device yet */
         put_settings(grid, &instance->snapshot.limits, 0);

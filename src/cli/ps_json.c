@@ -24,9 +24,9 @@ static json_t *number_or_null(uint64_t value)
     return value ? number(value) : json_null();
 }
 
-static json_t *device_or_null(unsigned slice)
+static json_t *device_or_null(unsigned vdev)
 {
-    return slice == VGPU_SLICE_HOST ? json_null() : number(slice);
+    return vdev == VGPU_VDEV_HOST ? json_null() : number(vdev);
 }
 
 /* Text from a region that another user may have written need not be UTF-8. */
@@ -39,18 +39,18 @@ static json_t *text_of(const char *text, size_t size)
 }
 
 /* What the instance has done on a device since it was made, and how it stands there. */
-static json_t *compute_json(struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+static json_t *compute_json(struct ps_list *list, const struct ps_instance *instance, unsigned vdev)
 {
-    const struct vgpu_compute_usage *usage = &instance->snapshot.slice[slice].compute;
+    const struct vgpu_compute_usage *usage = &instance->snapshot.vdev[vdev].compute;
     const struct vgpu_limits *limits = &instance->snapshot.limits;
     json_t *result = json_object(), *calls = json_object(), *gpu_ns = json_object(), *bytes = json_object();
     bool complete;
     double share = (double)usage->last_second_ns / (double)NS_PER_S;
 
     json_object_set_new(result, "last_second_share", json_real(share < 1 ? share : 1));
-    json_object_set_new(result, "entitlement", json_real(ps_entitlement(list, instance, slice, &complete)));
+    json_object_set_new(result, "entitlement", json_real(ps_entitlement(list, instance, vdev, &complete)));
     json_object_set_new(result, "entitlement_complete", json_boolean(complete));
-    json_object_set_new(result, "cap_percent", number_or_null(limits->slice[slice].cap_percent));
+    json_object_set_new(result, "cap_percent", number_or_null(limits->vdev[vdev].cap_percent));
     for (unsigned work = 0; work < VGPU_WORKS; work++) {
         json_object_set_new(calls, vgpu_work_name(work), number(usage->calls[work]));
         json_object_set_new(vgpu_work_is_time(work) ? gpu_ns : bytes, vgpu_work_name(work),
@@ -81,15 +81,15 @@ static json_t *settings_json(const struct vgpu_compute *compute)
     return result;
 }
 
-static json_t *slice_json(const struct vgpu_snapshot *snapshot, unsigned slice)
+static json_t *vdev_json(const struct vgpu_snapshot *snapshot, unsigned vdev)
 {
-    const struct vgpu_slice_usage *usage = &snapshot->slice[slice];
-    const struct vgpu_limit *limit = &snapshot->limits.slice[slice];
+    const struct vgpu_vdev_usage *usage = &snapshot->vdev[vdev];
+    const struct vgpu_limit *limit = &snapshot->limits.vdev[vdev];
     const char *uuid = usage->uuid[0] ? usage->uuid : limit->uuid;
     json_t *result = json_object(), *kinds = json_object();
 
-    if (slice != VGPU_SLICE_HOST) {
-        json_object_set_new(result, "device", number(slice));
+    if (vdev != VGPU_VDEV_HOST) {
+        json_object_set_new(result, "device", number(vdev));
         json_object_set_new(result, "uuid", *uuid ? text_of(uuid, VGPU_UUID_LEN) : json_null());
         json_object_set_new(result, "physical_bytes", number_or_null(usage->physical_bytes));
     }
@@ -101,20 +101,20 @@ static json_t *slice_json(const struct vgpu_snapshot *snapshot, unsigned slice)
     json_object_set_new(result, "peak_bytes",
                         number(usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes));
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-        json_object_set_new(kinds, vgpu_kind_name(kind), number(ps_slice_held(snapshot, slice, kind)));
+        json_object_set_new(kinds, vgpu_kind_name(kind), number(ps_vdev_held(snapshot, vdev, kind)));
     json_object_set_new(result, "used_by_kind", kinds);
     json_object_set_new(result, "refusals", number(usage->refusals));
     return result;
 }
 
-static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned slice)
+static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned vdev)
 {
     json_t *result = json_object(), *kinds = json_object();
 
-    json_object_set_new(result, "device", device_or_null(slice));
-    json_object_set_new(result, "used_bytes", number(ps_proc_held(snapshot, proc, slice)));
+    json_object_set_new(result, "device", device_or_null(vdev));
+    json_object_set_new(result, "used_bytes", number(ps_proc_held(snapshot, proc, vdev)));
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-        json_object_set_new(kinds, vgpu_kind_name(kind), number(proc->held_bytes[slice][kind]));
+        json_object_set_new(kinds, vgpu_kind_name(kind), number(proc->held_bytes[vdev][kind]));
     json_object_set_new(result, "used_by_kind", kinds);
     return result;
 }
@@ -127,9 +127,9 @@ static json_t *process_json(const struct vgpu_snapshot *snapshot, const struct v
     json_object_set_new(result, "own_pid", json_integer(proc->own_pid));
     json_object_set_new(result, "command", text_of(proc->command, sizeof(proc->command)));
     json_object_set_new(result, "start_ns", number(proc->start_ns));
-    for (unsigned slice = 0; slice < VGPU_SLICES; slice++)
-        if (ps_proc_holds(proc, slice))
-            json_array_append_new(held, held_json(snapshot, proc, slice));
+    for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++)
+        if (ps_proc_holds(proc, vdev))
+            json_array_append_new(held, held_json(snapshot, proc, vdev));
     json_object_set_new(result, "held", held);
     return result;
 }
@@ -140,7 +140,7 @@ static json_t *refusal_json(const struct vgpu_refusal *refusal)
 
     json_object_set_new(result, "time_ns", number(refusal->time_ns));
     json_object_set_new(result, "api", text_of(refusal->api, VGPU_API_LEN));
-    json_object_set_new(result, "device", device_or_null(refusal->slice));
+    json_object_set_new(result, "device", device_or_null(refusal->vdev));
     json_object_set_new(result, "pid", json_integer(refusal->pid));
     json_object_set_new(result, "size_bytes", number(refusal->size_bytes));
     json_object_set_new(result, "used_bytes", number(refusal->used_bytes));
@@ -165,10 +165,10 @@ static json_t *refusals_json(const struct vgpu_snapshot *snapshot)
 /* One limit for whatever devices there are. */
 static bool limits_are_uniform(const struct vgpu_limits *limits)
 {
-    for (unsigned slice = 1; slice < VGPU_DEVICES_MAX; slice++)
-        if (limits->slice[slice].quota_bytes != limits->slice[0].quota_bytes ||
-            limits->slice[slice].quota_percent != limits->slice[0].quota_percent ||
-            limits->slice[slice].cap_percent != limits->slice[0].cap_percent)
+    for (unsigned vdev = 1; vdev < VGPU_DEVICES_MAX; vdev++)
+        if (limits->vdev[vdev].quota_bytes != limits->vdev[0].quota_bytes ||
+            limits->vdev[vdev].quota_percent != limits->vdev[0].quota_percent ||
+            limits->vdev[vdev].cap_percent != limits->vdev[0].cap_percent)
             return false;
     return limits->device_count == 0;
 }
@@ -180,14 +180,14 @@ static json_t *limits_json(const struct vgpu_limits *limits)
     bool uniform = limits_are_uniform(limits);
     json_t *result = json_array();
 
-    for (unsigned slice = 0; slice < (uniform ? 1 : count) && slice < VGPU_DEVICES_MAX; slice++) {
-        const struct vgpu_limit *limit = &limits->slice[slice];
+    for (unsigned vdev = 0; vdev < (uniform ? 1 : count) && vdev < VGPU_DEVICES_MAX; vdev++) {
+        const struct vgpu_limit *limit = &limits->vdev[vdev];
         json_t *row;
 
         if (!limit->quota_bytes && !limit->quota_percent && !limit->cap_percent && !limits->device_count)
             continue;
         row = json_object();
-        json_object_set_new(row, "device", uniform ? json_null() : number(slice));
+        json_object_set_new(row, "device", uniform ? json_null() : number(vdev));
         json_object_set_new(row, "bytes", number_or_null(limit->quota_bytes));
         json_object_set_new(row, "percent", number_or_null(limit->quota_percent));
         json_object_set_new(row, "cap_percent", number_or_null(limit->cap_percent));
@@ -196,11 +196,11 @@ static json_t *limits_json(const struct vgpu_limits *limits)
     return result;
 }
 
-static json_t *device_json(struct ps_list *list, const struct ps_instance *instance, unsigned slice)
+static json_t *device_json(struct ps_list *list, const struct ps_instance *instance, unsigned vdev)
 {
-    json_t *result = slice_json(&instance->snapshot, slice);
+    json_t *result = vdev_json(&instance->snapshot, vdev);
 
-    json_object_set_new(result, "compute", compute_json(list, instance, slice));
+    json_object_set_new(result, "compute", compute_json(list, instance, vdev));
     return result;
 }
 
@@ -220,13 +220,13 @@ static json_t *instance_json(struct ps_list *list, const struct ps_instance *ins
     json_object_set_new(result, "paused", json_boolean(instance->paused));
     json_object_set_new(result, "tier", json_string(vgpu_tier_name(snapshot->limits.tier)));
     json_object_set_new(result, "selects_devices", json_boolean(snapshot->limits.device_count > 0));
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        if (ps_slice_shown(snapshot, slice))
-            json_array_append_new(devices, device_json(list, instance, slice));
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        if (ps_vdev_shown(snapshot, vdev))
+            json_array_append_new(devices, device_json(list, instance, vdev));
     json_object_set_new(result, "limits", limits_json(&snapshot->limits));
     json_object_set_new(result, "compute", settings_json(&snapshot->limits.compute));
     json_object_set_new(result, "devices", devices);
-    json_object_set_new(result, "host", slice_json(snapshot, VGPU_SLICE_HOST));
+    json_object_set_new(result, "host", vdev_json(snapshot, VGPU_VDEV_HOST));
     for (uint32_t i = 0; i < snapshot->proc_count; i++)
         json_array_append_new(processes, process_json(snapshot, &snapshot->procs[i]));
     json_object_set_new(result, "processes", processes);

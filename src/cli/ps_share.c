@@ -46,9 +46,9 @@ void ps_arenas_done(struct ps_list *list)
 /* What an instance has done on a device; NULL: it has not seen it. */
 static const struct vgpu_compute_usage *usage_of(const struct ps_instance *instance, const char *uuid)
 {
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        if (!strcasecmp(instance->snapshot.slice[slice].uuid, uuid))
-            return &instance->snapshot.slice[slice].compute;
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        if (!strcasecmp(instance->snapshot.vdev[vdev].uuid, uuid))
+            return &instance->snapshot.vdev[vdev].compute;
     return NULL;
 }
 
@@ -74,13 +74,13 @@ static uint64_t weights_in_list(const struct ps_list *list, const struct ps_inst
     return sum;
 }
 
-double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned slice, bool *ret_complete)
+double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned vdev, bool *ret_complete)
 {
     const struct vgpu_limits *limits = &instance->snapshot.limits;
-    const char *uuid = instance->snapshot.slice[slice].uuid;
+    const char *uuid = instance->snapshot.vdev[vdev].uuid;
     const struct arena_view *view = *uuid ? view_of(list, uuid, instance->owner) : NULL;
     double own = limits->compute.weight ? limits->compute.weight : VGPU_WEIGHT_DEFAULT;
-    double cap = limits->slice[slice].cap_percent ? limits->slice[slice].cap_percent / 100.0 : 1, share;
+    double cap = limits->vdev[vdev].cap_percent ? limits->vdev[vdev].cap_percent / 100.0 : 1, share;
     uint64_t others = 0;
 
     if (*uuid)

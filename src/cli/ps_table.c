@@ -31,9 +31,9 @@ struct columns {
 };
 
 /* Whether there is something to show: it counts, and is held. */
-static bool is_shown(const struct vgpu_snapshot *snapshot, unsigned slice, enum vgpu_kind kind)
+static bool is_shown(const struct vgpu_snapshot *snapshot, unsigned vdev, enum vgpu_kind kind)
 {
-    return ps_kind_counts(snapshot, slice, kind) && ps_slice_held(snapshot, slice, kind);
+    return ps_kind_counts(snapshot, vdev, kind) && ps_vdev_held(snapshot, vdev, kind);
 }
 
 /* Kinds that nobody holds anything of have no column. */
@@ -43,8 +43,8 @@ static struct columns choose_columns(const struct ps_list *list)
 
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++) {
         for (unsigned i = 0; i < list->count && !columns.kind_shown[kind]; i++)
-            for (unsigned slice = 0; slice < VGPU_SLICES && !columns.kind_shown[kind]; slice++)
-                columns.kind_shown[kind] = is_shown(&list->instances[i]->snapshot, slice, kind);
+            for (unsigned vdev = 0; vdev < VGPU_VDEVS && !columns.kind_shown[kind]; vdev++)
+                columns.kind_shown[kind] = is_shown(&list->instances[i]->snapshot, vdev, kind);
         if (columns.kind_shown[kind])
             columns.kind[kind] = columns.refused++;
     }
@@ -91,20 +91,20 @@ static void put_heads(struct grid *grid, const struct columns *columns)
     grid_cell(grid, columns->refused, "REFUSED");
 }
 
-static void put_device(struct grid *grid, unsigned slice)
+static void put_device(struct grid *grid, unsigned vdev)
 {
-    if (slice == VGPU_SLICE_HOST)
+    if (vdev == VGPU_VDEV_HOST)
         grid_cell(grid, COLUMN_DEVICE, "host");
     else
-        grid_cell(grid, COLUMN_DEVICE, "%u", slice);
+        grid_cell(grid, COLUMN_DEVICE, "%u", vdev);
 }
 
-static void put_quota(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned slice)
+static void put_quota(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned vdev)
 {
-    const struct vgpu_limit *limit = &snapshot->limits.slice[slice];
+    const struct vgpu_limit *limit = &snapshot->limits.vdev[vdev];
 
-    if (snapshot->slice[slice].quota_bytes)
-        put_bytes(grid, COLUMN_QUOTA, snapshot->slice[slice].quota_bytes);
+    if (snapshot->vdev[vdev].quota_bytes)
+        put_bytes(grid, COLUMN_QUOTA, snapshot->vdev[vdev].quota_bytes);
     else if (limit->quota_percent)
         grid_cell(grid, COLUMN_QUOTA, "%u%%", limit->quota_percent);
     else if (limit->quota_bytes)
@@ -113,20 +113,20 @@ static void put_quota(struct grid *grid, const struct vgpu_snapshot *snapshot, u
         grid_cell(grid, COLUMN_QUOTA, "none");
 }
 
-static void put_slice(struct grid *grid, const struct columns *columns, const struct vgpu_snapshot *snapshot,
-                      unsigned slice)
+static void put_vdev(struct grid *grid, const struct columns *columns, const struct vgpu_snapshot *snapshot,
+                     unsigned vdev)
 {
-    const struct vgpu_slice_usage *usage = &snapshot->slice[slice];
-    const char *uuid = usage->uuid[0] ? usage->uuid : snapshot->limits.slice[slice].uuid;
+    const struct vgpu_vdev_usage *usage = &snapshot->vdev[vdev];
+    const char *uuid = usage->uuid[0] ? usage->uuid : snapshot->limits.vdev[vdev].uuid;
 
-    put_device(grid, slice);
+    put_device(grid, vdev);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     put_bytes(grid, COLUMN_USED, usage->used_bytes);
     put_bytes(grid, COLUMN_PEAK, usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes);
-    put_quota(grid, snapshot, slice);
+    put_quota(grid, snapshot, vdev);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-        if (columns->kind_shown[kind] && ps_kind_counts(snapshot, slice, kind))
-            put_bytes(grid, columns->kind[kind], ps_slice_held(snapshot, slice, kind));
+        if (columns->kind_shown[kind] && ps_kind_counts(snapshot, vdev, kind))
+            put_bytes(grid, columns->kind[kind], ps_vdev_held(snapshot, vdev, kind));
     grid_cell(grid, columns->refused, "%" PRIu64, usage->refusals);
     grid_style(grid, columns->refused, usage->refusals ? TERMINAL_YELLOW : TERMINAL_PLAIN);
 }
@@ -139,14 +139,14 @@ static void put_process_name(struct grid *grid, const struct vgpu_proc_usage *pr
         grid_cell(grid, COLUMN_PROCESS, "(%d) %.31s", proc->own_pid, proc->command);
 }
 
-/* One row for each slice that the process holds something on; at least one. */
+/* One row for each vdev that the process holds something on; at least one. */
 static void put_process(struct grid *grid, const struct columns *columns, const struct vgpu_snapshot *snapshot,
                         const struct vgpu_proc_usage *proc)
 {
     bool any = false;
 
-    for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
-        uint64_t bytes = ps_proc_held(snapshot, proc, slice);
+    for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++) {
+        uint64_t bytes = ps_proc_held(snapshot, proc, vdev);
 
         if (!bytes)
             continue;
@@ -154,11 +154,11 @@ static void put_process(struct grid *grid, const struct columns *columns, const 
         if (!any)
             put_process_name(grid, proc);
         any = true;
-        put_device(grid, slice);
+        put_device(grid, vdev);
         put_bytes(grid, COLUMN_USED, bytes);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            if (columns->kind_shown[kind] && ps_kind_counts(snapshot, slice, kind) && proc->held_bytes[slice][kind])
-                put_bytes(grid, columns->kind[kind], proc->held_bytes[slice][kind]);
+            if (columns->kind_shown[kind] && ps_kind_counts(snapshot, vdev, kind) && proc->held_bytes[vdev][kind])
+                put_bytes(grid, columns->kind[kind], proc->held_bytes[vdev][kind]);
     }
     if (any)
         return;
@@ -179,13 +179,13 @@ static void put_instance(struct grid *grid, const struct columns *columns, const
     grid_cell(grid, COLUMN_TIER, "%s", instance->implicit ? "hami" : vgpu_tier_name(snapshot->limits.tier));
     grid_cell(grid, COLUMN_PROCESS, "%u running%s", instance->running, instance->paused ? ", paused" : "");
     grid_style(grid, COLUMN_PROCESS, instance->paused ? TERMINAL_YELLOW : TERMINAL_PLAIN);
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
-        if (!ps_slice_shown(snapshot, slice))
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
+        if (!ps_vdev_shown(snapshot, vdev))
             continue;
         if (any)
             grid_row(grid);
         any = true;
-        put_slice(grid, columns, snapshot, slice);
+        put_vdev(grid, columns, snapshot, vdev);
     }
     if (!any) { /* nobody has seen a device yet */
         put_quota(grid, snapshot, 0);
@@ -194,9 +194,9 @@ static void put_instance(struct grid *grid, const struct columns *columns, const
         grid_cell(grid, COLUMN_GPU, "-");
         grid_cell(grid, columns->refused, "0");
     }
-    if (ps_slice_shown(snapshot, VGPU_SLICE_HOST)) {
+    if (ps_vdev_shown(snapshot, VGPU_VDEV_HOST)) {
         grid_row(grid);
-        put_slice(grid, columns, snapshot, VGPU_SLICE_HOST);
+        put_vdev(grid, columns, snapshot, VGPU_VDEV_HOST);
     }
     for (uint32_t i = 0; i < snapshot->proc_count; i++)
         put_process(grid, columns, snapshot, &snapshot->procs[i]);
@@ -229,10 +229,10 @@ static void print_refusals(const struct ps_instance *instance)
     snprintf(api, sizeof(api), "%.*s", VGPU_API_LEN, last->api);
     log_make_plain(api, strlen(api));
     format_age(last->time_ns, age, sizeof(age));
-    if (last->slice == VGPU_SLICE_HOST)
+    if (last->vdev == VGPU_VDEV_HOST)
         snprintf(device, sizeof(device), "host memory");
     else
-        snprintf(device, sizeof(device), "device %u", last->slice);
+        snprintf(device, sizeof(device), "device %u", last->vdev);
     printf("\n%s: %" PRIu64 " refused; the last, %s ago: %s of %s on %s by process %d, with %s of %s in use\n",
            instance->name, count, age, api, format_bytes(last->size_bytes, size, sizeof(size)), device, last->pid,
            format_bytes(last->used_bytes, used, sizeof(used)), format_bytes(last->quota_bytes, quota, sizeof(quota)));

@@ -68,10 +68,10 @@ static const char *lower_compute(const struct instance_request *request, const s
     return option;
 }
 
-/* What the instance's slice `slice` is asked to have. */
-static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned slice, const struct vgpu_limits *has)
+/* What the instance's vdev `vdev` is asked to have. */
+static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned vdev, const struct vgpu_limits *has)
 {
-    return slice == VGPU_SLICE_HOST ? &asked->slice[slice] : instance_same_device(has, slice, asked);
+    return vdev == VGPU_VDEV_HOST ? &asked->vdev[vdev] : instance_same_device(has, vdev, asked);
 }
 
 /*
@@ -83,10 +83,10 @@ static const char *lower(struct instance_request *request, const struct vgpu_lim
     const char *option = lower_compute(request, has);
     bool harder = request->has_cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
 
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        const struct vgpu_limit *asked = asked_of(&request->limits, i, has), *one = &has->slice[i];
-        struct vgpu_limit *to = &around.limits.slice[i];
-        bool host = i == VGPU_SLICE_HOST;
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        const struct vgpu_limit *asked = asked_of(&request->limits, i, has), *one = &has->vdev[i];
+        struct vgpu_limit *to = &around.limits.vdev[i];
+        bool host = i == VGPU_VDEV_HOST;
 
         if ((host ? request->has_host_quota : request->has_quota) && less_quota(asked, one)) {
             to->quota_bytes = asked->quota_bytes;
@@ -108,7 +108,7 @@ static const char *lower(struct instance_request *request, const struct vgpu_lim
 static bool has_device(const struct vgpu_limits *limits, const char *uuid)
 {
     for (unsigned i = 0; i < limits->device_count; i++)
-        if (!strcmp(limits->slice[i].uuid, uuid))
+        if (!strcmp(limits->vdev[i].uuid, uuid))
             return true;
     return limits->device_count == 0;
 }
@@ -119,10 +119,10 @@ static bool has_device(const struct vgpu_limits *limits, const char *uuid)
  */
 static bool spread(struct vgpu_limits *asked)
 {
-    struct vgpu_limit one = asked->slice[0];
+    struct vgpu_limit one = asked->vdev[0];
 
     for (unsigned i = 1; i < asked->device_count; i++) {
-        const struct vgpu_limit *other = &asked->slice[i];
+        const struct vgpu_limit *other = &asked->vdev[i];
 
         if (other->quota_bytes != one.quota_bytes || other->quota_percent != one.quota_percent ||
             other->cap_percent != one.cap_percent)
@@ -130,7 +130,7 @@ static bool spread(struct vgpu_limits *asked)
     }
     one.uuid[0] = '\0';
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        asked->slice[i] = one;
+        asked->vdev[i] = one;
     return true;
 }
 
@@ -141,10 +141,10 @@ static bool choose_devices(const struct run_options *options, struct instance_re
     struct vgpu_limits *asked = &request->limits;
 
     for (unsigned i = 0; i < asked->device_count; i++) {
-        if (has_device(has, asked->slice[i].uuid))
+        if (has_device(has, asked->vdev[i].uuid))
             continue;
         message_error("run: --gpu %s: this is inside instance %s, which has no device %s", options->gpu, has->name,
-                      asked->slice[i].uuid);
+                      asked->vdev[i].uuid);
         return false;
     }
     around.devices = *asked;

@@ -60,9 +60,9 @@ static bool narrow(const struct run_options *options, struct vgpu_limits *limits
     visible_selected(limits, &devices);
     count = visible_list(variable, &devices, list, VGPU_DEVICES_MAX);
     for (unsigned i = 0; i < count; i++)
-        memcpy(limits->slice[i].uuid, list[i].uuid, VGPU_UUID_LEN);
+        memcpy(limits->vdev[i].uuid, list[i].uuid, VGPU_UUID_LEN);
     for (unsigned i = count; i < limits->device_count; i++)
-        memset(limits->slice[i].uuid, 0, VGPU_UUID_LEN);
+        memset(limits->vdev[i].uuid, 0, VGPU_UUID_LEN);
     limits->device_count = count;
     if (!count)
         message_error("run: --gpu %s: %s=%.64s leaves none of these devices; it counts among them, from 0",
@@ -86,15 +86,15 @@ static bool take_devices(const struct run_options *options, const char *nvml, st
     return gpus_select(&gpus, options->gpu, limits) == 0 && (run_preloads(options) || narrow(options, limits));
 }
 
-/* How the program numbers its devices: which slice has the limits of each number. */
+/* How the program numbers its devices: which vdev has the limits of each number. */
 struct numbering {
     unsigned count;
-    unsigned slice[VGPU_DEVICES_MAX];
+    unsigned vdev[VGPU_DEVICES_MAX];
 };
 
 /*
  * Numbers are the program's. The guard does not ask it, so the devices are named here. CUDA_VISIBLE_DEVICES, which
- * batch systems set, chooses among the devices of --gpu, else of the machine. In the latter case the slices are given
+ * batch systems set, chooses among the devices of --gpu, else of the machine. In the latter case the vdevs are given
  * to the devices in that order here and now.
  */
 static bool number_devices(const struct run_options *options, const char *nvml, const char *given,
@@ -112,7 +112,7 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
     } else if (gpus_list(nvml, &gpus, reason) || !gpus.count) {
         ret_numbering->count = VGPU_DEVICES_MAX;
         for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-            ret_numbering->slice[i] = i;
+            ret_numbering->vdev[i] = i;
         if (variable)
             message_error("run: %s: %s=%.64s cannot be followed to devices: %s", given, VISIBLE_VARIABLE, variable,
                           reason);
@@ -124,9 +124,9 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
     }
     ret_numbering->count = visible_list(variable, &devices, list, VGPU_DEVICES_MAX);
     for (unsigned i = 0; i < ret_numbering->count; i++) {
-        ret_numbering->slice[i] = options->gpu && list[i].index != VISIBLE_MIG ? list[i].index : i;
+        ret_numbering->vdev[i] = options->gpu && list[i].index != VISIBLE_MIG ? list[i].index : i;
         if (!options->gpu)
-            memcpy(limits->slice[i].uuid, list[i].uuid, VGPU_UUID_LEN);
+            memcpy(limits->vdev[i].uuid, list[i].uuid, VGPU_UUID_LEN);
     }
     return true;
 }
@@ -154,11 +154,11 @@ static bool devices_exist(const struct run_options *options, const char *option,
     return true;
 }
 
-/* To which slice each entry of a list belongs. False: a message has been written. */
-static bool slices_of_list(const struct run_options *options, const char *nvml, const char *option, const char *text,
-                           struct quota_list *list, struct vgpu_limits *limits)
+/* To which vdev each entry of a list belongs. False: a message has been written. */
+static bool vdevs_of_list(const struct run_options *options, const char *nvml, const char *option, const char *text,
+                          struct quota_list *list, struct vgpu_limits *limits)
 {
-    struct quota_list by_slice = {.everywhere = list->everywhere};
+    struct quota_list by_vdev = {.everywhere = list->everywhere};
     struct numbering numbering;
 
     if (!list->given)
@@ -167,14 +167,14 @@ static bool slices_of_list(const struct run_options *options, const char *nvml, 
         !devices_exist(options, option, text, list, numbering.count))
         return false;
     for (unsigned i = 0; i < numbering.count; i++) {
-        unsigned slice = numbering.slice[i];
+        unsigned vdev = numbering.vdev[i];
 
         if (!(list->given & 1U << i))
             continue;
-        by_slice.given |= 1U << slice;
-        by_slice.device[slice] = list->device[i];
+        by_vdev.given |= 1U << vdev;
+        by_vdev.device[vdev] = list->device[i];
     }
-    *list = by_slice;
+    *list = by_vdev;
     return true;
 }
 
@@ -218,7 +218,7 @@ static bool quotas_enough(const char *text, const struct quota_list *list)
     return true;
 }
 
-static unsigned slices_limited(const struct vgpu_limits *limits)
+static unsigned vdevs_limited(const struct vgpu_limits *limits)
 {
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
 }
@@ -235,13 +235,13 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
         message_error("run: --mem \"%.64s\": %s", options->mem, parse_fault_text(rc));
         return false;
     }
-    if (!quotas_enough(options->mem, &list) || !slices_of_list(options, nvml, "--mem", options->mem, &list, limits))
+    if (!quotas_enough(options->mem, &list) || !vdevs_of_list(options, nvml, "--mem", options->mem, &list, limits))
         return false;
-    for (unsigned i = 0; i < slices_limited(limits); i++) {
+    for (unsigned i = 0; i < vdevs_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
 
-        limits->slice[i].quota_bytes = quota.bytes;
-        limits->slice[i].quota_percent = quota.percent;
+        limits->vdev[i].quota_bytes = quota.bytes;
+        limits->vdev[i].quota_percent = quota.percent;
     }
     return true;
 }
@@ -258,19 +258,19 @@ static bool take_caps(const struct run_options *options, const char *nvml, struc
         message_error("run: --cores \"%.64s\": %s", options->cores, parse_fault_text(rc));
         return false;
     }
-    if (!slices_of_list(options, nvml, "--cores", options->cores, &list, limits))
+    if (!vdevs_of_list(options, nvml, "--cores", options->cores, &list, limits))
         return false;
-    for (unsigned i = 0; i < slices_limited(limits); i++) {
+    for (unsigned i = 0; i < vdevs_limited(limits); i++) {
         uint32_t percent = quota_list_device(&list, i).percent;
 
-        limits->slice[i].cap_percent = percent < 100 ? percent : 0;
+        limits->vdev[i].cap_percent = percent < 100 ? percent : 0;
     }
     return true;
 }
 
 static bool take_host_quota(const struct run_options *options, struct vgpu_limits *limits)
 {
-    return !options->host_mem || run_size("host-mem", options->host_mem, &limits->slice[VGPU_SLICE_HOST].quota_bytes);
+    return !options->host_mem || run_size("host-mem", options->host_mem, &limits->vdev[VGPU_VDEV_HOST].quota_bytes);
 }
 
 static uint64_t lower_of(uint64_t asked, uint64_t has)
@@ -297,10 +297,10 @@ static void lower_limit(struct vgpu_limit *asked, const struct vgpu_limit *has)
 
 static bool same_everywhere(const struct vgpu_limits *limits)
 {
-    const struct vgpu_limit *first = &limits->slice[0];
+    const struct vgpu_limit *first = &limits->vdev[0];
 
     for (unsigned i = 1; i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *other = &limits->slice[i];
+        const struct vgpu_limit *other = &limits->vdev[i];
 
         if (first->quota_bytes != other->quota_bytes || first->quota_percent != other->quota_percent ||
             first->cap_percent != other->cap_percent)
@@ -313,19 +313,19 @@ static bool same_everywhere(const struct vgpu_limits *limits)
 static bool keep_configured(const struct run_options *options, const char *nvml, struct instance_request *request)
 {
     struct vgpu_limits has, *limits = &request->limits;
-    struct numbering numbering = {.count = slices_limited(limits)};
+    struct numbering numbering = {.count = vdevs_limited(limits)};
     int rc = instance_configured_limits(&has);
 
     if (rc < 0)
         return rc == -ENOENT;
     for (unsigned i = 0; i < numbering.count; i++)
-        numbering.slice[i] = i;
+        numbering.vdev[i] = i;
     if (!same_everywhere(&has) && !number_devices(options, nvml, "CUDA_DEVICE_MEMORY_LIMIT", limits, &numbering))
         return false;
     for (unsigned i = 0; i < numbering.count; i++) {
-        struct vgpu_limit *limit = &limits->slice[numbering.slice[i]];
+        struct vgpu_limit *limit = &limits->vdev[numbering.vdev[i]];
 
-        lower_limit(limit, &has.slice[i]);
+        lower_limit(limit, &has.vdev[i]);
         request->has_quota = request->has_quota || limit->quota_bytes || limit->quota_percent;
         request->has_cap = request->has_cap || limit->cap_percent;
     }

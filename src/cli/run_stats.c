@@ -56,8 +56,8 @@ void run_stats_prepare(const char *instance_dir)
     struct vgpu_snapshot snapshot;
 
     if (look(instance_dir, &snapshot)) {
-        for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-            before[slice] = snapshot.slice[slice].compute;
+        for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+            before[vdev] = snapshot.vdev[vdev].compute;
         snapshot_done(&snapshot);
     }
     begun_ns = clock_ns();
@@ -76,25 +76,25 @@ static void subtract(struct vgpu_compute_usage *usage, const struct vgpu_compute
     usage->copy_wait_ns -= earlier->copy_wait_ns;
 }
 
-static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned slice, uint64_t run_ns)
+static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned vdev, uint64_t run_ns)
 {
-    const struct vgpu_compute_usage *usage = &snapshot->slice[slice].compute;
-    const char *uuid = snapshot->slice[slice].uuid;
+    const struct vgpu_compute_usage *usage = &snapshot->vdev[vdev].compute;
+    const char *uuid = snapshot->vdev[vdev].uuid;
     char share[SHARE_TEXT_BYTES], cap[CAP_TEXT_BYTES], peak[SIZE_TEXT_BYTES];
     uint64_t gpu_ns = compute_gpu_ns(usage);
 
     grid_row(grid);
-    grid_cell(grid, COLUMN_DEVICE, "%u", slice);
+    grid_cell(grid, COLUMN_DEVICE, "%u", vdev);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     grid_duration(grid, COLUMN_GPU_TIME, gpu_ns);
     grid_cell(grid, COLUMN_SHARE, "%s", format_share(gpu_ns, run_ns, share, sizeof(share)));
-    grid_cell(grid, COLUMN_CAP, "%s", format_cap(&snapshot->limits, slice, cap, sizeof(cap)));
+    grid_cell(grid, COLUMN_CAP, "%s", format_cap(&snapshot->limits, vdev, cap, sizeof(cap)));
     grid_cell(grid, COLUMN_TURNS, "%" PRIu64, usage->turns);
     grid_duration(grid, COLUMN_TURN_WAIT, usage->turn_wait_ns);
     grid_cell(grid, COLUMN_THROTTLED, "%" PRIu64, usage->throttles);
     grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
     grid_duration(grid, COLUMN_COPY_WAIT, usage->copy_wait_ns);
-    grid_cell(grid, COLUMN_PEAK, "%s", format_bytes(snapshot->slice[slice].peak_bytes, peak, sizeof(peak)));
+    grid_cell(grid, COLUMN_PEAK, "%s", format_bytes(snapshot->vdev[vdev].peak_bytes, peak, sizeof(peak)));
 }
 
 static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
@@ -108,9 +108,9 @@ static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
     grid_heads(grid, heads, COLUMNS);
     for (unsigned i = COLUMN_GPU_TIME; i < COLUMNS; i++)
         grid_align_right(grid, i);
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        if (ps_slice_shown(snapshot, slice))
-            put_device(grid, snapshot, slice, run_ns);
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        if (ps_vdev_shown(snapshot, vdev))
+            put_device(grid, snapshot, vdev, run_ns);
     grid_print(grid, stderr);
     grid_free(grid);
 }
@@ -138,13 +138,13 @@ static void print_works(const struct vgpu_snapshot *snapshot)
     grid_heads(grid, heads, 4);
     grid_align_right(grid, 2);
     grid_align_right(grid, 3);
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
-        const struct vgpu_compute_usage *usage = &snapshot->slice[slice].compute;
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
+        const struct vgpu_compute_usage *usage = &snapshot->vdev[vdev].compute;
 
         for (unsigned work = 0; work < VGPU_WORKS; work++)
             if (usage->calls[work] || usage->amount[work]) {
                 grid_row(grid);
-                grid_cell(grid, 0, "%u", slice);
+                grid_cell(grid, 0, "%u", vdev);
                 put_work(grid, usage, work);
             }
     }
@@ -170,10 +170,10 @@ void run_stats_summary(const struct instance *instance, const struct run_guard *
         print_guard(&guard->report);
     if (!look(instance->dir, &snapshot))
         return;
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
-        subtract(&snapshot.slice[slice].compute, &before[slice]);
-        seen = seen || ps_slice_shown(&snapshot, slice);
-        used = used || compute_used(&snapshot.slice[slice].compute);
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
+        subtract(&snapshot.vdev[vdev].compute, &before[vdev]);
+        seen = seen || ps_vdev_shown(&snapshot, vdev);
+        used = used || compute_used(&snapshot.vdev[vdev].compute);
     }
     message_note("stats: instance %s, all its processes, %s%s", instance->name,
                  format_duration(run_ns, text, sizeof(text)), seen ? "" : "; no GPU was used");

@@ -19,7 +19,7 @@ static bool is_chosen(const struct vgpu_limits *limits, const char *uuid)
     if (!limits || limits->device_count == 0)
         return true;
     for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX; i++)
-        if (strcmp(limits->slice[i].uuid, uuid) == 0)
+        if (strcmp(limits->vdev[i].uuid, uuid) == 0)
             return true;
     return false;
 }

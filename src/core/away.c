@@ -22,7 +22,7 @@ void ledger_put_away(struct vgpu_ledger *ledger, pid_t pid)
     region_unlock(ledger->region, &hold);
 }
 
-int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_slice, uint64_t *ret_bytes)
+int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev, uint64_t *ret_bytes)
 {
     struct region_layout *layout = ledger->region->layout;
     struct region_hold hold;
@@ -33,20 +33,20 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_slice
     fork_check();
     if (ledger_counts_only(ledger, 0))
         return 0;
-    *ret_slice = 0;
+    *ret_vdev = 0;
     *ret_bytes = 0;
     if (!lock(ledger, &hold))
         return -ENOMEM;
     if (slot_of_pid(ledger->region, pid, &index) < 0)
         goto out;
     for (unsigned i = 0; i < VGPU_DEVICES_MAX && rc == 0; i++) {
-        uint64_t bytes = load_relaxed(&layout->slot[index].slice[i].away_bytes);
+        uint64_t bytes = load_relaxed(&layout->slot[index].vdev[i].away_bytes);
 
         away = add_saturated(away, bytes);
         /* Our own idle bytes may go, too. */
         if (bytes == 0 || ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes))
             continue;
-        *ret_slice = i;
+        *ret_vdev = i;
         *ret_bytes = bytes;
         rc = -ENOMEM;
     }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLICE_SHIFT 56 /* no address has these bits */
+#define VDEV_SHIFT 56 /* no address has these bits */
 
 struct vgpu_granules {
     /*
@@ -37,9 +37,9 @@ struct span {
     unsigned shared_count;
 };
 
-static struct span span_of(const struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes)
+static struct span span_of(const struct vgpu_granules *granules, unsigned vdev, uint64_t address, uint64_t bytes)
 {
-    uint64_t size = granules->granule_bytes, tag = (uint64_t)slice << SLICE_SHIFT;
+    uint64_t size = granules->granule_bytes, tag = (uint64_t)vdev << VDEV_SHIFT;
     uint64_t end = address + bytes;
     uint64_t first = address / size, last = (end - 1) / size; /* blocks touched */
     uint64_t whole_from = (address + size - 1) / size, whole_to = end / size;
@@ -100,9 +100,9 @@ static bool count_down(struct vgpu_granules *granules, uint64_t key, struct gran
     return empty;
 }
 
-static uint64_t key_of(const struct vgpu_granules *granules, unsigned slice, uint64_t address)
+static uint64_t key_of(const struct vgpu_granules *granules, unsigned vdev, uint64_t address)
 {
-    return address / granules->granule_bytes | (uint64_t)slice << SLICE_SHIFT;
+    return address / granules->granule_bytes | (uint64_t)vdev << VDEV_SHIFT;
 }
 
 /* The note of a block that an allocation fills. */
@@ -125,9 +125,9 @@ static void *leave_whole(struct vgpu_granules *granules, uint64_t key)
     return note;
 }
 
-void *granule_note(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, void *note)
+void *granule_note(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, void *note)
 {
-    uint64_t key = key_of(granules, slice, address);
+    uint64_t key = key_of(granules, vdev, address);
     struct table_shard *shard = table_lock(&granules->table, key);
     struct table_entry *entry = table_find(shard, key);
     void *there = entry ? (void *)(uintptr_t)entry->value[1] : NULL;
@@ -143,10 +143,10 @@ void *granule_note(struct vgpu_granules *granules, unsigned slice, uint32_t kind
     return there;
 }
 
-int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
+int granule_add(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, uint64_t bytes,
                 uint64_t *ret_new_bytes)
 {
-    struct span span = span_of(granules, slice, address, bytes);
+    struct span span = span_of(granules, vdev, address, bytes);
     uint64_t new_bytes = span.whole_bytes;
     struct granule_share left;
 
@@ -165,16 +165,16 @@ int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, u
     return 0;
 }
 
-void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
+void granule_drop(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, uint64_t bytes,
                   struct granule_share ret_left[GRANULE_SHARES])
 {
-    struct span span = span_of(granules, slice, address, bytes);
+    struct span span = span_of(granules, vdev, address, bytes);
 
     for (unsigned i = 0; i < GRANULE_SHARES; i++)
         ret_left[i] = (struct granule_share){.kind = kind};
     ret_left[0].bytes = span.whole_bytes;
     if (span.whole_bytes > 0 && address % granules->granule_bytes == 0)
-        ret_left[0].note = leave_whole(granules, key_of(granules, slice, address));
+        ret_left[0].note = leave_whole(granules, key_of(granules, vdev, address));
     for (unsigned i = 0; i < span.shared_count; i++) {
         struct granule_share left;
 

@@ -88,7 +88,7 @@ static void put(uint64_t *to, uint64_t value)
 }
 
 /* One process's memory on one device, by HAMi's kinds: what is neither context nor module is data. */
-static void write_memory(struct hami_memory *to, const struct slot_slice *from)
+static void write_memory(struct hami_memory *to, const struct slot_vdev *from)
 {
     uint64_t context = slot_held(from, VGPU_KIND_CONTEXT), module = slot_held(from, VGPU_KIND_MODULE), total = 0;
 
@@ -108,7 +108,7 @@ static void write_proc(struct hami_proc *to, const struct region_slot *from)
     }
     to->pid = from->pid;
     for (unsigned i = 0; i < HAMI_DEVICES; i++)
-        write_memory(&to->used[i], &from->slice[i]);
+        write_memory(&to->used[i], &from->vdev[i]);
     __atomic_store_n(&to->status, 1, __ATOMIC_RELEASE);
 }
 
@@ -125,8 +125,7 @@ static void write_utilization(struct hami_header *header, const struct region_la
         bool live = slot_live(&layout->slot[i]);
 
         for (unsigned device = 0; live && device < HAMI_DEVICES; device++) {
-            uint64_t percent =
-                told ? 0 : region_last_second_ns(&layout->slice[device].compute, now_ns) * 100 / NS_PER_S;
+            uint64_t percent = told ? 0 : region_last_second_ns(&layout->vdev[device].compute, now_ns) * 100 / NS_PER_S;
 
             put(&header->proc[i].utilization[device][UTILIZATION_SM], percent < 100 ? percent : 100);
         }
@@ -138,7 +137,7 @@ static void write_utilization(struct hami_header *header, const struct region_la
 static void write_caps(struct hami_header *header, const struct region_layout *layout)
 {
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        uint32_t cap_percent = atomic_load_explicit(&layout->slice[i].cap_percent, memory_order_relaxed);
+        uint32_t cap_percent = atomic_load_explicit(&layout->vdev[i].cap_percent, memory_order_relaxed);
 
         put(&header->sm_limit_percent[i], cap_percent ? cap_percent : HAMI_SM_NO_LIMIT);
     }
@@ -150,12 +149,12 @@ static void write_devices(struct hami_header *header, const struct region_layout
     uint64_t count = 0;
 
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        const struct region_slice *slice = &layout->slice[i];
-        size_t length = strnlen(slice->limit.uuid, VGPU_UUID_LEN - 1);
+        const struct region_vdev *vdev = &layout->vdev[i];
+        size_t length = strnlen(vdev->limit.uuid, VGPU_UUID_LEN - 1);
 
-        put(&header->limit_bytes[i], load_relaxed(&slice->quota_bytes));
+        put(&header->limit_bytes[i], load_relaxed(&vdev->quota_bytes));
         /* The array is a key to the monitor: the rest of it is zero. */
-        memcpy(header->uuid[i], slice->limit.uuid, length);
+        memcpy(header->uuid[i], vdev->limit.uuid, length);
         memset(header->uuid[i] + length, 0, HAMI_UUID_LEN - length);
         if (length && count == i)
             count = i + 1;
@@ -217,14 +216,14 @@ void hami_refresh(struct vgpu_ledger *ledger)
 }
 
 /* Our own figures at every change; those of others, and the dead, now and then. */
-static void changed(struct vgpu_ledger *ledger, unsigned slice)
+static void changed(struct vgpu_ledger *ledger, unsigned vdev)
 {
     KEEP_ERRNO;
     uint64_t seat = ledger_seat(ledger);
 
-    if (slice < HAMI_DEVICES && seat && seat_ours(ledger, seat))
-        write_memory(&header_of(ledger)->proc[seat_index(seat)].used[slice], &seat_slot(ledger, seat)->slice[slice]);
-    if (slice == VGPU_SLICES || clock_coarse_ns() - load_relaxed(&ledger->mirrored_ns) >= REFRESH_NS)
+    if (vdev < HAMI_DEVICES && seat && seat_ours(ledger, seat))
+        write_memory(&header_of(ledger)->proc[seat_index(seat)].used[vdev], &seat_slot(ledger, seat)->vdev[vdev]);
+    if (vdev == VGPU_VDEVS || clock_coarse_ns() - load_relaxed(&ledger->mirrored_ns) >= REFRESH_NS)
         hami_refresh(ledger);
 }
 

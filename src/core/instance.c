@@ -201,9 +201,9 @@ static int parse_variables(const char *name, int (*parse)(const char *, const ch
         const char *text = indexed_variable(name, i, indexed);
 
         if (text)
-            rc = parse(indexed, text, &limits->slice[i]);
+            rc = parse(indexed, text, &limits->vdev[i]);
         else if (everywhere)
-            rc = parse(name, everywhere, &limits->slice[i]);
+            rc = parse(name, everywhere, &limits->vdev[i]);
     }
     return rc;
 }
@@ -346,7 +346,7 @@ static void show_limits(const struct vgpu_limits *limits, void (*show)(const str
 
     buffer[0] = '\0';
     for (unsigned i = 0; i < VGPU_DEVICES_MAX && used < buffer_bytes; i++) {
-        show(&limits->slice[i], text, sizeof(text));
+        show(&limits->vdev[i], text, sizeof(text));
         if (strcmp(text, before) == 0)
             continue;
         used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%s from device %u on", i ? ", " : "", text, i);

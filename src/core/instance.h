@@ -45,7 +45,7 @@ bool instance_limits_by_number(struct vgpu_limits *ret_limits);
 int instance_folder(char *buffer, size_t buffer_bytes);
 
 /*
- * The limits that HAMi's variables set; slice i has those of the device that the program numbers i. -ENOENT: none are
+ * The limits that HAMi's variables set; vdev i has those of the device that the program numbers i. -ENOENT: none are
  * set, or VGPU_INSTANCE is and goes first; -EINVAL: one is not accepted, which stderr has been told.
  */
 int instance_configured_limits(struct vgpu_limits *ret_limits);

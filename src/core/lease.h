@@ -23,7 +23,7 @@
  */
 #define LEASE_UNKNOWN_NS 500000ULL
 
-#define LEASE_OTHERS (VGPU_SLICES - 1)
+#define LEASE_OTHERS (VGPU_VDEVS - 1)
 
 #define LEASE_GATED_MOST 800u /* launches at the gate that threads don't wait for; the driver makes them at 1024 */
 

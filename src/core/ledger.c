@@ -11,15 +11,15 @@
 #define EXIT_NAP_NS NS_PER_MS
 #define SEAT_TRIES  3 /* a seat that is lost again and again is not worth more */
 
-static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice)
+static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev)
 {
-    return &seat_slot(ledger, seat)->slice[slice].idle;
+    return &seat_slot(ledger, seat)->vdev[vdev].idle;
 }
 
 /* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the seat is lost. */
-static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t want_bytes)
+static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t want_bytes)
 {
-    _Atomic uint64_t *word = idle_word(ledger, seat, slice);
+    _Atomic uint64_t *word = idle_word(ledger, seat, vdev);
     uint64_t tag = IDLE_TAG(seat_generation(seat));
     uint64_t idle = load_relaxed(word);
 
@@ -36,9 +36,9 @@ static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t seat, unsi
 }
 
 /* Makes bytes idle. False: the seat is lost. */
-static bool idle_give(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes)
+static bool idle_give(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t bytes)
 {
-    _Atomic uint64_t *word = idle_word(ledger, seat, slice);
+    _Atomic uint64_t *word = idle_word(ledger, seat, vdev);
     uint64_t tag = IDLE_TAG(seat_generation(seat));
     uint64_t idle = load_relaxed(word);
 
@@ -51,63 +51,63 @@ static bool idle_give(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice,
 }
 
 /* How much too much `bytes` more are for a group, or for the instance (0). */
-static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned slice, uint64_t bytes)
+static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t bytes)
 {
-    uint64_t quota = region_quota(layout, group, slice);
+    uint64_t quota = region_quota(layout, group, vdev);
 
-    return quota ? subtract_clamped(add_saturated(load_relaxed(region_total(layout, group, slice)), bytes), quota) : 0;
+    return quota ? subtract_clamped(add_saturated(load_relaxed(region_total(layout, group, vdev)), bytes), quota) : 0;
 }
 
 /* Idle bytes may be used only as long as the quotas are kept: they may have been lowered since. */
-static bool within_quota(struct vgpu_ledger *ledger, unsigned slice)
+static bool within_quota(struct vgpu_ledger *ledger, unsigned vdev)
 {
     struct region_layout *layout = ledger->region->layout;
     unsigned group = ledger_group(ledger);
 
-    return too_much(layout, 0, slice, 0) == 0 &&
-           (__builtin_expect(group == 0, 1) || too_much(layout, group, slice, 0) == 0);
+    return too_much(layout, 0, vdev, 0) == 0 &&
+           (__builtin_expect(group == 0, 1) || too_much(layout, group, vdev, 0) == 0);
 }
 
-static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
-    uint64_t quota = region_quota(layout, group, slice), missing;
+    uint64_t quota = region_quota(layout, group, vdev), missing;
 
     if (quota == 0)
         return bytes <= IDLE_BYTES_MASK;
     for (int round = 0;; round++) {
-        missing = too_much(layout, group, slice, bytes);
+        missing = too_much(layout, group, vdev, bytes);
         if (missing == 0)
             return true;
         if (bytes > quota || round == 2)
             return false;
-        if (slots_steal(layout, group, slice, missing, except) < missing && round == 0)
+        if (slots_steal(layout, group, vdev, missing, except) < missing && round == 0)
             region_reap(ledger->region);
     }
 }
 
 /* The group first: what is taken from its idle makes room in the instance, too, and nothing there takes that away. */
-bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes)
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev, uint64_t bytes)
 {
-    return (group == 0 || make_room(ledger, group, except, slice, bytes)) && make_room(ledger, 0, except, slice, bytes);
+    return (group == 0 || make_room(ledger, group, except, vdev, bytes)) && make_room(ledger, 0, except, vdev, bytes);
 }
 
 /* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
-static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes, bool force)
+static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t bytes, bool force)
 {
     struct region_layout *layout = ledger->region->layout;
     unsigned group = slot_group(layout, seat_index(seat));
-    _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->slice[slice].reserved_bytes;
-    uint64_t own_idle = idle_take(ledger, seat, slice, IDLE_ALL);
-    uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
+    _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->vdev[vdev].reserved_bytes;
+    uint64_t own_idle = idle_take(ledger, seat, vdev, IDLE_ALL);
+    uint64_t owed = atomic_exchange_explicit(&ledger->vdev[vdev].owed, 0, memory_order_relaxed);
 
     store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
-    region_total_sub(layout, group, slice, own_idle);
-    region_total_add(layout, group, slice, owed);
-    if (!ledger_make_room(ledger, group, seat_index(seat), slice, bytes) && !force)
+    region_total_sub(layout, group, vdev, own_idle);
+    region_total_add(layout, group, vdev, owed);
+    if (!ledger_make_room(ledger, group, seat_index(seat), vdev, bytes) && !force)
         return -ENOMEM;
     store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
-    region_total_add(layout, group, slice, bytes);
+    region_total_add(layout, group, vdev, bytes);
     return 0;
 }
 
@@ -115,13 +115,13 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice
  * Without the lock. Waits a little for a process that is about to end and would leave room. False: there is none, or it
  * has had LEDGER_EXIT_BOUND_NS. A guard does not wait: its threads have other programs to serve.
  */
-static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes, uint64_t *end_ns)
+static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, uint64_t *end_ns)
 {
     const struct timespec nap = {.tv_nsec = EXIT_NAP_NS};
-    uint64_t seat = ledger_seat(ledger), quota = region_quota(ledger->region->layout, 0, slice), now_ns;
+    uint64_t seat = ledger_seat(ledger), quota = region_quota(ledger->region->layout, 0, vdev), now_ns;
     NO_CANCEL;
 
-    if (ledger->guards || (quota && bytes > quota) || !slots_exiting(ledger->region->layout, slice, seat_index(seat)))
+    if (ledger->guards || (quota && bytes > quota) || !slots_exiting(ledger->region->layout, vdev, seat_index(seat)))
         return false;
     now_ns = clock_ns();
     if (*end_ns == 0)
@@ -132,34 +132,34 @@ static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned slice, uint64_t b
     return true;
 }
 
-static int grow_once(struct vgpu_ledger *ledger, uint64_t seat, unsigned slice, uint64_t bytes, bool force)
+static int grow_once(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t bytes, bool force)
 {
     struct region_hold hold;
     int rc = region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, &hold);
 
     if (rc < 0)
         return rc;
-    rc = seat_ours(ledger, seat) ? grow_locked(ledger, seat, slice, bytes, force) : -ESTALE;
+    rc = seat_ours(ledger, seat) ? grow_locked(ledger, seat, vdev, bytes, force) : -ESTALE;
     region_unlock(ledger->region, &hold);
     return rc;
 }
 
 /* Reserves `bytes` that the caller has added to busy already, under the lock. */
-static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes, bool force)
+static int grow_in_region(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, bool force)
 {
     uint64_t seat = ledger_seat(ledger), end_ns = 0;
     int rc;
 
     for (int i = 0; i < SEAT_TRIES; i++) {
         if (!seat || !seat_ours(ledger, seat)) {
-            if (seat_renew(ledger, seat, slice, bytes, &seat) < 0)
+            if (seat_renew(ledger, seat, vdev, bytes, &seat) < 0)
                 return -ENOMEM;
         }
-        if (ledger_counts_only(ledger, slice))
+        if (ledger_counts_only(ledger, vdev))
             return 0;
         do
-            rc = grow_once(ledger, seat, slice, bytes, force);
-        while (rc == -ENOMEM && wait_for_exit(ledger, slice, bytes, &end_ns));
+            rc = grow_once(ledger, seat, vdev, bytes, force);
+        while (rc == -ENOMEM && wait_for_exit(ledger, vdev, bytes, &end_ns));
         if (rc != -ESTALE)
             return rc;
     }
@@ -167,16 +167,16 @@ static int grow_in_region(struct vgpu_ledger *ledger, unsigned slice, uint64_t b
 }
 
 /* The same for what has happened already. Where the region cannot be told now, it is told next time. */
-static void grow_forced(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+static void grow_forced(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
-    if (grow_in_region(ledger, slice, bytes, true) < 0)
-        atomic_fetch_add_explicit(&ledger->slice[slice].owed, bytes, memory_order_relaxed);
+    if (grow_in_region(ledger, vdev, bytes, true) < 0)
+        atomic_fetch_add_explicit(&ledger->vdev[vdev].owed, bytes, memory_order_relaxed);
 }
 
 /* Gives back bytes that count as busy. */
-static void give_back(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+static void give_back(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
-    struct own_slice *own = &ledger->slice[slice];
+    struct own_vdev *own = &ledger->vdev[vdev];
     uint64_t seat = ledger_seat(ledger), owed = load_relaxed(&own->owed);
 
     /* What the region was never told of is not given back to it. */
@@ -191,27 +191,27 @@ static void give_back(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes
     }
     if (bytes == 0)
         return;
-    for (int i = 0; i < SEAT_TRIES && !ledger_counts_only(ledger, slice); i++) {
-        if (seat && idle_give(ledger, seat, slice, bytes))
+    for (int i = 0; i < SEAT_TRIES && !ledger_counts_only(ledger, vdev); i++) {
+        if (seat && idle_give(ledger, seat, vdev, bytes))
             break;
-        if (!seat || seat_renew(ledger, seat, slice, 0, &seat) < 0)
+        if (!seat || seat_renew(ledger, seat, vdev, 0, &seat) < 0)
             break;
     }
     atomic_fetch_sub_explicit(&own->busy, bytes, memory_order_relaxed);
 }
 
-static void add_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+static void add_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
     uint64_t seat = ledger_seat(ledger);
 
-    atomic_fetch_add_explicit(&ledger->slice[slice].held[kind], bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ledger->vdev[vdev].held[kind], bytes, memory_order_relaxed);
     if (seat && seat_ours(ledger, seat))
-        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->vdev[vdev].held_bytes[kind], bytes, memory_order_relaxed);
 }
 
-uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
-    _Atomic uint64_t *held = &ledger->slice[slice].held[kind];
+    _Atomic uint64_t *held = &ledger->vdev[vdev].held[kind];
     uint64_t seat = ledger_seat(ledger), before = load_relaxed(held), less;
 
     do {
@@ -219,21 +219,21 @@ uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_
     } while (!atomic_compare_exchange_weak_explicit(held, &before, before - less, memory_order_relaxed,
                                                     memory_order_relaxed));
     if (less && seat && seat_ours(ledger, seat))
-        atomic_fetch_sub_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], less, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&seat_slot(ledger, seat)->vdev[vdev].held_bytes[kind], less, memory_order_relaxed);
     return less;
 }
 
-static bool known(unsigned slice, enum vgpu_kind kind)
+static bool known(unsigned vdev, enum vgpu_kind kind)
 {
-    return slice < VGPU_SLICES && (unsigned)kind < VGPU_KINDS;
+    return vdev < VGPU_VDEVS && (unsigned)kind < VGPU_KINDS;
 }
 
-int ledger_reserve(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+int ledger_reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     uint64_t seat;
     int rc;
 
-    if (slice >= VGPU_SLICES)
+    if (vdev >= VGPU_VDEVS)
         return -EINVAL;
     if (bytes == 0)
         return 0;
@@ -242,160 +242,160 @@ int ledger_reserve(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
     fork_check();
     seat = ledger_seat(ledger);
     /* Busy first: whoever renews the seat meanwhile must rather count these bytes twice than not at all. */
-    atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
-    if (seat && within_quota(ledger, slice) && idle_take(ledger, seat, slice, bytes))
+    atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
+    if (seat && within_quota(ledger, vdev) && idle_take(ledger, seat, vdev, bytes))
         return 0;
-    rc = grow_in_region(ledger, slice, bytes, false);
+    rc = grow_in_region(ledger, vdev, bytes, false);
     if (rc < 0)
-        atomic_fetch_sub_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
     return rc;
 }
 
-void ledger_cancel(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserved_bytes)
+void ledger_cancel(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes)
 {
-    if (slice >= VGPU_SLICES || reserved_bytes == 0)
+    if (vdev >= VGPU_VDEVS || reserved_bytes == 0)
         return;
     fork_check();
-    give_back(ledger, slice, reserved_bytes);
+    give_back(ledger, vdev, reserved_bytes);
 }
 
-int ledger_commit(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t reserved_bytes,
+int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes,
                   uint64_t actual_bytes)
 {
     uint64_t seat;
 
-    if (!known(slice, kind))
+    if (!known(vdev, kind))
         return -EINVAL;
     fork_check();
     if (actual_bytes > reserved_bytes) {
-        int rc = ledger_reserve(ledger, slice, actual_bytes - reserved_bytes);
+        int rc = ledger_reserve(ledger, vdev, actual_bytes - reserved_bytes);
 
         if (rc < 0)
             return rc;
     }
     seat = ledger_seat(ledger);
     /* The driver has just answered, so whatever was put away is back, whoever has restored it. */
-    if (seat && load_relaxed(&seat_slot(ledger, seat)->slice[slice].away_bytes))
+    if (seat && load_relaxed(&seat_slot(ledger, seat)->vdev[vdev].away_bytes))
         ledger_is_back(ledger, seat);
-    add_held(ledger, slice, kind, actual_bytes);
+    add_held(ledger, vdev, kind, actual_bytes);
     if (actual_bytes < reserved_bytes)
-        give_back(ledger, slice, reserved_bytes - actual_bytes);
-    slots_note_peak(ledger->region->layout, slice);
-    ledger_notify(ledger, slice);
+        give_back(ledger, vdev, reserved_bytes - actual_bytes);
+    slots_note_peak(ledger->region->layout, vdev);
+    ledger_notify(ledger, vdev);
     return 0;
 }
 
-void ledger_release(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+void ledger_release(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
-    if (!known(slice, kind) || bytes == 0)
+    if (!known(vdev, kind) || bytes == 0)
         return;
     fork_check();
-    bytes = ledger_take_held(ledger, slice, kind, bytes);
+    bytes = ledger_take_held(ledger, vdev, kind, bytes);
     if (bytes)
-        give_back(ledger, slice, bytes);
-    ledger_notify(ledger, slice);
+        give_back(ledger, vdev, bytes);
+    ledger_notify(ledger, vdev);
 }
 
-static void charge_forced(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+static void charge_forced(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes, memory_order_relaxed);
-    grow_forced(ledger, slice, bytes);
-    add_held(ledger, slice, kind, bytes);
+    atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
+    grow_forced(ledger, vdev, bytes);
+    add_held(ledger, vdev, kind, bytes);
 }
 
-void ledger_set(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes)
+void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
     uint64_t before, seat;
 
-    if (!known(slice, kind) || bytes > IDLE_BYTES_MASK)
+    if (!known(vdev, kind) || bytes > IDLE_BYTES_MASK)
         return;
     fork_check();
     /* An exchange, so that two threads that set at once account for each other's change. */
-    before = atomic_exchange_explicit(&ledger->slice[slice].held[kind], bytes, memory_order_relaxed);
+    before = atomic_exchange_explicit(&ledger->vdev[vdev].held[kind], bytes, memory_order_relaxed);
     if (bytes == before)
         return;
     seat = ledger_seat(ledger);
     if (seat && seat_ours(ledger, seat))
-        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->slice[slice].held_bytes[kind], bytes - before,
+        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->vdev[vdev].held_bytes[kind], bytes - before,
                                   memory_order_relaxed);
     if (bytes > before) {
-        atomic_fetch_add_explicit(&ledger->slice[slice].busy, bytes - before, memory_order_relaxed);
-        grow_forced(ledger, slice, bytes - before);
-        slots_note_peak(ledger->region->layout, slice);
+        atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes - before, memory_order_relaxed);
+        grow_forced(ledger, vdev, bytes - before);
+        slots_note_peak(ledger->region->layout, vdev);
     } else {
-        give_back(ledger, slice, before - bytes);
+        give_back(ledger, vdev, before - bytes);
     }
-    ledger_notify(ledger, slice);
+    ledger_notify(ledger, vdev);
 }
 
-int ledger_take(struct vgpu_ledger *ledger, unsigned slice, uint64_t want_bytes, uint64_t *ret_taken_bytes)
+int ledger_take(struct vgpu_ledger *ledger, unsigned vdev, uint64_t want_bytes, uint64_t *ret_taken_bytes)
 {
-    int rc = ledger_reserve(ledger, slice, want_bytes);
+    int rc = ledger_reserve(ledger, vdev, want_bytes);
 
     if (rc == 0)
         *ret_taken_bytes = want_bytes;
     return rc;
 }
 
-int ledger_settle(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t taken_bytes,
+int ledger_settle(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t taken_bytes,
                   int64_t grown_bytes)
 {
     uint64_t grown, charged;
     int rc = 0;
 
-    if (!known(slice, kind) || (grown_bytes > 0 && (uint64_t)grown_bytes > IDLE_BYTES_MASK))
+    if (!known(vdev, kind) || (grown_bytes > 0 && (uint64_t)grown_bytes > IDLE_BYTES_MASK))
         return -EINVAL;
     fork_check();
     if (grown_bytes <= 0) {
         if (grown_bytes < 0)
-            taken_bytes += ledger_take_held(ledger, slice, kind, 0 - (uint64_t)grown_bytes);
+            taken_bytes += ledger_take_held(ledger, vdev, kind, 0 - (uint64_t)grown_bytes);
         if (taken_bytes)
-            give_back(ledger, slice, taken_bytes);
+            give_back(ledger, vdev, taken_bytes);
     } else {
         grown = (uint64_t)grown_bytes;
         charged = grown < taken_bytes ? grown : taken_bytes;
-        add_held(ledger, slice, kind, charged);
+        add_held(ledger, vdev, kind, charged);
         if (grown > taken_bytes) {
-            rc = ledger_reserve(ledger, slice, grown - taken_bytes);
+            rc = ledger_reserve(ledger, vdev, grown - taken_bytes);
             if (rc == 0)
-                add_held(ledger, slice, kind, grown - taken_bytes);
+                add_held(ledger, vdev, kind, grown - taken_bytes);
             else
-                charge_forced(ledger, slice, kind, grown - taken_bytes);
+                charge_forced(ledger, vdev, kind, grown - taken_bytes);
         } else if (grown < taken_bytes) {
-            give_back(ledger, slice, taken_bytes - grown);
+            give_back(ledger, vdev, taken_bytes - grown);
         }
-        slots_note_peak(ledger->region->layout, slice);
+        slots_note_peak(ledger->region->layout, vdev);
     }
     if (grown_bytes)
-        ledger_notify(ledger, slice);
+        ledger_notify(ledger, vdev);
     return rc < 0 ? -ENOMEM : 0;
 }
 
-uint64_t ledger_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind)
+uint64_t ledger_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind)
 {
     uint64_t bytes = 0;
 
-    if (slice >= VGPU_SLICES || (unsigned)kind > VGPU_KINDS)
+    if (vdev >= VGPU_VDEVS || (unsigned)kind > VGPU_KINDS)
         return 0;
     fork_check();
     if (kind < VGPU_KINDS)
-        return load_relaxed(&ledger->slice[slice].held[kind]);
+        return load_relaxed(&ledger->vdev[vdev].held[kind]);
     for (unsigned i = 0; i < VGPU_KINDS; i++)
-        bytes += load_relaxed(&ledger->slice[slice].held[i]);
+        bytes += load_relaxed(&ledger->vdev[vdev].held[i]);
     return bytes;
 }
 
-uint64_t ledger_accounted_in_nvml(struct vgpu_ledger *ledger, unsigned slice)
+uint64_t ledger_accounted_in_nvml(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t bytes, other;
 
-    if (slice >= VGPU_SLICES)
+    if (vdev >= VGPU_VDEVS)
         return 0;
     fork_check();
-    bytes = load_relaxed(&ledger->slice[slice].busy);
-    other = load_relaxed(&ledger->slice[slice].held[VGPU_KIND_UNTRACKED]);
+    bytes = load_relaxed(&ledger->vdev[vdev].busy);
+    other = load_relaxed(&ledger->vdev[vdev].held[VGPU_KIND_UNTRACKED]);
     for (unsigned i = 0; i < VGPU_KINDS; i++)
         if (!vgpu_kind_in_nvml(i))
-            other += load_relaxed(&ledger->slice[slice].held[i]);
+            other += load_relaxed(&ledger->vdev[vdev].held[i]);
     return subtract_clamped(bytes, other);
 }

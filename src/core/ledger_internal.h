@@ -16,7 +16,7 @@
 #include "core/ledger.h"
 #include "region/internal.h"
 
-struct own_slice {
+struct own_vdev {
     _Atomic uint64_t busy;
     _Atomic uint64_t owed; /* part of busy that the region does not know of yet */
     _Atomic uint64_t held[VGPU_KINDS];
@@ -33,11 +33,11 @@ struct vgpu_ledger {
     atomic_bool told; /* that there is no slot to be had */
     _Atomic uint64_t reaped_ns;
     _Atomic uint64_t mirrored_ns; /* of core/hami.c */
-    /* After what we hold of `slice` has changed; VGPU_SLICES: after anything else has. NULL: nobody wants to know. */
-    void (*changed)(struct vgpu_ledger *ledger, unsigned slice);
+    /* After what we hold of `vdev` has changed; VGPU_VDEVS: after anything else has. NULL: nobody wants to know. */
+    void (*changed)(struct vgpu_ledger *ledger, unsigned vdev);
     struct fork_watch watch;
-    _Atomic uint32_t number[VGPU_SLICES]; /* 1 + the device's number for the program; 0: the slice's */
-    struct own_slice slice[VGPU_SLICES];
+    _Atomic uint32_t number[VGPU_VDEVS]; /* 1 + the device's number for the program; 0: the vdev's */
+    struct own_vdev vdev[VGPU_VDEVS];
 };
 
 static inline unsigned seat_index(uint64_t seat)
@@ -66,9 +66,9 @@ static inline uint64_t ledger_seat(const struct vgpu_ledger *ledger)
 }
 
 /* Under the guard a process's own figures are for people: they reserve nothing. Host memory it does not see. */
-static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned slice)
+static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned vdev)
 {
-    return !ledger->guards && slice != VGPU_SLICE_HOST &&
+    return !ledger->guards && vdev != VGPU_VDEV_HOST &&
            atomic_load_explicit(&ledger->region->layout->tier, memory_order_relaxed) == VGPU_TIER_GUARD;
 }
 
@@ -80,33 +80,33 @@ static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
 
 /*
  * seat.c. A seat in place of `old` (0: the first). Where `old` was lost, the new slot holds from the start what this
- * process uses, except `pending_bytes` of `slice`, which the caller is about to ask for. Returns 0 and the seat, also
+ * process uses, except `pending_bytes` of `vdev`, which the caller is about to ask for. Returns 0 and the seat, also
  * where another thread has just taken it; -errno, said once on stderr.
  */
-int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat);
+int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes, uint64_t *ret_seat);
 
 /*
  * ledger.c. Under the lock: whether `bytes` more fit into the instance and the group (0: none), with what can be taken
  * from the dead and the idle, but for slot `except`.
  */
-bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned slice, uint64_t bytes);
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev, uint64_t bytes);
 
 /* away.c. This process's own memory is back: somebody else has restored it. */
 void ledger_is_back(struct vgpu_ledger *ledger, uint64_t seat);
 
 /* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
-uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes);
+uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes);
 
-/* view.c. By which number to name the device of a slice. */
-unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned slice);
+/* view.c. By which number to name the device of a vdev. */
+unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned vdev);
 
 /* view.c. Removes dead processes, under the lock; not every time where there are many. */
 void ledger_reap(struct vgpu_ledger *ledger);
 
-static inline void ledger_notify(struct vgpu_ledger *ledger, unsigned slice)
+static inline void ledger_notify(struct vgpu_ledger *ledger, unsigned vdev)
 {
     if (__builtin_expect(ledger->changed != NULL, 0))
-        ledger->changed(ledger, slice);
+        ledger->changed(ledger, vdev);
 }
 
 #endif

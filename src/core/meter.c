@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-static struct region_compute *compute_of(struct vgpu_region *region, unsigned slice)
+static struct region_compute *compute_of(struct vgpu_region *region, unsigned vdev)
 {
-    return &region->layout->slice[slice].compute;
+    return &region->layout->vdev[vdev].compute;
 }
 
 static void add(_Atomic uint64_t *word, uint64_t value)
@@ -15,25 +15,25 @@ static void add(_Atomic uint64_t *word, uint64_t value)
     atomic_fetch_add_explicit(word, value, memory_order_relaxed);
 }
 
-static struct region_group_slice *group_slice(struct vgpu_region *region, unsigned group, unsigned slice)
+static struct region_group_vdev *group_vdev(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
-    return &region->layout->group[group].slice[slice];
+    return &region->layout->group[group].vdev[vdev];
 }
 
-const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned slice)
+const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
-    return group ? &group_slice(region, group, slice)->cap_percent : &region->layout->slice[slice].cap_percent;
+    return group ? &group_vdev(region, group, vdev)->cap_percent : &region->layout->vdev[vdev].cap_percent;
 }
 
-_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned slice)
+_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
-    return group ? &group_slice(region, group, slice)->paid_until_ns : &compute_of(region, slice)->paid_until_ns;
+    return group ? &group_vdev(region, group, vdev)->paid_until_ns : &compute_of(region, vdev)->paid_until_ns;
 }
 
-_Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, uint32_t percent, uint64_t now_ns)
+_Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned vdev, uint32_t percent, uint64_t now_ns)
 {
-    _Atomic uint32_t *debt_percent = &region->layout->slice[slice].debt_percent;
-    _Atomic uint64_t *bucket = meter_bucket(region, 0, slice);
+    _Atomic uint32_t *debt_percent = &region->layout->vdev[vdev].debt_percent;
+    _Atomic uint64_t *bucket = meter_bucket(region, 0, vdev);
     uint32_t before = atomic_load_explicit(debt_percent, memory_order_relaxed);
 
     if (__builtin_expect(before != percent, 0) && atomic_compare_exchange_strong(debt_percent, &before, percent))
@@ -41,18 +41,17 @@ _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, ui
     return bucket;
 }
 
-_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned slice,
-                                    enum vgpu_work direction)
+_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned vdev, enum vgpu_work direction)
 {
     _Atomic uint64_t *buckets =
-        group ? group_slice(region, group, slice)->copy_paid_until_ns : compute_of(region, slice)->copy_paid_until_ns;
+        group ? group_vdev(region, group, vdev)->copy_paid_until_ns : compute_of(region, vdev)->copy_paid_until_ns;
 
     return &buckets[direction == VGPU_WORK_DTOH];
 }
 
-bool meter_in_use(const struct vgpu_region *region, unsigned slice)
+bool meter_in_use(const struct vgpu_region *region, unsigned vdev)
 {
-    return atomic_load_explicit(&region->layout->slice[slice].total_bytes, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&region->layout->vdev[vdev].total_bytes, memory_order_relaxed) > 0;
 }
 
 const uint64_t *meter_copy_rate(const struct vgpu_region *region, unsigned group)
@@ -127,10 +126,10 @@ static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_
         add(&compute->span_ns[i], ns);
 }
 
-void meter_add(struct vgpu_region *region, unsigned slice, enum vgpu_work work, uint64_t calls, int64_t amount,
+void meter_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, uint64_t calls, int64_t amount,
                uint64_t now_ns)
 {
-    struct region_compute *compute = compute_of(region, slice);
+    struct region_compute *compute = compute_of(region, vdev);
 
     if (calls)
         add(&compute->calls[work], calls);
@@ -139,21 +138,21 @@ void meter_add(struct vgpu_region *region, unsigned slice, enum vgpu_work work, 
         add_to_span(compute, now_ns, (uint64_t)amount);
 }
 
-void meter_throttled(struct vgpu_region *region, unsigned slice, uint64_t ns)
+void meter_throttled(struct vgpu_region *region, unsigned vdev, uint64_t ns)
 {
-    add(&compute_of(region, slice)->throttles, 1);
-    add(&compute_of(region, slice)->throttled_ns, ns);
+    add(&compute_of(region, vdev)->throttles, 1);
+    add(&compute_of(region, vdev)->throttled_ns, ns);
 }
 
-void meter_turns(struct vgpu_region *region, unsigned slice, uint64_t turns, uint64_t waited_ns)
+void meter_turns(struct vgpu_region *region, unsigned vdev, uint64_t turns, uint64_t waited_ns)
 {
-    add(&compute_of(region, slice)->turns, turns);
-    add(&compute_of(region, slice)->turn_wait_ns, waited_ns);
+    add(&compute_of(region, vdev)->turns, turns);
+    add(&compute_of(region, vdev)->turn_wait_ns, waited_ns);
 }
 
-void meter_copy_waited(struct vgpu_region *region, unsigned slice, uint64_t ns)
+void meter_copy_waited(struct vgpu_region *region, unsigned vdev, uint64_t ns)
 {
-    add(&compute_of(region, slice)->copy_wait_ns, ns);
+    add(&compute_of(region, vdev)->copy_wait_ns, ns);
 }
 
 uint64_t meter_instance_id(const struct vgpu_region *region)

@@ -1,6 +1,6 @@
 /*
  * What an instance does on a device, in its region: caps, the bucket that they draw on, and figures for people.
- * Everything is atomic and lock-free; any thread of any process of the instance. `slice` is a device's. `group` is 0
+ * Everything is atomic and lock-free; any thread of any process of the instance. `vdev` is a device's. `group` is 0
  * for the instance, or what ledger_group() says: work of a group is limited by its own words and by the instance's.
  */
 #ifndef VGPU_CORE_METER_H
@@ -11,17 +11,17 @@
 #include <stdatomic.h>
 
 /* The word that a launch looks at: 0: no cap, else percent. Valid as long as the region. */
-const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned slice);
+const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned vdev);
 
 /* The bucket's words (core/bucket.h): GPU time; copies from (VGPU_WORK_HTOD) and to the host (VGPU_WORK_DTOH). */
-_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned slice);
-_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned slice,
+_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned vdev);
+_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned vdev,
                                     enum vgpu_work direction);
 
 /* The instance's bucket of GPU time, for a charge at a cap of `percent`: what is owed from before another cap is owed
  * at this one.
  */
-_Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, uint32_t percent, uint64_t now_ns);
+_Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned vdev, uint32_t percent, uint64_t now_ns);
 
 /*
  * The settings as they are now: words that change one by one. Turns are the instance's: its weight and its priority are
@@ -30,7 +30,7 @@ _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned slice, ui
 struct vgpu_compute meter_settings(const struct vgpu_region *region);
 
 /* Whether a process of the instance holds memory on the device, a context for instance. */
-bool meter_in_use(const struct vgpu_region *region, unsigned slice);
+bool meter_in_use(const struct vgpu_region *region, unsigned vdev);
 
 /* The rate of copies between host and device (vgpu_compute.copy_bytes_s); as meter_cap(). */
 const uint64_t *meter_copy_rate(const struct vgpu_region *region, unsigned group);
@@ -39,11 +39,11 @@ const uint64_t *meter_copy_rate(const struct vgpu_region *region, unsigned group
 uint32_t meter_group_cap_policy(const struct vgpu_region *region, unsigned group);
 
 /* Counts work; amounts are nanoseconds or bytes, and may be corrected by negative ones. */
-void meter_add(struct vgpu_region *region, unsigned slice, enum vgpu_work work, uint64_t calls, int64_t amount,
+void meter_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, uint64_t calls, int64_t amount,
                uint64_t now_ns);
-void meter_throttled(struct vgpu_region *region, unsigned slice, uint64_t ns);
-void meter_turns(struct vgpu_region *region, unsigned slice, uint64_t turns, uint64_t waited_ns);
-void meter_copy_waited(struct vgpu_region *region, unsigned slice, uint64_t ns);
+void meter_throttled(struct vgpu_region *region, unsigned vdev, uint64_t ns);
+void meter_turns(struct vgpu_region *region, unsigned vdev, uint64_t turns, uint64_t waited_ns);
+void meter_copy_waited(struct vgpu_region *region, unsigned vdev, uint64_t ns);
 
 /* A number that tells instances apart, the same for all processes of one; not 0. */
 uint64_t meter_instance_id(const struct vgpu_region *region);

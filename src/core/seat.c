@@ -25,10 +25,10 @@ static uint64_t make_seat(unsigned index, uint32_t generation)
     return (uint64_t)(index + 1) << 32 | generation;
 }
 
-int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_t pending_bytes, uint64_t *ret_seat)
+int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes, uint64_t *ret_seat)
 {
     struct vgpu_region *region = ledger->region;
-    uint64_t reserved[VGPU_SLICES] = {0}, current;
+    uint64_t reserved[VGPU_VDEVS] = {0}, current;
     uint32_t generation;
     unsigned index;
     int rc;
@@ -40,10 +40,10 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_
         return 0;
     }
     if (old) {
-        for (unsigned i = 0; i < VGPU_SLICES; i++)
+        for (unsigned i = 0; i < VGPU_VDEVS; i++)
             reserved[i] = ledger_counts_only(ledger, i)
                               ? 0
-                              : subtract_clamped(load_relaxed(&ledger->slice[i].busy), i == slice ? pending_bytes : 0);
+                              : subtract_clamped(load_relaxed(&ledger->vdev[i].busy), i == vdev ? pending_bytes : 0);
         slot_release(region, seat_index(old), seat_generation(old));
     }
     rc = slot_claim(region, ledger->guards ? &ledger->ward : NULL, ledger->group_id, old ? reserved : NULL, &index,
@@ -52,16 +52,16 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned slice, uint64_
         complain(ledger, rc);
         return rc;
     }
-    for (unsigned i = 0; old && i < VGPU_SLICES; i++) {
-        store_relaxed(&ledger->slice[i].owed, 0);
+    for (unsigned i = 0; old && i < VGPU_VDEVS; i++) {
+        store_relaxed(&ledger->vdev[i].owed, 0);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            store_relaxed(&region->layout->slot[index].slice[i].held_bytes[kind],
-                          load_relaxed(&ledger->slice[i].held[kind]));
+            store_relaxed(&region->layout->slot[index].vdev[i].held_bytes[kind],
+                          load_relaxed(&ledger->vdev[i].held[kind]));
     }
     atomic_store_explicit(&ledger->group, slot_group(region->layout, index), memory_order_relaxed);
     *ret_seat = make_seat(index, generation);
     atomic_store_explicit(&ledger->seat, *ret_seat, memory_order_release);
-    ledger_notify(ledger, VGPU_SLICES);
+    ledger_notify(ledger, VGPU_VDEVS);
     return 0;
 }
 
@@ -73,11 +73,11 @@ static void in_child(void *arg)
     mutex_init(&ledger->seat_lock);
     atomic_store_explicit(&ledger->seat, 0, memory_order_relaxed);
     atomic_store_explicit(&ledger->told, false, memory_order_relaxed);
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        store_relaxed(&ledger->slice[i].busy, 0);
-        store_relaxed(&ledger->slice[i].owed, 0);
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        store_relaxed(&ledger->vdev[i].busy, 0);
+        store_relaxed(&ledger->vdev[i].owed, 0);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            store_relaxed(&ledger->slice[i].held[kind], 0);
+            store_relaxed(&ledger->vdev[i].held[kind], 0);
     }
 }
 
@@ -142,7 +142,7 @@ void ledger_free(struct vgpu_ledger *ledger)
     seat = ledger_seat(ledger);
     if (seat)
         slot_release(ledger->region, seat_index(seat), seat_generation(seat));
-    ledger_notify(ledger, VGPU_SLICES);
+    ledger_notify(ledger, VGPU_VDEVS);
     fork_watch_remove(&ledger->watch);
     free(ledger);
 }

@@ -20,7 +20,7 @@ static bool lock_seat(struct vgpu_ledger *ledger, unsigned *ret_slot, struct reg
     return false;
 }
 
-int ledger_share(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+int ledger_share(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                  struct ledger_share *ret_share)
 {
     struct shares_ref ref;
@@ -28,14 +28,14 @@ int ledger_share(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind
     unsigned slot;
     int rc;
 
-    if (slice >= VGPU_SLICES || (unsigned)kind >= VGPU_KINDS)
+    if (vdev >= VGPU_VDEVS || (unsigned)kind >= VGPU_KINDS)
         return -EINVAL;
     fork_check();
-    if (ledger_counts_only(ledger, slice))
+    if (ledger_counts_only(ledger, vdev))
         return -EOPNOTSUPP;
     if (!lock_seat(ledger, &slot, &hold))
         return -EAGAIN;
-    rc = shares_new(ledger->region->layout, slot, slice, kind, bytes, &ref);
+    rc = shares_new(ledger->region->layout, slot, vdev, kind, bytes, &ref);
     region_unlock(ledger->region, &hold);
     if (rc == 0)
         *ret_share = (struct ledger_share){ref.index, ref.generation};
@@ -67,7 +67,7 @@ bool ledger_share_find(struct vgpu_ledger *ledger, bool (*is)(uint64_t key, void
                 continue;
             *ret_memory = (struct ledger_share_memory){
                 .share = {view.ref.index, view.ref.generation},
-                .slice = view.slice,
+                .vdev = view.vdev,
                 .kind = view.kind,
                 .bytes = view.bytes,
             };
@@ -100,25 +100,25 @@ int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share)
 }
 
 /* Under the lock. The entry of the share counts from now on, so takes `bytes` off what our slot has reserved. */
-static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned slice, uint64_t bytes)
+static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned vdev, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
-    _Atomic uint64_t *reserved = &layout->slot[slot].slice[slice].reserved_bytes;
-    uint64_t owed = atomic_exchange_explicit(&ledger->slice[slice].owed, 0, memory_order_relaxed);
+    _Atomic uint64_t *reserved = &layout->slot[slot].vdev[vdev].reserved_bytes;
+    uint64_t owed = atomic_exchange_explicit(&ledger->vdev[vdev].owed, 0, memory_order_relaxed);
 
-    region_total_add(layout, slot_group(layout, slot), slice, owed);
+    region_total_add(layout, slot_group(layout, slot), vdev, owed);
     store_relaxed(reserved, subtract_clamped(add_saturated(load_relaxed(reserved), owed), bytes));
-    region_total_sub(layout, slot_group(layout, slot), slice, bytes);
+    region_total_sub(layout, slot_group(layout, slot), vdev, bytes);
 }
 
-bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned slice, enum vgpu_kind kind,
+bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned vdev, enum vgpu_kind kind,
                         uint64_t own_bytes)
 {
     struct region_hold hold;
     unsigned slot;
     bool left;
 
-    if (slice >= VGPU_SLICES || (unsigned)kind >= VGPU_KINDS)
+    if (vdev >= VGPU_VDEVS || (unsigned)kind >= VGPU_KINDS)
         return false;
     fork_check();
     /* Who has lost the slot has lost its part in shares, too. */
@@ -126,12 +126,12 @@ bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, u
         return false;
     left = shares_leave(ledger->region->layout, (struct shares_ref){share.index, share.generation}, slot);
     if (left)
-        hand_over(ledger, slot, slice, own_bytes);
+        hand_over(ledger, slot, vdev, own_bytes);
     region_unlock(ledger->region, &hold);
     if (left) {
-        ledger_take_held(ledger, slice, kind, own_bytes);
-        atomic_fetch_sub_explicit(&ledger->slice[slice].busy, own_bytes, memory_order_relaxed);
-        ledger_notify(ledger, slice);
+        ledger_take_held(ledger, vdev, kind, own_bytes);
+        atomic_fetch_sub_explicit(&ledger->vdev[vdev].busy, own_bytes, memory_order_relaxed);
+        ledger_notify(ledger, vdev);
     }
     return left;
 }

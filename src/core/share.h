@@ -17,7 +17,7 @@ struct ledger_share {
 
 struct ledger_share_memory {
     struct ledger_share share;
-    unsigned slice;
+    unsigned vdev;
     enum vgpu_kind kind;
     uint64_t bytes;
 };
@@ -26,7 +26,7 @@ struct ledger_share_memory {
  * Tells the instance that `bytes`, which this process is charged for, are exported; the process has the share from
  * then on. -ENOSPC: the region has no room for it; -EAGAIN: the lock; -EOPNOTSUPP: a guard sees to it.
  */
-int ledger_share(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+int ledger_share(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                  struct ledger_share *ret_share);
 
 /*
@@ -46,7 +46,7 @@ int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share);
  * This process lets go. `own_bytes`: what it is charged for the share, as its maker; 0: it joined. True: others have
  * it; the instance is charged in place of this process. False: `own_bytes` are still the caller's to give back.
  */
-bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned slice, enum vgpu_kind kind,
+bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned vdev, enum vgpu_kind kind,
                         uint64_t own_bytes);
 
 #endif

@@ -20,7 +20,7 @@
 struct table_entry {
     uint64_t key;
     uint64_t value[2];
-    uint32_t slice;
+    uint32_t vdev;
     uint32_t kind; /* TABLE_USED is set in every entry that is in use; the rest is the owner's */
 };
 

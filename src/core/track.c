@@ -24,14 +24,14 @@ static void store(struct table_entry *to, const struct vgpu_track_entry *from)
 {
     to->value[0] = from->bytes;
     to->value[1] = from->extra;
-    to->slice = from->slice;
+    to->vdev = from->vdev;
     to->kind = from->kind | TABLE_USED;
 }
 
 static struct vgpu_track_entry load(const struct table_entry *from)
 {
     return (struct vgpu_track_entry){
-        .bytes = from->value[0], .extra = from->value[1], .slice = from->slice, .kind = from->kind & ~TABLE_USED};
+        .bytes = from->value[0], .extra = from->value[1], .vdev = from->vdev, .kind = from->kind & ~TABLE_USED};
 }
 
 int track_put(struct vgpu_track *track, uint64_t key, const struct vgpu_track_entry *entry)

@@ -13,7 +13,7 @@
 struct vgpu_track_entry {
     uint64_t bytes; /* charged */
     uint64_t extra; /* for the owner of the table */
-    uint32_t slice;
+    uint32_t vdev;
     uint32_t kind; /* enum vgpu_kind */
 };
 
@@ -35,7 +35,7 @@ void track_sweep(struct vgpu_track *track, uint64_t first, uint64_t last,
 /*
  * Granules: the driver takes memory in blocks (2 MiB on every device since Pascal) and puts small allocations into
  * shared ones. granule_add counts [address, address + bytes) and returns how many bytes of blocks it is the first to
- * touch; granule_drop says how many bytes of blocks it was the last to leave. Blocks are told apart by slice.
+ * touch; granule_drop says how many bytes of blocks it was the last to leave. Blocks are told apart by vdev.
  * A block is charged to the kind of memory that was the first in it, and goes back from that kind, whichever is the
  * last to leave. What is added must be allocations of the driver, which do not overlap: a block that one fills is its
  * alone, and is not looked up. granule_drop must get what granule_add got. Cost does not depend on `bytes`.
@@ -49,9 +49,9 @@ struct granule_share {
 
 struct vgpu_granules;
 struct vgpu_granules *granules_new(uint64_t granule_bytes);
-int granule_add(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
+int granule_add(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, uint64_t bytes,
                 uint64_t *ret_new_bytes);
-void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, uint64_t bytes,
+void granule_drop(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, uint64_t bytes,
                   struct granule_share ret_left[GRANULE_SHARES]);
 
 /*
@@ -59,6 +59,6 @@ void granule_drop(struct vgpu_granules *granules, unsigned slice, uint32_t kind,
  * granule_drop(), among ret_left. Several allocations in one block have one note. granule_note() returns the note that
  * is there afterwards: `note`, or one that was there before. NULL: no memory. With `note` NULL it only looks.
  */
-void *granule_note(struct vgpu_granules *granules, unsigned slice, uint32_t kind, uint64_t address, void *note);
+void *granule_note(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, void *note);
 
 #endif

@@ -35,35 +35,35 @@ void ledger_reap(struct vgpu_ledger *ledger)
  * HAMi's device plugin gives a container that is to have all of a device the size that NVML says, which is some percent
  * more than CUDA's.
  */
-static bool beyond_device(const struct vgpu_region *region, const struct region_slice *slice)
+static bool beyond_device(const struct vgpu_region *region, const struct region_vdev *vdev)
 {
-    uint64_t more = region_is_cache(region) ? slice->physical_bytes / 16 : 0;
+    uint64_t more = region_is_cache(region) ? vdev->physical_bytes / 16 : 0;
 
-    return slice->limit.quota_bytes > slice->physical_bytes + more;
+    return vdev->limit.quota_bytes > vdev->physical_bytes + more;
 }
 
-static void warn_beyond(struct vgpu_ledger *ledger, unsigned slice, uint64_t quota_bytes, uint64_t physical_bytes)
+static void warn_beyond(struct vgpu_ledger *ledger, unsigned vdev, uint64_t quota_bytes, uint64_t physical_bytes)
 {
     char quota[SIZE_TEXT_BYTES], physical[SIZE_TEXT_BYTES];
 
     log_warning("a quota of %s is more than the %s of device %u: the device is the limit",
                 format_bytes(quota_bytes, quota, sizeof(quota)),
-                format_bytes(physical_bytes, physical, sizeof(physical)), ledger_shown_number(ledger, slice));
+                format_bytes(physical_bytes, physical, sizeof(physical)), ledger_shown_number(ledger, vdev));
 }
 
-int ledger_device_limited(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes,
+int ledger_device_limited(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid, uint64_t physical_bytes,
                           const struct vgpu_limit *limit)
 {
     KEEP_ERRNO;
-    struct region_slice *to;
+    struct region_vdev *to;
     struct region_hold hold;
     uint64_t quota_bytes = 0;
     int rc;
 
-    if (slice >= VGPU_SLICES || strlen(uuid) >= VGPU_UUID_LEN)
+    if (vdev >= VGPU_VDEVS || strlen(uuid) >= VGPU_UUID_LEN)
         return -EINVAL;
     fork_check();
-    to = &ledger->region->layout->slice[slice];
+    to = &ledger->region->layout->vdev[vdev];
     rc = lock_region(ledger, &hold);
     if (rc < 0)
         return rc;
@@ -71,53 +71,53 @@ int ledger_device_limited(struct vgpu_ledger *ledger, unsigned slice, const char
         rc = -EEXIST;
     } else {
         if (limit && !to->limit.uuid[0])
-            region_store_limit(ledger->region->layout, slice, limit);
+            region_store_limit(ledger->region->layout, vdev, limit);
         strncpy(to->limit.uuid, uuid, VGPU_UUID_LEN);
         if (physical_bytes && to->physical_bytes != physical_bytes) {
             to->physical_bytes = physical_bytes;
-            region_resolve_quota(ledger->region->layout, slice);
+            region_resolve_quota(ledger->region->layout, vdev);
             quota_bytes = beyond_device(ledger->region, to) ? to->limit.quota_bytes : 0;
         }
     }
     region_unlock(ledger->region, &hold);
     if (quota_bytes)
-        warn_beyond(ledger, slice, quota_bytes, physical_bytes);
-    ledger_notify(ledger, VGPU_SLICES);
+        warn_beyond(ledger, vdev, quota_bytes, physical_bytes);
+    ledger_notify(ledger, VGPU_VDEVS);
     return rc;
 }
 
-int ledger_device(struct vgpu_ledger *ledger, unsigned slice, const char *uuid, uint64_t physical_bytes)
+int ledger_device(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid, uint64_t physical_bytes)
 {
-    return ledger_device_limited(ledger, slice, uuid, physical_bytes, NULL);
+    return ledger_device_limited(ledger, vdev, uuid, physical_bytes, NULL);
 }
 
-void ledger_number(struct vgpu_ledger *ledger, unsigned slice, unsigned number)
+void ledger_number(struct vgpu_ledger *ledger, unsigned vdev, unsigned number)
 {
-    if (slice < VGPU_SLICES)
-        atomic_store_explicit(&ledger->number[slice], number + 1, memory_order_relaxed);
+    if (vdev < VGPU_VDEVS)
+        atomic_store_explicit(&ledger->number[vdev], number + 1, memory_order_relaxed);
 }
 
-unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned slice)
+unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned vdev)
 {
-    uint32_t number = atomic_load_explicit(&ledger->number[slice], memory_order_relaxed);
+    uint32_t number = atomic_load_explicit(&ledger->number[vdev], memory_order_relaxed);
 
-    return number ? number - 1 : slice;
+    return number ? number - 1 : vdev;
 }
 
 /* What is left of a quota, of a group's or of the instance's (0), or of the device where that is smaller. */
-static uint64_t left_of(const struct region_layout *layout, unsigned group, unsigned slice, uint64_t physical_total)
+static uint64_t left_of(const struct region_layout *layout, unsigned group, unsigned vdev, uint64_t physical_total)
 {
-    uint64_t quota = region_quota(layout, group, slice);
+    uint64_t quota = region_quota(layout, group, vdev);
 
     return subtract_clamped(quota && quota < physical_total ? quota : physical_total,
-                            slots_used_by(layout, group, slice));
+                            slots_used_by(layout, group, vdev));
 }
 
-void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_total, uint64_t physical_free,
+void ledger_view(struct vgpu_ledger *ledger, unsigned vdev, uint64_t physical_total, uint64_t physical_free,
                  uint64_t *ret_total, uint64_t *ret_free)
 {
     KEEP_ERRNO;
-    uint64_t quota = ledger_quota(ledger, slice), total = physical_total, available = physical_free, left;
+    uint64_t quota = ledger_quota(ledger, vdev), total = physical_total, available = physical_free, left;
     struct region_layout *layout = ledger->region->layout;
     unsigned group = ledger_group(ledger);
     struct region_hold hold;
@@ -128,9 +128,9 @@ void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_t
         if (locked)
             ledger_reap(ledger);
         total = quota < physical_total ? quota : physical_total;
-        left = left_of(layout, 0, slice, physical_total);
-        if (group > 0 && left_of(layout, group, slice, physical_total) < left)
-            left = left_of(layout, group, slice, physical_total);
+        left = left_of(layout, 0, vdev, physical_total);
+        if (group > 0 && left_of(layout, group, vdev, physical_total) < left)
+            left = left_of(layout, group, vdev, physical_total);
         available = left < physical_free ? left : physical_free;
         if (locked)
             region_unlock(ledger->region, &hold);
@@ -139,38 +139,38 @@ void ledger_view(struct vgpu_ledger *ledger, unsigned slice, uint64_t physical_t
     *ret_free = available;
 }
 
-uint64_t ledger_quota(struct vgpu_ledger *ledger, unsigned slice)
+uint64_t ledger_quota(struct vgpu_ledger *ledger, unsigned vdev)
 {
     const struct region_layout *layout = ledger->region->layout;
     uint64_t quota, of_group;
 
-    if (slice >= VGPU_SLICES)
+    if (vdev >= VGPU_VDEVS)
         return 0;
-    quota = region_quota(layout, 0, slice);
-    of_group = region_quota(layout, ledger_group(ledger), slice);
+    quota = region_quota(layout, 0, vdev);
+    of_group = region_quota(layout, ledger_group(ledger), vdev);
     return of_group && (!quota || of_group < quota) ? of_group : quota;
 }
 
-uint64_t ledger_context_cost(struct vgpu_ledger *ledger, unsigned slice)
+uint64_t ledger_context_cost(struct vgpu_ledger *ledger, unsigned vdev)
 {
-    return slice < VGPU_SLICES ? load_relaxed(&ledger->region->layout->slice[slice].context_bytes) : 0;
+    return vdev < VGPU_VDEVS ? load_relaxed(&ledger->region->layout->vdev[vdev].context_bytes) : 0;
 }
 
-void ledger_learn_context_cost(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+void ledger_learn_context_cost(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     _Atomic uint64_t *most;
     uint64_t before;
 
-    if (slice >= VGPU_SLICES)
+    if (vdev >= VGPU_VDEVS)
         return;
-    most = &ledger->region->layout->slice[slice].context_bytes;
+    most = &ledger->region->layout->vdev[vdev].context_bytes;
     before = load_relaxed(most);
     while (before < bytes &&
            !atomic_compare_exchange_weak_explicit(most, &before, bytes, memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
-unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgpu_proc_memory *ret_procs, unsigned max)
+unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned vdev, struct vgpu_proc_memory *ret_procs, unsigned max)
 {
     KEEP_ERRNO;
     struct region_layout *layout = ledger->region->layout;
@@ -178,7 +178,7 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgp
     unsigned count = 0, high, group = ledger_group(ledger);
     bool guard = atomic_load_explicit(&layout->tier, memory_order_relaxed) == VGPU_TIER_GUARD;
 
-    if (slice >= VGPU_SLICES)
+    if (vdev >= VGPU_VDEVS)
         return 0;
     fork_check();
     if (lock_region(ledger, &hold) < 0)
@@ -192,7 +192,7 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned slice, struct vgp
             (group && slot_group(layout, i) != group))
             continue;
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            bytes = add_saturated(bytes, slot_held(&layout->slot[i].slice[slice], kind));
+            bytes = add_saturated(bytes, slot_held(&layout->slot[i].vdev[vdev], kind));
         if (bytes == 0)
             continue;
         if (count < max)

@@ -132,7 +132,7 @@ void visible_selected(const struct vgpu_limits *limits, struct visible_devices *
 {
     ret_devices->count = limits->device_count < VGPU_DEVICES_MAX ? limits->device_count : VGPU_DEVICES_MAX;
     for (unsigned i = 0; i < ret_devices->count; i++)
-        memcpy(ret_devices->uuid[i], limits->slice[i].uuid, VGPU_UUID_LEN);
+        memcpy(ret_devices->uuid[i], limits->vdev[i].uuid, VGPU_UUID_LEN);
 }
 
 void visible_translate(const char *text, const struct vgpu_limits *limits, char ret_text[VISIBLE_MAX])

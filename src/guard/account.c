@@ -18,7 +18,7 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
     if (!place.is_channel)
         return true;
     if (objects_device(guard->objects, call->client, call->parent, &device) < 0 ||
-        card_of(guard, file, call->client, device, &place.slice) < 0 ||
+        card_of(guard, file, call->client, device, &place.vdev) < 0 ||
         cards_subdevice(guard, file, call->client, device, &place.subdevice) < 0) {
         tell_seldom("guard: a channel is refused: on which card it would be cannot be told");
         return false;
@@ -45,8 +45,8 @@ static int channel_made(struct guard *guard, const struct guard_file *file, cons
                                          .subdevice = place->subdevice,
                                          .group = place->group,
                                          .channel = result->handle,
-                                         .slice = place->slice};
-    int rc = cards_begin_share(guard, place->slice);
+                                         .vdev = place->vdev};
+    int rc = cards_begin_share(guard, place->vdev);
 
     if (rc == 0)
         rc = channels_add(guard->channels, &one);
@@ -73,7 +73,7 @@ static int object_made(struct guard *guard, const struct guard_file *file, const
                        const struct rm_result *result, const struct account_place *place)
 {
     struct objects *objects = guard->objects;
-    int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle, place->slice,
+    int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle, place->vdev,
                                                 result->charge_bytes)
              : call->holds
                  ? objects_add_holding(objects, call->client, call->parent, result->handle, call->class_id, call->holds)
@@ -105,18 +105,17 @@ uint32_t account_foreign(struct guard *guard, struct guard_process *process, con
 {
     uint64_t bytes = ask_bytes(file, call->client, handle);
     bool charges = guard->config.mode == GUARD_STRICT;
-    unsigned slice;
+    unsigned vdev;
     int rc;
 
-    if (bytes == 0 || card_of(guard, file, call->client, parent, &slice) < 0)
+    if (bytes == 0 || card_of(guard, file, call->client, parent, &vdev) < 0)
         return RM_OK;
-    if (charges && !processes_within_quota(guard, slice, bytes)) {
-        process_refuse(guard, process, slice, bytes,
-                       call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
+    if (charges && !processes_within_quota(guard, vdev, bytes)) {
+        process_refuse(guard, process, vdev, bytes, call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
         return RM_ERR_NO_MEMORY;
     }
-    rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, slice, bytes)
-                 : objects_add_foreign(guard->objects, call->client, parent, handle, slice, bytes);
+    rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, vdev, bytes)
+                 : objects_add_foreign(guard->objects, call->client, parent, handle, vdev, bytes);
     return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
 }
 

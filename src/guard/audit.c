@@ -93,14 +93,14 @@ void audit_free(struct audit *audit)
 }
 
 /* The processes on a card; false: NVML does not say. */
-static bool ask(struct audit *audit, const struct guard_card *card, unsigned slice, unsigned *ret_count)
+static bool ask(struct audit *audit, const struct guard_card *card, unsigned vdev, unsigned *ret_count)
 {
     unsigned count = PROCESSES_MAX;
     int rc;
 
-    if (!audit->device[slice] && audit->by_uuid(card->uuid_text, &audit->device[slice]) != NVML_SUCCESS)
+    if (!audit->device[vdev] && audit->by_uuid(card->uuid_text, &audit->device[vdev]) != NVML_SUCCESS)
         return false;
-    rc = audit->processes(audit->device[slice], &count, audit->found);
+    rc = audit->processes(audit->device[vdev], &count, audit->found);
     *ret_count = count < PROCESSES_MAX ? count : PROCESSES_MAX;
     return rc == NVML_SUCCESS;
 }
@@ -126,10 +126,10 @@ static bool is_ours(struct guard *guard, pid_t pid)
 }
 
 /* Of the processes found. Whether they have more than is known of. */
-static bool compare(const struct audit *audit, struct guard *guard, unsigned slice, unsigned count,
+static bool compare(const struct audit *audit, struct guard *guard, unsigned vdev, unsigned count,
                     struct finding *ret_finding)
 {
-    struct finding finding = {.known_bytes = objects_named(guard->objects, slice)};
+    struct finding finding = {.known_bytes = objects_named(guard->objects, vdev)};
 
     for (unsigned i = 0; i < count; i++) {
         const struct nvml_process *found = &audit->found[i];
@@ -147,20 +147,20 @@ static bool compare(const struct audit *audit, struct guard *guard, unsigned sli
 }
 
 /* Calls go on while NVML looks, unless the lock is held: it is for being sure. -EIO: NVML does not say. */
-static int look(struct audit *audit, struct guard *guard, unsigned slice, bool sure, struct finding *ret_finding)
+static int look(struct audit *audit, struct guard *guard, unsigned vdev, bool sure, struct finding *ret_finding)
 {
     unsigned count;
 
-    if (!sure && !ask(audit, &guard->card[slice], slice, &count))
+    if (!sure && !ask(audit, &guard->card[vdev], vdev, &count))
         return -EIO;
     MUTEX_SCOPE(&guard->lock);
-    if (sure && !ask(audit, &guard->card[slice], slice, &count))
+    if (sure && !ask(audit, &guard->card[vdev], vdev, &count))
         return -EIO;
-    return compare(audit, guard, slice, count, ret_finding);
+    return compare(audit, guard, vdev, count, ret_finding);
 }
 
 /* What a program closes, the driver may free a little later: a difference is one that stays. */
-static int differs(struct audit *audit, struct guard *guard, unsigned slice, struct finding *ret_finding)
+static int differs(struct audit *audit, struct guard *guard, unsigned vdev, struct finding *ret_finding)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int rc = 1;
@@ -168,7 +168,7 @@ static int differs(struct audit *audit, struct guard *guard, unsigned slice, str
     for (unsigned i = 0; i < LOOKS && rc > 0; i++) {
         if (i)
             nanosleep(&pause, NULL);
-        rc = look(audit, guard, slice, i > 0, ret_finding);
+        rc = look(audit, guard, vdev, i > 0, ret_finding);
     }
     return rc;
 }
@@ -189,13 +189,13 @@ static bool is_blind(struct audit *audit, bool answered)
     return true;
 }
 
-static void tell(const struct guard *guard, unsigned slice, const struct finding *finding)
+static void tell(const struct guard *guard, unsigned vdev, const struct finding *finding)
 {
     char used[SIZE_TEXT_BYTES], known[SIZE_TEXT_BYTES], most[SIZE_TEXT_BYTES];
 
     tell_seldom("guard: the instance holds %s of %s, of which %s are accounted for: it has got memory around the guard"
                 " (most of it has process %u: %s)",
-                format_bytes(finding->used_bytes, used, sizeof(used)), guard->card[slice].uuid_text,
+                format_bytes(finding->used_bytes, used, sizeof(used)), guard->card[vdev].uuid_text,
                 format_bytes(finding->known_bytes, known, sizeof(known)), finding->pid,
                 format_bytes(finding->most_bytes, most, sizeof(most)));
 }

@@ -241,20 +241,20 @@ static bool is_memory_parent(const struct guard *guard, const struct rm_call *ca
 /* Whether there is room for what the call asks for; the lock is held, so nobody else takes it. The status to refuse it
  * with, or RM_OK. */
 static uint32_t find_room(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                          const struct rm_call *call, unsigned *ret_slice)
+                          const struct rm_call *call, unsigned *ret_vdev)
 {
-    unsigned slice;
+    unsigned vdev;
 
-    if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &slice) < 0)
+    if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &vdev) < 0)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
-    *ret_slice = slice;
-    if (processes_within_quota(guard, slice, call->charge_bytes))
+    *ret_vdev = vdev;
+    if (processes_within_quota(guard, vdev, call->charge_bytes))
         return RM_OK;
     /* What programs have let go of without a call, by exec or munmap, is found by looking. */
     watch_look(guard, LOOK_AGAIN_NS);
-    if (processes_within_quota(guard, slice, call->charge_bytes))
+    if (processes_within_quota(guard, vdev, call->charge_bytes))
         return RM_OK;
-    process_refuse(guard, process, slice, call->charge_bytes, api_of(call));
+    process_refuse(guard, process, vdev, call->charge_bytes, api_of(call));
     return RM_ERR_NO_MEMORY;
 }
 
@@ -266,17 +266,17 @@ static void rewrite_view(struct guard *guard, const struct guard_file *file, str
     struct rm_fb_info *info = (struct rm_fb_info *)made->params;
     bool is_heap =
         call->kind == RM_KIND_HEAP_ALLOC || call->kind == RM_KIND_HEAP_FREE || call->kind == RM_KIND_HEAP_OTHER;
-    unsigned slice;
+    unsigned vdev;
 
     if ((call->kind != RM_KIND_CONTROL && !is_heap) ||
-        card_of(guard, file, call->client, is_heap ? call->parent : call->handle, &slice) < 0)
+        card_of(guard, file, call->client, is_heap ? call->parent : call->handle, &vdev) < 0)
         return;
     if (is_heap)
-        view_heap(guard, slice, &heap->total, &heap->free);
+        view_heap(guard, vdev, &heap->total, &heap->free);
     else if (call->control == RM_CTRL_FB_GET_INFO_V2)
-        view_fb_info(guard, slice, info->item, info->count);
+        view_fb_info(guard, vdev, info->item, info->count);
     else if (call->control == RM_CTRL_FB_GET_INFO && made->list_bytes)
-        view_fb_info(guard, slice, (struct rm_fb_info_item *)made->list,
+        view_fb_info(guard, vdev, (struct rm_fb_info_item *)made->list,
                      (uint32_t)(made->list_bytes / sizeof(struct rm_fb_info_item)));
 }
 
@@ -308,7 +308,7 @@ static uint32_t prepare(struct guard *guard, struct guard_process *process, cons
         return RM_ERR_NO_MEMORY;
     if (!account_may_make(guard, file, call, ret_place) || duplicates_group(guard, call))
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
-    return call->charges ? find_room(guard, process, file, call, &ret_place->slice) : RM_OK;
+    return call->charges ? find_room(guard, process, file, call, &ret_place->vdev) : RM_OK;
 }
 
 /* Makes the call and notes what it has done. */

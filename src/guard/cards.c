@@ -1,10 +1,10 @@
-/* The cards that programs of the instance use: which slice each is, and its share. */
+/* The cards that programs of the instance use: which vdev each is, and its share. */
 #include "guard/guard_internal.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "core/slice.h"
+#include "core/vdev.h"
 #include "guard/rm.h"
 
 #include <errno.h>
@@ -20,12 +20,12 @@ static struct guard_device *find_device(struct guard *guard, uint32_t client, ui
     return NULL;
 }
 
-static void remember_device(struct guard *guard, uint32_t client, uint32_t device, unsigned slice)
+static void remember_device(struct guard *guard, uint32_t client, uint32_t device, unsigned vdev)
 {
     for (unsigned i = 0; i < GUARD_DEVICES_MAX; i++) {
         if (guard->device[i].device)
             continue;
-        guard->device[i] = (struct guard_device){.client = client, .device = device, .slice = slice};
+        guard->device[i] = (struct guard_device){.client = client, .device = device, .vdev = vdev};
         if (i >= guard->devices_high)
             guard->devices_high = i + 1;
         return;
@@ -131,61 +131,60 @@ static uint64_t ask_size(const struct guard *guard, const struct guard_file *fil
     return rc == RM_OK ? (uint64_t)info.item[0].value * 1024 : 0;
 }
 
-static bool is_free(const struct guard *guard, unsigned slice)
+static bool is_free(const struct guard *guard, unsigned vdev)
 {
-    return !atomic_load(&guard->card[slice].known) && !guard->limits.slice[slice].uuid[0];
+    return !atomic_load(&guard->card[vdev].known) && !guard->limits.vdev[vdev].uuid[0];
 }
 
 /*
- * The slice that a card gets which has none yet: by the limits as they were given, or, where those name no cards, a
+ * The vdev that a card gets which has none yet: by the limits as they were given, or, where those name no cards, a
  * free one: the one that people are told it is, if a library in the program has numbered the cards, else the first.
  */
-static int choose_slice(const struct guard *guard, struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_slice)
+static int choose_vdev(const struct guard *guard, struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_vdev)
 {
-    if (limits_slice(&guard->limits, uuid, ret_slice) == 0)
+    if (limits_vdev(&guard->limits, uuid, ret_vdev) == 0)
         return 0;
     if (guard->limits.device_count)
         return -ENODEV;
-    if (ledger && slice_find(ledger, uuid, ret_slice) == 0 && *ret_slice < VGPU_DEVICES_MAX &&
-        is_free(guard, *ret_slice))
+    if (ledger && vdev_find(ledger, uuid, ret_vdev) == 0 && *ret_vdev < VGPU_DEVICES_MAX && is_free(guard, *ret_vdev))
         return 0;
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         if (!is_free(guard, i))
             continue;
-        *ret_slice = i;
+        *ret_vdev = i;
         return 0;
     }
     return -ENODEV;
 }
 
-/* The slice of a card, once and for all: programs may write whatever they like where people read it. */
+/* The vdev of a card, once and for all: programs may write whatever they like where people read it. */
 static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint8_t uuid[16], uint64_t physical_bytes,
-                     unsigned *ret_slice)
+                     unsigned *ret_vdev)
 {
     char text[VGPU_UUID_LEN];
     struct guard_card *card;
     int rc;
 
-    slice_uuid_text("GPU", uuid, text);
+    vdev_uuid_text("GPU", uuid, text);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        *ret_slice = i;
+        *ret_vdev = i;
         if (atomic_load(&guard->card[i].known) && strcmp(guard->card[i].uuid_text, text) == 0)
             return 0;
     }
-    rc = choose_slice(guard, ledger, text, ret_slice);
+    rc = choose_vdev(guard, ledger, text, ret_vdev);
     if (rc < 0)
         return rc;
-    card = &guard->card[*ret_slice];
+    card = &guard->card[*ret_vdev];
     card->physical_bytes = physical_bytes;
     memcpy(card->uuid_text, text, sizeof(card->uuid_text));
     atomic_store(&card->known, true);
     if (ledger)
-        ledger_device(ledger, *ret_slice, text, physical_bytes);
+        ledger_device(ledger, *ret_vdev, text, physical_bytes);
     return 0;
 }
 
 static int find_card(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
-                     unsigned *ret_slice)
+                     unsigned *ret_vdev)
 {
     struct vgpu_ledger *ledger = process_any_ledger(guard);
     uint64_t physical_bytes = 0;
@@ -201,10 +200,10 @@ static int find_card(struct guard *guard, const struct guard_file *file, uint32_
         physical_bytes = ask_size(guard, file, client, subdevice);
     if (made)
         return_subdevice(file, client, device, subdevice);
-    return rc < 0 ? rc : bind_card(guard, ledger, uuid, physical_bytes, ret_slice);
+    return rc < 0 ? rc : bind_card(guard, ledger, uuid, physical_bytes, ret_vdev);
 }
 
-int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice)
+int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_vdev)
 {
     const struct guard_device *entry;
     uint32_t device;
@@ -214,12 +213,12 @@ int card_of(struct guard *guard, const struct guard_file *file, uint32_t client,
         return -ENODEV;
     entry = find_device(guard, client, device);
     if (entry) {
-        *ret_slice = entry->slice;
+        *ret_vdev = entry->vdev;
         return 0;
     }
-    rc = find_card(guard, file, client, device, ret_slice);
+    rc = find_card(guard, file, client, device, ret_vdev);
     if (rc == 0)
-        remember_device(guard, client, device, *ret_slice);
+        remember_device(guard, client, device, *ret_vdev);
     return rc;
 }
 
@@ -260,17 +259,17 @@ static int start_thread(struct guard_card *card)
     return rc;
 }
 
-int cards_begin_share(struct guard *guard, unsigned slice)
+int cards_begin_share(struct guard *guard, unsigned vdev)
 {
     static const struct share_ops ops = {.set = share_set, .look = share_look};
-    struct guard_card *card = &guard->card[slice];
+    struct guard_card *card = &guard->card[vdev];
     const struct share_self self = {.region = guard->region,
-                                    .slice = slice,
+                                    .vdev = vdev,
                                     .id = guard->instance_id,
                                     .name = guard->limits.name,
                                     .uuid = card->uuid_text};
     const struct share_limits limits = {.compute = guard->limits.compute,
-                                        .cap_percent = guard->limits.slice[slice].cap_percent};
+                                        .cap_percent = guard->limits.vdev[vdev].cap_percent};
     struct share *share;
     int rc;
 

@@ -41,18 +41,18 @@ void channels_free(struct channels *channels)
     munmap(channels, sizeof(*channels));
 }
 
-static bool is_of(const struct set *set, uint32_t client, unsigned slice, uint32_t subdevice)
+static bool is_of(const struct set *set, uint32_t client, unsigned vdev, uint32_t subdevice)
 {
-    return set->used && set->fd >= 0 && set->client == client && set->slice == slice && set->subdevice == subdevice;
+    return set->used && set->fd >= 0 && set->client == client && set->vdev == vdev && set->subdevice == subdevice;
 }
 
 /* A set with room, or one that is free. */
-static struct set *find_room(struct channels *channels, uint32_t client, unsigned slice, uint32_t subdevice)
+static struct set *find_room(struct channels *channels, uint32_t client, unsigned vdev, uint32_t subdevice)
 {
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
 
-        if (is_of(set, client, slice, subdevice) && set->count < RM_DISABLE_MAX)
+        if (is_of(set, client, vdev, subdevice) && set->count < RM_DISABLE_MAX)
             return set;
     }
     for (unsigned i = 0; i < SETS_MAX; i++) {
@@ -71,10 +71,10 @@ static int begin_set(struct channels *channels, struct set *set, const struct ch
     memset(set, 0, sizeof(*set));
     set->fd = own;
     set->client = one->client;
-    set->slice = one->slice;
+    set->vdev = one->vdev;
     set->subdevice = one->subdevice;
-    set->ending = channels->state[one->slice] == SHARE_ENDING;
-    atomic_store(&set->off, channels->state[one->slice] != SHARE_ON);
+    set->ending = channels->state[one->vdev] == SHARE_ENDING;
+    atomic_store(&set->off, channels->state[one->vdev] != SHARE_ON);
     if (set - channels->set >= channels->high)
         channels->high = (unsigned)(set - channels->set) + 1;
     atomic_store(&set->used, 1);
@@ -290,17 +290,17 @@ static int switch_on(struct set *set, uint32_t schedule_bytes)
     return rc;
 }
 
-int channels_set(struct channels *channels, unsigned slice, enum share_state to)
+int channels_set(struct channels *channels, unsigned vdev, enum share_state to)
 {
     int rc = 0;
 
     MUTEX_SCOPE(&channels->lock);
-    channels->state[slice] = to;
+    channels->state[vdev] = to;
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
         int one;
 
-        if (!set->used || set->fd < 0 || set->slice != slice)
+        if (!set->used || set->fd < 0 || set->vdev != vdev)
             continue;
         one = to == SHARE_ON ? switch_on(set, channels->schedule_bytes) : switch_off(set, to);
         if (one < 0)
@@ -322,7 +322,7 @@ int channels_add(struct channels *channels, const struct channels_new_one *one)
     int rc;
 
     MUTEX_SCOPE(&channels->lock);
-    set = find_room(channels, one->client, one->slice, one->subdevice);
+    set = find_room(channels, one->client, one->vdev, one->subdevice);
     if (!set)
         return -ENOSPC;
     rc = set->used ? 0 : begin_set(channels, set, one);
@@ -364,7 +364,7 @@ void channels_unpark(struct channels *channels, uint32_t client, int fd)
         if (!set->used || set->client != client || set->fd >= 0)
             continue;
         set->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        if (set->fd >= 0 && channels->state[set->slice] == SHARE_ON)
+        if (set->fd >= 0 && channels->state[set->vdev] == SHARE_ON)
             switch_on(set, channels->schedule_bytes);
     }
 }

@@ -26,7 +26,7 @@ void channels_free(struct channels *channels);
 struct channels_new_one {
     int fd; /* an open control device of the client's, of which a duplicate is kept */
     uint32_t client, subdevice, group, channel; /* objects of the client's; group: 0: it has none */
-    unsigned slice;                             /* the card's */
+    unsigned vdev;                              /* the card's */
 };
 
 /* From now on it is switched as the others of the card are, and is as they are. -errno: there is no room, or it cannot
@@ -57,7 +57,7 @@ void channels_remove_client(struct channels *channels, uint32_t client);
 
 /* Switches all of a card. What is ENDING goes on until its time slice ends, if somebody else has work, or its kernels
  * do. -errno: some of them could not be switched (-ENOENT never: a channel that is gone is forgotten). */
-int channels_set(struct channels *channels, unsigned slice, enum share_state to);
+int channels_set(struct channels *channels, unsigned vdev, enum share_state to);
 
 /*
  * What a card's work looks like from outside, by how often contexts were put on the engine for kernels and taken off it
@@ -67,7 +67,7 @@ int channels_set(struct channels *channels, unsigned slice, enum share_state to)
  * means nothing then. Takes 0.2 ms for each group that does not work, 0.8 for one that does. -ENOTSUP: nothing can be
  * said.
  */
-int channels_look(struct channels *channels, unsigned slice, bool stop, struct share_look *ret_look);
+int channels_look(struct channels *channels, unsigned vdev, bool stop, struct share_look *ret_look);
 
 /* The keeper's, once nobody else uses the table: switches on whatever may be off. */
 void channels_rescue(struct channels *channels);

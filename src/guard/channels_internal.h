@@ -38,7 +38,7 @@ struct set {
     _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
     _Atomic uint32_t count;
     int fd; /* -1: the client's file is not seen; all are off */
-    uint32_t client, slice, subdevice, groups;
+    uint32_t client, vdev, subdevice, groups;
     bool ending; /* off, but what ran may go on */
     struct channel channel[RM_DISABLE_MAX];
     struct group group[RM_DISABLE_MAX];

@@ -121,12 +121,12 @@ static uint32_t note_import(struct guard *guard, struct guard_process *process, 
     const struct rm_transfer *transfer = &exports->transfer;
     uint32_t handle = transfer->handle[index];
     uint64_t bytes;
-    unsigned slice;
+    unsigned vdev;
 
     if (objects_dup_mapped(guard->objects, call->client, transfer->parent, handle, exports->number,
                            (uint64_t)transfer->first + index, HELD) < 0)
         return RM_ERR_NO_MEMORY;
-    if (objects_memory(guard->objects, call->client, handle, &slice, &bytes) == 0)
+    if (objects_memory(guard->objects, call->client, handle, &vdev, &bytes) == 0)
         return RM_OK;
     return account_foreign(guard, process, file, call, transfer->parent, handle);
 }

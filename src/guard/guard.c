@@ -86,7 +86,7 @@ static void free_guard(struct guard *guard)
 static bool has_quota(const struct vgpu_limits *limits)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (limits->slice[i].quota_bytes || limits->slice[i].quota_percent)
+        if (limits->vdev[i].quota_bytes || limits->vdev[i].quota_percent)
             return true;
     }
     return false;

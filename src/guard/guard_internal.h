@@ -45,7 +45,7 @@ struct guard_process {
     struct vgpu_ledger *ledger; /* in the region, for people; NULL: it cannot be shown */
     struct device_node uvm;     /* of which its mappings are looked for; inode 0: there is no such device yet */
     uint64_t managed_bytes;     /* the sum of those that can be managed memory, */
-    unsigned managed_slice;     /* which is charged to this slice */
+    unsigned managed_vdev;      /* which is charged to this vdev */
     uint64_t unread_ns;         /* since when its map cannot be read, though it lives; 0: it can */
     bool guarded; /* it has made a call that was trapped; else it is one that has got a file from another */
 };
@@ -92,14 +92,14 @@ struct mapper {
     struct mapper_card {
         uint32_t device, subdevice; /* 0: none yet */
         bool missing;
-    } card[VGPU_DEVICES_MAX]; /* by slice */
+    } card[VGPU_DEVICES_MAX]; /* by vdev */
 };
 
 /* Which card a device of a client is. */
 struct guard_device {
     uint32_t client, device; /* device 0: the entry is free */
     uint32_t subdevice;      /* the guard's own, by which channels are switched; 0: by one of the program's */
-    unsigned slice;
+    unsigned vdev;
 };
 
 /* Who may have made a client under a file, dead or alive: the driver counts by that (audit.c). */
@@ -153,7 +153,7 @@ struct guard {
     uint32_t next_owner, next_file;
     int files_epoll, nothing; /* hidden.c */
     struct mapper mapper;
-    struct guard_card card[VGPU_DEVICES_MAX]; /* by slice */
+    struct guard_card card[VGPU_DEVICES_MAX]; /* by vdev */
     struct guard_device device[GUARD_DEVICES_MAX];
     unsigned devices_high;
 };
@@ -216,12 +216,11 @@ int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_by
  * The guard's own books: the quota (0: none) as it was given at the start, what of it is used, and whether so much more
  * fits. The region is the user's file, and so a hostile program's: it is told, and not believed.
  */
-uint64_t processes_quota(const struct guard *guard, unsigned slice);
-uint64_t processes_used(const struct guard *guard, unsigned slice);
-bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes);
+uint64_t processes_quota(const struct guard *guard, unsigned vdev);
+uint64_t processes_used(const struct guard *guard, unsigned vdev);
+bool processes_within_quota(const struct guard *guard, unsigned vdev, uint64_t bytes);
 /* Counts that a call was refused for lack of so much, and says so. */
-void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes,
-                    const char *api);
+void process_refuse(struct guard *guard, struct guard_process *process, unsigned vdev, uint64_t bytes, const char *api);
 /* Sets what it has mapped of the UVM device; `force`: whether or not it fits. -ENOMEM. */
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force);
 
@@ -304,8 +303,8 @@ int client_makes(struct guard *guard, const struct guard_file *file, pid_t pid);
 bool client_made_by(const struct guard *guard, pid_t pid);
 
 /* cards.c. Under guard->lock. */
-/* The slice of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
-int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_slice);
+/* The vdev of the card that an object of a client is on. -ENODEV: not the instance's, or it cannot be told. */
+int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_vdev);
 int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16]); /* -ENODEV */
 /* A subdevice of the client's device, to switch channels by. -ENODEV. */
 int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
@@ -317,17 +316,17 @@ bool cards_own(const struct guard *guard, uint32_t client, uint32_t object); /* 
 void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device);
 /* A channel was made: from now on the card is shared. -errno: it is not, for there is no thread to keep the share,
  * which the program can see to; then the channel must not be. */
-int cards_begin_share(struct guard *guard, unsigned slice);
+int cards_begin_share(struct guard *guard, unsigned vdev);
 void cards_done(struct guard *guard); /* without the lock */
 
 /* account.c. Under guard->lock. */
 /* Where what a call makes will be. */
 struct account_place {
-    unsigned slice;  /* of memory, of a channel */
+    unsigned vdev;   /* of memory, of a channel */
     bool is_channel; /* that is to be switched: */
     uint32_t subdevice, group;
 };
-/* Before a call makes something. False: it is a channel that could not be switched. The slice of memory is for the
+/* Before a call makes something. False: it is a channel that could not be switched. The vdev of memory is for the
  * caller to fill in. */
 bool account_may_make(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
                       struct account_place *ret_place);
@@ -345,8 +344,8 @@ void account_take_back(struct guard *guard, const struct guard_file *file, uint3
 void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t class_id);
 
 /* view.c: what a program is to see of the card, in the answer of a control. */
-void view_heap(struct guard *guard, unsigned slice, uint64_t *total, uint64_t *available);
-void view_fb_info(struct guard *guard, unsigned slice, struct rm_fb_info_item *items, uint32_t count);
+void view_heap(struct guard *guard, unsigned vdev, uint64_t *total, uint64_t *available);
+void view_fb_info(struct guard *guard, unsigned vdev, struct rm_fb_info_item *items, uint32_t count);
 
 /* audit.c: the watch thread's, once it runs. */
 struct audit;

@@ -114,7 +114,7 @@ void looks_stop(const struct set *set)
     }
 }
 
-int channels_look(struct channels *channels, unsigned slice, bool may_stop, struct share_look *ret_look)
+int channels_look(struct channels *channels, unsigned vdev, bool may_stop, struct share_look *ret_look)
 {
     int rc = 0;
 
@@ -123,7 +123,7 @@ int channels_look(struct channels *channels, unsigned slice, bool may_stop, stru
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
 
-        if (!set->used || set->fd < 0 || set->slice != slice)
+        if (!set->used || set->fd < 0 || set->vdev != vdev)
             continue;
         for (unsigned k = 0; k < set->groups && rc == 0; k++) {
             if (!set->group[k].silent)

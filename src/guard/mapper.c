@@ -10,7 +10,7 @@
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
-#include "core/slice.h"
+#include "core/vdev.h"
 #include "guard/rm.h"
 #include "guard/tell.h"
 
@@ -65,7 +65,7 @@ static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text
         return false;
     if (rm_alloc_subdevice(mapper->fd, mapper->client, card.device, &card.subdevice) == RM_OK &&
         card_uuid(mapper->fd, mapper->client, card.subdevice, uuid) == 0) {
-        slice_uuid_text("GPU", uuid, text);
+        vdev_uuid_text("GPU", uuid, text);
         if (strcmp(text, uuid_text) == 0) {
             *ret_card = card;
             return true;
@@ -75,10 +75,10 @@ static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text
     return false;
 }
 
-static int find_card(struct guard *guard, pid_t tid, unsigned slice, struct mapper_card **ret_card)
+static int find_card(struct guard *guard, pid_t tid, unsigned vdev, struct mapper_card **ret_card)
 {
     struct mapper *mapper = &guard->mapper;
-    struct mapper_card *card = &mapper->card[slice];
+    struct mapper_card *card = &mapper->card[vdev];
     struct lent lent;
 
     *ret_card = card;
@@ -86,7 +86,7 @@ static int find_card(struct guard *guard, pid_t tid, unsigned slice, struct mapp
         return card->device ? 0 : -ENODEV;
     lend_cards(guard, tid, &lent);
     for (uint32_t id = 0; id < DEVICE_IDS && !card->device; id++)
-        try_device(mapper, id, guard->card[slice].uuid_text, card);
+        try_device(mapper, id, guard->card[vdev].uuid_text, card);
     lend_over(&lent);
     card->missing = !card->device; /* not to be looked for each time */
     return card->device ? 0 : -ENODEV;
@@ -112,14 +112,14 @@ static int find_parent(struct guard *guard, pid_t tid, const struct guard_file *
 {
     uint32_t parent, class_id;
     struct mapper_card *card;
-    unsigned slice;
+    unsigned vdev;
 
     if (parent_of(guard, ctl, map, &parent) < 0 || objects_class(guard->objects, map->client, parent, &class_id) < 0)
         return -ENOENT;
     *ret_parent = guard->mapper.client;
     if (class_id != RM_CLASS_DEVICE && class_id != RM_CLASS_SUBDEVICE)
         return 0;
-    if (card_of(guard, ctl, map->client, parent, &slice) < 0 || find_card(guard, tid, slice, &card) < 0)
+    if (card_of(guard, ctl, map->client, parent, &vdev) < 0 || find_card(guard, tid, vdev, &card) < 0)
         return -ENODEV;
     *ret_parent = class_id == RM_CLASS_DEVICE ? card->device : card->subdevice;
     return 0;

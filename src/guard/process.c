@@ -214,7 +214,7 @@ void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
 }
 
 /* Which card managed memory will be on nobody knows: it is charged to the first of the instance's that is used. */
-static unsigned first_slice(const struct guard *guard)
+static unsigned first_vdev(const struct guard *guard)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         if (guard->card[i].known)
@@ -224,56 +224,56 @@ static unsigned first_slice(const struct guard *guard)
 }
 
 /* Of all processes. */
-static uint64_t sum_managed(const struct guard *guard, unsigned slice)
+static uint64_t sum_managed(const struct guard *guard, unsigned vdev)
 {
     uint64_t sum = 0;
 
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid && guard->process[i].managed_slice == slice)
+        if (guard->process[i].pid && guard->process[i].managed_vdev == vdev)
             sum += guard->process[i].managed_bytes;
     }
     return sum;
 }
 
-uint64_t processes_quota(const struct guard *guard, unsigned slice)
+uint64_t processes_quota(const struct guard *guard, unsigned vdev)
 {
-    return vgpu_limit_quota(&guard->limits.slice[slice], guard->card[slice].physical_bytes);
+    return vgpu_limit_quota(&guard->limits.vdev[vdev], guard->card[vdev].physical_bytes);
 }
 
-uint64_t processes_used(const struct guard *guard, unsigned slice)
+uint64_t processes_used(const struct guard *guard, unsigned vdev)
 {
-    return objects_total(guard->objects, slice) + sum_managed(guard, slice);
+    return objects_total(guard->objects, vdev) + sum_managed(guard, vdev);
 }
 
-bool processes_within_quota(const struct guard *guard, unsigned slice, uint64_t bytes)
+bool processes_within_quota(const struct guard *guard, unsigned vdev, uint64_t bytes)
 {
-    uint64_t quota = processes_quota(guard, slice), used = processes_used(guard, slice);
+    uint64_t quota = processes_quota(guard, vdev), used = processes_used(guard, vdev);
 
     return !quota || (used <= quota && bytes <= quota - used);
 }
 
-void process_refuse(struct guard *guard, struct guard_process *process, unsigned slice, uint64_t bytes, const char *api)
+void process_refuse(struct guard *guard, struct guard_process *process, unsigned vdev, uint64_t bytes, const char *api)
 {
     atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
     if (ledger_of(guard, process))
-        ledger_refuse(process->ledger, slice, bytes, api);
+        ledger_refuse(process->ledger, vdev, bytes, api);
     else
         tell_seldom("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64 " of %" PRIu64 " in use", api,
-                    bytes, slice, processes_used(guard, slice), processes_quota(guard, slice));
+                    bytes, vdev, processes_used(guard, vdev), processes_quota(guard, vdev));
 }
 
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
 {
     uint64_t before = process->managed_bytes;
-    unsigned slice;
+    unsigned vdev;
 
     if (before == 0)
-        process->managed_slice = first_slice(guard);
-    slice = process->managed_slice;
-    if (!force && bytes > before && !processes_within_quota(guard, slice, bytes - before))
+        process->managed_vdev = first_vdev(guard);
+    vdev = process->managed_vdev;
+    if (!force && bytes > before && !processes_within_quota(guard, vdev, bytes - before))
         return -ENOMEM;
     if (ledger_of(guard, process))
-        ledger_set(process->ledger, slice, VGPU_KIND_MANAGED, bytes);
+        ledger_set(process->ledger, vdev, VGPU_KIND_MANAGED, bytes);
     process->managed_bytes = bytes;
     return 0;
 }

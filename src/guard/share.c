@@ -22,7 +22,7 @@
 static void count_throttled(struct share *share, uint64_t now_ns)
 {
     if (share->throttled_ns)
-        meter_throttled(share->region, share->slice, now_ns - share->throttled_ns);
+        meter_throttled(share->region, share->vdev, now_ns - share->throttled_ns);
     share->throttled_ns = 0;
 }
 
@@ -93,7 +93,7 @@ static void refresh_turns(struct share *share)
     lease_settings(&share->outside.lease, compute->weight, compute->priority);
     lease_take_counts(&share->outside.lease, &turns, &waited_ns);
     if (turns > 0)
-        meter_turns(share->region, share->slice, turns, waited_ns);
+        meter_turns(share->region, share->vdev, turns, waited_ns);
 }
 
 static void refresh(struct share *share, uint64_t now_ns)
@@ -105,7 +105,7 @@ static void refresh(struct share *share, uint64_t now_ns)
     share->refreshed_ns = now_ns;
     refresh_turns(share);
     if (used_ns != share->told_ns)
-        meter_add(share->region, share->slice, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
+        meter_add(share->region, share->vdev, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
     share->told_ns = used_ns;
 }
 
@@ -286,13 +286,13 @@ int share_new(const struct share_self *self, const struct share_limits *limits, 
     char text[64];
     int rc;
 
-    if (self->slice >= VGPU_DEVICES_MAX || strlen(self->uuid) >= VGPU_UUID_LEN)
+    if (self->vdev >= VGPU_DEVICES_MAX || strlen(self->uuid) >= VGPU_UUID_LEN)
         return -EINVAL;
     share = calloc(1, sizeof(*share));
     if (!share)
         return -ENOMEM;
     share->region = self->region;
-    share->slice = self->slice;
+    share->vdev = self->vdev;
     share->limits = sane(limits);
     share->ops = *ops;
     share->arg = arg;

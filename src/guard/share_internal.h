@@ -12,7 +12,7 @@
 struct share {
     struct vgpu_mutex mutex; /* guards all that is not atomic, but what share_wait() looks at */
     struct vgpu_region *region;
-    unsigned slice;
+    unsigned vdev;
     char uuid[VGPU_UUID_LEN];
     struct share_limits limits;
     struct share_ops ops;

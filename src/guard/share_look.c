@@ -34,7 +34,7 @@
 #define LATELY_NS    (500 * MS)
 
 /* Work that waits for somebody else's time slice to end is not seen. */
-#define SLICE_NS (3 * MS)
+#define VDEV_NS (3 * MS)
 
 static uint32_t random_bits(struct share *share)
 {
@@ -128,7 +128,7 @@ static void believe(struct share *share, bool worked, uint64_t from_ns, uint64_t
     bool again = worked == share->last_worked;
 
     /* It has begun to work, and may wait to go on. */
-    if (!worked && share->idle && share->last_worked && now_ns - share->still_ns < SLICE_NS)
+    if (!worked && share->idle && share->last_worked && now_ns - share->still_ns < VDEV_NS)
         return;
     share->last_worked = worked;
     if (worked)
@@ -140,7 +140,7 @@ static void believe(struct share *share, bool worked, uint64_t from_ns, uint64_t
             share->idled_ns = now_ns;
         return;
     }
-    if (worked ? again : now_ns - share->still_ns >= SLICE_NS) {
+    if (worked ? again : now_ns - share->still_ns >= VDEV_NS) {
         share->idle = !worked;
         share->idle_ns = share->idled_ns = now_ns;
     }

@@ -8,20 +8,20 @@ static uint32_t at_most(uint32_t value, uint64_t bytes)
 }
 
 /* What is there for the instance, and what is left of it. False: it has no quota on the card. */
-static bool share_of(struct guard *guard, unsigned slice, uint64_t *ret_total, uint64_t *ret_free)
+static bool share_of(struct guard *guard, unsigned vdev, uint64_t *ret_total, uint64_t *ret_free)
 {
-    uint64_t quota = processes_quota(guard, slice), used = processes_used(guard, slice);
+    uint64_t quota = processes_quota(guard, vdev), used = processes_used(guard, vdev);
 
     *ret_total = quota;
     *ret_free = used < quota ? quota - used : 0;
     return quota > 0;
 }
 
-void view_heap(struct guard *guard, unsigned slice, uint64_t *total, uint64_t *available)
+void view_heap(struct guard *guard, unsigned vdev, uint64_t *total, uint64_t *available)
 {
     uint64_t most, left;
 
-    if (!share_of(guard, slice, &most, &left))
+    if (!share_of(guard, vdev, &most, &left))
         return;
     if (*total > most)
         *total = most;
@@ -29,11 +29,11 @@ void view_heap(struct guard *guard, unsigned slice, uint64_t *total, uint64_t *a
         *available = left;
 }
 
-void view_fb_info(struct guard *guard, unsigned slice, struct rm_fb_info_item *items, uint32_t count)
+void view_fb_info(struct guard *guard, unsigned vdev, struct rm_fb_info_item *items, uint32_t count)
 {
     uint64_t total, available;
 
-    if (!share_of(guard, slice, &total, &available))
+    if (!share_of(guard, vdev, &total, &available))
         return;
     for (uint32_t i = 0; i < count && i < RM_FB_INFO_MAX; i++) {
         switch (items[i].index) {

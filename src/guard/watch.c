@@ -76,7 +76,7 @@ static bool look_at_mappings(struct guard *guard)
         if (rc < 0)
             continue;
         over = over || (bytes > process->managed_bytes &&
-                        !processes_within_quota(guard, process->managed_slice, bytes - process->managed_bytes));
+                        !processes_within_quota(guard, process->managed_vdev, bytes - process->managed_bytes));
         process_managed(guard, process, bytes, true);
     }
     return over;

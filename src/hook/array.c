@@ -118,7 +118,7 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels
 struct request {
     enum hook_row row;
     struct vgpu_ledger *ledger; /* NULL: nothing is charged, the driver alone answers */
-    unsigned slice;
+    unsigned vdev;
     uint64_t bytes;          /* to charge */
     uint64_t reserved_bytes; /* set aside */
 };
@@ -134,14 +134,14 @@ static bool admit(struct request *request, enum hook_row row, const void *ret_ar
     request->ledger = NULL;
     request->bytes = 0;
     if (ledger == NULL || ret_array == NULL || desc == NULL || (desc->Flags & NO_MEMORY_FLAGS) != 0 ||
-        device_current(&device, &request->slice) < 0)
+        device_current(&device, &request->vdev) < 0)
         return true;
     request->bytes = array_bytes(desc, levels, device);
     if (request->bytes == 0 || request->bytes > CHARGE_LIMIT_BYTES)
         return true;
     request->ledger = ledger;
     request->reserved_bytes = charge_round(request->bytes, CHARGE_BLOCK_BYTES);
-    return charge_reserve(row, ledger, request->slice, request->reserved_bytes);
+    return charge_reserve(row, ledger, request->vdev, request->reserved_bytes);
 }
 
 /*
@@ -153,12 +153,12 @@ static void settle_block(const struct request *request, bool charged)
     uint64_t rest = request->reserved_bytes - request->bytes;
     uint64_t figure;
 
-    if (!charged || reconcile_figure(request->slice, &figure) < 0) {
-        ledger_cancel(request->ledger, request->slice, rest);
+    if (!charged || reconcile_figure(request->vdev, &figure) < 0) {
+        ledger_cancel(request->ledger, request->vdev, rest);
         return;
     }
-    ledger_commit(request->ledger, request->slice, VGPU_KIND_UNTRACKED, rest, rest);
-    reconcile_now(request->slice);
+    ledger_commit(request->ledger, request->vdev, VGPU_KIND_UNTRACKED, rest, rest);
+    reconcile_now(request->vdev);
 }
 
 /* After the driver's answer. False: there was no room after all, the array has to be destroyed. */
@@ -169,10 +169,10 @@ static bool settle(const struct request *request, const void *array, CUresult re
     if (request->ledger == NULL)
         return true;
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(request->ledger, request->slice, request->reserved_bytes);
+        ledger_cancel(request->ledger, request->vdev, request->reserved_bytes);
         return true;
     }
-    charged = charge_commit(request->row, request->ledger, CHARGE_ARRAYS, (uintptr_t)array, request->slice,
+    charged = charge_commit(request->row, request->ledger, CHARGE_ARRAYS, (uintptr_t)array, request->vdev,
                             VGPU_KIND_DATA, request->bytes, request->bytes);
     if (request->reserved_bytes > request->bytes)
         settle_block(request, charged);
@@ -307,12 +307,12 @@ static void destroyed(const void *array, const struct vgpu_track_entry *entry, C
         charge_put_back(CHARGE_ARRAYS, (uintptr_t)array, entry);
         return;
     }
-    shared = shared && reconcile_figure(entry->slice, &figure) == 0;
+    shared = shared && reconcile_figure(entry->vdev, &figure) == 0;
     if (shared)
-        ledger_settle(ledger, entry->slice, VGPU_KIND_UNTRACKED, 0, (int64_t)entry->bytes);
+        ledger_settle(ledger, entry->vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)entry->bytes);
     charge_give_back(ledger, CHARGE_ARRAYS, (uintptr_t)array, entry);
     if (shared)
-        reconcile_now(entry->slice);
+        reconcile_now(entry->vdev);
 }
 
 CUresult hook_array_destroy(enum hook_row row, CUarray array)

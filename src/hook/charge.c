@@ -66,37 +66,37 @@ static struct vgpu_granules *all_granules(void)
     return made;
 }
 
-void charge_refresh(unsigned slice)
+void charge_refresh(unsigned vdev)
 {
-    if (slice == VGPU_SLICE_HOST)
+    if (vdev == VGPU_VDEV_HOST)
         return;
     pool_look_again();
     graph_refresh_all();
     shared_sweep(hook_ledger());
-    reconcile_now(slice);
+    reconcile_now(vdev);
 }
 
-bool charge_make_room(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+bool charge_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
-    uint64_t quota = ledger_quota(ledger, slice);
+    uint64_t quota = ledger_quota(ledger, vdev);
 
-    if (slice == VGPU_SLICE_HOST || (quota > 0 && bytes > quota))
+    if (vdev == VGPU_VDEV_HOST || (quota > 0 && bytes > quota))
         return false;
-    charge_refresh(slice);
-    if (ledger_reserve(ledger, slice, bytes) == 0)
+    charge_refresh(vdev);
+    if (ledger_reserve(ledger, vdev, bytes) == 0)
         return true;
-    pool_trim_slice(slice);
-    graph_trim_slice(slice);
-    return ledger_reserve(ledger, slice, bytes) == 0;
+    pool_trim_vdev(vdev);
+    graph_trim_vdev(vdev);
+    return ledger_reserve(ledger, vdev, bytes) == 0;
 }
 
-bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes)
+bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
-    if (slice != VGPU_SLICE_HOST)
-        reconcile_maybe(slice);
-    if (ledger_reserve(ledger, slice, bytes) == 0 || charge_make_room(ledger, slice, bytes))
+    if (vdev != VGPU_VDEV_HOST)
+        reconcile_maybe(vdev);
+    if (ledger_reserve(ledger, vdev, bytes) == 0 || charge_make_room(ledger, vdev, bytes))
         return true;
-    ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+    ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
     return false;
 }
 
@@ -122,13 +122,13 @@ static uint64_t current_context(void)
 }
 
 /* Blocks that nothing of ours is in any more. */
-static void leave(struct vgpu_ledger *ledger, unsigned slice, const struct granule_share left[GRANULE_SHARES])
+static void leave(struct vgpu_ledger *ledger, unsigned vdev, const struct granule_share left[GRANULE_SHARES])
 {
     for (unsigned i = 0; i < GRANULE_SHARES; i++) {
         if (ledger != NULL && left[i].note != NULL)
             ipc_left(ledger, &left[i]);
         else if (ledger != NULL && left[i].bytes > 0)
-            ledger_release(ledger, slice, left[i].kind, left[i].bytes);
+            ledger_release(ledger, vdev, left[i].kind, left[i].bytes);
     }
 }
 
@@ -138,8 +138,8 @@ static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint6
     struct granule_share left[GRANULE_SHARES] = {{.kind = entry->kind, .bytes = entry->bytes}};
 
     if (table == CHARGE_POINTERS)
-        granule_drop(all_granules(), entry->slice, entry->kind, key, entry->bytes, left);
-    leave(ledger, entry->slice, left);
+        granule_drop(all_granules(), entry->vdev, entry->kind, key, entry->bytes, left);
+    leave(ledger, entry->vdev, left);
 }
 
 /* Leaves blocks of which `counted` bytes are new and were not charged. Meanwhile others may have come or gone. */
@@ -149,19 +149,19 @@ static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key, const struct v
     struct granule_share left[GRANULE_SHARES];
     uint64_t own;
 
-    granule_drop(all_granules(), entry->slice, entry->kind, key, entry->bytes, left);
+    granule_drop(all_granules(), entry->vdev, entry->kind, key, entry->bytes, left);
     own = left[0].bytes;
     left[0].bytes = own > counted ? own - counted : 0;
     /* Somebody else is in a block that was ours to charge: it stays charged, whether or not it fits. */
     if (own < counted)
-        ledger_settle(ledger, entry->slice, entry->kind, 0, (int64_t)(counted - own));
-    leave(ledger, entry->slice, left);
+        ledger_settle(ledger, entry->vdev, entry->kind, 0, (int64_t)(counted - own));
+    leave(ledger, entry->vdev, left);
 }
 
-bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned slice,
+bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned vdev,
                    enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes)
 {
-    struct vgpu_track_entry entry = {.bytes = bytes, .extra = current_context(), .slice = slice, .kind = kind};
+    struct vgpu_track_entry entry = {.bytes = bytes, .extra = current_context(), .vdev = vdev, .kind = kind};
     struct vgpu_track_entry stale;
     struct vgpu_track *track = table_of(table);
     struct vgpu_granules *blocks = table == CHARGE_POINTERS ? all_granules() : NULL;
@@ -172,9 +172,9 @@ bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_ta
         goto refuse;
     /* The driver gave an address that we still have: it was freed in a way that nobody saw. */
     was_stale = track_take(track, key, &stale);
-    if (blocks != NULL && granule_add(blocks, slice, kind, key, bytes, &charged) < 0)
+    if (blocks != NULL && granule_add(blocks, vdev, kind, key, bytes, &charged) < 0)
         goto undo_stale;
-    if (ledger_commit(ledger, slice, kind, reserved_bytes, charged) < 0)
+    if (ledger_commit(ledger, vdev, kind, reserved_bytes, charged) < 0)
         goto undo_granules;
     if (table == CHARGE_POINTERS)
         note_pointer(key);
@@ -182,7 +182,7 @@ bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_ta
         if (was_stale)
             give_back(ledger, table, key, &stale);
         give_back(ledger, table, key, &entry);
-        ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+        ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
         return false;
     }
     if (was_stale)
@@ -196,8 +196,8 @@ undo_stale:
     if (was_stale)
         give_back(ledger, table, key, &stale);
 refuse:
-    ledger_cancel(ledger, slice, reserved_bytes);
-    ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+    ledger_cancel(ledger, vdev, reserved_bytes);
+    ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
     return false;
 }
 
@@ -241,7 +241,7 @@ void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note
 {
     struct vgpu_granules *blocks = all_granules();
 
-    return blocks != NULL ? granule_note(blocks, entry->slice, entry->kind, key, note) : NULL;
+    return blocks != NULL ? granule_note(blocks, entry->vdev, entry->kind, key, note) : NULL;
 }
 
 struct sweep {

@@ -21,19 +21,19 @@ static inline uint64_t charge_round(uint64_t bytes, uint64_t step_bytes)
 }
 
 /*
- * Sets `bytes` of a slice aside. Where they do not fit, what went back to the driver unseen is looked for first.
+ * Sets `bytes` of a vdev aside. Where they do not fit, what went back to the driver unseen is looked for first.
  * False: they still do not fit; the refusal of `row` is recorded, answer CUDA_ERROR_OUT_OF_MEMORY.
  */
-bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes);
+bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
 
 /* Looks again at everything whose size the driver changes on its own, so that the ledger has what is really held. */
-void charge_refresh(unsigned slice);
+void charge_refresh(unsigned vdev);
 
 /*
  * Reserves after a first try without luck: refreshes, then has the driver let go of what nothing uses, as it does
  * itself when the card is full. Records no refusal.
  */
-bool charge_make_room(struct vgpu_ledger *ledger, unsigned slice, uint64_t bytes);
+bool charge_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
 
 /* Tables of records. Keys of one table are told apart by the driver: addresses, handles. */
 enum charge_table {
@@ -59,7 +59,7 @@ static inline bool charge_pointer_possible(uint64_t address)
  * driver took beyond the reservation, or no memory for the record; nothing is held any more, the refusal is recorded.
  * The caller then frees what the driver gave.
  */
-bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned slice,
+bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned vdev,
                    enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes);
 
 /*

@@ -20,13 +20,13 @@ CUresult hook_checkpoint_restore(enum hook_row row, int pid, CUcheckpointRestore
     struct vgpu_ledger *ledger = hook_ledger();
     int back = 0;
     uint64_t bytes;
-    unsigned slice;
+    unsigned vdev;
     CUresult result;
 
     if (ledger != NULL)
-        back = ledger_bring_back(ledger, pid, &slice, &bytes);
+        back = ledger_bring_back(ledger, pid, &vdev, &bytes);
     if (back < 0) {
-        ledger_refuse(ledger, slice, bytes, hook_row_name(row));
+        ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     result = REAL(row, checkpoint_restore)(pid, args);

@@ -32,7 +32,7 @@ struct compute_fast compute_fast = {
     .cap = &always, .flags = &always, .monitor = &no_monitor, .copy_rate = &no_rate, .launches = &nobody_counts};
 atomic_bool compute_turns, compute_holds;
 
-static struct compute_device devices[VGPU_DEVICES_MAX]; /* by slice */
+static struct compute_device devices[VGPU_DEVICES_MAX]; /* by vdev */
 static struct vgpu_mutex setup_lock = VGPU_MUTEX_INIT;
 static _Atomic(struct cost_table *) costs;
 static _Atomic(struct compute_device *) the_device; /* where there is one only, and it is ready */
@@ -59,7 +59,7 @@ static void choose_fast(const struct compute_device *device)
         unsigned group = compute_group();
 
         /* One word says whether a launch is limited: a group's, which is there to stay, where it has a cap. */
-        cap = meter_cap(hook_region(), group && compute_cap(group, device->slice) ? group : 0, device->slice);
+        cap = meter_cap(hook_region(), group && compute_cap(group, device->vdev) ? group : 0, device->vdev);
         atomic_store(&compute_fast.copy_rate,
                      meter_copy_rate(hook_region(), *meter_copy_rate(hook_region(), group) ? group : 0));
     }
@@ -85,9 +85,9 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
         uint64_t turns, waited_ns;
 
         gate_settings(&device->gate, &settings, &turns, &waited_ns);
-        gate_set_others(&device->gate, others, gang_others(device->slice, others));
+        gate_set_others(&device->gate, others, gang_others(device->vdev, others));
         if (turns > 0)
-            meter_turns(hook_region(), device->slice, turns, waited_ns);
+            meter_turns(hook_region(), device->vdev, turns, waited_ns);
     }
     choose_fast(device);
 }
@@ -106,7 +106,7 @@ static void in_child(void *arg)
 
 static struct fork_watch fork_watch = {.child = in_child};
 
-static void set_up(struct compute_device *device, CUdevice number, unsigned slice)
+static void set_up(struct compute_device *device, CUdevice number, unsigned vdev)
 {
     NO_CANCEL;
     struct vgpu_compute settings = meter_settings(hook_region());
@@ -127,9 +127,9 @@ static void set_up(struct compute_device *device, CUdevice number, unsigned slic
         atomic_store(&costs, cost_table_new());
     meter_instance_name(hook_region(), self.name);
     device->device = number;
-    device->slice = slice;
+    device->vdev = vdev;
     atomic_store(&compute_fast.monitor, hami_word(hook_ledger()));
-    if (device_slice_uuid(slice, uuid) == 0)
+    if (device_vdev_uuid(vdev, uuid) == 0)
         gate_join(&device->gate, uuid, &self, settings.turn_policy);
     atomic_compare_exchange_strong(&only_device, &none, number);
     refresh_settings(device, clock_ns());
@@ -143,7 +143,7 @@ static struct compute_device *device_now(void)
 {
     struct compute_device *device;
     CUdevice number;
-    unsigned slice;
+    unsigned vdev;
 
     if (hook_region() == NULL) {
         set_fast(&never, &never, &nobody_counts);
@@ -152,11 +152,11 @@ static struct compute_device *device_now(void)
     device = atomic_load_explicit(&the_device, memory_order_acquire);
     if (device)
         return device;
-    if (device_current(&number, &slice) < 0 || slice >= VGPU_DEVICES_MAX)
+    if (device_current(&number, &vdev) < 0 || vdev >= VGPU_DEVICES_MAX)
         return NULL;
-    device = &devices[slice];
+    device = &devices[vdev];
     if (!atomic_load_explicit(&device->ready, memory_order_acquire))
-        set_up(device, number, slice);
+        set_up(device, number, vdev);
     return atomic_load(&costs) ? device : NULL;
 }
 
@@ -175,7 +175,7 @@ void compute_context_made(CUdevice device)
 
 /* Measurements */
 
-#define FLAG_SLICE_SHIFT  2 /* the bits below are SAMPLE_DOUBTFUL and SAMPLE_VAGUE */
+#define FLAG_VDEV_SHIFT   2 /* the bits below are SAMPLE_DOUBTFUL and SAMPLE_VAGUE */
 #define FLAG_CORRECTS     64u
 #define FLAG_KIND_SHIFT   8
 #define FLAG_WEIGHT_SHIFT 16
@@ -193,7 +193,7 @@ static uint32_t random_bits(void)
 static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct sample_charge *charge, void *arg)
 {
     unsigned flags = charge->flags;
-    unsigned slice = flags >> FLAG_SLICE_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
+    unsigned vdev = flags >> FLAG_VDEV_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
     enum vgpu_work kind = flags >> FLAG_KIND_SHIFT & 255;
     uint64_t now_ns = clock_ns(), unseen = 0;
     int64_t wrong_ns;
@@ -208,11 +208,11 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct 
     /* What was launched on the first guess while the sample was under way is put right with it. */
     wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
     if (flags & FLAG_CORRECTS)
-        cap_settle(&devices[slice], charge->hold, now_ns, wrong_ns);
+        cap_settle(&devices[vdev], charge->hold, now_ns, wrong_ns);
     wrong_ns *= (int64_t)weight;
     if (charge->guess_ns > 0) /* a vague one bounds it at least */
-        wrong_ns += survey_measured(slice, kind, charge->guess_ns, measured_ns);
-    meter_add(hook_region(), slice, kind, 0, wrong_ns, now_ns);
+        wrong_ns += survey_measured(vdev, kind, charge->guess_ns, measured_ns);
+    meter_add(hook_region(), vdev, kind, 0, wrong_ns, now_ns);
 }
 
 void compute_harvest_now(void)
@@ -368,7 +368,7 @@ void compute_measure(struct work *work)
         return;
     if (work->surveyed)
         work->charged_ns =
-            survey_estimate(work->device->slice, work->kind, work->weight * compute_guess(work)) / work->weight;
+            survey_estimate(work->device->vdev, work->kind, work->weight * compute_guess(work)) / work->weight;
     else
         cost_defer(work->cell);
 }
@@ -386,7 +386,7 @@ void compute_end(struct work *work, CUresult result)
         return;
     unknown = work->surveyed && !cost_known(work->cell);
     flags =
-        device->slice << FLAG_SLICE_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT | work->weight << FLAG_WEIGHT_SHIFT;
+        device->vdev << FLAG_VDEV_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT | work->weight << FLAG_WEIGHT_SHIFT;
     if (work->corrects)
         flags |= FLAG_CORRECTS;
     if ((compute_flags(device) & ARENA_CONTENDED) && work->place < 0)
@@ -406,7 +406,7 @@ void compute_end(struct work *work, CUresult result)
     if (result != CUDA_SUCCESS)
         return;
     /* The time it began is good enough, and a clock costs as much as the rest. */
-    meter_add(hook_region(), device->slice, work->kind, work->weight, (int64_t)(work->charged_ns * work->weight),
+    meter_add(hook_region(), device->vdev, work->kind, work->weight, (int64_t)(work->charged_ns * work->weight),
               work->begun_ns);
     compute_harvest(work->begun_ns);
 }
@@ -458,7 +458,7 @@ static void wait_to_copy(const struct compute_device *device, unsigned group, en
 {
     NO_CANCEL;
     const uint64_t *rate = meter_copy_rate(hook_region(), group);
-    _Atomic uint64_t *bucket = meter_copy_bucket(hook_region(), group, device->slice, direction);
+    _Atomic uint64_t *bucket = meter_copy_bucket(hook_region(), group, device->vdev, direction);
     uint64_t now_ns = clock_ns(), start_ns = now_ns, wait_ns;
 
     /* The rate is looked at anew all the time: it may be changed or lifted. */
@@ -467,7 +467,7 @@ static void wait_to_copy(const struct compute_device *device, unsigned group, en
         now_ns = clock_ns();
     }
     if (now_ns > start_ns)
-        meter_copy_waited(hook_region(), device->slice, now_ns - start_ns);
+        meter_copy_waited(hook_region(), device->vdev, now_ns - start_ns);
 }
 
 void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight)
@@ -478,7 +478,7 @@ void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight
     fork_check();
     if (bytes == 0 || !(device = device_now()))
         return;
-    meter_add(hook_region(), device->slice, direction, weight, (int64_t)(bytes * weight), 0);
+    meter_add(hook_region(), device->vdev, direction, weight, (int64_t)(bytes * weight), 0);
     if (!compute_copies_limited())
         return;
     /* One after the other: a copy that has waited for its group's rate is late, and never early, for the instance's. */

@@ -24,7 +24,7 @@ struct cap_hold {
 struct compute_device {
     atomic_bool ready;
     CUdevice device;
-    unsigned slice;
+    unsigned vdev;
     struct gate gate;
     _Atomic uint64_t refreshed_ns; /* settings, counts of turns */
     _Atomic uint32_t cap_policy;
@@ -42,10 +42,10 @@ static inline unsigned compute_group(void)
     return ledger_group(hook_ledger());
 }
 
-/* The cap of a slice as it is now, of the instance or the group; 0: none. */
-static inline uint32_t compute_cap(unsigned group, unsigned slice)
+/* The cap of a vdev as it is now, of the instance or the group; 0: none. */
+static inline uint32_t compute_cap(unsigned group, unsigned vdev)
 {
-    return atomic_load_explicit(meter_cap(hook_region(), group, slice), memory_order_relaxed);
+    return atomic_load_explicit(meter_cap(hook_region(), group, vdev), memory_order_relaxed);
 }
 
 static inline uint32_t compute_flags(const struct compute_device *device)

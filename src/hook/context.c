@@ -65,15 +65,15 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_admission admission;
     CUcontext created;
-    unsigned slice;
+    unsigned vdev;
     CUresult result;
     uint64_t bytes;
 
     if (device_foreign(creation->device))
         creation->device = DEVICE_NONE;
-    if (!ledger || !ctx || device_slice(creation->device, &slice) < 0)
+    if (!ledger || !ctx || device_vdev(creation->device, &vdev) < 0)
         return creation->call(creation, ctx);
-    if (!context_admit(creation->row, ledger, slice, &admission))
+    if (!context_admit(creation->row, ledger, vdev, &admission))
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = creation->call(creation, &created);
     if (result != CUDA_SUCCESS) {
@@ -85,7 +85,7 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
         context_admission_cancel(creation->row, &admission);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    context_record_put(key_of(created), slice, bytes);
+    context_record_put(key_of(created), vdev, bytes);
     compute_context_made(creation->device);
     *ctx = created;
     return result;
@@ -127,7 +127,7 @@ CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
         module_context_gone(ctx);
     }
     if (known && result == CUDA_SUCCESS)
-        ledger_release(ledger, record.slice, VGPU_KIND_CONTEXT, context_record_bytes(&record));
+        ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
     else if (known)
         context_record_put_back(&record);
     charge_free_ends();
@@ -140,17 +140,17 @@ static CUresult create_green(enum hook_row row, struct vgpu_ledger *ledger, CUgr
 {
     CUgreenCtx created;
     CUresult result;
-    unsigned slice;
+    unsigned vdev;
 
-    if (device_slice(device, &slice) < 0 || !charge_reserve(row, ledger, slice, GREEN_BYTES))
+    if (device_vdev(device, &vdev) < 0 || !charge_reserve(row, ledger, vdev, GREEN_BYTES))
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = REAL(row, green_ctx_create)(&created, desc, device, flags);
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(ledger, slice, GREEN_BYTES);
+        ledger_cancel(ledger, vdev, GREEN_BYTES);
         return result;
     }
-    ledger_commit(ledger, slice, VGPU_KIND_CONTEXT, GREEN_BYTES, GREEN_BYTES);
-    context_record_put(key_of(created), slice, GREEN_BYTES);
+    ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, GREEN_BYTES, GREEN_BYTES);
+    context_record_put(key_of(created), vdev, GREEN_BYTES);
     compute_context_made(device);
     *ctx = created;
     return result;
@@ -167,9 +167,9 @@ static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger
     uint64_t bytes, own;
     CUgreenCtx created;
     CUresult result;
-    unsigned slice;
+    unsigned vdev;
 
-    if (device_slice(device, &slice) < 0 || !context_admit(row, ledger, slice, &admission))
+    if (device_vdev(device, &vdev) < 0 || !context_admit(row, ledger, vdev, &admission))
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = REAL(row, green_ctx_create)(&created, desc, device, flags);
     if (result != CUDA_SUCCESS) {
@@ -182,9 +182,9 @@ static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     own = bytes;
-    if (bytes > GREEN_BYTES && primary_adopt(device, slice, bytes - GREEN_BYTES))
+    if (bytes > GREEN_BYTES && primary_adopt(device, vdev, bytes - GREEN_BYTES))
         own = GREEN_BYTES;
-    context_record_put(key_of(created), slice, own);
+    context_record_put(key_of(created), vdev, own);
     compute_context_made(device);
     *ctx = created;
     return result;
@@ -194,11 +194,11 @@ CUresult hook_green_ctx_create(enum hook_row row, CUgreenCtx *ctx, CUdevResource
                                unsigned int flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    unsigned slice;
+    unsigned vdev;
 
     if (device_foreign(device))
         device = DEVICE_NONE;
-    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_slice(device, &slice) < 0)
+    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
         return REAL(row, green_ctx_create)(ctx, desc, device, flags);
     if (primary_active(device))
         return create_green(row, ledger, ctx, desc, device, flags);
@@ -224,8 +224,8 @@ static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
         context_record_put_back(&record);
         return result;
     }
-    ledger_release(ledger, record.slice, VGPU_KIND_CONTEXT, context_record_bytes(&record));
-    if (device_of_slice(record.slice, &device) == 0)
+    ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
+    if (device_of_vdev(record.vdev, &device) == 0)
         primary_settle(device);
     return result;
 }
@@ -267,17 +267,17 @@ static CUresult set_limit(enum hook_row row, CUlimit limit, size_t value)
     enum context_limit which;
     CUcontext ctx = NULL;
     CUdevice device;
-    unsigned slice;
+    unsigned vdev;
     CUresult result;
 
-    if (!ledger || device_current(&device, &slice) < 0 || !limit_costs(limit, device, &which, &unit) ||
+    if (!ledger || device_current(&device, &vdev) < 0 || !limit_costs(limit, device, &which, &unit) ||
         DRIVER(cuCtxGetCurrent, ctx_get_current)(&ctx) != CUDA_SUCCESS ||
         DRIVER(cuCtxGetLimit, ctx_get_limit)(&old_value, limit) != CUDA_SUCCESS ||
-        !context_record_limit(key_of(ctx), slice, which, old_value, value, unit, &target, &charged))
+        !context_record_limit(key_of(ctx), vdev, which, old_value, value, unit, &target, &charged))
         return REAL(row, ctx_set_limit)(limit, value);
     if (target > charged) {
         reserved = charge_round(target - charged, CHARGE_BLOCK_BYTES);
-        if (!charge_reserve(row, ledger, slice, reserved))
+        if (!charge_reserve(row, ledger, vdev, reserved))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     result = REAL(row, ctx_set_limit)(limit, value);
@@ -286,17 +286,17 @@ static CUresult set_limit(enum hook_row row, CUlimit limit, size_t value)
     else
         new_value = old_value;
     /* The driver may have rounded the value; what it made of it counts. */
-    context_record_limit(key_of(ctx), slice, which, old_value, new_value, unit, &target, &charged);
+    context_record_limit(key_of(ctx), vdev, which, old_value, new_value, unit, &target, &charged);
     if (result != CUDA_SUCCESS || target <= charged)
-        ledger_cancel(ledger, slice, reserved);
+        ledger_cancel(ledger, vdev, reserved);
     if (result != CUDA_SUCCESS)
         return result;
     if (target < charged) {
-        ledger_release(ledger, slice, VGPU_KIND_CONTEXT, charged - target);
-    } else if (target > charged && ledger_commit(ledger, slice, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
+        ledger_release(ledger, vdev, VGPU_KIND_CONTEXT, charged - target);
+    } else if (target > charged && ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
         REAL(row, ctx_set_limit)(limit, old_value);
-        ledger_cancel(ledger, slice, reserved);
-        ledger_refuse(ledger, slice, target - charged, hook_row_name(row));
+        ledger_cancel(ledger, vdev, reserved);
+        ledger_refuse(ledger, vdev, target - charged, hook_row_name(row));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     context_record_limit_set(key_of(ctx), which, target);

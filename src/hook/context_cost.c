@@ -22,74 +22,74 @@ void context_cost_forked(void)
 }
 
 /* What an admission asks for; 0: nothing is left. */
-static uint64_t wanted(struct vgpu_ledger *ledger, unsigned slice)
+static uint64_t wanted(struct vgpu_ledger *ledger, unsigned vdev)
 {
-    uint64_t cost = ledger_context_cost(ledger, slice), total, free_bytes, physical;
+    uint64_t cost = ledger_context_cost(ledger, vdev), total, free_bytes, physical;
     CUdevice device;
 
     if (cost > 0)
         return cost;
-    physical = device_of_slice(slice, &device) == 0 ? device_physical_bytes(device) : UNKNOWN_MAX;
-    ledger_view(ledger, slice, physical, physical, &total, &free_bytes);
+    physical = device_of_vdev(vdev, &device) == 0 ? device_physical_bytes(device) : UNKNOWN_MAX;
+    ledger_view(ledger, vdev, physical, physical, &total, &free_bytes);
     return free_bytes < UNKNOWN_MAX ? free_bytes : UNKNOWN_MAX;
 }
 
 /* Whether some process has set memory aside that is not charged as anything yet. */
-static bool others_under_way(struct vgpu_ledger *ledger, unsigned slice)
+static bool others_under_way(struct vgpu_ledger *ledger, unsigned vdev)
 {
     struct vgpu_snapshot snapshot;
     uint64_t held = 0, used;
 
     if (region_snapshot(ledger_region(ledger), &snapshot) < 0)
         return false;
-    used = snapshot.slice[slice].used_bytes;
+    used = snapshot.vdev[vdev].used_bytes;
     for (uint32_t i = 0; i < snapshot.proc_count; i++)
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            held += snapshot.procs[i].held_bytes[slice][kind];
+            held += snapshot.procs[i].held_bytes[vdev][kind];
     snapshot_done(&snapshot);
     return used > held;
 }
 
-static bool reserve(struct vgpu_ledger *ledger, unsigned slice, uint64_t *ret_bytes)
+static bool reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_bytes)
 {
     uint64_t deadline = clock_ns() + WAIT_BOUND_NS;
     struct timespec step = {.tv_nsec = WAIT_STEP_NS};
     unsigned calm = 0;
 
     for (bool first = true;; first = false) {
-        uint64_t bytes = wanted(ledger, slice);
+        uint64_t bytes = wanted(ledger, vdev);
 
-        if (bytes > 0 && ledger_reserve(ledger, slice, bytes) == 0) {
+        if (bytes > 0 && ledger_reserve(ledger, vdev, bytes) == 0) {
             *ret_bytes = bytes;
             return true;
         }
         if (first) { /* perhaps the driver has been given something back that we have not noticed */
-            charge_refresh(slice);
-            reconcile_now(slice);
+            charge_refresh(vdev);
+            reconcile_now(vdev);
             continue;
         }
-        calm = others_under_way(ledger, slice) ? 0 : calm + 1;
+        calm = others_under_way(ledger, vdev) ? 0 : calm + 1;
         if (clock_ns() >= deadline || calm == CALM_STEPS)
             return false;
         nanosleep(&step, NULL);
     }
 }
 
-bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned slice,
+bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev,
                    struct context_admission *ret_admission)
 {
     KEEP_ERRNO;
-    struct context_admission admission = {.ledger = ledger, .slice = slice};
+    struct context_admission admission = {.ledger = ledger, .vdev = vdev};
 
-    reconcile_prepare(slice);
-    admission.alone = ledger_held(ledger, slice, VGPU_KINDS) == 0;
-    if (atomic_fetch_add(&under_way[slice], 1) > 0)
+    reconcile_prepare(vdev);
+    admission.alone = ledger_held(ledger, vdev, VGPU_KINDS) == 0;
+    if (atomic_fetch_add(&under_way[vdev], 1) > 0)
         admission.alone = false;
-    if (!reserve(ledger, slice, &admission.reserved_bytes)) {
-        uint64_t cost = ledger_context_cost(ledger, slice);
+    if (!reserve(ledger, vdev, &admission.reserved_bytes)) {
+        uint64_t cost = ledger_context_cost(ledger, vdev);
 
-        atomic_fetch_sub(&under_way[slice], 1);
-        ledger_refuse(ledger, slice, cost > 0 ? cost : CONTEXT_COST_GUESS, hook_row_name(row));
+        atomic_fetch_sub(&under_way[vdev], 1);
+        ledger_refuse(ledger, vdev, cost > 0 ? cost : CONTEXT_COST_GUESS, hook_row_name(row));
         return false;
     }
     *ret_admission = admission;
@@ -100,10 +100,10 @@ void context_admission_cancel(enum hook_row row, struct context_admission *admis
 {
     if (!admission->ledger)
         return;
-    ledger_cancel(admission->ledger, admission->slice, admission->reserved_bytes);
-    atomic_fetch_sub(&under_way[admission->slice], 1);
+    ledger_cancel(admission->ledger, admission->vdev, admission->reserved_bytes);
+    atomic_fetch_sub(&under_way[admission->vdev], 1);
     if (admission->refused_bytes > 0) /* only now, so that what is said to be in use is without this context */
-        ledger_refuse(admission->ledger, admission->slice, admission->refused_bytes, hook_row_name(row));
+        ledger_refuse(admission->ledger, admission->vdev, admission->refused_bytes, hook_row_name(row));
     admission->ledger = NULL;
 }
 
@@ -111,21 +111,21 @@ bool context_admission_settle(struct context_admission *admission, uint64_t *ret
 {
     KEEP_ERRNO;
     struct vgpu_ledger *ledger = admission->ledger;
-    unsigned slice = admission->slice;
-    uint64_t known = ledger_context_cost(ledger, slice), bytes;
+    unsigned vdev = admission->vdev;
+    uint64_t known = ledger_context_cost(ledger, vdev), bytes;
 
-    reconcile_await(slice);
-    if (reconcile_growth(ledger, slice, admission->reserved_bytes, &bytes) < 0) {
+    reconcile_await(vdev);
+    if (reconcile_growth(ledger, vdev, admission->reserved_bytes, &bytes) < 0) {
         bytes = known > 0 ? known : CONTEXT_COST_GUESS;
-        ledger_learn_context_cost(ledger, slice, bytes);
-    } else if (admission->alone && atomic_load(&under_way[slice]) == 1) {
-        ledger_learn_context_cost(ledger, slice, bytes);
+        ledger_learn_context_cost(ledger, vdev, bytes);
+    } else if (admission->alone && atomic_load(&under_way[vdev]) == 1) {
+        ledger_learn_context_cost(ledger, vdev, bytes);
     }
-    if (ledger_commit(ledger, slice, VGPU_KIND_CONTEXT, admission->reserved_bytes, bytes) < 0) {
+    if (ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, admission->reserved_bytes, bytes) < 0) {
         admission->refused_bytes = bytes;
         return false;
     }
-    atomic_fetch_sub(&under_way[slice], 1);
+    atomic_fetch_sub(&under_way[vdev], 1);
     admission->ledger = NULL;
     *ret_bytes = bytes;
     return true;

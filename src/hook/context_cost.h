@@ -14,7 +14,7 @@
 
 struct context_admission {
     struct vgpu_ledger *ledger; /* NULL: nothing is counted */
-    unsigned slice;
+    unsigned vdev;
     uint64_t reserved_bytes;
     uint64_t refused_bytes; /* what the context took, where that was too much */
     bool alone;             /* nothing else of this process can be in the measurement */
@@ -24,7 +24,7 @@ struct context_admission {
  * Room for a context, before the driver is asked for it. False: there is none, the refusal is recorded. Every
  * admission ends with context_admission_cancel() or context_admission_settle().
  */
-bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned slice,
+bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev,
                    struct context_admission *ret_admission);
 
 /* The context was not made, or is undone: records the refusal if that was ours. */

@@ -23,30 +23,30 @@ static struct context_record **find(uint64_t key)
     return at;
 }
 
-static struct context_record *make(uint64_t key, unsigned slice)
+static struct context_record *make(uint64_t key, unsigned vdev)
 {
     struct context_record *record = calloc(1, sizeof(*record));
 
     if (!record)
         return NULL;
     record->key = key;
-    record->slice = slice;
+    record->vdev = vdev;
     record->next = records;
     records = record;
     return record;
 }
 
-bool context_record_put(uint64_t key, unsigned slice, uint64_t bytes)
+bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes)
 {
     struct context_record *record;
 
     MUTEX_SCOPE(&lock);
     record = *find(key);
     if (!record)
-        record = make(key, slice);
+        record = make(key, vdev);
     if (!record)
         return false;
-    *record = (struct context_record){.key = key, .slice = slice, .bytes = bytes, .next = record->next};
+    *record = (struct context_record){.key = key, .vdev = vdev, .bytes = bytes, .next = record->next};
     return true;
 }
 
@@ -70,7 +70,7 @@ void context_record_put_back(const struct context_record *record)
     struct context_record *again, *next;
 
     MUTEX_SCOPE(&lock);
-    again = make(record->key, record->slice);
+    again = make(record->key, record->vdev);
     if (!again)
         return;
     next = again->next; /* the one in `record` is of the list as it was */
@@ -87,7 +87,7 @@ uint64_t context_record_bytes(const struct context_record *record)
     return bytes;
 }
 
-bool context_record_limit(uint64_t key, unsigned slice, enum context_limit limit, uint64_t old_value, uint64_t value,
+bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value, uint64_t value,
                           uint64_t unit_bytes, uint64_t *ret_target_bytes, uint64_t *ret_charged_bytes)
 {
     struct context_record *record;
@@ -96,7 +96,7 @@ bool context_record_limit(uint64_t key, unsigned slice, enum context_limit limit
     MUTEX_SCOPE(&lock);
     record = *find(key);
     if (!record)
-        record = make(key, slice);
+        record = make(key, vdev);
     if (!record)
         return false;
     if (!record->limit[limit].known) {

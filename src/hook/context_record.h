@@ -13,7 +13,7 @@ enum context_limit { CONTEXT_STACK, CONTEXT_FIFO, CONTEXT_HEAP, CONTEXT_LIMITS }
 
 struct context_record {
     uint64_t key; /* a CUcontext or a CUgreenCtx: the driver never gives both the same */
-    unsigned slice;
+    unsigned vdev;
     uint64_t bytes; /* of the context itself */
     struct {
         bool known;
@@ -24,7 +24,7 @@ struct context_record {
 };
 
 /* Replaces a record of the same key. False: no memory (the context then stays charged until the process ends). */
-bool context_record_put(uint64_t key, unsigned slice, uint64_t bytes);
+bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes);
 
 /* All that a context is charged with; the record is gone. False: there is none. */
 bool context_record_take(uint64_t key, struct context_record *ret_record);
@@ -36,7 +36,7 @@ uint64_t context_record_bytes(const struct context_record *record);
  * and what it is charged with now. `old_value` is its base where this is the first change. Makes a record for a context
  * that has none. False: no memory.
  */
-bool context_record_limit(uint64_t key, unsigned slice, enum context_limit limit, uint64_t old_value, uint64_t value,
+bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value, uint64_t value,
                           uint64_t unit_bytes, uint64_t *ret_target_bytes, uint64_t *ret_charged_bytes);
 void context_record_limit_set(uint64_t key, enum context_limit limit, uint64_t bytes);
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "hook/nvml_driver.h"
 #include "core/instance.h"
-#include "core/slice.h"
+#include "core/vdev.h"
 #include "core/visible.h"
 
 #include <errno.h>
@@ -15,15 +15,15 @@
 #include <string.h>
 
 #define TABLE_MAX    64
-#define NO_SLICE     UINT32_MAX
+#define NO_VDEV      UINT32_MAX
 #define THREADS_EACH 2048 /* of a multiprocessor, where the driver does not say */
 
 struct device {
-    struct slice_device known;    /* by the UUID of the GPU */
+    struct vdev_device known;     /* by the UUID of the GPU */
     char own_uuid[VGPU_UUID_LEN]; /* of the MIG device, where it is one; else the same */
     uint64_t position;            /* on the PCI buses: the order in which NVML numbers */
     uint64_t resident_threads;
-    uint32_t slice;
+    uint32_t vdev;
 };
 
 struct table {
@@ -56,8 +56,8 @@ static bool read_uuids(CUdevice number, struct device *device)
     /* The first version names the GPU also where the device is a MIG instance. */
     if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid, device_get_uuid)(&gpu, number) != CUDA_SUCCESS)
         gpu = own;
-    slice_uuid_text("GPU", (unsigned char *)gpu.bytes, device->known.uuid);
-    slice_uuid_text(memcmp(&own, &gpu, sizeof(own)) == 0 ? "GPU" : "MIG", (unsigned char *)own.bytes, device->own_uuid);
+    vdev_uuid_text("GPU", (unsigned char *)gpu.bytes, device->known.uuid);
+    vdev_uuid_text(memcmp(&own, &gpu, sizeof(own)) == 0 ? "GPU" : "MIG", (unsigned char *)own.bytes, device->own_uuid);
     return true;
 }
 
@@ -68,7 +68,7 @@ static bool read_device(int ordinal, struct device *device)
     uint64_t threads;
 
     memset(device, 0, sizeof(*device));
-    device->slice = NO_SLICE;
+    device->vdev = NO_VDEV;
     if (DRIVER(cuDeviceGet, device_get)(&number, ordinal) != CUDA_SUCCESS || number != ordinal)
         return false;
     if (!read_uuids(number, device))
@@ -85,19 +85,19 @@ static bool read_device(int ordinal, struct device *device)
     return true;
 }
 
-static void find_slices(struct vgpu_ledger *ledger, struct table *table)
+static void find_vdevs(struct vgpu_ledger *ledger, struct table *table)
 {
     for (unsigned i = 0; i < table->count; i++) {
         struct device *device = &table->devices[i];
-        unsigned slice;
+        unsigned vdev;
 
-        if (slice_find(ledger, device->own_uuid, &slice) == 0 || slice_find(ledger, device->known.uuid, &slice) == 0)
-            device->slice = slice;
+        if (vdev_find(ledger, device->own_uuid, &vdev) == 0 || vdev_find(ledger, device->known.uuid, &vdev) == 0)
+            device->vdev = vdev;
     }
 }
 
 /* A stable sort by PCI position: devices of simulated or odd drivers may all have the same. */
-static void in_pci_order(const struct table *table, struct slice_device ret_devices[TABLE_MAX])
+static void in_pci_order(const struct table *table, struct vdev_device ret_devices[TABLE_MAX])
 {
     unsigned order[TABLE_MAX];
 
@@ -115,19 +115,19 @@ static void in_pci_order(const struct table *table, struct slice_device ret_devi
 static bool all_bound(const struct table *table)
 {
     for (unsigned i = 0; i < table->count; i++)
-        if (table->devices[i].slice == NO_SLICE)
+        if (table->devices[i].vdev == NO_VDEV)
             return false;
     return true;
 }
 
 /*
- * Gives slices to devices that have none, where the instance takes what it sees. Where `vgpu run` has made it, a
+ * Gives vdevs to devices that have none, where the instance takes what it sees. Where `vgpu run` has made it, a
  * process of it that hides some from itself must not shift the numbers, so then NVML is asked for all of them. Limits
  * that the process brings itself are by its own numbers.
  */
 static void bind_unselected(struct vgpu_ledger *ledger, struct table *table)
 {
-    struct slice_device devices[TABLE_MAX];
+    struct vdev_device devices[TABLE_MAX];
     struct vgpu_limits limits;
     int all = -ENODEV;
 
@@ -136,35 +136,35 @@ static void bind_unselected(struct vgpu_ledger *ledger, struct table *table)
     if (instance_limits_by_number(&limits)) {
         for (unsigned i = 0; i < table->count; i++)
             devices[i] = table->devices[i].known;
-        slice_bind_limited(ledger, devices, table->count, &limits);
+        vdev_bind_limited(ledger, devices, table->count, &limits);
         return;
     }
     if (getenv(VISIBLE_VARIABLE) != NULL && nvml_driver_open() == 0)
         all = nvml_driver_devices(devices, TABLE_MAX);
     if (all > 0)
-        slice_bind(ledger, devices, (unsigned)all);
+        vdev_bind(ledger, devices, (unsigned)all);
     in_pci_order(table, devices);
-    slice_bind(ledger, devices, table->count);
+    vdev_bind(ledger, devices, table->count);
 }
 
-static void bind_slices(struct vgpu_ledger *ledger, struct table *table)
+static void bind_vdevs(struct vgpu_ledger *ledger, struct table *table)
 {
-    find_slices(ledger, table);
-    if (!slice_selecting(ledger)) {
+    find_vdevs(ledger, table);
+    if (!vdev_selecting(ledger)) {
         bind_unselected(ledger, table);
-        find_slices(ledger, table);
+        find_vdevs(ledger, table);
     }
     for (unsigned i = 0; i < table->count; i++) {
         const struct device *device = &table->devices[i];
         bool is_mig = strcmp(device->own_uuid, device->known.uuid) != 0;
-        unsigned slice;
+        unsigned vdev;
 
-        if (device->slice != NO_SLICE)
-            ledger_number(ledger, device->slice, i);
-        /* A GPU's slice is told the GPU's size, a MIG device's its own. */
-        if (slice_find(ledger, device->own_uuid, &slice) == 0)
-            ledger_device(ledger, slice, device->own_uuid, device->known.physical_bytes);
-        else if (is_mig && device->slice != NO_SLICE)
+        if (device->vdev != NO_VDEV)
+            ledger_number(ledger, device->vdev, i);
+        /* A GPU's vdev is told the GPU's size, a MIG device's its own. */
+        if (vdev_find(ledger, device->own_uuid, &vdev) == 0)
+            ledger_device(ledger, vdev, device->own_uuid, device->known.physical_bytes);
+        else if (is_mig && device->vdev != NO_VDEV)
             log_debug("device %u is the MIG device %s of a GPU of the instance", i, device->own_uuid);
     }
 }
@@ -174,10 +174,10 @@ static bool is_limited(const struct vgpu_limit *limit)
     return limit->quota_bytes || limit->quota_percent || limit->cap_percent;
 }
 
-static bool is_shown(const struct table *table, unsigned slice)
+static bool is_shown(const struct table *table, unsigned vdev)
 {
     for (unsigned i = 0; i < table->count; i++)
-        if (table->devices[i].slice == slice)
+        if (table->devices[i].vdev == vdev)
             return true;
     return false;
 }
@@ -196,14 +196,14 @@ static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table
         return;
     region_limits(ledger_region(ledger), &limits);
     while (limited < VGPU_DEVICES_MAX &&
-           (!is_limited(&limits.slice[limited]) || !limits.slice[limited].uuid[0] || is_shown(table, limited)))
+           (!is_limited(&limits.vdev[limited]) || !limits.vdev[limited].uuid[0] || is_shown(table, limited)))
         limited++;
-    while (free_one < table->count && (table->devices[free_one].slice >= VGPU_DEVICES_MAX ||
-                                       is_limited(&limits.slice[table->devices[free_one].slice])))
+    while (free_one < table->count && (table->devices[free_one].vdev >= VGPU_DEVICES_MAX ||
+                                       is_limited(&limits.vdev[table->devices[free_one].vdev])))
         free_one++;
     if (limited < VGPU_DEVICES_MAX && free_one < table->count)
         log_warning("device %u (%s) has no limit: the instance limits %s, which %s=%.64s hides", free_one,
-                    table->devices[free_one].known.uuid, limits.slice[limited].uuid, VISIBLE_VARIABLE, variable);
+                    table->devices[free_one].known.uuid, limits.vdev[limited].uuid, VISIBLE_VARIABLE, variable);
 }
 
 static struct table *read_table(struct vgpu_ledger *ledger)
@@ -219,7 +219,7 @@ static struct table *read_table(struct vgpu_ledger *ledger)
     while ((int)table->count < count && table->count < TABLE_MAX &&
            read_device((int)table->count, &table->devices[table->count]))
         table->count++;
-    bind_slices(ledger, table);
+    bind_vdevs(ledger, table);
     warn_of_hidden_limits(ledger, table);
     return table;
 }
@@ -248,7 +248,7 @@ int device_table_build(void)
     if (!table)
         return -EAGAIN;
     for (unsigned i = 0; i < table->count; i++)
-        if (table->devices[i].slice != NO_SLICE)
+        if (table->devices[i].vdev != NO_VDEV)
             return 0;
     return -ENODEV;
 }
@@ -260,17 +260,17 @@ static const struct device *lookup(CUdevice number)
     return table && number >= 0 && (unsigned)number < table->count ? &table->devices[number] : NULL;
 }
 
-int device_slice(CUdevice device, unsigned *ret_slice)
+int device_vdev(CUdevice device, unsigned *ret_vdev)
 {
     const struct device *entry = lookup(device);
 
-    if (!entry || entry->slice == NO_SLICE)
+    if (!entry || entry->vdev == NO_VDEV)
         return -ENODEV;
-    *ret_slice = entry->slice;
+    *ret_vdev = entry->vdev;
     return 0;
 }
 
-int device_current(CUdevice *ret_device, unsigned *ret_slice)
+int device_current(CUdevice *ret_device, unsigned *ret_vdev)
 {
     CUdevice device;
     int rc;
@@ -278,7 +278,7 @@ int device_current(CUdevice *ret_device, unsigned *ret_slice)
     /* Asked each time: it costs 18 ns, and a context can become current in ways that no hook sees. */
     if (!HAVE(cuCtxGetDevice) || DRIVER(cuCtxGetDevice, ctx_get_device)(&device) != CUDA_SUCCESS)
         return -ENODEV;
-    rc = device_slice(device, ret_slice);
+    rc = device_vdev(device, ret_vdev);
     if (rc == 0)
         *ret_device = device;
     return rc;
@@ -304,15 +304,15 @@ bool device_foreign(CUdevice device)
 
     if (!table)
         return false;
-    return device < 0 || (unsigned)device >= table->count || table->devices[device].slice == NO_SLICE;
+    return device < 0 || (unsigned)device >= table->count || table->devices[device].vdev == NO_VDEV;
 }
 
-int device_of_slice(unsigned slice, CUdevice *ret_device)
+int device_of_vdev(unsigned vdev, CUdevice *ret_device)
 {
     const struct table *table = get_table();
 
     for (unsigned i = 0; table && i < table->count; i++) {
-        if (table->devices[i].slice != slice)
+        if (table->devices[i].vdev != vdev)
             continue;
         *ret_device = (CUdevice)i;
         return 0;
@@ -320,25 +320,25 @@ int device_of_slice(unsigned slice, CUdevice *ret_device)
     return -ENODEV;
 }
 
-int device_slice_uuid(unsigned slice, char ret_uuid[VGPU_UUID_LEN])
+int device_vdev_uuid(unsigned vdev, char ret_uuid[VGPU_UUID_LEN])
 {
     const struct device *entry;
     CUdevice device;
 
-    if (device_of_slice(slice, &device) < 0)
+    if (device_of_vdev(vdev, &device) < 0)
         return -ENODEV;
     entry = lookup(device);
     memcpy(ret_uuid, entry->own_uuid, VGPU_UUID_LEN);
     return 0;
 }
 
-void device_each(void (*visit)(CUdevice device, unsigned slice, void *arg), void *arg)
+void device_each(void (*visit)(CUdevice device, unsigned vdev, void *arg), void *arg)
 {
     const struct table *table = get_table();
 
     for (unsigned i = 0; table && i < table->count; i++)
-        if (table->devices[i].slice != NO_SLICE)
-            visit((CUdevice)i, table->devices[i].slice, arg);
+        if (table->devices[i].vdev != NO_VDEV)
+            visit((CUdevice)i, table->devices[i].vdev, arg);
 }
 
 CUresult hook_device_get(enum hook_row row, CUdevice *device, int ordinal)

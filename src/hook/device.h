@@ -22,11 +22,11 @@ bool device_foreign(CUdevice device);
 /* Bytes of stack that one more byte per thread costs: multiprocessors x threads of each. */
 uint64_t device_resident_threads(CUdevice device);
 
-/* The device behind a slice: its number, and the UUID by which NVML finds what the process uses of it. */
-int device_of_slice(unsigned slice, CUdevice *ret_device);
-int device_slice_uuid(unsigned slice, char ret_uuid[VGPU_UUID_LEN]);
+/* The device behind a vdev: its number, and the UUID by which NVML finds what the process uses of it. */
+int device_of_vdev(unsigned vdev, CUdevice *ret_device);
+int device_vdev_uuid(unsigned vdev, char ret_uuid[VGPU_UUID_LEN]);
 
 /* Calls back for each device of the instance. */
-void device_each(void (*visit)(CUdevice device, unsigned slice, void *arg), void *arg);
+void device_each(void (*visit)(CUdevice device, unsigned vdev, void *arg), void *arg);
 
 #endif

@@ -11,20 +11,20 @@ CUresult hook_import_external_memory(enum hook_row row, CUexternalMemory *memory
     CUexternalMemory imported = NULL;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     CUdevice device;
-    unsigned slice;
+    unsigned vdev;
 
     if (ledger == NULL || memory == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES ||
-        device_current(&device, &slice) < 0) {
+        device_current(&device, &vdev) < 0) {
         result = REAL(row, import_external_memory)(memory, desc);
         trace_memory(row, bytes, result == CUDA_SUCCESS ? (uintptr_t)*memory : 0, result);
         return result;
     }
-    if (!charge_reserve(row, ledger, slice, bytes))
+    if (!charge_reserve(row, ledger, vdev, bytes))
         goto out;
     result = REAL(row, import_external_memory)(&imported, desc);
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(ledger, slice, bytes);
-    } else if (charge_commit(row, ledger, CHARGE_EXTERNAL, (uintptr_t)imported, slice, VGPU_KIND_EXTERNAL, bytes,
+        ledger_cancel(ledger, vdev, bytes);
+    } else if (charge_commit(row, ledger, CHARGE_EXTERNAL, (uintptr_t)imported, vdev, VGPU_KIND_EXTERNAL, bytes,
                              bytes)) {
         *memory = imported;
     } else {

@@ -5,9 +5,9 @@
 #include "region/arena.h"
 
 /*
- * The arenas of the devices on which processes of the instance hold memory, but for `slice`; at most
+ * The arenas of the devices on which processes of the instance hold memory, but for `vdev`; at most
  * VGPU_DEVICES_MAX - 1. They stay open. Any thread.
  */
-unsigned gang_others(unsigned slice, struct vgpu_arena **ret_arenas);
+unsigned gang_others(unsigned vdev, struct vgpu_arena **ret_arenas);
 
 #endif

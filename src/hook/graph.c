@@ -79,20 +79,20 @@ static const struct growth_driver backing_driver = {.read = read_backing, .trim 
 static struct backing *backing_of(CUdevice device)
 {
     struct backing *backing;
-    unsigned slice;
+    unsigned vdev;
 
     if (device < 0 || device >= VGPU_DEVICES_MAX)
         return NULL;
     backing = &backings[device];
     if (atomic_load_explicit(&backing->ready, memory_order_acquire))
         return backing;
-    if (device_slice(device, &slice) < 0)
+    if (device_vdev(device, &vdev) < 0)
         return NULL;
     charge_watch_forks();
     fork_check();
     mutex_lock(&backings_lock);
     if (!atomic_load(&backing->ready)) {
-        growth_init(&backing->growth, slice, VGPU_KIND_GRAPH, &backing_driver);
+        growth_init(&backing->growth, vdev, VGPU_KIND_GRAPH, &backing_driver);
         backing->device = device;
         atomic_store_explicit(&backing->ready, true, memory_order_release);
     }
@@ -117,12 +117,12 @@ void graph_refresh_all(void)
         graph_refresh_device(device);
 }
 
-void graph_trim_slice(unsigned slice)
+void graph_trim_vdev(unsigned vdev)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
     for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) && backings[i].growth.slice == slice)
+        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) && backings[i].growth.vdev == vdev)
             growth_trim(&backings[i].growth, ledger);
     }
 }
@@ -345,7 +345,7 @@ static bool begin_places(enum hook_row row, struct launch *launch, CUstream stre
             continue;
         if (!growth_claim(&backing->growth, place->bytes, still_backed, &next, &launch->ticket[i]) &&
             !growth_begin(&backing->growth, launch->ledger, place->bytes, &launch->ticket[i])) {
-            ledger_refuse(launch->ledger, backing->growth.slice, place->bytes, hook_row_name(row));
+            ledger_refuse(launch->ledger, backing->growth.vdev, place->bytes, hook_row_name(row));
             end_places(launch, i, CUDA_ERROR_OUT_OF_MEMORY);
             return false;
         }

@@ -22,8 +22,8 @@ void graph_memory_possible(void);
 void graph_refresh_device(CUdevice device);
 void graph_refresh_all(void);
 
-/* Has the driver let go of what it keeps on a slice for graphs that do not run, for when the quota is short. */
-void graph_trim_slice(unsigned slice);
+/* Has the driver let go of what it keeps on a vdev for graphs that do not run, for when the quota is short. */
+void graph_trim_vdev(unsigned vdev);
 
 void graph_quiesce(void); /* like pool_quiesce() */
 void graph_forked(void);  /* in the child of a fork */

@@ -8,11 +8,11 @@
 
 #define TAIL_STEP_BYTES 512 /* how a pool aligns what it gives */
 
-void growth_init(struct growth *growth, unsigned slice, enum vgpu_kind kind, const struct growth_driver *driver)
+void growth_init(struct growth *growth, unsigned vdev, enum vgpu_kind kind, const struct growth_driver *driver)
 {
     mutex_init(&growth->lock);
     growth->driver = driver;
-    growth->slice = slice;
+    growth->vdev = vdev;
     growth->kind = kind;
 }
 
@@ -77,7 +77,7 @@ static int settle(struct growth *growth, struct vgpu_ledger *ledger, uint64_t ta
     if (left > others)
         left = others;
     if (pot != left || grown != 0)
-        rc = ledger_settle(ledger, growth->slice, growth->kind, pot - left, grown);
+        rc = ledger_settle(ledger, growth->vdev, growth->kind, pot - left, grown);
     growth->spent_bytes = others - left;
     if (taken_bytes > 0)
         atomic_fetch_sub(&growth->pledged_bytes, taken_bytes);
@@ -115,10 +115,10 @@ bool growth_begin(struct growth *growth, struct vgpu_ledger *ledger, uint64_t by
 {
     uint64_t want = charge_round(bytes, GROWTH_STEP_BYTES);
 
-    if (__builtin_expect(ledger_reserve(ledger, growth->slice, want) < 0, 0)) {
+    if (__builtin_expect(ledger_reserve(ledger, growth->vdev, want) < 0, 0)) {
         if (claim_tail(growth, bytes, ret_ticket))
             return true;
-        if (!charge_make_room(ledger, growth->slice, want))
+        if (!charge_make_room(ledger, growth->vdev, want))
             return false;
     }
     *ret_ticket = (struct growth_ticket){.taken_bytes = want};

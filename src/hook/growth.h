@@ -34,7 +34,7 @@ struct growth {
     uint64_t lent_bytes;            /* pledges of calls that are over, for claims that are not; under the lock */
     bool retained;                  /* something that went away is charged still, for those calls; under the lock */
     bool detached;                  /* it is gone, or about to be: the driver must not be asked; under the lock */
-    unsigned slice;
+    unsigned vdev;
     enum vgpu_kind kind;
 };
 
@@ -44,7 +44,7 @@ struct growth_ticket {
     uint64_t claimed_bytes;
 };
 
-void growth_init(struct growth *growth, unsigned slice, enum vgpu_kind kind, const struct growth_driver *driver);
+void growth_init(struct growth *growth, unsigned vdev, enum vgpu_kind kind, const struct growth_driver *driver);
 
 /* Before a call that wants `bytes`. False: over the quota; the caller records the refusal. */
 bool growth_begin(struct growth *growth, struct vgpu_ledger *ledger, uint64_t bytes, struct growth_ticket *ret_ticket);

@@ -78,9 +78,9 @@ int hook_failure(void);
 /* Tries again where attaching has failed: whoever made the instance may have been late. 0, or why it failed. */
 int hook_attach_again(void);
 
-/* Devices (device.c). An ordinal is the driver's own; a slice is the instance's. Both -ENODEV where unknown. */
-int device_slice(CUdevice device, unsigned *ret_slice);
-int device_current(CUdevice *ret_device, unsigned *ret_slice); /* of the calling thread's context */
+/* Devices (device.c). An ordinal is the driver's own; a vdev is the instance's. Both -ENODEV where unknown. */
+int device_vdev(CUdevice device, unsigned *ret_vdev);
+int device_current(CUdevice *ret_device, unsigned *ret_vdev); /* of the calling thread's context */
 uint64_t device_physical_bytes(CUdevice device);
 
 /* Tracing (trace.c). Costs one predictable branch when off. */

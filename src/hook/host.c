@@ -12,7 +12,7 @@ static bool admit(enum hook_row row, const void *host, size_t bytes, struct vgpu
     if (ledger == NULL || host == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES)
         return true;
     *ret_ledger = ledger;
-    return charge_reserve(row, ledger, VGPU_SLICE_HOST, bytes);
+    return charge_reserve(row, ledger, VGPU_VDEV_HOST, bytes);
 }
 
 /* After the driver's answer. False: it has to be freed again. */
@@ -21,10 +21,10 @@ static bool settle(enum hook_row row, struct vgpu_ledger *ledger, const void *ho
     if (ledger == NULL)
         return true;
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(ledger, VGPU_SLICE_HOST, bytes);
+        ledger_cancel(ledger, VGPU_VDEV_HOST, bytes);
         return true;
     }
-    return charge_commit(row, ledger, CHARGE_HOST, (uintptr_t)host, VGPU_SLICE_HOST, VGPU_KIND_HOST, bytes, bytes);
+    return charge_commit(row, ledger, CHARGE_HOST, (uintptr_t)host, VGPU_VDEV_HOST, VGPU_KIND_HOST, bytes, bytes);
 }
 
 /* What the driver is called for, so that the three ways of allocating share one flow. */

@@ -88,7 +88,7 @@ static void say_no_device(const struct vgpu_limits *limits)
     /* "" and "-1" are how a program is kept from the devices on purpose. */
     if ((variable && (*variable == '\0' || *variable == '-')) || atomic_exchange(&told, true))
         return;
-    memcpy(uuid, limits->slice[0].uuid, sizeof(uuid));
+    memcpy(uuid, limits->vdev[0].uuid, sizeof(uuid));
     uuid[sizeof(uuid) - 1] = '\0';
     if (limits->device_count > 0 && !variable)
         log_error(

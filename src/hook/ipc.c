@@ -22,8 +22,8 @@ struct opened {
     struct opened *next; /* of the same address */
     CUcontext context;
     struct shared *shared;  /* NULL: this process is charged */
-    uint64_t charged_bytes; /* of `slice` */
-    unsigned slice;
+    uint64_t charged_bytes; /* of `vdev` */
+    unsigned vdev;
 };
 
 static struct vgpu_mutex ipc_lock = VGPU_MUTEX_INIT; /* for the lists, and for taking a reference by a note */
@@ -70,7 +70,7 @@ static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **r
     mutex_unlock(&ipc_lock);
     if (note != NULL)
         return 0;
-    rc = shared_new(ledger, entry.slice, entry.kind, blocks_of(address, entry.bytes), &made);
+    rc = shared_new(ledger, entry.vdev, entry.kind, blocks_of(address, entry.bytes), &made);
     if (rc == 0 && made == NULL)
         return 0;
     lock();
@@ -146,7 +146,7 @@ static void close_one(struct vgpu_ledger *ledger, struct opened *opened)
     if (opened->shared != NULL)
         shared_drop(ledger, opened->shared);
     if (opened->charged_bytes > 0)
-        ledger_release(ledger, opened->slice, VGPU_KIND_DATA, opened->charged_bytes);
+        ledger_release(ledger, opened->vdev, VGPU_KIND_DATA, opened->charged_bytes);
     free(opened);
 }
 
@@ -197,12 +197,12 @@ static bool admit(enum hook_row row, struct vgpu_ledger *ledger, const CUipcMemH
     if (opened == NULL)
         return false;
     if (shared_imported(ledger, &from, &opened->shared, &memory) < 0) {
-        if (!charge_reserve(row, ledger, memory.slice, memory.bytes)) {
+        if (!charge_reserve(row, ledger, memory.vdev, memory.bytes)) {
             free(opened);
             return false;
         }
-        ledger_commit(ledger, memory.slice, VGPU_KIND_DATA, memory.bytes, memory.bytes);
-        opened->slice = memory.slice;
+        ledger_commit(ledger, memory.vdev, VGPU_KIND_DATA, memory.bytes, memory.bytes);
+        opened->vdev = memory.vdev;
         opened->charged_bytes = memory.bytes;
     }
     return true;

@@ -12,7 +12,7 @@
 struct request {
     enum hook_row row;
     enum vgpu_kind kind;
-    unsigned slice;
+    unsigned vdev;
     uint64_t reserved_bytes;
     struct vgpu_ledger *ledger; /* NULL: nothing is charged, the driver alone answers */
 };
@@ -29,11 +29,11 @@ static bool admit(struct request *request, enum hook_row row, enum vgpu_kind kin
     request->ledger = NULL;
     if (ledger == NULL || ret_address == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES)
         return true;
-    if (device_current(&device, &request->slice) < 0)
+    if (device_current(&device, &request->vdev) < 0)
         return true;
     request->ledger = ledger;
     request->reserved_bytes = charge_round(bytes, CHARGE_BLOCK_BYTES);
-    return charge_reserve(row, ledger, request->slice, request->reserved_bytes);
+    return charge_reserve(row, ledger, request->vdev, request->reserved_bytes);
 }
 
 /* After the driver's answer: charges what it took, or undoes. Returns what the program gets. */
@@ -42,10 +42,10 @@ static CUresult conclude(const struct request *request, CUdeviceptr address, uin
     if (request->ledger == NULL)
         return result;
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(request->ledger, request->slice, request->reserved_bytes);
+        ledger_cancel(request->ledger, request->vdev, request->reserved_bytes);
         return result;
     }
-    if (charge_commit(request->row, request->ledger, CHARGE_POINTERS, address, request->slice, request->kind,
+    if (charge_commit(request->row, request->ledger, CHARGE_POINTERS, address, request->vdev, request->kind,
                       request->reserved_bytes, bytes))
         return CUDA_SUCCESS;
     DRIVER(cuMemFree_v2, mem_free)(address);

@@ -30,7 +30,7 @@ static struct vgpu_track *table(void)
 struct loading {
     enum hook_row row;
     struct vgpu_ledger *ledger; /* NULL: nothing is counted */
-    unsigned slice;
+    unsigned vdev;
     uint64_t need_bytes;
     uint64_t reserved_bytes;
 };
@@ -42,11 +42,11 @@ static bool begin(enum hook_row row, const void *ret_handle, uint64_t need_bytes
     struct vgpu_ledger *ledger = hook_ledger();
     CUdevice device;
 
-    if (ledger && ret_handle && device_current(&device, &loading.slice) == 0) {
+    if (ledger && ret_handle && device_current(&device, &loading.vdev) == 0) {
         uint64_t bytes = charge_round(need_bytes, CHARGE_BLOCK_BYTES);
 
         loading.reserved_bytes = bytes > 0 ? bytes : CHARGE_BLOCK_BYTES;
-        if (!charge_reserve(row, ledger, loading.slice, loading.reserved_bytes))
+        if (!charge_reserve(row, ledger, loading.vdev, loading.reserved_bytes))
             return false;
         loading.ledger = ledger;
     }
@@ -56,7 +56,7 @@ static bool begin(enum hook_row row, const void *ret_handle, uint64_t need_bytes
 
 static void remember(const struct loading *loading, void *handle, uint64_t bytes)
 {
-    struct vgpu_track_entry entry = {.bytes = bytes, .slice = loading->slice, .kind = VGPU_KIND_MODULE};
+    struct vgpu_track_entry entry = {.bytes = bytes, .vdev = loading->vdev, .kind = VGPU_KIND_MODULE};
     CUcontext context = NULL;
 
     if (bytes == 0 || !table())
@@ -75,15 +75,15 @@ static CUresult end(struct loading *loading, CUresult result, void *handle, CUre
     if (!loading->ledger)
         return result;
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(loading->ledger, loading->slice, loading->reserved_bytes);
+        ledger_cancel(loading->ledger, loading->vdev, loading->reserved_bytes);
         return result;
     }
-    if (reconcile_growth(loading->ledger, loading->slice, loading->reserved_bytes, &bytes) < 0)
+    if (reconcile_growth(loading->ledger, loading->vdev, loading->reserved_bytes, &bytes) < 0)
         bytes = loading->need_bytes > CHARGE_BLOCK_BYTES ? loading->reserved_bytes : 0;
-    if (ledger_commit(loading->ledger, loading->slice, VGPU_KIND_MODULE, loading->reserved_bytes, bytes) < 0) {
+    if (ledger_commit(loading->ledger, loading->vdev, VGPU_KIND_MODULE, loading->reserved_bytes, bytes) < 0) {
         unload(handle);
-        ledger_cancel(loading->ledger, loading->slice, loading->reserved_bytes);
-        ledger_refuse(loading->ledger, loading->slice, bytes, hook_row_name(loading->row));
+        ledger_cancel(loading->ledger, loading->vdev, loading->reserved_bytes);
+        ledger_refuse(loading->ledger, loading->vdev, bytes, hook_row_name(loading->row));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     remember(loading, handle, bytes);
@@ -112,7 +112,7 @@ static CUresult unload(void *handle, CUresult (*call)(void *handle))
     charge_free_begins();
     result = call(handle);
     if (known && result == CUDA_SUCCESS)
-        ledger_release(ledger, entry.slice, VGPU_KIND_MODULE, entry.bytes);
+        ledger_release(ledger, entry.vdev, VGPU_KIND_MODULE, entry.bytes);
     else if (known)
         track_put(track, key, &entry);
     charge_free_ends();
@@ -124,7 +124,7 @@ static bool sweep_context(uint64_t key, struct vgpu_track_entry *entry, void *co
     (void)key;
     if (entry->extra != (uint64_t)(uintptr_t)context)
         return false;
-    ledger_release(hook_ledger(), entry->slice, VGPU_KIND_MODULE, entry->bytes);
+    ledger_release(hook_ledger(), entry->vdev, VGPU_KIND_MODULE, entry->bytes);
     return true;
 }
 

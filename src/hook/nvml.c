@@ -197,14 +197,14 @@ nvmlReturn_t hook_nvml_gpu_set(enum nvml_row row, unsigned cpu, unsigned *count,
 static bool view_memory(nvmlDevice_t device, unsigned long long physical_total, unsigned long long physical_free,
                         uint64_t *ret_total, uint64_t *ret_free)
 {
-    unsigned slice;
+    unsigned vdev;
 
-    if (nvml_view_slice(device, &slice) < 0)
+    if (nvml_view_vdev(device, &vdev) < 0)
         return false;
-    reconcile_maybe(slice);
-    if (ledger_quota(hook_ledger(), slice) == 0)
+    reconcile_maybe(vdev);
+    if (ledger_quota(hook_ledger(), vdev) == 0)
         return false;
-    ledger_view(hook_ledger(), slice, physical_total, physical_free, ret_total, ret_free);
+    ledger_view(hook_ledger(), vdev, physical_total, physical_free, ret_total, ret_free);
     return true;
 }
 

@@ -235,7 +235,7 @@ uint64_t nvml_driver_physical_bytes(nvmlDevice_t device)
     return 0;
 }
 
-int nvml_driver_devices(struct slice_device *ret_devices, unsigned max)
+int nvml_driver_devices(struct vdev_device *ret_devices, unsigned max)
 {
     unsigned count = 0, found = 0;
 

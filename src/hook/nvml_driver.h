@@ -5,7 +5,7 @@
 #define VGPU_HOOK_NVML_DRIVER_H
 
 #include "hook/nvml_abi.h"
-#include "core/slice.h"
+#include "core/vdev.h"
 
 /* What a list call answers, whatever the version of the function that was found. */
 struct nvml_process {
@@ -38,7 +38,7 @@ void nvml_driver_mig_ids(nvmlDevice_t device, unsigned *ret_gpu_instance, unsign
 int nvml_driver_processes(nvmlDevice_t device, struct nvml_process *ret_processes, unsigned max);
 
 /* All GPUs that NVML shows, in its order; returns how many (up to `max` are filled), or -errno. */
-int nvml_driver_devices(struct slice_device *ret_devices, unsigned max);
+int nvml_driver_devices(struct vdev_device *ret_devices, unsigned max);
 
 /* What CUDA can use of a device: NVML's total less what the system keeps. 0: not known. */
 uint64_t nvml_driver_physical_bytes(nvmlDevice_t device);

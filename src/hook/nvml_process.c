@@ -40,14 +40,14 @@ static enum process_mode mode_of(enum nvml_row row)
 static struct process_list *instance_list(nvmlDevice_t device)
 {
     struct process_list *list = calloc(1, sizeof(*list));
-    unsigned slice, count, kept = 0;
+    unsigned vdev, count, kept = 0;
 
     if (!list)
         return NULL;
     nvml_driver_mig_ids(device, &list->gpu_instance, &list->compute_instance);
-    if (nvml_view_slice(device, &slice) < 0)
+    if (nvml_view_vdev(device, &vdev) < 0)
         return list;
-    count = ledger_processes(hook_ledger(), slice, list->process, VGPU_PROCS_MAX);
+    count = ledger_processes(hook_ledger(), vdev, list->process, VGPU_PROCS_MAX);
     if (count > VGPU_PROCS_MAX)
         count = VGPU_PROCS_MAX;
     for (unsigned i = 0; i < count; i++)

@@ -2,7 +2,7 @@
 
 #include "hook/nvml_driver.h"
 #include "core/instance.h"
-#include "core/slice.h"
+#include "core/vdev.h"
 #include "core/visible.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ bool nvml_view_selecting(void)
 {
     struct vgpu_ledger *ledger = nvml_view_ledger();
 
-    return ledger && slice_selecting(ledger);
+    return ledger && vdev_selecting(ledger);
 }
 
 /* A selected device that NVML does not know is not shown. */
@@ -64,7 +64,7 @@ static struct view *make_view(struct vgpu_ledger *ledger)
         nvmlDevice_t device;
         unsigned known = 0;
 
-        if (nvml_driver_handle(limits.slice[i].uuid, &device) < 0)
+        if (nvml_driver_handle(limits.vdev[i].uuid, &device) < 0)
             continue;
         nvml_driver_parent(device, &device);
         while (known < view->count && view->device[known] != device)
@@ -125,22 +125,22 @@ int nvml_view_index(nvmlDevice_t device, unsigned *ret_index)
     return -ENODEV;
 }
 
-static int find_slice(struct vgpu_ledger *ledger, nvmlDevice_t device, unsigned *ret_slice)
+static int find_vdev(struct vgpu_ledger *ledger, nvmlDevice_t device, unsigned *ret_vdev)
 {
     char uuid[VGPU_UUID_LEN];
     nvmlDevice_t parent;
 
     if (nvml_driver_uuid(device, uuid) < 0)
         return -ENODEV;
-    if (slice_find(ledger, uuid, ret_slice) == 0)
+    if (vdev_find(ledger, uuid, ret_vdev) == 0)
         return 0;
     if (nvml_driver_parent(device, &parent) < 0 || nvml_driver_uuid(parent, uuid) < 0)
         return -ENODEV;
-    return slice_find(ledger, uuid, ret_slice);
+    return vdev_find(ledger, uuid, ret_vdev);
 }
 
 /* The devices that CUDA_VISIBLE_DEVICES shows, as it numbers them; returns how many. */
-static unsigned visible_first(const struct slice_device *devices, unsigned count, struct slice_device *ret_devices)
+static unsigned visible_first(const struct vdev_device *devices, unsigned count, struct vdev_device *ret_devices)
 {
     struct visible_devices *all = calloc(1, sizeof(*all));
     struct visible_device list[VGPU_DEVICES_MAX];
@@ -157,48 +157,48 @@ static unsigned visible_first(const struct slice_device *devices, unsigned count
     return kept;
 }
 
-/* Gives slices to all devices, in NVML's order, where the instance takes what it sees. As in device.c. */
+/* Gives vdevs to all devices, in NVML's order, where the instance takes what it sees. As in device.c. */
 static void bind_all(struct vgpu_ledger *ledger)
 {
-    struct slice_device *devices = calloc(GPUS_MAX + VGPU_DEVICES_MAX, sizeof(*devices));
+    struct vdev_device *devices = calloc(GPUS_MAX + VGPU_DEVICES_MAX, sizeof(*devices));
     int count = devices ? nvml_driver_devices(devices, GPUS_MAX) : 0;
     struct vgpu_limits limits;
 
     if (count > 0 && instance_limits_by_number(&limits))
-        slice_bind_limited(ledger, devices + count, visible_first(devices, (unsigned)count, devices + count), &limits);
+        vdev_bind_limited(ledger, devices + count, visible_first(devices, (unsigned)count, devices + count), &limits);
     if (count > 0)
-        slice_bind(ledger, devices, (unsigned)count);
+        vdev_bind(ledger, devices, (unsigned)count);
     free(devices);
 }
 
 /* A share of a device has no size until somebody tells the region the device's. */
-static void resolve_share(struct vgpu_ledger *ledger, unsigned slice, nvmlDevice_t device)
+static void resolve_share(struct vgpu_ledger *ledger, unsigned vdev, nvmlDevice_t device)
 {
     struct vgpu_limits limits;
 
-    if (ledger_quota(ledger, slice) > 1)
+    if (ledger_quota(ledger, vdev) > 1)
         return;
     region_limits(ledger_region(ledger), &limits);
-    if (limits.slice[slice].quota_percent > 0)
-        slice_size(ledger, slice, limits.slice[slice].uuid, nvml_driver_physical_bytes(device));
+    if (limits.vdev[vdev].quota_percent > 0)
+        vdev_size(ledger, vdev, limits.vdev[vdev].uuid, nvml_driver_physical_bytes(device));
 }
 
-int nvml_view_slice(nvmlDevice_t device, unsigned *ret_slice)
+int nvml_view_vdev(nvmlDevice_t device, unsigned *ret_vdev)
 {
     struct vgpu_ledger *ledger = nvml_view_ledger();
-    unsigned slice;
+    unsigned vdev;
 
     if (!ledger)
         return -ENODEV;
-    if (find_slice(ledger, device, &slice) < 0) {
-        if (slice_selecting(ledger))
+    if (find_vdev(ledger, device, &vdev) < 0) {
+        if (vdev_selecting(ledger))
             return -ENODEV;
         bind_all(ledger);
-        if (find_slice(ledger, device, &slice) < 0)
+        if (find_vdev(ledger, device, &vdev) < 0)
             return -ENODEV;
     }
-    resolve_share(ledger, slice, device);
-    *ret_slice = slice;
+    resolve_share(ledger, vdev, device);
+    *ret_vdev = vdev;
     return 0;
 }
 
@@ -209,7 +209,7 @@ bool nvml_view_ours(nvmlDevice_t device)
 
     if (!ledger)
         return true;
-    if (nvml_view_slice(device, &ignored) == 0)
+    if (nvml_view_vdev(device, &ignored) == 0)
         return true;
-    return slice_selecting(ledger) && nvml_view_index(device, &ignored) == 0;
+    return vdev_selecting(ledger) && nvml_view_index(device, &ignored) == 0;
 }

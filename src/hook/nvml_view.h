@@ -30,7 +30,7 @@ int nvml_view_index(nvmlDevice_t device, unsigned *ret_index);
 /* Whether the program may have this handle: a GPU or MIG device of the instance, or the GPU of one. */
 bool nvml_view_ours(nvmlDevice_t device);
 
-/* The slice that a handle's memory is counted in. A MIG device without one of its own is counted in its GPU's. */
-int nvml_view_slice(nvmlDevice_t device, unsigned *ret_slice);
+/* The vdev that a handle's memory is counted in. A MIG device without one of its own is counted in its GPU's. */
+int nvml_view_vdev(nvmlDevice_t device, unsigned *ret_vdev);
 
 #endif

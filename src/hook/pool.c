@@ -100,12 +100,12 @@ void pool_look_again(void)
     refresh(0, true);
 }
 
-void pool_trim_slice(unsigned slice)
+void pool_trim_vdev(unsigned vdev)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
     for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
-        if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->growth.slice == slice)
+        if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->growth.vdev == vdev)
             growth_trim(&pool->growth, ledger);
     }
 }
@@ -139,8 +139,8 @@ static struct pool *find(CUmemoryPool handle)
 static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
 {
     unsigned bucket = bucket_of(handle);
-    unsigned slice = 0;
-    bool counted = device >= 0 && device_slice(device, &slice) == 0;
+    unsigned vdev = 0;
+    bool counted = device >= 0 && device_vdev(device, &vdev) == 0;
     struct pool *pool;
 
     charge_watch_forks();
@@ -151,7 +151,7 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
         pool = charge_zalloc(sizeof(*pool));
         if (pool == NULL)
             goto out;
-        growth_init(&pool->growth, slice, kind, &pool_driver);
+        growth_init(&pool->growth, vdev, kind, &pool_driver);
         pool->handle = handle;
         pool->device = device;
         atomic_init(&pool->counted, counted);
@@ -160,7 +160,7 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
         atomic_store_explicit(&buckets[bucket], pool, memory_order_release);
         atomic_store_explicit(&pools, pool, memory_order_release);
     } else if (anew) {
-        pool->growth.slice = slice;
+        pool->growth.vdev = vdev;
         pool->growth.kind = kind;
         pool->device = device;
         growth_attach(&pool->growth, 0);
@@ -314,11 +314,11 @@ static bool begin(enum hook_row row, struct allocation *allocation, size_t bytes
         return true;
     if (growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
         return true;
-    quota_bytes = ledger_quota(allocation->ledger, pool->growth.slice);
+    quota_bytes = ledger_quota(allocation->ledger, pool->growth.vdev);
     if ((quota_bytes == 0 || bytes <= quota_bytes) && freeing_wait(stream, per_thread) &&
         growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
         return true;
-    ledger_refuse(allocation->ledger, pool->growth.slice, bytes, hook_row_name(row));
+    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_row_name(row));
     return false;
 }
 
@@ -337,7 +337,7 @@ static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdev
     per_thread = hook_row_per_thread(row);
     REAL(per_thread ? ROW_cuMemFreeAsync_ptsz : ROW_cuMemFreeAsync, mem_free_async)(address, stream);
     growth_trim(&pool->growth, allocation->ledger);
-    ledger_refuse(allocation->ledger, pool->growth.slice, bytes, hook_row_name(row));
+    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_row_name(row));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -425,9 +425,9 @@ CUresult hook_mem_pool_create(enum hook_row row, CUmemoryPool *pool, const CUmem
 
         /* A pool of managed memory may name no place: it is charged where its first user is. */
         if (managed && props->location.type == CU_MEM_LOCATION_TYPE_INVALID) {
-            unsigned slice;
+            unsigned vdev;
 
-            if (device_current(&device, &slice) < 0)
+            if (device_current(&device, &vdev) < 0)
                 device = -1;
         }
         if (add(*pool, device, managed ? VGPU_KIND_MANAGED : VGPU_KIND_POOL, true) == NULL) {
@@ -455,7 +455,7 @@ CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool)
     struct vgpu_ledger *ledger = hook_ledger();
     struct pool *known = ledger != NULL ? find(pool) : NULL;
     bool counted = known != NULL && atomic_exchange(&known->counted, false);
-    unsigned slice = counted ? known->growth.slice : 0;
+    unsigned vdev = counted ? known->growth.vdev : 0;
     enum vgpu_kind kind = counted ? known->growth.kind : VGPU_KIND_POOL;
     uint64_t charged = counted ? growth_detach(&known->growth) : 0;
     CUresult result;
@@ -468,12 +468,12 @@ CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool)
         growth_attach(&known->growth, charged);
         atomic_store(&known->counted, true);
     } else if (charged > 0) {
-        ledger_release(ledger, slice, kind, charged);
+        ledger_release(ledger, vdev, kind, charged);
     }
     charge_free_ends();
     if (result == CUDA_SUCCESS && charged > 0) {
         /* What was not freed before stays allocated without a pool that could be asked; NVML still sees it. */
-        reconcile_now(slice);
+        reconcile_now(vdev);
     }
     trace_memory(row, 0, (uintptr_t)pool, result);
     return result;

@@ -71,7 +71,7 @@ static void give_back(struct primary *primary)
     charge_context_gone((CUcontext)(uintptr_t)primary->context);
     module_context_gone((CUcontext)(uintptr_t)primary->context);
     if (context_record_take(primary->context, &record))
-        ledger_release(ledger, record.slice, VGPU_KIND_CONTEXT, context_record_bytes(&record));
+        ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
 }
 
 void primary_settle(CUdevice device)
@@ -97,7 +97,7 @@ static CUresult driver_release(CUdevice device)
     return DRIVER(cuDevicePrimaryCtxRelease, primary_ctx_release)(device);
 }
 
-bool primary_adopt(CUdevice device, unsigned slice, uint64_t bytes)
+bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
 {
     struct primary *primary = &primaries[device];
     uint32_t word = atomic_load(&primary->word);
@@ -111,7 +111,7 @@ bool primary_adopt(CUdevice device, unsigned slice, uint64_t bytes)
     if (result == CUDA_SUCCESS) {
         driver_release(device);
         primary->context = (uint64_t)(uintptr_t)context;
-        context_record_put(primary->context, slice, bytes);
+        context_record_put(primary->context, vdev, bytes);
         compute_context_made(device);
     }
     move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
@@ -119,7 +119,7 @@ bool primary_adopt(CUdevice device, unsigned slice, uint64_t bytes)
 }
 
 /* For the thread that has moved the word to CREATING. */
-static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext *ctx, CUdevice device, unsigned slice)
+static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext *ctx, CUdevice device, unsigned vdev)
 {
     struct primary *primary = &primaries[device];
     struct context_admission admission;
@@ -129,14 +129,14 @@ static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext 
     uint64_t bytes;
 
     result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!context_admit(row, ledger, slice, &admission))
+    if (!context_admit(row, ledger, vdev, &admission))
         goto out;
     result = REAL(row, primary_ctx_retain)(&context, device);
     if (result != CUDA_SUCCESS) {
         context_admission_cancel(row, &admission);
     } else if (context_admission_settle(&admission, &bytes)) {
         primary->context = (uint64_t)(uintptr_t)context;
-        context_record_put(primary->context, slice, bytes);
+        context_record_put(primary->context, vdev, bytes);
         compute_context_made(device);
         *ctx = context;
         outcome = CHARGED;
@@ -169,11 +169,11 @@ static CUresult follow(enum hook_row row, CUcontext *ctx, CUdevice device)
 CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice device)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    unsigned slice;
+    unsigned vdev;
 
     if (device_foreign(device))
         device = DEVICE_NONE;
-    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_slice(device, &slice) < 0)
+    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
         return REAL(row, primary_ctx_retain)(ctx, device);
     for (;;) {
         struct primary *primary = &primaries[device];
@@ -196,7 +196,7 @@ CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice dev
                 return REAL(row, primary_ctx_retain)(ctx, device);
             }
             if (move_on(primary, word, CREATING))
-                return create(row, ledger, ctx, device, slice);
+                return create(row, ledger, ctx, device, vdev);
         }
     }
 }

@@ -19,7 +19,7 @@ void primary_settle(CUdevice device);
  * Takes over a primary context that the driver created for another call's sake (a green context) and that is charged
  * with `bytes` already. False: there is none, or it is somebody else's.
  */
-bool primary_adopt(CUdevice device, unsigned slice, uint64_t bytes);
+bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes);
 
 void primary_forked(void); /* in the child of a fork */
 

@@ -13,21 +13,21 @@ static unsigned int narrow(uint64_t bytes)
 }
 
 /* False: nothing is to be changed. */
-static bool view_of(CUdevice device, unsigned slice, uint64_t physical_free, uint64_t *ret_free, uint64_t *ret_total)
+static bool view_of(CUdevice device, unsigned vdev, uint64_t physical_free, uint64_t *ret_free, uint64_t *ret_total)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
-    if (!ledger || ledger_quota(ledger, slice) == 0)
+    if (!ledger || ledger_quota(ledger, vdev) == 0)
         return false;
-    ledger_view(ledger, slice, device_physical_bytes(device), physical_free, ret_total, ret_free);
+    ledger_view(ledger, vdev, device_physical_bytes(device), physical_free, ret_total, ret_free);
     return true;
 }
 
 /* What has changed without a call of the program's that we see. */
-static void look_again(unsigned slice)
+static void look_again(unsigned vdev)
 {
     shared_sweep(hook_ledger());
-    reconcile_maybe(slice);
+    reconcile_maybe(vdev);
 }
 
 CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
@@ -35,12 +35,12 @@ CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
     CUresult result = REAL(row, mem_get_info)(free, total);
     uint64_t view_free, view_total;
     CUdevice device;
-    unsigned slice;
+    unsigned vdev;
 
-    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &slice) < 0)
+    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &vdev) < 0)
         return result;
-    look_again(slice);
-    if (!view_of(device, slice, free ? *free : 0, &view_free, &view_total))
+    look_again(vdev);
+    if (!view_of(device, vdev, free ? *free : 0, &view_free, &view_total))
         return result;
     if (free)
         *free = (size_t)view_free;
@@ -55,14 +55,14 @@ CUresult hook_mem_get_info_v1(enum hook_row row, unsigned int *free, unsigned in
     uint64_t view_free, view_total;
     size_t physical_free = 0;
     CUdevice device;
-    unsigned slice;
+    unsigned vdev;
 
-    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &slice) < 0)
+    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &vdev) < 0)
         return result;
-    look_again(slice);
+    look_again(vdev);
     if (!HAVE(cuMemGetInfo_v2) || DRIVER(cuMemGetInfo_v2, mem_get_info)(&physical_free, NULL) != CUDA_SUCCESS)
         return result;
-    if (!view_of(device, slice, physical_free, &view_free, &view_total))
+    if (!view_of(device, vdev, physical_free, &view_free, &view_total))
         return result;
     if (free)
         *free = narrow(view_free);
@@ -75,11 +75,11 @@ CUresult hook_device_total_mem(enum hook_row row, size_t *bytes, CUdevice device
 {
     CUresult result = REAL(row, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
     uint64_t view_free, view_total;
-    unsigned slice;
+    unsigned vdev;
 
-    if (result != CUDA_SUCCESS || !hook_ledger() || device_slice(device, &slice) < 0)
+    if (result != CUDA_SUCCESS || !hook_ledger() || device_vdev(device, &vdev) < 0)
         return result;
-    if (view_of(device, slice, 0, &view_free, &view_total))
+    if (view_of(device, vdev, 0, &view_free, &view_total))
         *bytes = (size_t)view_total;
     return result;
 }
@@ -88,11 +88,11 @@ CUresult hook_device_total_mem_v1(enum hook_row row, unsigned int *bytes, CUdevi
 {
     CUresult result = REAL(row, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
     uint64_t view_free, view_total;
-    unsigned slice;
+    unsigned vdev;
 
-    if (result != CUDA_SUCCESS || !hook_ledger() || device_slice(device, &slice) < 0)
+    if (result != CUDA_SUCCESS || !hook_ledger() || device_vdev(device, &vdev) < 0)
         return result;
-    if (view_of(device, slice, 0, &view_free, &view_total))
+    if (view_of(device, vdev, 0, &view_free, &view_total))
         *bytes = narrow(view_total);
     return result;
 }

@@ -91,16 +91,16 @@ static bool start_thread(struct device_watch *watch)
     return started;
 }
 
-void reconcile_prepare(unsigned slice)
+void reconcile_prepare(unsigned vdev)
 {
     KEEP_ERRNO;
     struct device_watch *watch;
     uint32_t state;
 
-    if (slice >= VGPU_DEVICES_MAX)
+    if (vdev >= VGPU_DEVICES_MAX)
         return;
     fork_check();
-    watch = &watches[slice];
+    watch = &watches[vdev];
     state = atomic_load(&watch->opening);
     if (state == OPEN_BEGUN || state == OPEN_DONE ||
         !atomic_compare_exchange_strong(&watch->opening, &state, OPEN_BEGUN))
@@ -111,7 +111,7 @@ void reconcile_prepare(unsigned slice)
      * The library is loaded here and not in the thread: where the program creates its context inside of a dlopen(),
      * the thread would wait for the dynamic linker's lock, and we for the thread.
      */
-    if (device_slice_uuid(slice, watch->uuid) < 0 || nvml_driver_load() < 0) {
+    if (device_vdev_uuid(vdev, watch->uuid) < 0 || nvml_driver_load() < 0) {
         atomic_store(&watch->opening, OPEN_FAILED);
         futex_wake(&watch->opening, INT32_MAX, 0);
         return;
@@ -129,19 +129,19 @@ static void join(struct device_watch *watch)
         pthread_detach(watch->thread); /* the driver hangs; the thread ends with it */
 }
 
-void reconcile_await(unsigned slice)
+void reconcile_await(unsigned vdev)
 {
     KEEP_ERRNO;
     uint64_t until = clock_ns() + AWAIT_BOUND_NS, now;
 
-    if (slice >= VGPU_DEVICES_MAX)
+    if (vdev >= VGPU_DEVICES_MAX)
         return;
-    if (atomic_exchange(&watches[slice].joinable, false)) {
-        join(&watches[slice]);
+    if (atomic_exchange(&watches[vdev].joinable, false)) {
+        join(&watches[vdev]);
         return;
     }
-    while (atomic_load(&watches[slice].opening) == OPEN_BEGUN && (now = clock_ns()) < until)
-        futex_wait(&watches[slice].opening, OPEN_BEGUN, until - now, 0);
+    while (atomic_load(&watches[vdev].opening) == OPEN_BEGUN && (now = clock_ns()) < until)
+        futex_wait(&watches[vdev].opening, OPEN_BEGUN, until - now, 0);
 }
 
 static bool in_first_namespace(void)
@@ -170,7 +170,7 @@ static bool numbers_are_ours(const struct nvml_process *processes, unsigned coun
     return true;
 }
 
-int reconcile_figure(unsigned slice, uint64_t *ret_bytes)
+int reconcile_figure(unsigned vdev, uint64_t *ret_bytes)
 {
     KEEP_ERRNO;
     CLEANUP_FREE struct nvml_process *processes = NULL;
@@ -178,12 +178,12 @@ int reconcile_figure(unsigned slice, uint64_t *ret_bytes)
     unsigned long long bytes = 0;
     int count;
 
-    if (slice >= VGPU_DEVICES_MAX || atomic_load(&watches[slice].opening) != OPEN_DONE)
+    if (vdev >= VGPU_DEVICES_MAX || atomic_load(&watches[vdev].opening) != OPEN_DONE)
         return -ENODATA;
     processes = malloc(PROCESSES_MAX * sizeof(*processes));
     if (!processes)
         return -ENODATA;
-    count = nvml_driver_processes(atomic_load(&watches[slice].device), processes, PROCESSES_MAX);
+    count = nvml_driver_processes(atomic_load(&watches[vdev].device), processes, PROCESSES_MAX);
     if (count <= 0)
         return -ENODATA;
     if (count > PROCESSES_MAX)
@@ -206,27 +206,27 @@ int reconcile_figure(unsigned slice, uint64_t *ret_bytes)
  * the driver makes it and until after the driver has freed it, so the larger of a look before and a look after covers
  * what was under way.
  */
-static int compare(struct vgpu_ledger *ledger, unsigned slice, uint64_t *ret_figure, uint64_t *ret_accounted)
+static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_figure, uint64_t *ret_accounted)
 {
-    uint64_t before = ledger_accounted_in_nvml(ledger, slice), after, figure;
-    int rc = reconcile_figure(slice, &figure);
+    uint64_t before = ledger_accounted_in_nvml(ledger, vdev), after, figure;
+    int rc = reconcile_figure(vdev, &figure);
 
     if (rc < 0)
         return rc;
-    after = ledger_accounted_in_nvml(ledger, slice);
+    after = ledger_accounted_in_nvml(ledger, vdev);
     *ret_figure = figure;
     *ret_accounted = before > after ? before : after;
     return 0;
 }
 
 /* What the ledger holds of kinds that NVML counts, without what is only set aside. */
-static uint64_t held_in_nvml(struct vgpu_ledger *ledger, unsigned slice)
+static uint64_t held_in_nvml(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t bytes = 0;
 
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         if (kind != VGPU_KIND_UNTRACKED && vgpu_kind_in_nvml(kind))
-            bytes += ledger_held(ledger, slice, kind);
+            bytes += ledger_held(ledger, vdev, kind);
     return bytes;
 }
 
@@ -243,19 +243,19 @@ static void look_again(void)
  * reservation stands, as far as it can be true (what is being freed makes `most` too small): rather too much is
  * charged than too little.
  */
-int reconcile_growth(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserved_bytes, uint64_t *ret_bytes)
+int reconcile_growth(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes)
 {
     uint64_t mark, held, held_after, untracked, figure, accounted, rest, least, most;
     int rc;
 
     look_again();
     mark = charge_free_mark();
-    held = held_in_nvml(ledger, slice);
-    rc = compare(ledger, slice, &figure, &accounted);
+    held = held_in_nvml(ledger, vdev);
+    rc = compare(ledger, vdev, &figure, &accounted);
     if (rc < 0)
         return rc;
-    held_after = held_in_nvml(ledger, slice);
-    untracked = ledger_held(ledger, slice, VGPU_KIND_UNTRACKED);
+    held_after = held_in_nvml(ledger, vdev);
+    untracked = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
     rest = (accounted > reserved_bytes ? accounted - reserved_bytes : 0) + untracked;
     least = figure > rest ? figure - rest : 0;
     rest = (held < held_after ? held : held_after) + untracked;
@@ -274,61 +274,61 @@ int reconcile_growth(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserv
  * the two lies what is under way in other threads. Memory that is being freed may be missing from the figure already
  * and in the ledger still, so it falls only when nothing was freed meanwhile.
  */
-static int adjust(struct vgpu_ledger *ledger, unsigned slice)
+static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
 {
-    uint64_t before = ledger_held(ledger, slice, VGPU_KIND_UNTRACKED);
+    uint64_t before = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
     uint64_t mark, held, now, figure, accounted, surely, at_most;
     int rc;
 
     look_again();
     mark = charge_free_mark();
-    held = held_in_nvml(ledger, slice);
-    rc = compare(ledger, slice, &figure, &accounted);
+    held = held_in_nvml(ledger, vdev);
+    rc = compare(ledger, vdev, &figure, &accounted);
     if (rc < 0)
         return rc;
     surely = figure > accounted ? figure - accounted : 0;
     at_most = figure > held ? figure - held : 0;
-    now = ledger_held(ledger, slice, VGPU_KIND_UNTRACKED);
+    now = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
     if (surely > now) {
-        ledger_settle(ledger, slice, VGPU_KIND_UNTRACKED, 0, (int64_t)(surely - now));
+        ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)(surely - now));
     } else if (before > at_most && mark != UINT64_MAX) {
         look_again();
         if (charge_free_mark() == mark)
-            ledger_settle(ledger, slice, VGPU_KIND_UNTRACKED, 0, -(int64_t)(before - at_most));
+            ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, -(int64_t)(before - at_most));
     }
     return 0;
 }
 
-int reconcile_now(unsigned slice)
+int reconcile_now(unsigned vdev)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     int rc;
 
-    if (!ledger || slice >= VGPU_DEVICES_MAX)
+    if (!ledger || vdev >= VGPU_DEVICES_MAX)
         return -ENODATA;
     /* Before its first context a process has no entry: one with its number, in another namespace, is somebody else's.
      */
-    if (ledger_held(ledger, slice, VGPU_KIND_CONTEXT) == 0 && !in_first_namespace())
+    if (ledger_held(ledger, vdev, VGPU_KIND_CONTEXT) == 0 && !in_first_namespace())
         return -ENODATA;
     /* Another thread's adjustment may have begun before what our caller wants to see: so wait, then look ourselves. */
-    mutex_lock(&watches[slice].adjusting);
-    atomic_store_explicit(&watches[slice].last_ns, clock_ns(), memory_order_relaxed);
-    rc = adjust(ledger, slice);
-    mutex_unlock(&watches[slice].adjusting);
+    mutex_lock(&watches[vdev].adjusting);
+    atomic_store_explicit(&watches[vdev].last_ns, clock_ns(), memory_order_relaxed);
+    rc = adjust(ledger, vdev);
+    mutex_unlock(&watches[vdev].adjusting);
     return rc;
 }
 
-void reconcile_maybe(unsigned slice)
+void reconcile_maybe(unsigned vdev)
 {
     uint64_t last, now;
 
-    if (slice >= VGPU_DEVICES_MAX || atomic_load_explicit(&watches[slice].opening, memory_order_relaxed) != OPEN_DONE)
+    if (vdev >= VGPU_DEVICES_MAX || atomic_load_explicit(&watches[vdev].opening, memory_order_relaxed) != OPEN_DONE)
         return;
-    last = atomic_load_explicit(&watches[slice].last_ns, memory_order_relaxed);
+    last = atomic_load_explicit(&watches[vdev].last_ns, memory_order_relaxed);
     now = clock_ns();
     if (now - last < RECONCILE_INTERVAL_NS ||
-        !atomic_compare_exchange_strong_explicit(&watches[slice].last_ns, &last, now, memory_order_relaxed,
+        !atomic_compare_exchange_strong_explicit(&watches[vdev].last_ns, &last, now, memory_order_relaxed,
                                                  memory_order_relaxed))
         return;
-    reconcile_now(slice);
+    reconcile_now(vdev);
 }

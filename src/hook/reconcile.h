@@ -21,24 +21,24 @@
 #define RECONCILE_INTERVAL_NS 100000000ULL
 
 /* Starts to open NVML for a device in a thread of its own, if nobody has. Returns at once. */
-void reconcile_prepare(unsigned slice);
+void reconcile_prepare(unsigned vdev);
 
 /* Waits until that has come to an end, for a second at most (then the figure is unknown until it has). */
-void reconcile_await(unsigned slice);
+void reconcile_await(unsigned vdev);
 
 /* What this process holds of a device by the driver's account; -ENODATA: unknown. */
-int reconcile_figure(unsigned slice, uint64_t *ret_bytes);
+int reconcile_figure(unsigned vdev, uint64_t *ret_bytes);
 
 /*
  * What the figure shows beyond the ledger, of which `reserved_bytes` are set aside for what is being measured.
  * -ENODATA: unknown.
  */
-int reconcile_growth(struct vgpu_ledger *ledger, unsigned slice, uint64_t reserved_bytes, uint64_t *ret_bytes);
+int reconcile_growth(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes);
 
 /* Brings UNTRACKED up to date. -ENODATA: unknown, nothing changed. */
-int reconcile_now(unsigned slice);
+int reconcile_now(unsigned vdev);
 
 /* The same where the last time was long enough ago and NVML is open. One load otherwise. */
-void reconcile_maybe(unsigned slice);
+void reconcile_maybe(unsigned vdev);
 
 #endif

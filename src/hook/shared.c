@@ -46,7 +46,7 @@ struct probe {
 /* With 0 references it waits for the last descriptor of its memory to be closed. */
 struct shared {
     struct ledger_share share;
-    unsigned slice;
+    unsigned vdev;
     enum vgpu_kind kind;
     uint64_t own_bytes;
     unsigned references;
@@ -209,7 +209,7 @@ static struct shared *add(const struct ledger_share_memory *memory)
     if (shared == NULL)
         return NULL;
     shared->share = memory->share;
-    shared->slice = memory->slice;
+    shared->vdev = memory->vdev;
     shared->kind = memory->kind;
     shared->references = 1;
     lock_list();
@@ -235,12 +235,12 @@ static struct shared *known(struct ledger_share share)
     return shared;
 }
 
-int shared_new(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+int shared_new(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                struct shared **ret_shared)
 {
     KEEP_ERRNO;
-    struct ledger_share_memory memory = {.slice = slice, .kind = kind};
-    int rc = ledger_share(ledger, slice, kind, bytes, &memory.share);
+    struct ledger_share_memory memory = {.vdev = vdev, .kind = kind};
+    int rc = ledger_share(ledger, vdev, kind, bytes, &memory.share);
 
     *ret_shared = NULL;
     if (rc < 0)
@@ -248,7 +248,7 @@ int shared_new(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, 
     *ret_shared = add(&memory);
     if (*ret_shared != NULL)
         return 0;
-    ledger_share_leave(ledger, memory.share, slice, kind, 0);
+    ledger_share_leave(ledger, memory.share, vdev, kind, 0);
     return -ENOMEM;
 }
 
@@ -324,16 +324,16 @@ int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *hand
             note_descriptor(*ret_shared, handle->fd, wanted.key & ~(KEY_SPAN - 1));
         return 0;
     }
-    ledger_share_leave(ledger, ret_memory->share, ret_memory->slice, ret_memory->kind, 0);
+    ledger_share_leave(ledger, ret_memory->share, ret_memory->vdev, ret_memory->kind, 0);
     return -ESTALE;
 }
 
 /* Of one that is in no list any more. */
 static void give_back(struct vgpu_ledger *ledger, struct shared *shared)
 {
-    if (!ledger_share_leave(ledger, shared->share, shared->slice, shared->kind, shared->own_bytes) &&
+    if (!ledger_share_leave(ledger, shared->share, shared->vdev, shared->kind, shared->own_bytes) &&
         shared->own_bytes > 0)
-        ledger_release(ledger, shared->slice, shared->kind, shared->own_bytes);
+        ledger_release(ledger, shared->vdev, shared->kind, shared->own_bytes);
     free(shared);
 }
 

@@ -24,10 +24,10 @@ struct shared_handle {
 };
 
 /*
- * This process exports `bytes` of a slice that it is charged for. The caller's reference is the first. *ret_shared NULL
+ * This process exports `bytes` of a vdev that it is charged for. The caller's reference is the first. *ret_shared NULL
  * and 0: nothing has to be followed (a guard does it); -errno: it cannot be.
  */
-int shared_new(struct vgpu_ledger *ledger, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+int shared_new(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                struct shared **ret_shared);
 
 /* From now on this process's charge for it is given back by shared_drop(). */

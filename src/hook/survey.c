@@ -34,19 +34,19 @@ bool survey_due(CUstream stream, bool per_thread, uint64_t now_ns)
     return atomic_compare_exchange_strong(&measured_ns[place], &last_ns, now_ns);
 }
 
-uint64_t survey_estimate(unsigned slice, enum vgpu_work kind, uint64_t guess_ns)
+uint64_t survey_estimate(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns)
 {
-    union average average = {.word = atomic_load_explicit(&kinds[slice][kind].average, memory_order_relaxed)};
+    union average average = {.word = atomic_load_explicit(&kinds[vdev][kind].average, memory_order_relaxed)};
 
     if (average.count > 0)
         return (uint64_t)((float)guess_ns * average.ratio);
-    atomic_fetch_add_explicit(&kinds[slice][kind].guessed_ns, guess_ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&kinds[vdev][kind].guessed_ns, guess_ns, memory_order_relaxed);
     return guess_ns;
 }
 
-int64_t survey_measured(unsigned slice, enum vgpu_work kind, uint64_t guess_ns, uint64_t took_ns)
+int64_t survey_measured(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns, uint64_t took_ns)
 {
-    _Atomic uint64_t *word = &kinds[slice][kind].average;
+    _Atomic uint64_t *word = &kinds[vdev][kind].average;
     union average before = {.word = atomic_load_explicit(word, memory_order_relaxed)}, next;
     float ratio = (float)took_ns / (float)(guess_ns > 0 ? guess_ns : 1);
     uint64_t guessed_ns;
@@ -55,14 +55,14 @@ int64_t survey_measured(unsigned slice, enum vgpu_work kind, uint64_t guess_ns, 
         next.count = before.count < WINDOW ? before.count + 1 : WINDOW;
         next.ratio = before.ratio + (ratio - before.ratio) / (float)next.count;
     } while (!atomic_compare_exchange_weak(word, &before.word, next.word));
-    guessed_ns = atomic_exchange(&kinds[slice][kind].guessed_ns, 0);
+    guessed_ns = atomic_exchange(&kinds[vdev][kind].guessed_ns, 0);
     return (int64_t)((float)guessed_ns * (next.ratio - 1));
 }
 
 /* What the parent has guessed is the parent's to settle. */
 void survey_forked(void)
 {
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
         for (unsigned kind = 0; kind < VGPU_WORKS; kind++)
-            atomic_store(&kinds[slice][kind].guessed_ns, 0);
+            atomic_store(&kinds[vdev][kind].guessed_ns, 0);
 }

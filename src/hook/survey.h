@@ -20,10 +20,10 @@ bool survey_due(CUstream stream, bool per_thread, uint64_t now_ns);
 
 /* What to charge for launches of unknown cost, guess_ns in all. What is charged before anything is known is settled
  * with the first measurement. */
-uint64_t survey_estimate(unsigned slice, enum vgpu_work kind, uint64_t guess_ns);
+uint64_t survey_estimate(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns);
 
 /* A launch that was guessed at guess_ns took measured_ns. Returns what earlier ones were charged too little. */
-int64_t survey_measured(unsigned slice, enum vgpu_work kind, uint64_t guess_ns, uint64_t measured_ns);
+int64_t survey_measured(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns, uint64_t measured_ns);
 
 void survey_forked(void);
 

@@ -21,7 +21,7 @@ struct physical {
     uint64_t handle;
     uint64_t charged_bytes; /* to this record alone: 0 where `shared` sees to it */
     struct shared *shared;  /* exported or imported; one reference to it */
-    uint32_t slice;
+    uint32_t vdev;
     uint32_t references; /* to the handle */
     uint32_t mappings;
 };
@@ -73,10 +73,8 @@ static struct physical *find(uint64_t handle)
 static bool put(struct physical *physical)
 {
     struct vgpu_track *track = table_of(&handles);
-    struct vgpu_track_entry entry = {.bytes = physical->charged_bytes,
-                                     .extra = (uintptr_t)physical,
-                                     .slice = physical->slice,
-                                     .kind = VGPU_KIND_DATA};
+    struct vgpu_track_entry entry = {
+        .bytes = physical->charged_bytes, .extra = (uintptr_t)physical, .vdev = physical->vdev, .kind = VGPU_KIND_DATA};
 
     return track != NULL && track_put(track, physical->handle, &entry) == 0;
 }
@@ -101,12 +99,12 @@ static void bury(struct vgpu_ledger *ledger, struct physical *physical)
     if (physical->shared != NULL && ledger != NULL)
         shared_drop(ledger, physical->shared);
     if (physical->charged_bytes > 0 && ledger != NULL)
-        ledger_release(ledger, physical->slice, VGPU_KIND_DATA, physical->charged_bytes);
+        ledger_release(ledger, physical->vdev, VGPU_KIND_DATA, physical->charged_bytes);
     free(physical);
 }
 
 /* Makes a new handle known, with one reference, which has that of `shared`. False: no memory. */
-static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, uint64_t charged_bytes,
+static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uint64_t charged_bytes,
                  struct shared *shared)
 {
     struct physical *physical = charge_zalloc(sizeof(*physical));
@@ -118,7 +116,7 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned slice, ui
     physical->handle = handle;
     physical->charged_bytes = charged_bytes;
     physical->shared = shared;
-    physical->slice = slice;
+    physical->vdev = vdev;
     physical->references = 1;
     lock();
     before = find(handle);
@@ -156,31 +154,31 @@ CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle
     uint64_t reserved = bytes <= CHARGE_LIMIT_BYTES ? charge_round(bytes, CHARGE_BLOCK_BYTES) : 0;
     CUmemGenericAllocationHandle made = 0;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    unsigned slice = 0;
+    unsigned vdev = 0;
 
     if (ledger == NULL || handle == NULL || prop == NULL) {
         result = REAL(row, mem_create)(handle, bytes, prop, flags);
         trace_memory(row, bytes, result == CUDA_SUCCESS ? *handle : 0, result);
         return result;
     }
-    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device_slice(prop->location.id, &slice) < 0)
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device_vdev(prop->location.id, &vdev) < 0)
         reserved = 0;
-    if (reserved > 0 && !charge_reserve(row, ledger, slice, reserved))
+    if (reserved > 0 && !charge_reserve(row, ledger, vdev, reserved))
         goto out;
     result = REAL(row, mem_create)(&made, bytes, prop, flags);
     if (result == CUDA_SUCCESS) {
         if (reserved > 0)
-            ledger_commit(ledger, slice, VGPU_KIND_DATA, reserved, reserved);
-        if (!born(ledger, made, slice, reserved, NULL)) {
+            ledger_commit(ledger, vdev, VGPU_KIND_DATA, reserved, reserved);
+        if (!born(ledger, made, vdev, reserved, NULL)) {
             DRIVER(cuMemRelease, mem_release)(made);
             if (reserved > 0)
-                ledger_release(ledger, slice, VGPU_KIND_DATA, reserved);
+                ledger_release(ledger, vdev, VGPU_KIND_DATA, reserved);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         } else {
             *handle = made;
         }
     } else if (reserved > 0) {
-        ledger_cancel(ledger, slice, reserved);
+        ledger_cancel(ledger, vdev, reserved);
     }
 out:
     trace_memory(row, bytes, made, result);
@@ -261,7 +259,7 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
 {
     struct physical *physical;
     struct shared *made = NULL;
-    unsigned slice = 0;
+    unsigned vdev = 0;
     uint64_t bytes = 0;
     int rc;
 
@@ -269,13 +267,13 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
     physical = find(handle);
     *ret_shared = shared_of(physical);
     if (physical != NULL) {
-        slice = physical->slice;
+        vdev = physical->vdev;
         bytes = physical->charged_bytes;
     }
     mutex_unlock(&vmm_lock);
     if (*ret_shared != NULL || bytes == 0)
         return 0;
-    rc = shared_new(ledger, slice, VGPU_KIND_DATA, bytes, &made);
+    rc = shared_new(ledger, vdev, VGPU_KIND_DATA, bytes, &made);
     if (made == NULL)
         return rc;
     lock();
@@ -341,9 +339,9 @@ static bool imported(enum hook_row row, struct vgpu_ledger *ledger, uint64_t han
     uint64_t charged = 0;
 
     if (shared_imported(ledger, from, &shared, &memory) < 0) {
-        if (!charge_reserve(row, ledger, memory.slice, memory.bytes))
+        if (!charge_reserve(row, ledger, memory.vdev, memory.bytes))
             return false;
-        ledger_commit(ledger, memory.slice, VGPU_KIND_DATA, memory.bytes, memory.bytes);
+        ledger_commit(ledger, memory.vdev, VGPU_KIND_DATA, memory.bytes, memory.bytes);
         charged = memory.bytes;
     }
     if (charged == 0 && referenced(handle)) {
@@ -352,12 +350,12 @@ static bool imported(enum hook_row row, struct vgpu_ledger *ledger, uint64_t han
             shared_drop(ledger, shared);
         return true;
     }
-    if (born(ledger, handle, charged > 0 ? memory.slice : 0, charged, shared))
+    if (born(ledger, handle, charged > 0 ? memory.vdev : 0, charged, shared))
         return true;
     if (shared != NULL)
         shared_drop(ledger, shared);
     if (charged > 0)
-        ledger_release(ledger, memory.slice, VGPU_KIND_DATA, charged);
+        ledger_release(ledger, memory.vdev, VGPU_KIND_DATA, charged);
     return false;
 }
 

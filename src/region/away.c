@@ -21,13 +21,13 @@ int slot_of_pid(struct vgpu_region *region, pid_t pid, unsigned *ret_index)
 void slot_put_away(struct region_layout *layout, unsigned index)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        struct slot_slice *slice = &layout->slot[index].slice[i];
+        struct slot_vdev *vdev = &layout->slot[index].vdev[i];
         uint64_t reserved;
 
         slot_steal(layout, index, i, IDLE_BYTES_MASK);
-        reserved = load_relaxed(&slice->reserved_bytes);
-        store_relaxed(&slice->away_bytes, add_saturated(load_relaxed(&slice->away_bytes), reserved));
-        store_relaxed(&slice->reserved_bytes, 0);
+        reserved = load_relaxed(&vdev->reserved_bytes);
+        store_relaxed(&vdev->away_bytes, add_saturated(load_relaxed(&vdev->away_bytes), reserved));
+        store_relaxed(&vdev->reserved_bytes, 0);
         region_total_sub(layout, slot_group(layout, index), i, reserved);
     }
 }
@@ -35,11 +35,11 @@ void slot_put_away(struct region_layout *layout, unsigned index)
 void slot_bring_back(struct region_layout *layout, unsigned index)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        struct slot_slice *slice = &layout->slot[index].slice[i];
-        uint64_t away = load_relaxed(&slice->away_bytes);
+        struct slot_vdev *vdev = &layout->slot[index].vdev[i];
+        uint64_t away = load_relaxed(&vdev->away_bytes);
 
-        store_relaxed(&slice->reserved_bytes, add_saturated(load_relaxed(&slice->reserved_bytes), away));
+        store_relaxed(&vdev->reserved_bytes, add_saturated(load_relaxed(&vdev->reserved_bytes), away));
         region_total_add(layout, slot_group(layout, index), i, away);
-        store_relaxed(&slice->away_bytes, 0);
+        store_relaxed(&vdev->away_bytes, 0);
     }
 }

@@ -17,10 +17,10 @@ unsigned group_find(const struct region_layout *layout, uint64_t id)
 }
 
 /* The instance's quota is what a percentage is of, else the device's size; and the most that there can be. */
-static void resolve_quota(struct region_layout *layout, struct region_group *group, unsigned slice)
+static void resolve_quota(struct region_layout *layout, struct region_group *group, unsigned vdev)
 {
-    const struct region_slice *of = &layout->slice[slice];
-    const struct vgpu_limit *limit = &group->slice[slice].limit;
+    const struct region_vdev *of = &layout->vdev[vdev];
+    const struct vgpu_limit *limit = &group->vdev[vdev].limit;
     bool unresolved = of->limit.quota_percent && !of->physical_bytes;
     uint64_t whole = unresolved ? 0 : load_relaxed(&of->quota_bytes), quota;
 
@@ -30,13 +30,13 @@ static void resolve_quota(struct region_layout *layout, struct region_group *gro
     /* A part that is less than a byte is not "no limit". */
     if (!quota && (limit->quota_bytes || limit->quota_percent))
         quota = 1;
-    store_relaxed(&group->slice[slice].quota_bytes, quota);
+    store_relaxed(&group->vdev[vdev].quota_bytes, quota);
 }
 
-void group_resolve_quotas(struct region_layout *layout, unsigned slice)
+void group_resolve_quotas(struct region_layout *layout, unsigned vdev)
 {
     for (unsigned i = 1; i < group_count(layout); i++)
-        resolve_quota(layout, &layout->group[i], slice);
+        resolve_quota(layout, &layout->group[i], vdev);
 }
 
 static bool group_empty(const struct region_layout *layout, unsigned group)
@@ -58,17 +58,16 @@ static uint64_t fill(struct region_layout *layout, unsigned index, const struct 
         id++;
     store_relaxed(&group->id, 0);
     group->compute = limits->compute;
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        struct region_group_slice *slice = &group->slice[i];
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        struct region_group_vdev *vdev = &group->vdev[i];
 
-        slice->limit = limits->slice[i];
-        memset(slice->limit.uuid, 0, sizeof(slice->limit.uuid));
-        store_relaxed(&slice->total_bytes, 0);
-        store_relaxed(&slice->paid_until_ns, 0);
-        store_relaxed(&slice->copy_paid_until_ns[0], 0);
-        store_relaxed(&slice->copy_paid_until_ns[1], 0);
-        atomic_store_explicit(&slice->cap_percent,
-                              limits->slice[i].cap_percent < 100 ? limits->slice[i].cap_percent : 0,
+        vdev->limit = limits->vdev[i];
+        memset(vdev->limit.uuid, 0, sizeof(vdev->limit.uuid));
+        store_relaxed(&vdev->total_bytes, 0);
+        store_relaxed(&vdev->paid_until_ns, 0);
+        store_relaxed(&vdev->copy_paid_until_ns[0], 0);
+        store_relaxed(&vdev->copy_paid_until_ns[1], 0);
+        atomic_store_explicit(&vdev->cap_percent, limits->vdev[i].cap_percent < 100 ? limits->vdev[i].cap_percent : 0,
                               memory_order_relaxed);
         resolve_quota(layout, group, i);
     }
@@ -113,8 +112,8 @@ static uint64_t lower(uint64_t a, uint64_t b)
     return a && (!b || a < b) ? a : b;
 }
 
-static void lower_limit(struct vgpu_limit *limit, const struct region_slice *slice,
-                        const struct region_group_slice *of_group)
+static void lower_limit(struct vgpu_limit *limit, const struct region_vdev *vdev,
+                        const struct region_group_vdev *of_group)
 {
     const struct vgpu_limit *own = &of_group->limit;
 
@@ -124,7 +123,7 @@ static void lower_limit(struct vgpu_limit *limit, const struct region_slice *sli
     limit->quota_percent = own->quota_percent;
     limit->quota_bytes = own->quota_bytes;
     /* What a percentage is worth is known once the device is, or where the instance's quota is in bytes. */
-    if (slice->physical_bytes || (slice->limit.quota_bytes && !slice->limit.quota_percent)) {
+    if (vdev->physical_bytes || (vdev->limit.quota_bytes && !vdev->limit.quota_percent)) {
         limit->quota_percent = 0;
         limit->quota_bytes = load_relaxed(&of_group->quota_bytes);
     }
@@ -145,8 +144,8 @@ bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_li
         const struct region_group *group = &layout->group[index];
 
         region_load_limits(layout, &limits);
-        for (unsigned i = 0; i < VGPU_SLICES; i++)
-            lower_limit(&limits.slice[i], &layout->slice[i], &group->slice[i]);
+        for (unsigned i = 0; i < VGPU_VDEVS; i++)
+            lower_limit(&limits.vdev[i], &layout->vdev[i], &group->vdev[i]);
         limits.compute.copy_bytes_s = lower(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
         limits.compute.weight = (uint32_t)lower(group->compute.weight, limits.compute.weight);
         if (group->compute.priority < limits.compute.priority)

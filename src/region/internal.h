@@ -48,30 +48,30 @@ static inline uint64_t subtract_clamped(uint64_t a, uint64_t b)
 }
 
 /* What counts against a quota: of a group, or of the instance (0). */
-static inline _Atomic uint64_t *region_total(struct region_layout *layout, unsigned group, unsigned slice)
+static inline _Atomic uint64_t *region_total(struct region_layout *layout, unsigned group, unsigned vdev)
 {
-    return group ? &layout->group[group].slice[slice].total_bytes : &layout->slice[slice].total_bytes;
+    return group ? &layout->group[group].vdev[vdev].total_bytes : &layout->vdev[vdev].total_bytes;
 }
 
 /* The quota of a group, or of the instance (0), in effect; 0: none. */
-static inline uint64_t region_quota(const struct region_layout *layout, unsigned group, unsigned slice)
+static inline uint64_t region_quota(const struct region_layout *layout, unsigned group, unsigned vdev)
 {
-    return load_relaxed(group ? &layout->group[group].slice[slice].quota_bytes : &layout->slice[slice].quota_bytes);
+    return load_relaxed(group ? &layout->group[group].vdev[vdev].quota_bytes : &layout->vdev[vdev].quota_bytes);
 }
 
 /* Under the lock: what a group, or nobody in one (0), has more or less of. It is the instance's in any case. */
-static inline void region_total_add(struct region_layout *layout, unsigned group, unsigned slice, uint64_t bytes)
+static inline void region_total_add(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t bytes)
 {
-    _Atomic uint64_t *total = region_total(layout, 0, slice), *of_group = region_total(layout, group, slice);
+    _Atomic uint64_t *total = region_total(layout, 0, vdev), *of_group = region_total(layout, group, vdev);
 
     store_relaxed(total, add_saturated(load_relaxed(total), bytes));
     if (group)
         store_relaxed(of_group, add_saturated(load_relaxed(of_group), bytes));
 }
 
-static inline void region_total_sub(struct region_layout *layout, unsigned group, unsigned slice, uint64_t bytes)
+static inline void region_total_sub(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t bytes)
 {
-    _Atomic uint64_t *total = region_total(layout, 0, slice), *of_group = region_total(layout, group, slice);
+    _Atomic uint64_t *total = region_total(layout, 0, vdev), *of_group = region_total(layout, group, vdev);
 
     store_relaxed(total, subtract_clamped(load_relaxed(total), bytes));
     if (group)
@@ -113,15 +113,15 @@ static inline unsigned slot_group(const struct region_layout *layout, unsigned i
 }
 
 /* What a slot really uses of its reservation. */
-static inline uint64_t slot_used(const struct slot_slice *slice)
+static inline uint64_t slot_used(const struct slot_vdev *vdev)
 {
-    return subtract_clamped(load_relaxed(&slice->reserved_bytes), load_relaxed(&slice->idle) & IDLE_BYTES_MASK);
+    return subtract_clamped(load_relaxed(&vdev->reserved_bytes), load_relaxed(&vdev->idle) & IDLE_BYTES_MASK);
 }
 
 /* The owner adds and subtracts without looking: below zero is damage, and nothing. */
-static inline uint64_t slot_held(const struct slot_slice *slice, unsigned kind)
+static inline uint64_t slot_held(const struct slot_vdev *vdev, unsigned kind)
 {
-    uint64_t bytes = load_relaxed(&slice->held_bytes[kind]);
+    uint64_t bytes = load_relaxed(&vdev->held_bytes[kind]);
 
     return bytes > INT64_MAX ? 0 : bytes;
 }
@@ -138,7 +138,7 @@ bool region_layout_valid(const struct region_layout *layout);
 
 /*
  * Takes a free slot and fills it: for this process, or for `ward`, one that a guard looks after. Takes the lock itself.
- * -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a slice or NULL, is what the
+ * -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a vdev or NULL, is what the
  * process holds already. The slot is in the group `group_id`; 0, or one that is gone: in none.
  */
 struct slot_ward {
@@ -161,8 +161,8 @@ bool slot_alive(struct vgpu_region *region, unsigned id);
 /* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another PID namespace. */
 bool slot_exiting(const struct region_slot *slot);
 
-/* Without the lock: whether a process exits that has something of the slice, but for that of slot `except`. */
-bool slots_exiting(const struct region_layout *layout, unsigned slice, unsigned except);
+/* Without the lock: whether a process exits that has something of the vdev, but for that of slot `except`. */
+bool slots_exiting(const struct region_layout *layout, unsigned vdev, unsigned except);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 
@@ -170,14 +170,13 @@ pid_t slot_pid(struct vgpu_region *region, unsigned index);
  * Takes up to `want_bytes` of idle reservation from slots other than `except`, of a group or of all (0), and out of the
  * totals. Returns how much.
  */
-uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned slice, uint64_t want_bytes,
-                     unsigned except);
-uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes); /* of one */
+uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t want_bytes, unsigned except);
+uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev, uint64_t want_bytes); /* of one */
 
-/* Sum of what live slots use of a slice. Right under the lock, close without. */
-uint64_t slots_used(const struct region_layout *layout, unsigned slice);
+/* Sum of what live slots use of a vdev. Right under the lock, close without. */
+uint64_t slots_used(const struct region_layout *layout, unsigned vdev);
 /* The same of a group; 0: of all. */
-uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned slice);
+uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned vdev);
 
 /*
  * away.c, under the lock: memory of a slot's process that a checkpoint has taken off the device. Whoever dies half-way
@@ -197,7 +196,7 @@ struct shares_ref {
 
 struct shares_view {
     struct shares_ref ref;
-    unsigned slice;
+    unsigned vdev;
     enum vgpu_kind kind;
     uint64_t bytes;
     uint64_t key[REGION_SHARE_KEYS];
@@ -206,7 +205,7 @@ struct shares_view {
 bool shares_next(const struct region_layout *layout, unsigned *at, struct shares_view *ret_view);
 
 /* An entry for `bytes` that the slot `maker` is charged for. -ENOSPC: all are in use. */
-int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                struct shares_ref *ret_ref);
 void shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key); /* one that it has: nothing */
 bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot);   /* false: the entry is gone */
@@ -215,19 +214,19 @@ bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned s
 bool shares_leave(struct region_layout *layout, struct shares_ref ref, unsigned slot);
 void shares_forget(struct region_layout *layout, unsigned slot); /* a slot ends: lets go of all */
 
-/* Sum of what was left of a slice, of a group or of all (0). Right under the lock, close without. */
-uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned slice);
+/* Sum of what was left of a vdev, of a group or of all (0). Right under the lock, close without. */
+uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned vdev);
 bool shares_of_group(const struct region_layout *layout, unsigned group); /* whether any is left of it */
 
 /* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by slot, may be NULL. */
 void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
 
 /*
- * After what a process uses of a slice has grown. Without the lock; two that grow at once see each other's growth, so
+ * After what a process uses of a vdev has grown. Without the lock; two that grow at once see each other's growth, so
  * one of them at least sees the sum. A figure for people: bytes that move from one process to another meanwhile may
  * count twice, but never beyond what is reserved. One look where the reserved sum was reached before.
  */
-void slots_note_peak(struct region_layout *layout, unsigned slice);
+void slots_note_peak(struct region_layout *layout, unsigned vdev);
 
 /* recover.c */
 void region_recover(struct vgpu_region *region); /* under the lock, after its holder died */
@@ -244,12 +243,12 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
 /* limits.c, under the lock */
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
-void region_resolve_quota(struct region_layout *layout, unsigned slice); /* and those of groups */
-/* The quota and the cap of `limit`; the slice's device stays. */
-void region_store_limit(struct region_layout *layout, unsigned slice, const struct vgpu_limit *limit);
+void region_resolve_quota(struct region_layout *layout, unsigned vdev); /* and those of groups */
+/* The quota and the cap of `limit`; the vdev's device stays. */
+void region_store_limit(struct region_layout *layout, unsigned vdev, const struct vgpu_limit *limit);
 
 /* groups.c. Under the lock: the group of that id; 0: none. */
 unsigned group_find(const struct region_layout *layout, uint64_t id);
-void group_resolve_quotas(struct region_layout *layout, unsigned slice); /* after the instance's has changed */
+void group_resolve_quotas(struct region_layout *layout, unsigned vdev); /* after the instance's has changed */
 
 #endif

@@ -40,7 +40,7 @@
 #define LOCK_IDS        (LOCK_ID_GROUP + VGPU_GROUPS)     /* one above the last */
 
 /*
- * The idle word of a slot and slice, one 64-bit word so that owner and thieves agree without a lock:
+ * The idle word of a slot and vdev, one 64-bit word so that owner and thieves agree without a lock:
  *   bits 0..47  bytes: the part of `reserved_bytes` that nobody uses
  *   bits 48..53 steals, modulo 64: changes whenever another process takes from the word (the journal needs it)
  *   bits 54..63 the slot's generation, modulo 1024: an owner whose slot was taken away cannot change its successor's
@@ -57,7 +57,7 @@ enum slot_state {
     SLOT_CLAIMED = 2, /* somebody has its identity and is about to fill it: for others to look elsewhere */
 };
 
-struct slot_slice {
+struct slot_vdev {
     /* Counts against the quota. Written under the lock; atomic because the owner's and the viewers' sums read it
      * without. */
     _Atomic uint64_t reserved_bytes;
@@ -82,7 +82,7 @@ struct region_slot {
     uint64_t pid_namespace;      /* inode number; 0: unknown */
     uint64_t start_ns;           /* CLOCK_REALTIME when it attached */
     char command[32];
-    struct slot_slice slice[VGPU_SLICES];
+    struct slot_vdev vdev[VGPU_VDEVS];
 } __attribute__((aligned(64)));
 
 /* GPU time by tenths of a second: entry n % REGION_SPANS is of span `span` (CLOCK_MONOTONIC / REGION_SPAN_NS). */
@@ -107,7 +107,7 @@ struct region_compute {
     _Atomic uint64_t throttles, throttled_ns, turns, turn_wait_ns, copy_wait_ns;
 };
 
-struct region_slice {
+struct region_vdev {
     /* What a launch looks at: 0 where nothing limits it. Written under the lock, atomic. */
     _Atomic uint32_t cap_percent;
     /* The cap that the bucket's debt was made under; whoever finds that the cap is another changes both. */
@@ -130,7 +130,7 @@ struct region_slice {
 struct region_steal {
     _Atomic uint32_t active;
     uint32_t slot;
-    uint32_t slice;
+    uint32_t vdev;
     uint32_t generation;
     uint64_t steals_before;        /* the steal count in the idle word before */
     uint64_t reserved_after_bytes; /* the victim's reserved_bytes if it has happened */
@@ -154,7 +154,7 @@ enum share_state {
 struct region_share {
     _Atomic uint32_t state;      /* enum share_state */
     _Atomic uint32_t generation; /* +1 whenever the entry is filled */
-    _Atomic uint32_t slice;      /* this and the next three: atomic, too */
+    _Atomic uint32_t vdev;       /* this and the next three: atomic, too */
     _Atomic uint16_t kind;
     _Atomic uint16_t group; /* of its maker: counts there as well, also once it is left */
     _Atomic uint64_t bytes;
@@ -176,7 +176,7 @@ struct region_share {
  * So the limits do not change while a process is in the group, but for `quota_bytes`, which follows the instance's.
  * Totals are derived, like the instance's, and recomputed with those.
  */
-struct region_group_slice {
+struct region_group_vdev {
     struct vgpu_limit limit;        /* as asked for, without the device; a percentage is of the instance's quota */
     _Atomic uint64_t quota_bytes;   /* effective; 0: none. Written under the lock, atomic */
     _Atomic uint64_t total_bytes;   /* of reserved_bytes of its live slots, and of its left shares. Under the lock */
@@ -188,7 +188,7 @@ struct region_group_slice {
 struct region_group {
     _Atomic uint64_t id;         /* tells it from all others; 0: never filled. Written under the lock, last */
     struct vgpu_compute compute; /* the lower of these and the instance's hold */
-    struct region_group_slice slice[VGPU_SLICES];
+    struct region_group_vdev vdev[VGPU_VDEVS];
 };
 
 struct region_layout {
@@ -211,11 +211,11 @@ struct region_layout {
     char name[VGPU_NAME_LEN];
     struct vgpu_compute compute; /* under the lock; words of it are read without, see region_compute_setting() */
     struct region_steal steal;
-    struct region_slice slice[VGPU_SLICES];
+    struct region_vdev vdev[VGPU_VDEVS];
 
     _Atomic uint64_t refusal_count; /* of all time; refusal n is at n % VGPU_REFUSALS; under the lock */
     struct vgpu_refusal refusals[VGPU_REFUSALS];
-    uint64_t told[128]; /* hashes of (slice, api) that a line on stderr has told of; under the lock */
+    uint64_t told[128]; /* hashes of (vdev, api) that a line on stderr has told of; under the lock */
 
     struct region_slot slot[VGPU_PROCS_MAX];
 
@@ -226,9 +226,9 @@ struct region_layout {
     struct region_group group[VGPU_GROUPS];
 };
 
-_Static_assert(sizeof(struct slot_slice) == 24 + 8 * VGPU_KINDS, "slot_slice");
+_Static_assert(sizeof(struct slot_vdev) == 24 + 8 * VGPU_KINDS, "slot_vdev");
 _Static_assert(sizeof(struct region_slot) == 1856, "region_slot");
-_Static_assert(offsetof(struct region_slot, slice) == 64, "slot slices begin on a cache line");
+_Static_assert(offsetof(struct region_slot, vdev) == 64, "slot vdevs begin on a cache line");
 _Static_assert(sizeof(struct region_share) == 256, "region_share");
 _Static_assert(sizeof(struct vgpu_limit) == 64, "vgpu_limit");
 _Static_assert(sizeof(struct vgpu_refusal) == 88, "vgpu_refusal");

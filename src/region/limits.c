@@ -30,12 +30,12 @@ uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_byte
     return quota && physical_bytes && quota > physical_bytes ? physical_bytes : quota;
 }
 
-void region_resolve_quota(struct region_layout *layout, unsigned slice)
+void region_resolve_quota(struct region_layout *layout, unsigned vdev)
 {
-    struct region_slice *of = &layout->slice[slice];
+    struct region_vdev *of = &layout->vdev[vdev];
 
     store_relaxed(&of->quota_bytes, vgpu_limit_quota(&of->limit, of->physical_bytes));
-    group_resolve_quotas(layout, slice);
+    group_resolve_quotas(layout, vdev);
 }
 
 static uint32_t at_most(uint32_t value, uint32_t max)
@@ -62,14 +62,14 @@ static uint32_t sane_cap(uint32_t percent)
 
 void region_store_limit(struct region_layout *layout, unsigned index, const struct vgpu_limit *limit)
 {
-    struct region_slice *slice = &layout->slice[index];
+    struct region_vdev *vdev = &layout->vdev[index];
     char uuid[VGPU_UUID_LEN];
 
-    memcpy(uuid, slice->limit.uuid, sizeof(uuid));
-    slice->limit = *limit;
-    memcpy(slice->limit.uuid, uuid, sizeof(uuid));
-    slice->limit.cap_percent = sane_cap(slice->limit.cap_percent);
-    atomic_store_explicit(&slice->cap_percent, slice->limit.cap_percent, memory_order_relaxed);
+    memcpy(uuid, vdev->limit.uuid, sizeof(uuid));
+    vdev->limit = *limit;
+    memcpy(vdev->limit.uuid, uuid, sizeof(uuid));
+    vdev->limit.cap_percent = sane_cap(vdev->limit.cap_percent);
+    atomic_store_explicit(&vdev->cap_percent, vdev->limit.cap_percent, memory_order_relaxed);
     region_resolve_quota(layout, index);
 }
 
@@ -79,16 +79,16 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
     copy_text(layout->name, limits->name, sizeof(layout->name));
     layout->device_count = limits->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : limits->device_count;
     atomic_store_explicit(&layout->tier, at_most(limits->tier, VGPU_TIERS - 1), memory_order_release);
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        struct region_slice *slice = &layout->slice[i];
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        struct region_vdev *vdev = &layout->vdev[i];
         char uuid[VGPU_UUID_LEN];
 
         /* A device that a process has seen stays known where the limits do not name one. */
-        copy_text(uuid, limits->slice[i].uuid[0] ? limits->slice[i].uuid : slice->limit.uuid, sizeof(uuid));
-        if (strncasecmp(uuid, slice->limit.uuid, sizeof(uuid)) != 0)
-            slice->physical_bytes = 0;
-        memcpy(slice->limit.uuid, uuid, sizeof(uuid));
-        region_store_limit(layout, i, &limits->slice[i]);
+        copy_text(uuid, limits->vdev[i].uuid[0] ? limits->vdev[i].uuid : vdev->limit.uuid, sizeof(uuid));
+        if (strncasecmp(uuid, vdev->limit.uuid, sizeof(uuid)) != 0)
+            vdev->physical_bytes = 0;
+        memcpy(vdev->limit.uuid, uuid, sizeof(uuid));
+        region_store_limit(layout, i, &limits->vdev[i]);
     }
 }
 
@@ -99,13 +99,13 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
     ret_limits->device_count = layout->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : layout->device_count;
     ret_limits->tier = at_most(atomic_load_explicit(&layout->tier, memory_order_acquire), VGPU_TIERS - 1);
     ret_limits->compute = sane_compute(&layout->compute);
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        const struct vgpu_limit *limit = &layout->slice[i].limit;
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        const struct vgpu_limit *limit = &layout->vdev[i].limit;
 
-        ret_limits->slice[i].quota_bytes = limit->quota_bytes;
-        ret_limits->slice[i].quota_percent = limit->quota_percent > 100 ? 100 : limit->quota_percent;
-        ret_limits->slice[i].cap_percent = sane_cap(limit->cap_percent);
-        copy_text(ret_limits->slice[i].uuid, limit->uuid, sizeof(limit->uuid));
+        ret_limits->vdev[i].quota_bytes = limit->quota_bytes;
+        ret_limits->vdev[i].quota_percent = limit->quota_percent > 100 ? 100 : limit->quota_percent;
+        ret_limits->vdev[i].cap_percent = sane_cap(limit->cap_percent);
+        copy_text(ret_limits->vdev[i].uuid, limit->uuid, sizeof(limit->uuid));
     }
 }
 
@@ -164,8 +164,8 @@ static const char *damage(const struct region_layout *layout)
         return "its name";
     if (layout->device_count > VGPU_DEVICES_MAX)
         return "its number of devices";
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        const struct vgpu_limit *limit = &layout->slice[i].limit;
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        const struct vgpu_limit *limit = &layout->vdev[i].limit;
 
         if (!is_text(limit->uuid, sizeof(limit->uuid)) || (i < layout->device_count && !limit->uuid[0]))
             return "its devices";
@@ -203,17 +203,17 @@ static bool same_settings(const struct vgpu_compute *compute, const struct vgpu_
     return same_compute(&a, &b);
 }
 
-/* Slices of devices that nobody has seen say nothing about a difference that matters, once some device was seen. */
+/* Vdevs of devices that nobody has seen say nothing about a difference that matters, once some device was seen. */
 static bool same_limits(const struct region_layout *layout, const struct vgpu_limits *limits)
 {
     bool any_seen = false;
 
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        any_seen = any_seen || layout->slice[i].physical_bytes;
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        bool matters = !any_seen || i == VGPU_SLICE_HOST || layout->slice[i].physical_bytes;
+        any_seen = any_seen || layout->vdev[i].physical_bytes;
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        bool matters = !any_seen || i == VGPU_VDEV_HOST || layout->vdev[i].physical_bytes;
 
-        if (matters && !same_limit(&layout->slice[i].limit, &limits->slice[i]))
+        if (matters && !same_limit(&layout->vdev[i].limit, &limits->vdev[i]))
             return false;
     }
     return layout->device_count == limits->device_count && same_settings(&layout->compute, &limits->compute);
@@ -222,8 +222,8 @@ static bool same_limits(const struct region_layout *layout, const struct vgpu_li
 /* A process that came without limits has made the region: the first one that brings some is not too late. */
 static bool limits_given(const struct region_layout *layout)
 {
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        const struct vgpu_limit *limit = &layout->slice[i].limit;
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        const struct vgpu_limit *limit = &layout->vdev[i].limit;
 
         if (limit->quota_bytes || limit->quota_percent || limit->cap_percent)
             return true;

@@ -7,14 +7,14 @@ static void finish_steal(struct region_layout *layout)
 
     if (!atomic_load_explicit(&steal->active, memory_order_acquire))
         return;
-    if (steal->slot < VGPU_PROCS_MAX && steal->slice < VGPU_SLICES) {
+    if (steal->slot < VGPU_PROCS_MAX && steal->vdev < VGPU_VDEVS) {
         struct region_slot *victim = &layout->slot[steal->slot];
-        struct slot_slice *slice = &victim->slice[steal->slice];
-        uint64_t steals = load_relaxed(&slice->idle) >> IDLE_STEAL_SHIFT & IDLE_STEAL_MASK;
+        struct slot_vdev *vdev = &victim->vdev[steal->vdev];
+        uint64_t steals = load_relaxed(&vdev->idle) >> IDLE_STEAL_SHIFT & IDLE_STEAL_MASK;
 
         if (atomic_load_explicit(&victim->generation, memory_order_relaxed) == steal->generation &&
             steals != steal->steals_before)
-            store_relaxed(&slice->reserved_bytes, steal->reserved_after_bytes);
+            store_relaxed(&vdev->reserved_bytes, steal->reserved_after_bytes);
     }
     atomic_store_explicit(&steal->active, 0, memory_order_release);
 }
@@ -40,14 +40,14 @@ void region_recover(struct vgpu_region *region)
     layout->recoveries++;
     finish_steal(layout);
     region_reap(region);
-    for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
+    for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++) {
         for (unsigned group = 0; group < group_count(layout); group++)
-            store_relaxed(region_total(layout, group, slice), shares_left(layout, group, slice));
+            store_relaxed(region_total(layout, group, vdev), shares_left(layout, group, vdev));
         for (unsigned i = 0; i < high; i++) {
-            uint64_t reserved = load_relaxed(&layout->slot[i].slice[slice].reserved_bytes);
+            uint64_t reserved = load_relaxed(&layout->slot[i].vdev[vdev].reserved_bytes);
 
             if (slot_live(&layout->slot[i]) && reserved > 0)
-                region_total_add(layout, slot_group(layout, i), slice, reserved);
+                region_total_add(layout, slot_group(layout, i), vdev, reserved);
         }
     }
 }

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define VGPU_DEVICES_MAX 16               /* slices of an instance that are devices */
-#define VGPU_SLICE_HOST  VGPU_DEVICES_MAX /* the slice that counts pinned host memory */
-#define VGPU_SLICES      (VGPU_DEVICES_MAX + 1)
+#define VGPU_DEVICES_MAX 16               /* vdevs of an instance that are devices */
+#define VGPU_VDEV_HOST   VGPU_DEVICES_MAX /* the vdev that counts pinned host memory */
+#define VGPU_VDEVS       (VGPU_DEVICES_MAX + 1)
 #define VGPU_PROCS_MAX   1024
 #define VGPU_GROUPS      64 /* one more than there can be runs with limits of their own inside an instance */
 #define VGPU_UUID_LEN    48 /* "GPU-xxxxxxxx-...", NUL-terminated, zero-filled */
@@ -85,7 +85,7 @@ enum vgpu_work {
 const char *vgpu_work_name(enum vgpu_work work);
 bool vgpu_work_is_time(enum vgpu_work work);
 
-/* Limits of one slice, as the user gave them. */
+/* Limits of one vdev, as the user gave them. */
 struct vgpu_limit {
     uint64_t quota_bytes;     /* 0: no limit (unless quota_percent says otherwise) */
     uint32_t quota_percent;   /* 1..100: of the physical device, resolved when its size is known; 0: not used */
@@ -145,7 +145,7 @@ struct vgpu_limits {
     uint32_t device_count; /* devices selected by the user, in order; 0: all that the driver shows */
     uint32_t tier;         /* enum vgpu_tier; for as long as the instance is in use */
     struct vgpu_compute compute;
-    struct vgpu_limit slice[VGPU_SLICES];
+    struct vgpu_limit vdev[VGPU_VDEVS];
 };
 
 struct vgpu_region;
@@ -217,7 +217,7 @@ struct vgpu_proc_usage {
     bool guarded;      /* the slot is the one that the guard's supervisor keeps for the process */
     uint64_t start_ns; /* CLOCK_REALTIME when it attached */
     char command[32];
-    uint64_t held_bytes[VGPU_SLICES][VGPU_KINDS];
+    uint64_t held_bytes[VGPU_VDEVS][VGPU_KINDS];
 };
 
 struct vgpu_refusal {
@@ -226,7 +226,7 @@ struct vgpu_refusal {
     uint64_t used_bytes;
     uint64_t quota_bytes;
     int32_t pid;
-    uint32_t slice;
+    uint32_t vdev;
     char api[VGPU_API_LEN];
 };
 
@@ -242,7 +242,7 @@ struct vgpu_compute_usage {
     uint64_t copy_wait_ns;       /* that the limit of copies has made wait */
 };
 
-struct vgpu_slice_usage {
+struct vgpu_vdev_usage {
     char uuid[VGPU_UUID_LEN];
     struct vgpu_compute_usage compute;
     uint64_t quota_bytes;    /* effective: min(quota, physical); 0: no limit */
@@ -255,7 +255,7 @@ struct vgpu_slice_usage {
 struct vgpu_snapshot {
     struct vgpu_limits limits;
     uint64_t created_ns;
-    struct vgpu_slice_usage slice[VGPU_SLICES];
+    struct vgpu_vdev_usage vdev[VGPU_VDEVS];
     uint32_t proc_count;
     struct vgpu_proc_usage *procs; /* proc_count of them */
     uint32_t refusal_count;

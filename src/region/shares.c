@@ -39,12 +39,12 @@ static uint64_t left_bytes(const struct region_share *share)
     return state_of(share) == SHARE_LEFT ? load_relaxed(&share->bytes) : 0;
 }
 
-/* A bad region may name any. VGPU_SLICES: none of ours. */
-static unsigned slice_of(const struct region_share *share)
+/* A bad region may name any. VGPU_VDEVS: none of ours. */
+static unsigned vdev_of(const struct region_share *share)
 {
-    uint32_t slice = atomic_load_explicit(&share->slice, memory_order_relaxed);
+    uint32_t vdev = atomic_load_explicit(&share->vdev, memory_order_relaxed);
 
-    return slice < VGPU_SLICES ? slice : VGPU_SLICES;
+    return vdev < VGPU_VDEVS ? vdev : VGPU_VDEVS;
 }
 
 static unsigned kind_of(const struct region_share *share)
@@ -54,13 +54,13 @@ static unsigned kind_of(const struct region_share *share)
     return kind < VGPU_KINDS ? kind : VGPU_KINDS;
 }
 
-uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned slice)
+uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned vdev)
 {
     unsigned high = high_of(layout);
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < high; i++) {
-        if (slice_of(&layout->share[i]) == slice && (!group || region_group(&layout->share[i].group) == group))
+        if (vdev_of(&layout->share[i]) == vdev && (!group || region_group(&layout->share[i].group) == group))
             bytes = add_saturated(bytes, left_bytes(&layout->share[i]));
     }
     return bytes;
@@ -84,10 +84,10 @@ void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *con
     for (unsigned i = 0; i < high; i++) {
         const struct region_share *share = &layout->share[i];
         uint64_t bytes = left_bytes(share);
-        unsigned slot = first_holder(share), slice = slice_of(share), kind = kind_of(share);
+        unsigned slot = first_holder(share), vdev = vdev_of(share), kind = kind_of(share);
 
-        if (bytes > 0 && slot < VGPU_PROCS_MAX && proc[slot] && slice < VGPU_SLICES && kind < VGPU_KINDS)
-            proc[slot]->held_bytes[slice][kind] = add_saturated(proc[slot]->held_bytes[slice][kind], bytes);
+        if (bytes > 0 && slot < VGPU_PROCS_MAX && proc[slot] && vdev < VGPU_VDEVS && kind < VGPU_KINDS)
+            proc[slot]->held_bytes[vdev][kind] = add_saturated(proc[slot]->held_bytes[vdev][kind], bytes);
     }
 }
 
@@ -99,7 +99,7 @@ bool shares_next(const struct region_layout *layout, unsigned *at, struct shares
         bool used = state_of(share) != SHARE_FREE;
 
         *ret_view = (struct shares_view){.ref = {*at, generation},
-                                         .slice = slice_of(share),
+                                         .vdev = vdev_of(share),
                                          .kind = kind_of(share),
                                          .bytes = load_relaxed(&share->bytes)};
         for (unsigned i = 0; i < REGION_SHARE_KEYS; i++)
@@ -107,7 +107,7 @@ bool shares_next(const struct region_layout *layout, unsigned *at, struct shares
         atomic_thread_fence(memory_order_acquire);
         used = used && generation == atomic_load_explicit(&share->generation, memory_order_relaxed);
         ++*at;
-        if (used && ret_view->slice < VGPU_SLICES && (unsigned)ret_view->kind < VGPU_KINDS)
+        if (used && ret_view->vdev < VGPU_VDEVS && (unsigned)ret_view->kind < VGPU_KINDS)
             return true;
     }
     return false;
@@ -123,7 +123,7 @@ static struct region_share *find(struct region_layout *layout, struct shares_ref
     return share;
 }
 
-int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enum vgpu_kind kind, uint64_t bytes,
+int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                struct shares_ref *ret_ref)
 {
     unsigned high = high_of(layout), index = 0;
@@ -136,7 +136,7 @@ int shares_new(struct region_layout *layout, unsigned maker, unsigned slice, enu
     share = &layout->share[index];
     *ret_ref = (struct shares_ref){index, atomic_load_explicit(&share->generation, memory_order_relaxed) + 1};
     atomic_store_explicit(&share->generation, ret_ref->generation, memory_order_release);
-    atomic_store_explicit(&share->slice, slice, memory_order_relaxed);
+    atomic_store_explicit(&share->vdev, vdev, memory_order_relaxed);
     atomic_store_explicit(&share->kind, (uint16_t)kind, memory_order_relaxed);
     atomic_store_explicit(&share->group, (uint16_t)slot_group(layout, maker), memory_order_relaxed);
     store_relaxed(&share->bytes, bytes);
@@ -176,18 +176,18 @@ bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned s
 static bool leave(struct region_layout *layout, struct region_share *share, unsigned slot)
 {
     bool made = state_of(share) == SHARE_MADE, maker = made && share->maker == slot;
-    unsigned slice = slice_of(share);
+    unsigned vdev = vdev_of(share);
 
     share->holder[slot / 64] &= ~(1ULL << slot % 64);
     if (first_holder(share) == VGPU_PROCS_MAX) {
         uint64_t bytes = left_bytes(share);
 
         atomic_store_explicit(&share->state, SHARE_FREE, memory_order_release);
-        if (slice < VGPU_SLICES)
-            region_total_sub(layout, region_group(&share->group), slice, bytes);
-    } else if (maker && slice < VGPU_SLICES) {
+        if (vdev < VGPU_VDEVS)
+            region_total_sub(layout, region_group(&share->group), vdev, bytes);
+    } else if (maker && vdev < VGPU_VDEVS) {
         atomic_store_explicit(&share->state, SHARE_LEFT, memory_order_release);
-        region_total_add(layout, region_group(&share->group), slice, load_relaxed(&share->bytes));
+        region_total_add(layout, region_group(&share->group), vdev, load_relaxed(&share->bytes));
         return true;
     }
     return false;

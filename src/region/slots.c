@@ -15,16 +15,16 @@ void slot_empty(struct region_layout *layout, unsigned index)
     uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        struct slot_slice *slice = &slot->slice[i];
-        uint64_t reserved = load_relaxed(&slice->reserved_bytes);
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        struct slot_vdev *vdev = &slot->vdev[i];
+        uint64_t reserved = load_relaxed(&vdev->reserved_bytes);
 
-        store_relaxed(&slice->idle, IDLE_TAG(generation));
-        store_relaxed(&slice->reserved_bytes, 0);
-        store_relaxed(&slice->away_bytes, 0);
+        store_relaxed(&vdev->idle, IDLE_TAG(generation));
+        store_relaxed(&vdev->reserved_bytes, 0);
+        store_relaxed(&vdev->away_bytes, 0);
         region_total_sub(layout, slot_group(layout, index), i, reserved);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            store_relaxed(&slice->held_bytes[kind], 0);
+            store_relaxed(&vdev->held_bytes[kind], 0);
     }
     shares_forget(layout, index);
     atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_release);
@@ -71,13 +71,12 @@ bool slot_exiting(const struct region_slot *slot)
     return pid > 0 && proc_is_exiting(pid);
 }
 
-bool slots_exiting(const struct region_layout *layout, unsigned slice, unsigned except)
+bool slots_exiting(const struct region_layout *layout, unsigned vdev, unsigned except)
 {
     for (unsigned i = 0; i < region_slots_high(layout); i++) {
         const struct region_slot *slot = &layout->slot[i];
 
-        if (i != except && slot_live(slot) && load_relaxed(&slot->slice[slice].reserved_bytes) > 0 &&
-            slot_exiting(slot))
+        if (i != except && slot_live(slot) && load_relaxed(&slot->vdev[vdev].reserved_bytes) > 0 && slot_exiting(slot))
             return true;
     }
     return false;
@@ -112,11 +111,11 @@ static void fill(struct region_layout *layout, unsigned index, const struct slot
     slot->start_ns = clock_real_ns();
     memset(slot->command, 0, sizeof(slot->command));
     snprintf(slot->command, sizeof(slot->command), "%s", ward ? ward->command : program_invocation_short_name);
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        store_relaxed(&slot->slice[i].idle, IDLE_TAG(generation));
-        store_relaxed(&slot->slice[i].reserved_bytes, reserved_bytes ? reserved_bytes[i] : 0);
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        store_relaxed(&slot->vdev[i].idle, IDLE_TAG(generation));
+        store_relaxed(&slot->vdev[i].reserved_bytes, reserved_bytes ? reserved_bytes[i] : 0);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            store_relaxed(&slot->slice[i].held_bytes[kind], 0);
+            store_relaxed(&slot->vdev[i].held_bytes[kind], 0);
     }
 }
 
@@ -141,7 +140,7 @@ static int occupy(struct vgpu_region *region, unsigned index, const struct slot_
     group = group_id ? group_find(layout, group_id) : 0;
     fill(layout, index, ward, group, reserved_bytes);
     atomic_store_explicit(&slot->state, SLOT_LIVE, memory_order_release);
-    for (unsigned i = 0; reserved_bytes && i < VGPU_SLICES; i++)
+    for (unsigned i = 0; reserved_bytes && i < VGPU_VDEVS; i++)
         region_total_add(layout, group, i, reserved_bytes[i]);
     if (lock)
         region_unlock(region, &hold);
@@ -236,10 +235,10 @@ void slots_release_all(struct vgpu_region *region)
 }
 
 /* Takes up to want_bytes from one slot; see struct region_steal for why in this order. */
-uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice, uint64_t want_bytes)
+uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev, uint64_t want_bytes)
 {
     struct region_slot *victim = &layout->slot[index];
-    struct slot_slice *from = &victim->slice[slice];
+    struct slot_vdev *from = &victim->vdev[vdev];
     struct region_steal *steal = &layout->steal;
     uint64_t idle = load_relaxed(&from->idle);
     uint64_t reserved = load_relaxed(&from->reserved_bytes);
@@ -257,7 +256,7 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice
         if (bytes == 0)
             return 0;
         steal->slot = index;
-        steal->slice = slice;
+        steal->vdev = vdev;
         steal->generation = atomic_load_explicit(&victim->generation, memory_order_relaxed);
         steal->steals_before = steals;
         steal->reserved_after_bytes = reserved - bytes;
@@ -272,7 +271,7 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice
             continue;
         }
         store_relaxed(&from->reserved_bytes, reserved - bytes);
-        region_total_sub(layout, slot_group(layout, index), slice, bytes);
+        region_total_sub(layout, slot_group(layout, index), vdev, bytes);
         atomic_store_explicit(&steal->active, 0, memory_order_release);
         /* The next theft's words must not be written before this one is over. */
         atomic_signal_fence(memory_order_seq_cst);
@@ -280,45 +279,45 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned slice
     }
 }
 
-uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned slice, uint64_t want_bytes, unsigned except)
+uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t want_bytes, unsigned except)
 {
     unsigned high = region_slots_high(layout);
     uint64_t stolen = 0;
 
     for (unsigned i = 0; i < high && stolen < want_bytes; i++) {
         if (i != except && slot_live(&layout->slot[i]) && (!group || slot_group(layout, i) == group))
-            stolen += slot_steal(layout, i, slice, want_bytes - stolen);
+            stolen += slot_steal(layout, i, vdev, want_bytes - stolen);
     }
     return stolen;
 }
 
-uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned slice)
+uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned vdev)
 {
     unsigned high = region_slots_high(layout);
     uint64_t used = 0;
 
     for (unsigned i = 0; i < high; i++) {
         if (slot_live(&layout->slot[i]) && (!group || slot_group(layout, i) == group))
-            used = add_saturated(used, slot_used(&layout->slot[i].slice[slice]));
+            used = add_saturated(used, slot_used(&layout->slot[i].vdev[vdev]));
     }
-    return add_saturated(used, shares_left(layout, group, slice));
+    return add_saturated(used, shares_left(layout, group, vdev));
 }
 
-uint64_t slots_used(const struct region_layout *layout, unsigned slice)
+uint64_t slots_used(const struct region_layout *layout, unsigned vdev)
 {
-    return slots_used_by(layout, 0, slice);
+    return slots_used_by(layout, 0, vdev);
 }
 
-void slots_note_peak(struct region_layout *layout, unsigned slice)
+void slots_note_peak(struct region_layout *layout, unsigned vdev)
 {
-    struct region_slice *of = &layout->slice[slice];
+    struct region_vdev *of = &layout->vdev[vdev];
     uint64_t peak = load_relaxed(&of->peak_bytes), total, used;
 
     if (load_relaxed(&of->total_bytes) <= peak)
         return;
     /* Our growth first, then the look at the others'. */
     atomic_thread_fence(memory_order_seq_cst);
-    used = slots_used(layout, slice);
+    used = slots_used(layout, vdev);
     total = load_relaxed(&of->total_bytes);
     if (used > total)
         used = total;

@@ -15,10 +15,10 @@ static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_pr
     ret_proc->guarded = slot->guarded;
     ret_proc->start_ns = slot->start_ns;
     memcpy(ret_proc->command, slot->command, sizeof(ret_proc->command) - 1);
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
             ret_proc->held_bytes[i][kind] =
-                load_relaxed(&slot->slice[i].away_bytes) ? 0 : slot_held(&slot->slice[i], kind);
+                load_relaxed(&slot->vdev[i].away_bytes) ? 0 : slot_held(&slot->vdev[i], kind);
     }
 }
 
@@ -55,16 +55,16 @@ static void copy_compute(const struct region_compute *from, uint64_t now_ns, str
     to->copy_wait_ns = load_relaxed(&from->copy_wait_ns);
 }
 
-static void copy_slices(const struct region_layout *layout, struct vgpu_snapshot *snapshot)
+static void copy_vdevs(const struct region_layout *layout, struct vgpu_snapshot *snapshot)
 {
     uint64_t now_ns = clock_ns();
 
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        const struct region_slice *from = &layout->slice[i];
-        struct vgpu_slice_usage *to = &snapshot->slice[i];
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        const struct region_vdev *from = &layout->vdev[i];
+        struct vgpu_vdev_usage *to = &snapshot->vdev[i];
         bool unresolved = from->limit.quota_percent && !from->physical_bytes;
 
-        memcpy(to->uuid, snapshot->limits.slice[i].uuid, sizeof(to->uuid));
+        memcpy(to->uuid, snapshot->limits.vdev[i].uuid, sizeof(to->uuid));
         to->quota_bytes = unresolved ? 0 : load_relaxed(&from->quota_bytes);
         to->physical_bytes = from->physical_bytes;
         to->used_bytes = slots_used(layout, i);
@@ -118,7 +118,7 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
         }
     }
     shares_show(layout, proc_of);
-    copy_slices(layout, &snapshot);
+    copy_vdevs(layout, &snapshot);
     copy_refusals(layout, &snapshot);
     region_unlock(region, &hold);
     snapshot.procs = procs;

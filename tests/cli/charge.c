@@ -47,20 +47,20 @@ int main(int argc, char **argv)
     if (argc < 3 || region_open(argv[1], 0, &region) || strtoul(argv[2], NULL, 10) >= VGPU_DEVICES_MAX)
         return 2;
     for (int i = 3; i < argc; i++) {
-        struct region_slice *slice = &region->layout->slice[strtoul(argv[2], NULL, 10)];
+        struct region_vdev *vdev = &region->layout->vdev[strtoul(argv[2], NULL, 10)];
         char *value = strchr(argv[i], '=');
         _Atomic uint64_t *word;
 
         if (!value)
             return 2;
         *value++ = '\0';
-        word = word_of(&slice->compute, argv[i]);
+        word = word_of(&vdev->compute, argv[i]);
         if (word)
             atomic_fetch_add(word, strtoull(value, NULL, 10));
         else if (!strcmp(argv[i], "now_ns"))
-            set_now(&slice->compute, strtoull(value, NULL, 10));
+            set_now(&vdev->compute, strtoull(value, NULL, 10));
         else if (!strcmp(argv[i], "uuid"))
-            snprintf(slice->limit.uuid, sizeof(slice->limit.uuid), "%s", value);
+            snprintf(vdev->limit.uuid, sizeof(vdev->limit.uuid), "%s", value);
         else
             return 2;
     }

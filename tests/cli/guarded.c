@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     snprintf(path, sizeof(path), "%s/region", argv[1]);
-    limits.slice[0].quota_bytes = 8 * GIB;
+    limits.vdev[0].quota_bytes = 8 * GIB;
     require(region_create(path, 0, &limits, &region, &created) == 0);
     child = fork();
     require(child >= 0);

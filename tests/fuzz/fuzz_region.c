@@ -55,14 +55,14 @@ static void prepare(void)
     bool created;
 
     log_set_level(LOG_LEVEL_ERROR);
-    limits.slice[0].quota_bytes = 1 << 20;
-    limits.slice[0].cap_percent = 50;
+    limits.vdev[0].quota_bytes = 1 << 20;
+    limits.vdev[0].cap_percent = 50;
     snprintf(path, sizeof(path), "/dev/shm/vgpu-fuzz-%d", getpid());
     unlink(path);
     pristine = malloc(sizeof(*pristine));
     if (!pristine || region_create(path, 0, &limits, &region, &created) != 0)
         abort();
-    limits.slice[0] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 20};
+    limits.vdev[0] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 20};
     if (region_group_new(region, &limits, &group) != 0)
         abort();
     unlink(path);
@@ -129,7 +129,7 @@ static void use_shares(struct vgpu_ledger *maker, struct vgpu_ledger *other)
     ledger_share_key(maker, share, 77);
     write_all();
     if (ledger_share_find(other, any_key, NULL, &found)) {
-        if (found.slice >= VGPU_SLICES || found.kind >= VGPU_KINDS)
+        if (found.vdev >= VGPU_VDEVS || found.kind >= VGPU_KINDS)
             abort();
         ledger_share_join(other, found.share);
     }
@@ -168,7 +168,7 @@ static void use_region(void)
 static void use_everything(void)
 {
     struct vgpu_ledger *ledger = NULL, *inner = NULL;
-    unsigned slice;
+    unsigned vdev;
     uint64_t bytes;
 
     if (ledger_new(region, &ledger) == 0)
@@ -181,7 +181,7 @@ static void use_everything(void)
         use_shares(inner, ledger);
         ledger_put_away(ledger, getpid());
         write_all();
-        ledger_bring_back(inner, getpid(), &slice, &bytes);
+        ledger_bring_back(inner, getpid(), &vdev, &bytes);
     }
     use_region();
     if (inner)
@@ -212,8 +212,8 @@ static uint32_t random_place(uint64_t (*random)(void))
 {
     /* clang-format off */
     static const struct { size_t at, bytes; } parts[] = {
-        {0, 256}, {0, offsetof(struct region_layout, slice)},
-        {offsetof(struct region_layout, slice), 2 * sizeof(struct region_slice)},
+        {0, 256}, {0, offsetof(struct region_layout, vdev)},
+        {offsetof(struct region_layout, vdev), 2 * sizeof(struct region_vdev)},
         {offsetof(struct region_layout, refusal_count), 256},
         {offsetof(struct region_layout, slot), 4 * sizeof(struct region_slot)},
         {offsetof(struct region_layout, slot), 64},

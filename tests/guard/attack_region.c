@@ -1,7 +1,7 @@
 /*
  * The program writes to its instance's region, which is its user's file. What limits it is not read from there.
  *
- *   attack_region cap | card | slices | numbers | truncated | arena
+ *   attack_region cap | card | vdevs | numbers | truncated | arena
  *
  * cap: with a cap of 10 percent; card: with GPU 0 alone, of two; numbers: with 1 GiB of GPU 0 and 2 GiB of GPU 1;
  * truncated, arena: with a cap of 10 percent.
@@ -67,9 +67,9 @@ static void attack_cap(void)
     struct rmclient client;
 
     begin_work(&client);
-    CHECK_EQUAL(region->slice[0].cap_percent, 10);
-    atomic_store(&region->slice[0].cap_percent, 0);
-    region->slice[0].limit.cap_percent = 0;
+    CHECK_EQUAL(region->vdev[0].cap_percent, 10);
+    atomic_store(&region->vdev[0].cap_percent, 0);
+    region->vdev[0].limit.cap_percent = 0;
     region->compute.cap_policy = VGPU_CAP_OFF;
     region->compute.weight = VGPU_WEIGHT_MAX;
     region->compute.priority = VGPU_PRIORITY_MAX;
@@ -91,8 +91,8 @@ static void attack_card(void)
     rmclient_close(&client);
 }
 
-/* The card is another slice's, again and again, so that it would have books of its own each time. */
-static void attack_slices(void)
+/* The card is another vdev's, again and again, so that it would have books of its own each time. */
+static void attack_vdevs(void)
 {
     struct region_layout *region = map_region();
     char uuid[VGPU_UUID_LEN] = "";
@@ -106,11 +106,11 @@ static void attack_slices(void)
             memory = 0;
         CHECK_EQUAL(book(&client, 0).gpu_used, attack_quota());
         if (i == 0)
-            memcpy(uuid, region->slice[0].limit.uuid, sizeof(uuid));
+            memcpy(uuid, region->vdev[0].limit.uuid, sizeof(uuid));
         CHECK(uuid[0]);
-        memset(region->slice[i].limit.uuid, 0, sizeof(uuid));
-        memcpy(region->slice[i + 1].limit.uuid, uuid, sizeof(uuid));
-        region->slice[i + 1].quota_bytes = 4 * GIB;
+        memset(region->vdev[i].limit.uuid, 0, sizeof(uuid));
+        memcpy(region->vdev[i + 1].limit.uuid, uuid, sizeof(uuid));
+        region->vdev[i + 1].quota_bytes = 4 * GIB;
     }
 }
 
@@ -156,8 +156,8 @@ int main(int argc, char **argv)
         attack_cap();
     else if (strcmp(what, "card") == 0)
         attack_card();
-    else if (strcmp(what, "slices") == 0)
-        attack_slices();
+    else if (strcmp(what, "vdevs") == 0)
+        attack_vdevs();
     else if (strcmp(what, "numbers") == 0)
         attack_numbers();
     else if (strcmp(what, "truncated") == 0)

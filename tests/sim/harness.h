@@ -98,11 +98,11 @@ uint64_t truth_process(int device, pid_t pid); /* of one process */
 uint64_t truth_calls(const char *symbol);      /* how often the driver's own function ran in this process */
 
 /* --- the instance --- */
-uint64_t quota_bytes(void); /* of slice 0, as given to run.sh; 0: none */
-uint64_t region_used(unsigned slice);
-uint64_t region_held(unsigned slice, pid_t pid);
+uint64_t quota_bytes(void); /* of vdev 0, as given to run.sh; 0: none */
+uint64_t region_used(unsigned vdev);
+uint64_t region_held(unsigned vdev, pid_t pid);
 unsigned region_procs(void);
-uint64_t region_refusals(unsigned slice);
+uint64_t region_refusals(unsigned vdev);
 
 /* used by the truth == used by the region, at a quiet moment */
 void check_agreement(void);

@@ -5,9 +5,9 @@
  *                          a quota is bytes, or a percentage with %; - or 0: none
  *   instance set DIR SETTING...   changes settings of one that may be in use
  *   instance check DIR     exit status 0 where no process is attached and nothing is held; else says what is
- *   instance show DIR      slices, their compute, processes and refusals, one record a line: words, then key=value
+ *   instance show DIR      vdevs, their compute, processes and refusals, one record a line: words, then key=value
  *
- * SETTING: cores=PERCENT[,PERCENT..] by slice, the last one for the rest as well; cap_policy=N, weight=N, priority=N,
+ * SETTING: cores=PERCENT[,PERCENT..] by vdev, the last one for the rest as well; cap_policy=N, weight=N, priority=N,
  * turn_policy=N, copy_bytes_s=N as in struct vgpu_compute. The instance's name is that of its folder.
  *
  * A program of its own, because a process that opens and closes a region's lock file gives up its own record locks.
@@ -23,31 +23,31 @@
 
 static void parse_quotas(char *text, struct vgpu_limits *limits)
 {
-    unsigned slice = 0;
-    for (char *word = strtok(text, ","); word && slice < VGPU_DEVICES_MAX; word = strtok(NULL, ","), slice++) {
+    unsigned vdev = 0;
+    for (char *word = strtok(text, ","); word && vdev < VGPU_DEVICES_MAX; word = strtok(NULL, ","), vdev++) {
         char *end = NULL;
         unsigned long long value = strtoull(word, &end, 10);
         if (*end == '%')
-            limits->slice[slice].quota_percent = (uint32_t)value;
+            limits->vdev[vdev].quota_percent = (uint32_t)value;
         else
-            limits->slice[slice].quota_bytes = value;
+            limits->vdev[vdev].quota_bytes = value;
     }
 }
 
 static void parse_devices(char *text, struct vgpu_limits *limits)
 {
     for (char *word = strtok(text, ","); word && limits->device_count < VGPU_DEVICES_MAX; word = strtok(NULL, ","))
-        snprintf(limits->slice[limits->device_count++].uuid, VGPU_UUID_LEN, "%s", word);
+        snprintf(limits->vdev[limits->device_count++].uuid, VGPU_UUID_LEN, "%s", word);
 }
 
 static void parse_caps(const char *text, struct vgpu_limits *limits)
 {
     uint32_t percent = 0;
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++) {
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
         if (*text)
             percent = (uint32_t)strtoul(text, (char **)&text, 10);
         text += *text == ',';
-        limits->slice[slice].cap_percent = percent;
+        limits->vdev[vdev].cap_percent = percent;
     }
 }
 
@@ -95,7 +95,7 @@ static int create(const char *path, int argc, char **argv)
     snprintf(limits.name, sizeof limits.name, "%s", name ? name + 1 : argv[2]);
     parse_quotas(argv[3], &limits);
     if (at < argc && !strchr(argv[at], '='))
-        limits.slice[VGPU_SLICE_HOST].quota_bytes = strtoull(argv[at++], NULL, 10);
+        limits.vdev[VGPU_VDEV_HOST].quota_bytes = strtoull(argv[at++], NULL, 10);
     if (at < argc && !strchr(argv[at], '='))
         parse_devices(argv[at++], &limits);
     if (!parse_settings(argc - at, argv + at, &limits))
@@ -131,17 +131,16 @@ static int check(const struct vgpu_snapshot *snapshot)
                 snapshot->procs[i].command);
         bad = 1;
     }
-    for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
-        if (snapshot->slice[slice].used_bytes) {
-            fprintf(stderr, "instance: slice %u: %" PRIu64 " bytes still held\n", slice,
-                    snapshot->slice[slice].used_bytes);
+    for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++) {
+        if (snapshot->vdev[vdev].used_bytes) {
+            fprintf(stderr, "instance: vdev %u: %" PRIu64 " bytes still held\n", vdev, snapshot->vdev[vdev].used_bytes);
             bad = 1;
         }
     }
     return bad;
 }
 
-static void show_compute(unsigned slice, const struct vgpu_compute_usage *usage)
+static void show_compute(unsigned vdev, const struct vgpu_compute_usage *usage)
 {
     uint64_t calls = 0, gpu_ns = 0;
     for (unsigned work = 0; work < VGPU_WORKS; work++) {
@@ -152,7 +151,7 @@ static void show_compute(unsigned slice, const struct vgpu_compute_usage *usage)
         return;
     printf("compute %u calls=%" PRIu64 " gpu_ns=%" PRIu64 " throttles=%" PRIu64 " throttled_ns=%" PRIu64
            " turns=%" PRIu64 " turn_wait_ns=%" PRIu64 " copy_wait_ns=%" PRIu64,
-           slice, calls, gpu_ns, usage->throttles, usage->throttled_ns, usage->turns, usage->turn_wait_ns,
+           vdev, calls, gpu_ns, usage->throttles, usage->throttled_ns, usage->turns, usage->turn_wait_ns,
            usage->copy_wait_ns);
     for (unsigned work = 0; work < VGPU_WORKS; work++)
         printf(" %s=%" PRIu64 " %s_calls=%" PRIu64, vgpu_work_name(work), usage->amount[work], vgpu_work_name(work),
@@ -162,28 +161,28 @@ static void show_compute(unsigned slice, const struct vgpu_compute_usage *usage)
 
 static int show(const struct vgpu_snapshot *snapshot)
 {
-    for (unsigned slice = 0; slice < VGPU_SLICES; slice++)
-        printf("slice %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " cap=%u uuid=%s\n", slice,
-               snapshot->slice[slice].quota_bytes, snapshot->slice[slice].used_bytes, snapshot->slice[slice].refusals,
-               snapshot->limits.slice[slice].cap_percent, snapshot->slice[slice].uuid);
-    for (unsigned slice = 0; slice < VGPU_DEVICES_MAX; slice++)
-        show_compute(slice, &snapshot->slice[slice].compute);
+    for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++)
+        printf("vdev %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " cap=%u uuid=%s\n", vdev,
+               snapshot->vdev[vdev].quota_bytes, snapshot->vdev[vdev].used_bytes, snapshot->vdev[vdev].refusals,
+               snapshot->limits.vdev[vdev].cap_percent, snapshot->vdev[vdev].uuid);
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        show_compute(vdev, &snapshot->vdev[vdev].compute);
     for (unsigned i = 0; i < snapshot->proc_count; i++)
-        for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
+        for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++) {
             const struct vgpu_proc_usage *proc = &snapshot->procs[i];
             uint64_t held = 0;
             for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-                held += proc->held_bytes[slice][kind];
-            if (slice != 0 && held == 0)
+                held += proc->held_bytes[vdev][kind];
+            if (vdev != 0 && held == 0)
                 continue;
-            printf("proc %d slice=%u held=%" PRIu64, proc->own_pid, slice, held);
+            printf("proc %d vdev=%u held=%" PRIu64, proc->own_pid, vdev, held);
             for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-                if (proc->held_bytes[slice][kind])
-                    printf(" %s=%" PRIu64, vgpu_kind_name(kind), proc->held_bytes[slice][kind]);
+                if (proc->held_bytes[vdev][kind])
+                    printf(" %s=%" PRIu64, vgpu_kind_name(kind), proc->held_bytes[vdev][kind]);
             putchar('\n');
         }
     for (unsigned i = 0; i < snapshot->refusal_count; i++)
-        printf("refusal %s slice=%u size=%" PRIu64 " pid=%d\n", snapshot->refusals[i].api, snapshot->refusals[i].slice,
+        printf("refusal %s vdev=%u size=%" PRIu64 " pid=%d\n", snapshot->refusals[i].api, snapshot->refusals[i].vdev,
                snapshot->refusals[i].size_bytes, snapshot->refusals[i].pid);
     return 0;
 }

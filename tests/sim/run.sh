@@ -2,7 +2,7 @@
 # Runs one test of tests/sim in a world of its own and looks at what it leaves behind.
 #
 #   run.sh BUILD [options] -- COMMAND ARGS...
-#     --quota LIST       the instance's quotas, bytes or N%, by slice (default 1 GiB on every device that is there)
+#     --quota LIST       the instance's quotas, bytes or N%, by vdev (default 1 GiB on every device that is there)
 #     --host-quota B     its quota of pinned host memory
 #     --set K=V          a setting of the instance, as instance.c has them: cores=30, weight=300 ...
 #     --select LIST      the instance's devices by physical number, in order
@@ -139,11 +139,11 @@ if [ -e "$SIMGPU_STATE" ]; then
 fi
 if [ "$mode" = instance ] && [ -e "$instance/region" ]; then
     "$TEST_INSTANCE_TOOL" check "$instance" || complain "the instance is not empty"
-    while read -r word slice limit _ _ uuid; do
-        [ "$word" = slice ] || continue
-        device=$slice limit=${limit#quota=}
+    while read -r word vdev limit _ _ uuid; do
+        [ "$word" = vdev ] || continue
+        device=$vdev limit=${limit#quota=}
         for i in "${!uuids[@]}"; do [ "${uuids[i]}" != "${uuid#uuid=}" ] || device=$i; done
-        [ "$limit" -eq 0 ] || [ "$slice" -ge 16 ] || [ "${peaks[device]:-0}" -le "$limit" ] ||
+        [ "$limit" -eq 0 ] || [ "$vdev" -ge 16 ] || [ "${peaks[device]:-0}" -le "$limit" ] ||
             complain "device $device: a peak of ${peaks[device]} bytes exceeds the quota of $limit"
     done < <("$TEST_INSTANCE_TOOL" show "$instance")
 fi

@@ -65,13 +65,13 @@ void tenant_check_empty(const char *name)
     run_tool("check", name, NULL, "");
 }
 
-uint64_t tenant_number(const char *name, unsigned slice, const char *key)
+uint64_t tenant_number(const char *name, unsigned vdev, const char *key)
 {
     const char *argv[] = {tool(), "show", folder(name), NULL};
     char *text = capture_output(argv), start[64], pattern[64];
     uint64_t number = 0;
 
-    snprintf(start, sizeof start, "compute %u ", slice);
+    snprintf(start, sizeof start, "compute %u ", vdev);
     snprintf(pattern, sizeof pattern, " %s=", key);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         if (!strncmp(line, start, strlen(start)) && strstr(line, pattern))

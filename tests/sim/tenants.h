@@ -12,7 +12,7 @@
 void tenant_make(const char *name, const char *settings);
 void tenant_set(const char *name, const char *settings); /* changes them, in use */
 void tenant_check_empty(const char *name);
-uint64_t tenant_number(const char *name, unsigned slice, const char *key); /* of `instance show`'s compute line */
+uint64_t tenant_number(const char *name, unsigned vdev, const char *key); /* of `instance show`'s compute line */
 
 /* This program again with other words, in the instance; NULL: in that of the test, or none. */
 pid_t tenant_start(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));

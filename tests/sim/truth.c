@@ -127,10 +127,10 @@ static char *instance_text(void)
     return capture_output(argv);
 }
 
-static uint64_t slice_number(unsigned slice, const char *key)
+static uint64_t vdev_number(unsigned vdev, const char *key)
 {
     char *text = instance_text(), start[64];
-    size_t length = (size_t)snprintf(start, sizeof start, "slice %u ", slice);
+    size_t length = (size_t)snprintf(start, sizeof start, "vdev %u ", vdev);
     uint64_t value = 0;
     for (const char *line = text; *line; line = next_line(line))
         if (!strncmp(line, start, length))
@@ -139,20 +139,20 @@ static uint64_t slice_number(unsigned slice, const char *key)
     return value;
 }
 
-uint64_t region_used(unsigned slice)
+uint64_t region_used(unsigned vdev)
 {
-    return slice_number(slice, "used");
+    return vdev_number(vdev, "used");
 }
 
-uint64_t region_refusals(unsigned slice)
+uint64_t region_refusals(unsigned vdev)
 {
-    return slice_number(slice, "refusals");
+    return vdev_number(vdev, "refusals");
 }
 
-uint64_t region_held(unsigned slice, pid_t pid)
+uint64_t region_held(unsigned vdev, pid_t pid)
 {
     char *text = instance_text(), start[64];
-    size_t length = (size_t)snprintf(start, sizeof start, "proc %d slice=%u ", (int)pid, slice);
+    size_t length = (size_t)snprintf(start, sizeof start, "proc %d vdev=%u ", (int)pid, vdev);
     uint64_t held = 0;
     for (const char *line = text; *line; line = next_line(line))
         if (!strncmp(line, start, length))
@@ -166,14 +166,14 @@ unsigned region_procs(void)
     char *text = instance_text();
     unsigned count = 0;
     for (const char *line = text; *line; line = next_line(line))
-        count += !strncmp(line, "proc ", 5) && strstr(line, " slice=0 ") != NULL &&
-                 strstr(line, " slice=0 ") < strchrnul(line, '\n');
+        count += !strncmp(line, "proc ", 5) && strstr(line, " vdev=0 ") != NULL &&
+                 strstr(line, " vdev=0 ") < strchrnul(line, '\n');
     free(text);
     return count;
 }
 
-/* The physical number behind a slice's UUID, where TEST_UUIDS (in physical order) has it; else the slice's own. */
-static int physical_of(const char *line, unsigned slice)
+/* The physical number behind a vdev's UUID, where TEST_UUIDS (in physical order) has it; else the vdev's own. */
+static int physical_of(const char *line, unsigned vdev)
 {
     char uuid[64] = "";
     const char *at = strstr(line, " uuid="), *all = getenv("TEST_UUIDS");
@@ -183,7 +183,7 @@ static int physical_of(const char *line, unsigned slice)
     int number = 0;
     for (const char *c = all; found && c < found; c++)
         number += *c == ',';
-    return found ? number : (int)slice;
+    return found ? number : (int)vdev;
 }
 
 void check_agreement(void)
@@ -192,20 +192,20 @@ void check_agreement(void)
         return;
     char *text = instance_text();
     for (const char *line = text; *line; line = next_line(line)) {
-        unsigned slice = 0;
-        if (sscanf(line, "slice %u ", &slice) != 1 || slice > 15)
+        unsigned vdev = 0;
+        if (sscanf(line, "vdev %u ", &vdev) != 1 || vdev > 15)
             continue;
         uint64_t region = number_of(line, "used");
         const char *uuid = strstr(line, " uuid=");
         if (region == 0 && (!uuid || uuid[6] == '\n'))
-            continue; /* a slice that nobody has used yet */
-        int device = physical_of(line, slice);
+            continue; /* a vdev that nobody has used yet */
+        int device = physical_of(line, vdev);
         uint64_t truth = truth_used(device) + truth_orphan(device);
         if (region != truth)
             fputs(text, stderr);
         if (region != truth)
-            FAIL("slice %u: the region says %" PRIu64 " (%.3f MiB), the driver holds %" PRIu64 " (%.3f MiB) on %d",
-                 slice, region, (double)region / (double)MIB, truth, (double)truth / (double)MIB, device);
+            FAIL("vdev %u: the region says %" PRIu64 " (%.3f MiB), the driver holds %" PRIu64 " (%.3f MiB) on %d", vdev,
+                 region, (double)region / (double)MIB, truth, (double)truth / (double)MIB, device);
     }
     free(text);
 }

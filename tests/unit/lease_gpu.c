@@ -184,9 +184,9 @@ static void go_on(struct world *world, unsigned device)
     int other = other_runnable(world, device, gpu->current);
     bool runs = context && runnable(world, context);
 
-    if (other < 0 && gpu->slice_ns <= world->now_ns)
-        gpu->slice_ns += (world->now_ns - gpu->slice_ns) / world->slice_ns * world->slice_ns + world->slice_ns;
-    if (runs && (other < 0 || world->now_ns < gpu->slice_ns)) {
+    if (other < 0 && gpu->vdev_ns <= world->now_ns)
+        gpu->vdev_ns += (world->now_ns - gpu->vdev_ns) / world->vdev_ns * world->vdev_ns + world->vdev_ns;
+    if (runs && (other < 0 || world->now_ns < gpu->vdev_ns)) {
         if (context->running < 0)
             choose(world, context, device);
         return;
@@ -202,7 +202,7 @@ static void go_on(struct world *world, unsigned device)
     gpu->current = other;
     gpu->switched_ns = world->now_ns + world->switch_ns;
     if (!gpu->switching) {
-        gpu->slice_ns = world->now_ns + world->slice_ns;
+        gpu->vdev_ns = world->now_ns + world->vdev_ns;
         gpu->from_ns = world->now_ns;
         choose(world, &world->procs[other].contexts[device], device);
     }
@@ -248,7 +248,7 @@ void gpu_run(struct world *world, unsigned device)
         if (world->now_ns < gpu->switched_ns)
             return;
         gpu->switching = false;
-        gpu->slice_ns = world->now_ns + world->slice_ns;
+        gpu->vdev_ns = world->now_ns + world->vdev_ns;
         gpu->from_ns = world->now_ns;
     }
     go_on(world, device);
@@ -272,7 +272,7 @@ uint64_t gpu_next_ns(struct world *world, unsigned device)
         if (context->running >= 0)
             next_ns = gpu->from_ns + head(&context->queues[context->running])->left_ns;
         if (other_runnable(world, device, gpu->current) >= 0)
-            next_ns = least(next_ns, gpu->slice_ns);
+            next_ns = least(next_ns, gpu->vdev_ns);
     }
     for (unsigned i = 0; i < world->count; i++)
         for (unsigned k = 0; k < WORLD_STREAMS; k++) {

@@ -58,7 +58,7 @@ struct world *world_new(uint64_t seed, unsigned devices)
         .now_ns = SEC,
         .random = seed * 0x9e3779b97f4a7c15ULL + 1,
         .switch_ns = 145 * US,
-        .slice_ns = 2 * MS,
+        .vdev_ns = 2 * MS,
         .late_ns = 5 * US,
         .very_late_ns = 200 * US,
         .very_late_one_in = 100,

@@ -4,7 +4,7 @@
  * process, in an order that only the seed decides.
  *
  * The GPU (lease_gpu.c): streams are queues of kernels, gates and marks. One process's work runs at a time; where
- * several have work that could run, each gets SLICE_NS. To go from one process to another costs switch_ns.
+ * several have work that could run, each gets VDEV_NS. To go from one process to another costs switch_ns.
  *
  * The process (lease_host.c) does what hook/compute.c and hook/gate.c do around launches and waits.
  */
@@ -122,7 +122,7 @@ struct proc {
 struct gpu {
     int current; /* whose turn on the hardware; -1: nobody has run yet */
     bool switching;
-    uint64_t switched_ns, from_ns, slice_ns;
+    uint64_t switched_ns, from_ns, vdev_ns;
     uint64_t busy_ns, switches;
 };
 
@@ -134,7 +134,7 @@ struct world {
     uint64_t now_ns, extra_ns, random;
     bool native;       /* nobody takes turns */
     bool marks_always; /* marks are made on a contended device whether somebody waits or not */
-    uint64_t switch_ns, slice_ns, late_ns, very_late_ns;
+    uint64_t switch_ns, vdev_ns, late_ns, very_late_ns;
     unsigned very_late_one_in;
     unsigned count, device_count;
     struct proc procs[WORLD_PROCS];
@@ -201,7 +201,7 @@ void gpu_push(struct context *context, unsigned queue, const struct op *op);
 void gpu_drop(struct context *context);
 bool gpu_drained(const struct context *context);
 bool gpu_works(struct proc *proc, uint64_t ns); /* on device 0, at this moment and for so much longer */
-/* On device 0: it is taken off the hardware, for so long; nothing of it starts, but what runs may end in its slice. */
+/* On device 0: it is taken off the hardware, for so long; nothing of it starts, but what runs may end in its vdev. */
 void gpu_hold(struct proc *proc, uint64_t ns);
 void gpu_end(struct proc *proc);
 

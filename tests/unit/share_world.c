@@ -339,7 +339,7 @@ struct vgpu_compute_usage guarded_usage(const struct guarded *guarded)
     struct vgpu_compute_usage usage;
 
     assert_int_equal(region_snapshot(guarded->region, &snapshot), 0);
-    usage = snapshot.slice[0].compute;
+    usage = snapshot.vdev[0].compute;
     snapshot_done(&snapshot);
     return usage;
 }

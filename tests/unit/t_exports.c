@@ -16,7 +16,7 @@ static uint64_t used(void)
     uint64_t bytes;
 
     assert_int_equal(region_snapshot(region, &snapshot), 0);
-    bytes = snapshot.slice[0].used_bytes;
+    bytes = snapshot.vdev[0].used_bytes;
     snapshot_done(&snapshot);
     return bytes;
 }

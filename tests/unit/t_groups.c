@@ -52,8 +52,8 @@ static uint64_t group_of(uint64_t quota_bytes, uint32_t quota_percent)
 {
     struct vgpu_limits limits = {.compute.priority = VGPU_PRIORITY_MAX};
 
-    limits.slice[0].quota_bytes = quota_bytes;
-    limits.slice[0].quota_percent = quota_percent;
+    limits.vdev[0].quota_bytes = quota_bytes;
+    limits.vdev[0].quota_percent = quota_percent;
     return group_of_limits(&limits);
 }
 
@@ -70,14 +70,14 @@ static void assert_sums_agree(void)
 {
     struct region_layout *layout = region->layout;
 
-    for (unsigned slice = 0; slice < VGPU_SLICES; slice++) {
+    for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++) {
         for (unsigned group = 0; group < group_count(layout); group++) {
-            uint64_t sum = shares_left(layout, group, slice);
+            uint64_t sum = shares_left(layout, group, vdev);
 
             for (unsigned i = 0; i < region_slots_high(layout); i++)
                 if (slot_live(&layout->slot[i]) && (!group || slot_group(layout, i) == group))
-                    sum += load_relaxed(&layout->slot[i].slice[slice].reserved_bytes);
-            assert_int_equal(load_relaxed(region_total(layout, group, slice)), sum);
+                    sum += load_relaxed(&layout->slot[i].vdev[vdev].reserved_bytes);
+            assert_int_equal(load_relaxed(region_total(layout, group, vdev)), sum);
         }
     }
 }
@@ -123,7 +123,7 @@ static void idle_within_the_group(void **state)
     assert_int_equal(ledger_reserve(b, 0, MIB + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(b, 0, MIB), 0);
     assert_int_equal(ledger_reserve(b, 0, 1), -ENOMEM);
-    assert_int_equal(load_relaxed(&seat_slot(outer, ledger_seat(outer))->slice[0].idle) & IDLE_BYTES_MASK, GIB);
+    assert_int_equal(load_relaxed(&seat_slot(outer, ledger_seat(outer))->vdev[0].idle) & IDLE_BYTES_MASK, GIB);
     assert_sums_agree();
     ledger_free(a);
     ledger_free(b);
@@ -141,11 +141,11 @@ static void percentages_are_of_the_instance(void **state)
     assert_int_equal(ledger_quota(other, 0), 3 * GIB);
     assert_int_equal(ledger_quota(ledger, 1), 0);
     assert_true(region_group_limits(region, half, &limits));
-    assert_int_equal(limits.slice[0].quota_bytes, 3 * GIB / 2);
+    assert_int_equal(limits.vdev[0].quota_bytes, 3 * GIB / 2);
     /* It follows the instance's, and a percentage of a percentage is one once the device is known. */
     region_limits(region, &limits);
-    limits.slice[0].quota_bytes = 0;
-    limits.slice[0].quota_percent = 50;
+    limits.vdev[0].quota_bytes = 0;
+    limits.vdev[0].quota_percent = 50;
     assert_int_equal(region_set_limits(region, &limits), 0);
     assert_int_equal(ledger_reserve(ledger, 0, 2), -ENOMEM);
     assert_int_equal(ledger_device(ledger, 0, "GPU-a", 8 * GIB), 0);
@@ -154,7 +154,7 @@ static void percentages_are_of_the_instance(void **state)
     ledger_free(ledger);
     ledger_free(other);
     /* Where the instance has none it is of the device, and nothing fits until that is known. */
-    limits.slice[1].quota_percent = 25;
+    limits.vdev[1].quota_percent = 25;
     id = group_of_limits(&limits);
     ledger = ledger_in(id);
     assert_int_equal(ledger_reserve(ledger, 1, 2), -ENOMEM);
@@ -194,7 +194,7 @@ static void what_a_group_sees(void **state)
     assert_int_equal(snapshot.refusals[0].quota_bytes, GIB);
     assert_int_equal(snapshot.refusals[0].used_bytes, GIB / 4);
     assert_int_equal(snapshot.refusals[1].quota_bytes, 3 * GIB);
-    assert_int_equal(snapshot.slice[0].used_bytes, 3 * GIB - GIB / 4);
+    assert_int_equal(snapshot.vdev[0].used_bytes, 3 * GIB - GIB / 4);
     snapshot_done(&snapshot);
     ledger_free(a);
     ledger_free(outer);
@@ -243,7 +243,7 @@ static void make_and_wait(int to_parent)
     struct vgpu_limits limits = {.compute.priority = VGPU_PRIORITY_MAX};
     uint64_t id = 0;
 
-    limits.slice[0].quota_bytes = GIB;
+    limits.vdev[0].quota_bytes = GIB;
     if (region_group_new(region, &limits, &id) != 0)
         id = 0;
     (void)!write(to_parent, &id, sizeof(id));

@@ -156,15 +156,15 @@ static void caps_follow_the_region(void **state)
 
     (void)state;
     region_limits(ledger_region(ledger), &limits);
-    assert_int_equal(limits.slice[0].cap_percent, 30);
-    limits.slice[0].cap_percent = 55;
-    limits.slice[1].cap_percent = 0;
+    assert_int_equal(limits.vdev[0].cap_percent, 30);
+    limits.vdev[0].cap_percent = 55;
+    limits.vdev[1].cap_percent = 0;
     assert_int_equal(region_set_limits(ledger_region(ledger), &limits), 0);
     assert_int_equal(u64(SM_LIMIT(0)), 30);
     hami_launch(ledger, 1000);
     assert_int_equal(u64(SM_LIMIT(0)), 55);
     assert_int_equal(u64(SM_LIMIT(1)), 100);
-    limits.slice[0].cap_percent = 56;
+    limits.vdev[0].cap_percent = 56;
     assert_int_equal(region_set_limits(ledger_region(ledger), &limits), 0);
     /* By memory too, where nothing is launched. */
     nap_ms(120);
@@ -198,7 +198,7 @@ static int setup_interval(void **state)
 /* Of an instance only the sum is known: the first process that lives stands for it. */
 static void utilization(void **state)
 {
-    struct region_compute *compute = &ledger_region(ledger)->layout->slice[1].compute;
+    struct region_compute *compute = &ledger_region(ledger)->layout->vdev[1].compute;
     uint64_t span = clock_ns() / REGION_SPAN_NS;
 
     (void)state;

@@ -14,7 +14,7 @@
 struct start {
     const char *environment[8];
     int attached;      /* 1, 0, or -errno */
-    uint64_t quota[3]; /* of slices 0, 1, 15 */
+    uint64_t quota[3]; /* of vdevs 0, 1, 15 */
     uint32_t cap[3];   /* likewise */
     uint32_t cap_policy, priority;
     const char *said; /* must be in what stderr was told; NULL: nothing was */
@@ -71,9 +71,9 @@ static int attach(void *arg)
     CHECK(ledger_quota(ledger, 1) == start->quota[1]);
     CHECK(ledger_quota(ledger, 15) == start->quota[2]);
     region_limits(ledger_region(ledger), &limits);
-    CHECK(limits.slice[0].cap_percent == start->cap[0]);
-    CHECK(limits.slice[1].cap_percent == start->cap[1]);
-    CHECK(limits.slice[15].cap_percent == start->cap[2]);
+    CHECK(limits.vdev[0].cap_percent == start->cap[0]);
+    CHECK(limits.vdev[1].cap_percent == start->cap[1]);
+    CHECK(limits.vdev[15].cap_percent == start->cap[2]);
     CHECK(limits.compute.cap_policy == start->cap_policy);
     CHECK(limits.compute.priority == start->priority);
     if (start->then)
@@ -305,7 +305,7 @@ static void named_instances(void **state)
     bool created;
 
     (void)state;
-    limits.slice[0].quota_bytes = 3 * GIB;
+    limits.vdev[0].quota_bytes = 3 * GIB;
     mkdir(scratch_path("instances"), 0700);
     mkdir(scratch_path("instances/named"), 0700);
     assert_int_equal(region_create(scratch_path("instances/named/region"), 0, &limits, &region, &created), 0);

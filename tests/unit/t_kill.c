@@ -136,10 +136,10 @@ static unsigned run_and_kill(const struct operation *operation, unsigned steps)
 
 static void assert_books_agree(void)
 {
-    struct slot_slice *slice = &seat_slot(ledger, ledger_seat(ledger))->slice[0];
-    uint64_t idle = load_relaxed(&slice->idle) & IDLE_BYTES_MASK;
+    struct slot_vdev *vdev = &seat_slot(ledger, ledger_seat(ledger))->vdev[0];
+    uint64_t idle = load_relaxed(&vdev->idle) & IDLE_BYTES_MASK;
 
-    assert_int_equal(load_relaxed(&slice->reserved_bytes), load_relaxed(&ledger->slice[0].busy) + idle);
+    assert_int_equal(load_relaxed(&vdev->reserved_bytes), load_relaxed(&ledger->vdev[0].busy) + idle);
 }
 
 /* Everything that is not the parent's is free again, at once and to the byte. */
@@ -166,7 +166,7 @@ static void prepare(bool in_group)
     uint64_t group = 0;
 
     region = new_region("kill", in_group ? 2 * QUOTA : QUOTA);
-    limits.slice[0].quota_bytes = QUOTA;
+    limits.vdev[0].quota_bytes = QUOTA;
     if (in_group)
         assert_int_equal(region_group_new(region, &limits, &group), 0);
     assert_int_equal(ledger_new_in(region, group, &ledger), 0);

@@ -30,13 +30,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static uint64_t used(unsigned slice)
+static uint64_t used(unsigned vdev)
 {
     struct vgpu_snapshot snapshot;
     uint64_t bytes;
 
     assert_int_equal(region_snapshot(region, &snapshot), 0);
-    bytes = snapshot.slice[slice].used_bytes;
+    bytes = snapshot.vdev[vdev].used_bytes;
     snapshot_done(&snapshot);
     return bytes;
 }
@@ -44,16 +44,15 @@ static uint64_t used(unsigned slice)
 /* reserved = busy + idle in our slot, and the total is the sum. */
 static void assert_books_agree(void)
 {
-    for (unsigned i = 0; i < VGPU_SLICES; i++) {
-        struct slot_slice *slice = &seat_slot(ledger, ledger_seat(ledger))->slice[i];
-        uint64_t reserved = load_relaxed(&slice->reserved_bytes), sum = 0;
+    for (unsigned i = 0; i < VGPU_VDEVS; i++) {
+        struct slot_vdev *vdev = &seat_slot(ledger, ledger_seat(ledger))->vdev[i];
+        uint64_t reserved = load_relaxed(&vdev->reserved_bytes), sum = 0;
 
-        assert_int_equal(reserved,
-                         load_relaxed(&ledger->slice[i].busy) + (load_relaxed(&slice->idle) & IDLE_BYTES_MASK));
+        assert_int_equal(reserved, load_relaxed(&ledger->vdev[i].busy) + (load_relaxed(&vdev->idle) & IDLE_BYTES_MASK));
         for (unsigned s = 0; s < region_slots_high(region->layout); s++)
             if (slot_live(&region->layout->slot[s]))
-                sum += load_relaxed(&region->layout->slot[s].slice[i].reserved_bytes);
-        assert_int_equal(load_relaxed(&region->layout->slice[i].total_bytes), sum);
+                sum += load_relaxed(&region->layout->slot[s].vdev[i].reserved_bytes);
+        assert_int_equal(load_relaxed(&region->layout->vdev[i].total_bytes), sum);
     }
 }
 
@@ -78,9 +77,9 @@ static void exact_to_the_byte(void **state)
     assert_int_equal(used(0), 0);
     assert_books_agree();
     /* No quota on the others, counted all the same. */
-    assert_int_equal(ledger_reserve(ledger, VGPU_SLICE_HOST, 100 * GIB), 0);
-    assert_int_equal(used(VGPU_SLICE_HOST), 100 * GIB);
-    assert_int_equal(ledger_reserve(ledger, VGPU_SLICES, 1), -EINVAL);
+    assert_int_equal(ledger_reserve(ledger, VGPU_VDEV_HOST, 100 * GIB), 0);
+    assert_int_equal(used(VGPU_VDEV_HOST), 100 * GIB);
+    assert_int_equal(ledger_reserve(ledger, VGPU_VDEVS, 1), -EINVAL);
 }
 
 static void commit_less_and_more(void **state)
@@ -144,19 +143,19 @@ static void over_the_quota(void **state)
     assert_int_equal(used(0), 0);
     assert_books_agree();
     /* A region that says so much by itself. */
-    store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->slice[0].reserved_bytes, UINT64_MAX - 5);
+    store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->vdev[0].reserved_bytes, UINT64_MAX - 5);
     ledger_view(ledger, 0, 16 * GIB, 12 * GIB, &total, &available);
     assert_int_equal(available, 0);
-    store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->slice[0].reserved_bytes, 0);
+    store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->vdev[0].reserved_bytes, 0);
 }
 
-static uint64_t peak(unsigned slice)
+static uint64_t peak(unsigned vdev)
 {
     struct vgpu_snapshot snapshot;
     uint64_t bytes;
 
     assert_int_equal(region_snapshot(region, &snapshot), 0);
-    bytes = snapshot.slice[slice].peak_bytes;
+    bytes = snapshot.vdev[vdev].peak_bytes;
     snapshot_done(&snapshot);
     return bytes;
 }
@@ -224,13 +223,13 @@ static void devices_and_percentages(void **state)
     struct vgpu_snapshot snapshot;
 
     (void)state;
-    limits.slice[0].quota_percent = 40;
-    limits.slice[1].quota_bytes = 100 * GIB;
+    limits.vdev[0].quota_percent = 40;
+    limits.vdev[1].quota_bytes = 100 * GIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
     /* Nothing fits into a percentage of nobody knows what; and nobody is shown a quota of 1 byte. */
     assert_int_equal(ledger_reserve(ledger, 0, 512), -ENOMEM);
     assert_int_equal(region_snapshot(region, &snapshot), 0);
-    assert_int_equal(snapshot.slice[0].quota_bytes, 0);
+    assert_int_equal(snapshot.vdev[0].quota_bytes, 0);
     snapshot_done(&snapshot);
     assert_int_equal(ledger_device(ledger, 0, "GPU-a", 10 * GIB), 0);
     assert_int_equal(ledger_quota(ledger, 0), 4 * GIB);
@@ -243,8 +242,8 @@ static void devices_and_percentages(void **state)
     assert_int_equal(ledger_device(ledger, 1, "GPU-b", 80 * GIB), 0);
     assert_int_equal(ledger_quota(ledger, 1), 80 * GIB);
     region_limits(region, &limits);
-    assert_int_equal(limits.slice[1].quota_bytes, 100 * GIB);
-    assert_string_equal(limits.slice[1].uuid, "GPU-b");
+    assert_int_equal(limits.vdev[1].quota_bytes, 100 * GIB);
+    assert_string_equal(limits.vdev[1].uuid, "GPU-b");
     assert_int_equal(ledger_context_cost(ledger, 0), 0);
     ledger_learn_context_cost(ledger, 0, 500);
     ledger_learn_context_cost(ledger, 0, 400);
@@ -258,11 +257,11 @@ static void quota_lowered_and_raised(void **state)
     (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, 600 * MIB), 0);
     ledger_cancel(ledger, 0, 600 * MIB); /* idle now */
-    limits.slice[0].quota_bytes = 100 * MIB;
+    limits.vdev[0].quota_bytes = 100 * MIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
     assert_int_equal(ledger_reserve(ledger, 0, 101 * MIB), -ENOMEM);
     assert_int_equal(ledger_reserve(ledger, 0, 100 * MIB), 0);
-    limits.slice[0].quota_bytes = 200 * MIB;
+    limits.vdev[0].quota_bytes = 200 * MIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
     assert_int_equal(ledger_reserve(ledger, 0, 100 * MIB), 0);
     assert_int_equal(ledger_reserve(ledger, 0, 1), -ENOMEM);
@@ -308,7 +307,7 @@ static void refusals(void **state)
     errno = 77;
     for (int i = 0; i < 3; i++)
         ledger_refuse(ledger, 0, 700 * MIB, "cuMemAlloc_v2");
-    ledger_refuse(ledger, VGPU_SLICE_HOST, GIB, "cuMemHostAlloc");
+    ledger_refuse(ledger, VGPU_VDEV_HOST, GIB, "cuMemHostAlloc");
     assert_int_equal(errno, 77);
     dup2(err, STDERR_FILENO);
     close(err);
@@ -322,13 +321,13 @@ static void refusals(void **state)
                         "use; raise it with --host-mem or free memory\n");
     assert_int_equal(region_snapshot(region, &snapshot), 0);
     assert_int_equal(snapshot.refusal_count, 4);
-    assert_int_equal(snapshot.slice[0].refusals, 3);
+    assert_int_equal(snapshot.vdev[0].refusals, 3);
     assert_string_equal(snapshot.refusals[0].api, "cuMemAlloc_v2");
     assert_int_equal(snapshot.refusals[0].size_bytes, 700 * MIB);
     assert_int_equal(snapshot.refusals[0].used_bytes, 512 * MIB);
     assert_int_equal(snapshot.refusals[0].quota_bytes, GIB);
     assert_int_equal(snapshot.refusals[0].pid, getpid());
-    assert_int_equal(snapshot.refusals[3].slice, VGPU_SLICE_HOST);
+    assert_int_equal(snapshot.refusals[3].vdev, VGPU_VDEV_HOST);
     snapshot_done(&snapshot);
     /* The ring keeps the newest, oldest first. */
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
@@ -340,7 +339,7 @@ static void refusals(void **state)
     assert_int_equal(snapshot.refusal_count, VGPU_REFUSALS);
     assert_int_equal(snapshot.refusals[0].size_bytes, 1300 - VGPU_REFUSALS);
     assert_int_equal(snapshot.refusals[VGPU_REFUSALS - 1].size_bytes, 1299);
-    assert_int_equal(snapshot.slice[0].refusals, 303);
+    assert_int_equal(snapshot.vdev[0].refusals, 303);
     snapshot_done(&snapshot);
     close(pipes[0]);
     close(pipes[1]);

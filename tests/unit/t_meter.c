@@ -8,7 +8,7 @@
 
 static struct vgpu_region *region;
 
-#define COMPUTE (&region->layout->slice[0].compute)
+#define COMPUTE (&region->layout->vdev[0].compute)
 
 static int setup(void **state)
 {

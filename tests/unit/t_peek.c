@@ -36,8 +36,8 @@ static void a_copy_has_what_was_there(void **state)
     assert_int_equal(region_snapshot(peek, &snapshot), 0);
     assert_int_equal(snapshot.proc_count, 1);
     assert_int_equal(snapshot.procs[0].pid, pid);
-    assert_int_equal(snapshot.slice[0].used_bytes, 5 * MIB);
-    assert_int_equal(snapshot.limits.slice[0].quota_bytes, GIB);
+    assert_int_equal(snapshot.vdev[0].used_bytes, 5 * MIB);
+    assert_int_equal(snapshot.limits.vdev[0].quota_bytes, GIB);
     snapshot_done(&snapshot);
 
     /* The dead are gone from the copy, and stay in the region for its users to find. */
@@ -46,7 +46,7 @@ static void a_copy_has_what_was_there(void **state)
     assert_false(region_in_use(peek));
     assert_int_equal(region_snapshot(peek, &snapshot), 0);
     assert_int_equal(snapshot.proc_count, 0);
-    assert_int_equal(snapshot.slice[0].used_bytes, 0);
+    assert_int_equal(snapshot.vdev[0].used_bytes, 0);
     snapshot_done(&snapshot);
     assert_true(slot_live(&region->layout->slot[0]));
     region_close(peek);

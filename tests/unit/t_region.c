@@ -25,7 +25,7 @@ static int create_when_told(void *arg)
     struct vgpu_region *region;
     bool created = false;
 
-    limits.slice[0].quota_bytes = 5 * GIB;
+    limits.vdev[0].quota_bytes = 5 * GIB;
     while (!atomic_load(&race->go))
         sched_yield();
     if (region_create(race->path, race->offset, &limits, &region, &created) != 0) {
@@ -34,7 +34,7 @@ static int create_when_told(void *arg)
     }
     atomic_fetch_add(&race->created, created);
     region_limits(region, &limits);
-    CHECK(limits.slice[0].quota_bytes == 5 * GIB && strcmp(limits.name, "race") == 0);
+    CHECK(limits.vdev[0].quota_bytes == 5 * GIB && strcmp(limits.name, "race") == 0);
     return 0;
 }
 
@@ -305,11 +305,11 @@ static void limits_kept_and_adopted(void **state)
     bool created = true;
 
     (void)state;
-    limits.slice[0].quota_bytes = GIB;
+    limits.vdev[0].quota_bytes = GIB;
     assert_int_equal(region_create(scratch_path("limits"), 0, &limits, &again, &created), 0);
     assert_false(created);
     region_limits(again, &found);
-    assert_int_equal(found.slice[0].quota_bytes, 4 * GIB);
+    assert_int_equal(found.vdev[0].quota_bytes, 4 * GIB);
     assert_string_equal(found.name, "unit");
     /* In use: the old ones stand; the same ones are no difference. */
     assert_int_equal(ledger_new(region, &ledger), 0);
@@ -320,7 +320,7 @@ static void limits_kept_and_adopted(void **state)
     assert_false(region_in_use(again));
     assert_int_equal(region_adopt_limits(again, &limits), 0);
     region_limits(region, &found);
-    assert_int_equal(found.slice[0].quota_bytes, GIB);
+    assert_int_equal(found.vdev[0].quota_bytes, GIB);
     region_close(again);
     region_close(region);
 }
@@ -333,18 +333,18 @@ static void limits_after_nobody_gave_any(void **state)
     struct vgpu_ledger *ledger;
 
     (void)state;
-    limits.slice[0].quota_bytes = GIB;
+    limits.vdev[0].quota_bytes = GIB;
     assert_int_equal(ledger_new(region, &ledger), 0);
     assert_int_equal(ledger_quota(ledger, 0), 0);
     assert_int_equal(region_adopt_limits(region, &limits), 0);
     region_limits(region, &found);
-    assert_int_equal(found.slice[0].quota_bytes, GIB);
+    assert_int_equal(found.vdev[0].quota_bytes, GIB);
     assert_int_equal(ledger_quota(ledger, 0), GIB);
     ledger_free(ledger);
     region_close(region);
 }
 
-/* Only slices of devices that exist are compared once it is known which do. */
+/* Only vdevs of devices that exist are compared once it is known which do. */
 static void limits_of_absent_devices(void **state)
 {
     struct vgpu_region *region = new_region("absent-devices", 4 * GIB);
@@ -354,11 +354,11 @@ static void limits_of_absent_devices(void **state)
     (void)state;
     assert_int_equal(ledger_new(region, &ledger), 0);
     region_limits(region, &limits);
-    limits.slice[15].quota_bytes = GIB;
+    limits.vdev[15].quota_bytes = GIB;
     assert_int_equal(region_adopt_limits(region, &limits), -EBUSY);
     assert_int_equal(ledger_device(ledger, 0, "GPU-0", 8 * GIB), 0);
     assert_int_equal(region_adopt_limits(region, &limits), 0);
-    limits.slice[0].quota_bytes = 5 * GIB;
+    limits.vdev[0].quota_bytes = 5 * GIB;
     assert_int_equal(region_adopt_limits(region, &limits), -EBUSY);
     ledger_free(ledger);
     region_close(region);
@@ -409,7 +409,7 @@ struct user {
 static int use_cache_file(void *arg)
 {
     struct user *user = arg;
-    struct vgpu_limits limits = {.slice[0].quota_bytes = user->quota_bytes};
+    struct vgpu_limits limits = {.vdev[0].quota_bytes = user->quota_bytes};
     struct vgpu_region *region;
     struct vgpu_ledger *ledger;
     bool created;
@@ -443,7 +443,7 @@ static void end_user(struct user *user, pid_t pid)
 /* What is reserved of the region that a newcomer gets. */
 static uint64_t reserved_for_newcomer(const char *path)
 {
-    struct vgpu_limits limits = {.slice[0].quota_bytes = 100 * MIB};
+    struct vgpu_limits limits = {.vdev[0].quota_bytes = 100 * MIB};
     struct vgpu_region *region;
     uint64_t bytes;
     bool created;
@@ -493,7 +493,7 @@ static void cache_file_removed(void **state)
 static void cache_file_without_names(void **state)
 {
     const char *path = scratch_path("nameless.cache"), *second = scratch_path(".nameless.cache.vgpu");
-    struct vgpu_limits limits = {.slice[0].quota_bytes = 100 * MIB};
+    struct vgpu_limits limits = {.vdev[0].quota_bytes = 100 * MIB};
     struct vgpu_region *region;
     bool created;
 
@@ -515,9 +515,9 @@ static const struct {
 } nonsense[] = {
     {offsetof(struct region_layout, name), VGPU_NAME_LEN, "its name"},
     {offsetof(struct region_layout, device_count), 4, "its number of devices"},
-    {offsetof(struct region_layout, slice[2].limit.uuid), VGPU_UUID_LEN, "its devices"},
-    {offsetof(struct region_layout, slice[15].limit.quota_percent), 4, "its limits"},
-    {offsetof(struct region_layout, slice[0].limit.cap_percent), 4, "its limits"},
+    {offsetof(struct region_layout, vdev[2].limit.uuid), VGPU_UUID_LEN, "its devices"},
+    {offsetof(struct region_layout, vdev[15].limit.quota_percent), 4, "its limits"},
+    {offsetof(struct region_layout, vdev[0].limit.cap_percent), 4, "its limits"},
     {offsetof(struct region_layout, compute.priority), 4, "its settings of compute"},
     {offsetof(struct region_layout, tier), 4, "its tier"},
 };
@@ -529,10 +529,10 @@ static void damaged_limits(void **state)
     bool created;
 
     (void)state;
-    for (unsigned i = 0; i < VGPU_SLICES; i++)
-        limits.slice[i] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 99};
-    strcpy(limits.slice[0].uuid, "GPU-first");
-    strcpy(limits.slice[1].uuid, "MIG-second");
+    for (unsigned i = 0; i < VGPU_VDEVS; i++)
+        limits.vdev[i] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 99};
+    strcpy(limits.vdev[0].uuid, "GPU-first");
+    strcpy(limits.vdev[1].uuid, "MIG-second");
     assert_int_equal(region_create(scratch_path("damaged"), 0, &limits, &region, &created), 0);
     assert_null(region_damage(region));
     for (unsigned i = 0; i < sizeof(nonsense) / sizeof(*nonsense); i++) {

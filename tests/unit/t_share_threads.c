@@ -89,7 +89,7 @@ static struct vgpu_compute_usage usage_of(const struct tenant *tenant)
     struct vgpu_compute_usage usage;
 
     assert_int_equal(region_snapshot(tenant->region, &snapshot), 0);
-    usage = snapshot.slice[0].compute;
+    usage = snapshot.vdev[0].compute;
     snapshot_done(&snapshot);
     return usage;
 }
@@ -162,7 +162,7 @@ static void test_no_arena(void **state)
     assert_false(atomic_load(&tenant.on));
     end(&tenant);
     setenv("VGPU_ARENA_DIR", scratch(), 1);
-    assert_int_equal(share_new(&(struct share_self){.slice = VGPU_DEVICES_MAX, .name = "", .uuid = "GPU-0"},
+    assert_int_equal(share_new(&(struct share_self){.vdev = VGPU_DEVICES_MAX, .name = "", .uuid = "GPU-0"},
                                &(struct share_limits){.cap_percent = 0}, &ops, NULL, &tenant.share),
                      -EINVAL);
     share_free(NULL);

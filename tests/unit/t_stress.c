@@ -120,7 +120,7 @@ static int hammer_in_threads(void *arg)
         failed |= result != NULL;
     }
     CHECK(ledger_held(ledger, 0, VGPU_KINDS) == 0);
-    CHECK(load_relaxed(&ledger->slice[0].busy) == 0);
+    CHECK(load_relaxed(&ledger->vdev[0].busy) == 0);
     return failed;
 }
 
@@ -136,7 +136,7 @@ static void finish_up(void)
     struct vgpu_snapshot snapshot;
 
     assert_int_equal(region_snapshot(region, &snapshot), 0);
-    assert_int_equal(snapshot.slice[0].used_bytes, 0);
+    assert_int_equal(snapshot.vdev[0].used_bytes, 0);
     assert_int_equal(snapshot.proc_count, 1);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         assert_int_equal(snapshot.procs[0].held_bytes[0][kind], 0);

@@ -8,7 +8,7 @@
 
 static struct vgpu_track_entry entry_of(uint64_t key)
 {
-    return (struct vgpu_track_entry){.bytes = key * 3, .extra = ~key, .slice = key % 17, .kind = key % 9};
+    return (struct vgpu_track_entry){.bytes = key * 3, .extra = ~key, .vdev = key % 17, .kind = key % 9};
 }
 
 static void assert_entry(const struct vgpu_track_entry *entry, uint64_t key)
@@ -17,7 +17,7 @@ static void assert_entry(const struct vgpu_track_entry *entry, uint64_t key)
 
     assert_int_equal(entry->bytes, right.bytes);
     assert_int_equal(entry->extra, right.extra);
-    assert_int_equal(entry->slice, right.slice);
+    assert_int_equal(entry->vdev, right.vdev);
     assert_int_equal(entry->kind, right.kind);
 }
 
@@ -133,11 +133,11 @@ static struct vgpu_granules *shared_granules;
 static atomic_ullong block_bytes;
 
 /* One kind of memory only. */
-static uint64_t drop(struct vgpu_granules *granules, unsigned slice, uint64_t address, uint64_t bytes)
+static uint64_t drop(struct vgpu_granules *granules, unsigned vdev, uint64_t address, uint64_t bytes)
 {
     struct granule_share left[GRANULE_SHARES];
 
-    granule_drop(granules, slice, 1, address, bytes, left);
+    granule_drop(granules, vdev, 1, address, bytes, left);
     return left[0].bytes + left[1].bytes + left[2].bytes;
 }
 

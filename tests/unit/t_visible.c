@@ -73,8 +73,8 @@ static void translated_among_the_selected(void **state)
     struct vgpu_limits limits = {.device_count = 2};
 
     (void)state;
-    strcpy(limits.slice[0].uuid, C);
-    strcpy(limits.slice[1].uuid, A);
+    strcpy(limits.vdev[0].uuid, C);
+    strcpy(limits.vdev[1].uuid, A);
     visible_translate(NULL, &limits, text);
     assert_string_equal(text, C "," A);
     visible_translate("1", &limits, text);

@@ -38,7 +38,7 @@ static uint64_t used(void)
     uint64_t bytes;
 
     assert_int_equal(region_snapshot(region, &snapshot), 0);
-    bytes = snapshot.slice[0].used_bytes;
+    bytes = snapshot.vdev[0].used_bytes;
     snapshot_done(&snapshot);
     return bytes;
 }
@@ -84,12 +84,12 @@ static void host_memory_is_the_processes_own_matter(void **state)
 
     (void)state;
     region_limits(region, &limits);
-    limits.slice[VGPU_SLICE_HOST].quota_bytes = MIB;
+    limits.vdev[VGPU_VDEV_HOST].quota_bytes = MIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
-    assert_int_equal(ledger_reserve(own, VGPU_SLICE_HOST, MIB + 1), -ENOMEM);
-    assert_int_equal(ledger_reserve(own, VGPU_SLICE_HOST, MIB), 0);
-    assert_int_equal(ledger_reserve(own, VGPU_SLICE_HOST, 1), -ENOMEM);
-    ledger_cancel(own, VGPU_SLICE_HOST, MIB);
+    assert_int_equal(ledger_reserve(own, VGPU_VDEV_HOST, MIB + 1), -ENOMEM);
+    assert_int_equal(ledger_reserve(own, VGPU_VDEV_HOST, MIB), 0);
+    assert_int_equal(ledger_reserve(own, VGPU_VDEV_HOST, 1), -ENOMEM);
+    ledger_cancel(own, VGPU_VDEV_HOST, MIB);
 }
 
 static void shows_the_process_it_is_for(void **state)

@@ -53,7 +53,7 @@ int finish(pid_t pid);
 /* Memory that children share. */
 void *shared_memory(size_t bytes);
 
-/* A new region file with `quota_bytes` on slice 0; "" is the file's name in the scratch folder. */
+/* A new region file with `quota_bytes` on vdev 0; "" is the file's name in the scratch folder. */
 struct vgpu_region *new_region(const char *name, uint64_t quota_bytes);
 
 void nap_ms(unsigned ms);

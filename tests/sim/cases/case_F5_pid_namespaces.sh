@@ -7,7 +7,7 @@ start() { # folder for its file; the process is number 1 in its namespace, and d
     TEST_WORK=$1 unshare --pid --fork --kill-child --mount-proc env LD_PRELOAD="$library" VGPU_INSTANCE="$TEST_INSTANCE" \
         "$TEST_SIMTEST" hold 60 &
 }
-used() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk '$1 == "slice" && $2 == 0 { sub("used=", "", $4); print $4 }'; }
+used() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk '$1 == "vdev" && $2 == 0 { sub("used=", "", $4); print $4 }'; }
 becomes() { # bytes, what is wrong otherwise
     uses() { [ "$(used)" -eq "$1" ]; }
     echo "$2"
@@ -23,7 +23,7 @@ start "$TEST_WORK/b"
 second=$!
 wait_for_file "$TEST_WORK/b/holding"
 becomes $((2 * one)) "two contexts of $one bytes"
-[ "$("$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | grep -c '^proc .*slice=0')" -eq 2 ] || die "not two processes"
+[ "$("$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | grep -c '^proc .*vdev=0')" -eq 2 ] || die "not two processes"
 # A third, in the outer namespace, is stopped by what the two hold.
 with_instance "$TEST_SIMTEST" cap "$TEST_QUOTA" >/dev/null 2>&1 || die "the quota does not hold across namespaces"
 becomes $((2 * one)) "after the third"

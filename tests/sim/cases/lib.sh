@@ -37,4 +37,4 @@ wait_for() {
 }
 wait_for_file() { wait_for test -e "$1"; }
 
-quota_of() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk -v slice="$1" '$1 == "slice" && $2 == slice { sub("quota=", "", $3); print $3 }'; }
+quota_of() { "$TEST_INSTANCE_TOOL" show "$TEST_INSTANCE" | awk -v vdev="$1" '$1 == "vdev" && $2 == vdev { sub("quota=", "", $3); print $3 }'; }

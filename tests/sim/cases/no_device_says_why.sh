@@ -20,7 +20,7 @@ CUDA_VISIBLE_DEVICES='' none
 CUDA_VISIBLE_DEVICES=-1 none
 unset CUDA_VISIBLE_DEVICES
 
-# All sixteen slices are other devices'.
+# All sixteen vdevs are other devices'.
 for ((i = 10; i < 26; i++)); do printf 'GPU-%08d-0000-0000-0000-000000000000,' $i; done >"$TEST_WORK/list"
 rm -rf "$TEST_INSTANCE" && mkdir "$TEST_INSTANCE"
 "$TEST_INSTANCE_TOOL" create "$TEST_INSTANCE" 0 0 "$(sed 's/,$//' "$TEST_WORK/list")" || die "cannot make the instance"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A refusal is worth one line on stderr, once per instance, slice and call, however many processes run into it.
+# A refusal is worth one line on stderr, once per instance, vdev and call, however many processes run into it.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 for _ in 1 2 3; do

@@ -38,10 +38,10 @@ done
 CUDA_VISIBLE_DEVICES=1 kept $gib "$vgpu" run --gpu 2,0 --mem 0:1G --
 CUDA_VISIBLE_DEVICES=1,0 kept $gib,$half "$vgpu" run --gpu 2,0 --mem 0:1G,1:512M --
 
-# Caps go the same way; the slices are those of the devices.
-CUDA_VISIBLE_DEVICES=2,1 "$vgpu" run --cores 0:10,1:20 -- sh -c '"$0" show "$VGPU_INSTANCE"' "$TEST_INSTANCE_TOOL" >"$TEST_WORK/slices"
-grep -q "^slice 0 .*cap=10 uuid=${uuid[2]}" "$TEST_WORK/slices" && grep -q "^slice 1 .*cap=20 uuid=${uuid[1]}" "$TEST_WORK/slices" ||
-    die "caps: $(cat "$TEST_WORK/slices")"
+# Caps go the same way; the vdevs are those of the devices.
+CUDA_VISIBLE_DEVICES=2,1 "$vgpu" run --cores 0:10,1:20 -- sh -c '"$0" show "$VGPU_INSTANCE"' "$TEST_INSTANCE_TOOL" >"$TEST_WORK/vdevs"
+grep -q "^vdev 0 .*cap=10 uuid=${uuid[2]}" "$TEST_WORK/vdevs" && grep -q "^vdev 1 .*cap=20 uuid=${uuid[1]}" "$TEST_WORK/vdevs" ||
+    die "caps: $(cat "$TEST_WORK/vdevs")"
 
 # A process that numbers differently and comes later has its own limit for a device that nobody has used.
 export CUDA_DEVICE_MEMORY_SHARED_CACHE=$TEST_WORK/shared CUDA_DEVICE_MEMORY_LIMIT_0=1g

@@ -9,7 +9,7 @@
 #include "core/implicit.h"
 #include "core/instance.h"
 #include "core/member.h"
-#include "core/meter.h"
+#include "core/usage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,7 +91,7 @@ static void collect_instance(struct ps_list *list, const char *folder, const cha
     member_count(instance.dir, VGPU_PROCS_MAX, &counts);
     instance.paused = !error && region_stands(region) && counts.leaders;
     if (!error)
-        instance.id = meter_instance_id(region);
+        instance.id = usage_instance_id(region);
     if (region)
         region_close(region);
     if (error) {
@@ -157,7 +157,7 @@ static void collect_implicit(const char *cache_path, void *arg)
         return;
     if (region_in_use(region) && region_snapshot(region, &instance.snapshot) == 0) {
         strcpy(instance.dir, cache_path);
-        instance.id = meter_instance_id(region);
+        instance.id = usage_instance_id(region);
         instance.running = instance.snapshot.proc_count;
         if (!instance.running || !wanted(visit->list, instance.name) || !add(visit->list, &instance))
             snapshot_done(&instance.snapshot);

@@ -11,23 +11,23 @@
 #ifndef VGPU_CORE_GANG_H
 #define VGPU_CORE_GANG_H
 
-#include "core/lease.h"
+#include "core/sched_client.h"
 
 #define GANG_DRAIN_NS 4000000ULL
 #define GANG_IDLE_NS  1000000ULL /* that the owner of a slot may do nothing before others have the rest */
 
 /*
- * The instance runs on the devices of these arenas as well, which stay open; none: on this lease's device alone. Under
+ * The instance runs on the devices of these arenas as well, which stay open; none: on this client's device alone. Under
  * the caller's lock; takes the arena's where the number of devices changes.
  */
-void gang_set(struct lease *lease, struct vgpu_arena *const *others, unsigned count);
+void gang_set(struct sched_client *client, struct vgpu_arena *const *others, unsigned count);
 
 /* Whether the instance has launched more in this slot on another device, where it still runs. Under the caller's lock.
  */
-bool gang_behind(const struct lease *lease, uint64_t now_ns);
+bool gang_behind(const struct sched_client *client, uint64_t now_ns);
 
-/* Whether work of the tenant with this id runs on one of the lease's other devices. Any thread, without a lock. */
-bool gang_busy(const struct lease *lease, uint64_t id, uint64_t now_ns); /* or on the lease's own */
-bool gang_busy_elsewhere(const struct lease *lease, uint64_t id, uint64_t now_ns);
+/* Whether work of the tenant with this id runs on one of the client's other devices. Any thread, without a lock. */
+bool gang_busy(const struct sched_client *client, uint64_t id, uint64_t now_ns); /* or on the client's own */
+bool gang_busy_elsewhere(const struct sched_client *client, uint64_t id, uint64_t now_ns);
 
 #endif

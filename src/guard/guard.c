@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/passfd.h"
-#include "core/meter.h"
+#include "core/usage.h"
 #include "guard/bus.h"
 #include "guard/control.h"
 #include "guard/filter.h"
@@ -159,7 +159,7 @@ static int open_parts(struct guard *guard)
         return rc;
     guard->limits = *guard->config.limits;
     guard->config.limits = &guard->limits;
-    guard->instance_id = meter_instance_id(guard->region);
+    guard->instance_id = usage_instance_id(guard->region);
     if (guard->limits.tier != VGPU_TIER_GUARD)
         return -EINVAL;
     guard->audited = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/meter.h"
+#include "core/usage.h"
 #include "guard/bus.h"
 #include "guard/share_internal.h"
 
@@ -22,7 +22,7 @@
 static void count_throttled(struct share *share, uint64_t now_ns)
 {
     if (share->throttled_ns)
-        meter_throttled(share->region, share->vdev, now_ns - share->throttled_ns);
+        usage_throttled(share->region, share->vdev, now_ns - share->throttled_ns);
     share->throttled_ns = 0;
 }
 
@@ -45,7 +45,7 @@ static int switch_it(struct share *share, enum share_state to)
     share->on = on;
     share->ending_ns = to == SHARE_ENDING ? end_ns : 0;
     share->switched_ns = end_ns;
-    duty_switched(&share->duty, on, begin_ns, end_ns);
+    throttle_switched(&share->throttle, on, begin_ns, end_ns);
     share_looks_switched(share, end_ns);
     return 0;
 }
@@ -53,7 +53,7 @@ static int switch_it(struct share *share, enum share_state to)
 /* At the end of a turn. Whoever has a cap would be charged for less than it gets. */
 static enum share_state end_of_turn(const struct share *share)
 {
-    return share->duty.cap > 0 ? SHARE_OFF : SHARE_ENDING;
+    return share->throttle.cap > 0 ? SHARE_OFF : SHARE_ENDING;
 }
 
 /* Settings and counts */
@@ -85,34 +85,34 @@ static void refresh_turns(struct share *share)
 
     uint64_t turns, waited_ns;
 
-    if (share->joined && (atomic_load(&share->arena_lost) || !arena_holds(share->arena, share->outside.lease.index)))
+    if (share->joined && (atomic_load(&share->arena_lost) || !arena_holds(share->arena, share->preempt.client.index)))
         stay_away(share);
     if (!share->joined)
         return;
     set_turn_policy(share, compute->turn_policy);
-    lease_settings(&share->outside.lease, compute->weight, compute->priority);
-    lease_take_counts(&share->outside.lease, &turns, &waited_ns);
+    sched_client_settings(&share->preempt.client, compute->weight, compute->priority);
+    sched_client_take_counts(&share->preempt.client, &turns, &waited_ns);
     if (turns > 0)
-        meter_turns(share->region, share->vdev, turns, waited_ns);
+        usage_turns(share->region, share->vdev, turns, waited_ns);
 }
 
 static void refresh(struct share *share, uint64_t now_ns)
 {
-    uint64_t used_ns = duty_used_ns(&share->duty);
+    uint64_t used_ns = throttle_used_ns(&share->throttle);
 
     if (now_ns - share->refreshed_ns < REFRESH_NS)
         return;
     share->refreshed_ns = now_ns;
     refresh_turns(share);
     if (used_ns != share->told_ns)
-        meter_add(share->region, share->vdev, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
+        usage_add(share->region, share->vdev, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
     share->told_ns = used_ns;
 }
 
 static unsigned cap_now(const struct share *share)
 {
     uint32_t policy = share->limits.compute.cap_policy;
-    bool contended = share->joined && share->outside.contended;
+    bool contended = share->joined && share->preempt.contended;
 
     if (policy == VGPU_CAP_OFF || (policy == VGPU_CAP_ELASTIC && !contended))
         return 0;
@@ -126,8 +126,8 @@ static bool is_held(struct share *share, uint64_t now_ns)
 {
     bool rests;
 
-    duty_cap(&share->duty, cap_now(share), now_ns);
-    rests = duty_step(&share->duty, now_ns);
+    throttle_cap(&share->throttle, cap_now(share), now_ns);
+    rests = throttle_step(&share->throttle, now_ns);
     if (!rests)
         count_throttled(share, now_ns);
     else if (!share->throttled_ns && !share->paused)
@@ -145,8 +145,8 @@ static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
     bool may_switch = now_ns >= share->retry_ns;
     /* What cannot be switched on has no use for the device either. */
     bool held = is_held(share, now_ns) || (!share->on && !may_switch);
-    enum outside_demand demand = held ? OUTSIDE_HELD : share->idle ? OUTSIDE_IDLE : OUTSIDE_BUSY;
-    enum outside_word word = OUTSIDE_RUNS;
+    enum preempt_demand demand = held ? PREEMPT_HELD : share->idle ? PREEMPT_IDLE : PREEMPT_BUSY;
+    enum preempt_decision word = PREEMPT_RUNS;
 
     *ret_again_ns = UINT64_MAX;
     *ret_rc = 0;
@@ -155,16 +155,16 @@ static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
         ((held && (share->on || share->ending_ns)) || (share->ending_ns && now_ns - share->ending_ns >= ENDING_NS)))
         *ret_rc = switch_it(share, SHARE_OFF);
     if (share->joined)
-        word = outside_step(&share->outside, demand, clock_ns(), ret_again_ns);
-    if (word == OUTSIDE_ENDS) {
+        word = preempt_step(&share->preempt, demand, clock_ns(), ret_again_ns);
+    if (word == PREEMPT_ENDS) {
         if (share->on && may_switch)
             *ret_rc = switch_it(share, end_of_turn(share));
         /* What cannot be switched off does not wait for turns, but lets others have theirs. */
-        outside_leave(&share->outside, !share->on, clock_ns());
+        preempt_leave(&share->preempt, !share->on, clock_ns());
         return share->on;
     }
-    if (!held && share->on != (word == OUTSIDE_RUNS) && may_switch)
-        *ret_rc = switch_it(share, word == OUTSIDE_RUNS ? SHARE_ON : end_of_turn(share));
+    if (!held && share->on != (word == PREEMPT_RUNS) && may_switch)
+        *ret_rc = switch_it(share, word == PREEMPT_RUNS ? SHARE_ON : end_of_turn(share));
     return *ret_rc == 0 || share->on;
 }
 
@@ -187,7 +187,7 @@ static uint64_t run(struct share *share, int *ret_rc)
     }
     now_ns = clock_ns();
     refresh(share, now_ns);
-    again_ns = least(least(again_ns, duty_step_in_ns(&share->duty)), STEP_MOST_NS);
+    again_ns = least(least(again_ns, throttle_step_in_ns(&share->throttle)), STEP_MOST_NS);
     again_ns = least(again_ns, share_looks_in_ns(share, now_ns));
     if (share->retry_ns > now_ns)
         again_ns = least(again_ns, share->retry_ns - now_ns);
@@ -202,7 +202,7 @@ uint64_t share_step(struct share *share)
 
     MUTEX_SCOPE(&share->mutex);
     share->seen_pokes = atomic_load(&share->pokes);
-    share->seen_page = share->joined ? share->outside.lease.page : NULL;
+    share->seen_page = share->joined ? share->preempt.client.page : NULL;
     if (share->seen_page) {
         share->seen_open = atomic_load(&share->seen_page->open);
         share->seen_wake = atomic_load(&share->seen_page->wake);
@@ -238,7 +238,7 @@ uint64_t share_switches(const struct share *share)
 
 static int join(struct share *share, const struct share_self *of)
 {
-    struct lease_self self = {
+    struct sched_identity self = {
         .id = of->id,
         .weight = share->limits.compute.weight,
         .priority = share->limits.compute.priority,
@@ -249,7 +249,7 @@ static int join(struct share *share, const struct share_self *of)
     if (rc == 0)
         rc = bus_watch(share->arena->layout, sizeof(*share->arena->layout), &share->arena_lost);
     if (rc == 0)
-        rc = outside_join(share->arena, &self, &share->outside);
+        rc = preempt_join(share->arena, &self, &share->preempt);
     share->joined = rc == 0;
     return rc;
 }
@@ -299,7 +299,7 @@ int share_new(const struct share_self *self, const struct share_limits *limits, 
     share->on = true;
     memcpy(share->uuid, self->uuid, strlen(self->uuid) + 1);
     share->random = self->id ^ now_ns;
-    duty_init(&share->duty, share->random, now_ns);
+    throttle_init(&share->throttle, share->random, now_ns);
     share_looks_init(share, now_ns);
     rc = join(share, self);
     if (rc < 0)
@@ -316,7 +316,7 @@ void share_free(struct share *share)
     if (!share)
         return;
     if (share->joined)
-        outside_part(&share->outside, clock_ns());
+        preempt_part(&share->preempt, clock_ns());
     for (unsigned i = 0; i < END_TRIES && !share->on; i++)
         switch_it(share, SHARE_ON);
     share->refreshed_ns = 0;

@@ -59,7 +59,7 @@ struct share_limits {
 struct share_self {
     struct vgpu_region *region; /* told of what happens on `vdev`; stays valid until share_free() */
     unsigned vdev;
-    uint64_t id;      /* the instance among others: meter_instance_id(), from before its programs ran */
+    uint64_t id;      /* the instance among others: usage_instance_id(), from before its programs ran */
     const char *name; /* of the instance; copied, as is `uuid` */
     const char *uuid; /* of the device */
 };

@@ -3,8 +3,8 @@
 #define VGPU_GUARD_SHARE_INTERNAL_H
 
 #include "base/mutex.h"
-#include "core/duty.h"
-#include "core/outside.h"
+#include "core/throttle.h"
+#include "core/sched_preempt.h"
 #include "guard/share.h"
 
 #include <stdatomic.h>
@@ -21,8 +21,8 @@ struct share {
     struct vgpu_arena *arena;
     atomic_bool arena_lost; /* it was cut short (bus.h): nobody else is there any more */
     bool joined;
-    struct outside outside;
-    struct duty duty;
+    struct preempt preempt;
+    struct throttle throttle;
 
     bool on, paused, failed;
     uint64_t ending_ns; /* since when it is off, but what runs may go on; 0: it is off altogether, or on */

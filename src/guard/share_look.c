@@ -74,7 +74,7 @@ static uint64_t aside_ns(uint64_t idle_ns)
 
 static bool in_company(const struct share *share)
 {
-    return share->joined && (share->outside.contended || share->outside.others);
+    return share->joined && (share->preempt.contended || share->preempt.others);
 }
 
 /* UINT64_MAX: none is of use, as things are. */
@@ -100,24 +100,24 @@ static uint64_t costly_ns(const struct share *share, uint64_t now_ns)
 
 static uint64_t look_in_ns(const struct share *share, uint64_t now_ns)
 {
-    uint64_t usual = usual_ns(share, now_ns), least_ns = costly_ns(share, now_ns), ns, duty_ns;
+    uint64_t usual = usual_ns(share, now_ns), least_ns = costly_ns(share, now_ns), ns, throttle_ns;
 
-    duty_ns = duty_look_in_ns(&share->duty);
+    throttle_ns = throttle_look_in_ns(&share->throttle);
     if (usual == UINT64_MAX)
-        return duty_ns;
+        return throttle_ns;
     /* Looks that settle a doubt are few. */
     if (usual != SOON_NS && usual != FRESH_NS && usual < least_ns)
         usual = least_ns;
     ns = usual * share->part / 1024;
     ns = share->looked_ns + ns > now_ns ? share->looked_ns + ns - now_ns : 0;
-    return ns < duty_ns ? ns : duty_ns;
+    return ns < throttle_ns ? ns : throttle_ns;
 }
 
 uint64_t share_looks_in_ns(const struct share *share, uint64_t now_ns)
 {
     uint64_t ns = look_in_ns(share, now_ns);
 
-    if (share->joined && share->outside.contended && share->on && ns > STEP_NS)
+    if (share->joined && share->preempt.contended && share->on && ns > STEP_NS)
         ns = STEP_NS;
     return ns;
 }
@@ -151,7 +151,7 @@ static bool may_stop(struct share *share)
 {
     if (!share->on)
         return false;
-    if (share->duty.cap > 0)
+    if (share->throttle.cap > 0)
         return true;
     if (!in_company(share))
         return ++share->lone_looks % LONE_STOPS == 0;
@@ -172,13 +172,13 @@ static void look(struct share *share)
     if (stop && cost_ns < 10 * MS)
         share->cost_ns = (7 * share->cost_ns + cost_ns) / 8;
     if (stop || !seen.worked || rc < 0)
-        duty_look(&share->duty, seen.runs, begin_ns, end_ns);
+        throttle_look(&share->throttle, seen.runs, begin_ns, end_ns);
     believe(share, seen.worked, share->looked_ns, end_ns);
     share->looked_ns = end_ns;
     share->fresh = false;
     share->part = 512 + random_bits(share) % 1024;
     if (seen.worked && share->joined)
-        outside_active(&share->outside, end_ns);
+        preempt_active(&share->preempt, end_ns);
 }
 
 void share_looks_step(struct share *share)

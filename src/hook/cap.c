@@ -49,7 +49,7 @@ bool cap_applies(const struct compute_device *device, uint32_t flags, struct cap
 
     if (__builtin_expect(group != 0, 0))
         caps.percent[BUCKET_GROUP] =
-            while_policy(compute_cap(group, device->vdev), meter_group_cap_policy(hook_region(), group), flags);
+            while_policy(compute_cap(group, device->vdev), usage_group_cap_policy(hook_region(), group), flags);
     *ret_caps = caps;
     return (caps.percent[BUCKET_INSTANCE] || caps.percent[BUCKET_GROUP]) && !hami_unlimited(hook_ledger());
 }
@@ -128,7 +128,7 @@ static void less_stuck(struct cap_hold *hold)
 
 static _Atomic uint64_t *bucket_of(const struct compute_device *device, enum bucket_level level)
 {
-    return meter_bucket(hook_region(), level == BUCKET_GROUP ? compute_group() : 0, device->vdev);
+    return usage_bucket(hook_region(), level == BUCKET_GROUP ? compute_group() : 0, device->vdev);
 }
 
 static uint32_t cap_of(const struct compute_device *device, enum bucket_level level)
@@ -200,7 +200,7 @@ static uint64_t charge_unsure(struct work *work, const struct caps *caps, uint64
 uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns)
 {
     if (caps->percent[BUCKET_INSTANCE])
-        meter_bucket_at(hook_region(), work->device->vdev, caps->percent[BUCKET_INSTANCE], now_ns);
+        usage_bucket_at(hook_region(), work->device->vdev, caps->percent[BUCKET_INSTANCE], now_ns);
     if (atomic_load_explicit(&work->device->hold.wait_ns, memory_order_relaxed) > 0)
         compute_harvest_now();
     if (work->corrects)
@@ -256,7 +256,7 @@ bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
     } while (limited && (wait_ns = cap_charge(work, &caps, *now_ns)) > 0);
     if (told)
         gate_pause(&device->gate, false);
-    meter_throttled(hook_region(), device->vdev, *now_ns - start_ns);
+    usage_throttled(hook_region(), device->vdev, *now_ns - start_ns);
     return limited;
 }
 

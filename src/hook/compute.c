@@ -59,16 +59,16 @@ static void choose_fast(const struct compute_device *device)
         unsigned group = compute_group();
 
         /* One word says whether a launch is limited: a group's, which is there to stay, where it has a cap. */
-        cap = meter_cap(hook_region(), group && compute_cap(group, device->vdev) ? group : 0, device->vdev);
+        cap = usage_cap(hook_region(), group && compute_cap(group, device->vdev) ? group : 0, device->vdev);
         atomic_store(&compute_fast.copy_rate,
-                     meter_copy_rate(hook_region(), *meter_copy_rate(hook_region(), group) ? group : 0));
+                     usage_copy_rate(hook_region(), *usage_copy_rate(hook_region(), group) ? group : 0));
     }
     if (hook_region() == NULL)
         set_fast(&never, &never, &nobody_counts);
     else if (atomic_load(&only_device) != device->device)
         set_fast(&always, &always, &nobody_counts);
     else if (compute_joined(device))
-        set_fast(cap, &device->gate.lease.page->flags, &device->gate.lease.page->launches);
+        set_fast(cap, &device->gate.client.page->flags, &device->gate.client.page->launches);
     else
         set_fast(cap, &never, &nobody_counts);
 }
@@ -76,7 +76,7 @@ static void choose_fast(const struct compute_device *device)
 static void refresh_settings(struct compute_device *device, uint64_t now_ns)
 {
     NO_CANCEL;
-    struct vgpu_compute settings = meter_settings(hook_region());
+    struct vgpu_compute settings = usage_settings(hook_region());
 
     atomic_store_explicit(&device->refreshed_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&device->cap_policy, settings.cap_policy, memory_order_relaxed);
@@ -87,7 +87,7 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
         gate_settings(&device->gate, &settings, &turns, &waited_ns);
         gate_set_others(&device->gate, others, gang_others(device->vdev, others));
         if (turns > 0)
-            meter_turns(hook_region(), device->vdev, turns, waited_ns);
+            usage_turns(hook_region(), device->vdev, turns, waited_ns);
     }
     choose_fast(device);
 }
@@ -109,9 +109,9 @@ static struct fork_watch fork_watch = {.child = in_child};
 static void set_up(struct compute_device *device, CUdevice number, unsigned vdev)
 {
     NO_CANCEL;
-    struct vgpu_compute settings = meter_settings(hook_region());
-    struct lease_self self = {
-        .id = meter_instance_id(hook_region()),
+    struct vgpu_compute settings = usage_settings(hook_region());
+    struct sched_identity self = {
+        .id = usage_instance_id(hook_region()),
         .weight = settings.weight,
         .priority = settings.priority,
     };
@@ -125,7 +125,7 @@ static void set_up(struct compute_device *device, CUdevice number, unsigned vdev
         fork_watch_add(&fork_watch);
     if (!atomic_load(&costs))
         atomic_store(&costs, cost_table_new());
-    meter_instance_name(hook_region(), self.name);
+    usage_instance_name(hook_region(), self.name);
     device->device = number;
     device->vdev = vdev;
     atomic_store(&compute_fast.monitor, hami_word(hook_ledger()));
@@ -212,7 +212,7 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct 
     wrong_ns *= (int64_t)weight;
     if (charge->guess_ns > 0) /* a vague one bounds it at least */
         wrong_ns += survey_measured(vdev, kind, charge->guess_ns, measured_ns);
-    meter_add(hook_region(), vdev, kind, 0, wrong_ns, now_ns);
+    usage_add(hook_region(), vdev, kind, 0, wrong_ns, now_ns);
 }
 
 void compute_harvest_now(void)
@@ -333,7 +333,7 @@ void compute_admit(struct work *work)
 /* What the work counts for in a turn. */
 static uint64_t turn_cost_ns(const struct work *work)
 {
-    return cost_known(work->cell) || work->charged_ns > LEASE_UNKNOWN_NS ? work->charged_ns : LEASE_UNKNOWN_NS;
+    return cost_known(work->cell) || work->charged_ns > SCHED_UNKNOWN_NS ? work->charged_ns : SCHED_UNKNOWN_NS;
 }
 
 void compute_enter(struct work *work)
@@ -406,7 +406,7 @@ void compute_end(struct work *work, CUresult result)
     if (result != CUDA_SUCCESS)
         return;
     /* The time it began is good enough, and a clock costs as much as the rest. */
-    meter_add(hook_region(), device->vdev, work->kind, work->weight, (int64_t)(work->charged_ns * work->weight),
+    usage_add(hook_region(), device->vdev, work->kind, work->weight, (int64_t)(work->charged_ns * work->weight),
               work->begun_ns);
     compute_harvest(work->begun_ns);
 }
@@ -457,8 +457,8 @@ void compute_wait_ends_slow(const struct gate_wait *wait)
 static void wait_to_copy(const struct compute_device *device, unsigned group, enum vgpu_work direction, uint64_t bytes)
 {
     NO_CANCEL;
-    const uint64_t *rate = meter_copy_rate(hook_region(), group);
-    _Atomic uint64_t *bucket = meter_copy_bucket(hook_region(), group, device->vdev, direction);
+    const uint64_t *rate = usage_copy_rate(hook_region(), group);
+    _Atomic uint64_t *bucket = usage_copy_bucket(hook_region(), group, device->vdev, direction);
     uint64_t now_ns = clock_ns(), start_ns = now_ns, wait_ns;
 
     /* The rate is looked at anew all the time: it may be changed or lifted. */
@@ -467,7 +467,7 @@ static void wait_to_copy(const struct compute_device *device, unsigned group, en
         now_ns = clock_ns();
     }
     if (now_ns > start_ns)
-        meter_copy_waited(hook_region(), device->vdev, now_ns - start_ns);
+        usage_copy_waited(hook_region(), device->vdev, now_ns - start_ns);
 }
 
 void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight)
@@ -478,7 +478,7 @@ void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight
     fork_check();
     if (bytes == 0 || !(device = device_now()))
         return;
-    meter_add(hook_region(), device->vdev, direction, weight, (int64_t)(bytes * weight), 0);
+    usage_add(hook_region(), device->vdev, direction, weight, (int64_t)(bytes * weight), 0);
     if (!compute_copies_limited())
         return;
     /* One after the other: a copy that has waited for its group's rate is late, and never early, for the instance's. */

@@ -5,7 +5,7 @@
 #define VGPU_HOOK_COMPUTE_INTERNAL_H
 
 #include "core/cost.h"
-#include "core/meter.h"
+#include "core/usage.h"
 #include "hook/compute.h"
 #include "hook/gate.h"
 
@@ -45,12 +45,12 @@ static inline unsigned compute_group(void)
 /* The cap of a vdev as it is now, of the instance or the group; 0: none. */
 static inline uint32_t compute_cap(unsigned group, unsigned vdev)
 {
-    return atomic_load_explicit(meter_cap(hook_region(), group, vdev), memory_order_relaxed);
+    return atomic_load_explicit(usage_cap(hook_region(), group, vdev), memory_order_relaxed);
 }
 
 static inline uint32_t compute_flags(const struct compute_device *device)
 {
-    return compute_joined(device) ? lease_flags(&device->gate.lease) : 0;
+    return compute_joined(device) ? sched_client_flags(&device->gate.client) : 0;
 }
 
 #define COMPUTE_UNKNOWN_NS 20000ULL /* what a launch is charged about whose cost nothing is known */

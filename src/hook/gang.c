@@ -1,7 +1,7 @@
 #include "hook/gang.h"
 
 #include "base/mutex.h"
-#include "core/meter.h"
+#include "core/usage.h"
 #include "hook/hook.h"
 
 static struct vgpu_mutex open_lock = VGPU_MUTEX_INIT;
@@ -27,12 +27,12 @@ unsigned gang_others(unsigned vdev, struct vgpu_arena **ret_arenas)
     unsigned used = 0, count = 0;
 
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        used += i != vdev && meter_in_use(hook_region(), i);
+        used += i != vdev && usage_in_use(hook_region(), i);
     if (used == 0)
         return 0;
     region_limits(hook_region(), &limits);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX && count < VGPU_DEVICES_MAX - 1; i++) {
-        if (i == vdev || !meter_in_use(hook_region(), i))
+        if (i == vdev || !usage_in_use(hook_region(), i))
             continue;
         ret_arenas[count] = arena_of(i, limits.vdev[i].uuid);
         count += ret_arenas[count] != NULL;

@@ -21,7 +21,7 @@
 
 #define SHORT_WAIT_NS  500000ULL
 #define AHEAD_STEP_NS  5000000ULL
-#define AHEAD_BOUND_NS (LEASE_RESCUE_NS + LEASE_RESCUE_NS / 4)
+#define AHEAD_BOUND_NS (SCHED_RESCUE_NS + SCHED_RESCUE_NS / 4)
 
 static bool driver_can(void)
 {
@@ -65,10 +65,10 @@ static void set_policy(struct gate *gate, uint32_t turn_policy)
         return;
     gate->turn_policy = turn_policy;
     if (turn_policy > 0)
-        atomic_store(&gate->lease.arena->layout->policy, turn_policy - 1);
+        atomic_store(&gate->client.arena->layout->policy, turn_policy - 1);
 }
 
-bool gate_join(struct gate *gate, const char *uuid, const struct lease_self *self, uint32_t turn_policy)
+bool gate_join(struct gate *gate, const char *uuid, const struct sched_identity *self, uint32_t turn_policy)
 {
     struct vgpu_arena *arena;
     char text[64];
@@ -81,7 +81,7 @@ bool gate_join(struct gate *gate, const char *uuid, const struct lease_self *sel
         return false;
     rc = driver_can() ? arena_open(uuid, true, &arena) : -EOPNOTSUPP;
     if (rc == 0)
-        rc = lease_join(arena, self, &gate->lease);
+        rc = sched_client_join(arena, self, &gate->client);
     if (rc < 0) {
         gate->failed = true;
         log_info("no turns on device %s: %s; instances share it as the driver does", uuid,
@@ -100,14 +100,14 @@ static void give_up(struct gate *gate, const char *why, int code)
     if (!atomic_exchange(&gate->joined, false))
         return;
     gate->failed = true;
-    gate_stay_away(&gate->lease);
+    gate_stay_away(&gate->client);
     log_info("no turns for process %d: %s (error %d); it shares the device as the driver does", (int)getpid(), why,
              code);
 }
 
 static bool holds_page(struct gate *gate)
 {
-    if (!arena_holds(gate->lease.arena, gate->lease.index))
+    if (!arena_holds(gate->client.arena, gate->client.index))
         give_up(gate, "its page of the arena is another's now", 0);
     return atomic_load(&gate->joined);
 }
@@ -118,23 +118,23 @@ void gate_settings(struct gate *gate, const struct vgpu_compute *settings, uint6
     GATE_SCOPE(gate);
     if (!holds_page(gate))
         return;
-    lease_settings(&gate->lease, settings->weight, settings->priority);
+    sched_client_settings(&gate->client, settings->weight, settings->priority);
     set_policy(gate, settings->turn_policy);
-    lease_take_counts(&gate->lease, ret_turns, ret_waited_ns);
+    sched_client_take_counts(&gate->client, ret_turns, ret_waited_ns);
 }
 
 void gate_set_others(struct gate *gate, struct vgpu_arena *const *others, unsigned count)
 {
     GATE_SCOPE(gate);
     if (atomic_load(&gate->joined))
-        gang_set(&gate->lease, others, count);
+        gang_set(&gate->client, others, count);
 }
 
 void gate_resume(struct gate *gate, uint64_t now_ns)
 {
     GATE_SCOPE(gate);
     if (holds_page(gate))
-        lease_resume(&gate->lease, now_ns);
+        sched_client_resume(&gate->client, now_ns);
 }
 
 /*
@@ -167,7 +167,7 @@ static const struct gate_view *make_view(struct gate *gate, CUcontext context)
         if (!gate->views[i].context)
             view = &gate->views[i];
     if (view && !view->page)
-        view->page = view == gate->views ? gate->lease.page : arena_page_again(gate->lease.arena, gate->lease.index);
+        view->page = view == gate->views ? gate->client.page : arena_page_again(gate->client.arena, gate->client.index);
     if (!view || !view->page) {
         give_up(gate, "its page of the arena cannot be had for another context", errno);
         return NULL;
@@ -227,11 +227,11 @@ static bool write_mark(struct gate *gate, unsigned index)
     if (capture_touches((CUstream)place->stream))
         return false;
     atomic_store(&place->launched, false);
-    mark = lease_mark(&gate->lease, index, place->work_turn);
+    mark = sched_client_mark(&gate->client, index, place->work_turn);
     result = DRIVER(cuStreamWriteValue32_v2, stream_write_value32)(
         (CUstream)place->stream, place->view->address + offsetof(struct arena_page, done) + 4 * index, mark, 0);
     if (result != CUDA_SUCCESS)
-        lease_unmark(&gate->lease, index);
+        sched_client_unmark(&gate->client, index);
     return result == CUDA_SUCCESS;
 }
 
@@ -257,16 +257,16 @@ static void mark_legacy(struct gate *gate, const struct gate_view *view)
 {
     for (unsigned i = 0; i < ARENA_PLACES; i++)
         if (gate->places[i].stream == STREAM_LEGACY && gate->places[i].view == view && !mark_place(gate, i))
-            lease_launched(&gate->lease, gate->places[i].work_turn);
+            sched_client_launched(&gate->client, gate->places[i].work_turn);
 }
 
 static void mark_all(struct gate *gate)
 {
     /* Before the marks: a launch that comes between says so again. */
-    lease_marks(&gate->lease);
+    sched_client_marks(&gate->client);
     for (unsigned i = 0; i < ARENA_PLACES; i++)
         if (gate->places[i].stream && !mark_place(gate, i))
-            lease_launched(&gate->lease, gate->places[i].work_turn);
+            sched_client_launched(&gate->client, gate->places[i].work_turn);
 }
 
 /* Places */
@@ -275,12 +275,12 @@ static void forget_place(struct gate *gate, unsigned index)
 {
     gate->places[index].stream = 0;
     atomic_store(&gate->places[index].launched, false);
-    lease_unmark(&gate->lease, index);
+    sched_client_unmark(&gate->client, index);
 }
 
 static bool place_idle(const struct gate *gate, unsigned index)
 {
-    const struct arena_page *page = gate->lease.page;
+    const struct arena_page *page = gate->client.page;
 
     return !atomic_load(&gate->places[index].launched) && !atomic_load(&gate->places[index].inside) &&
            atomic_load(&page->done[index]) == atomic_load(&page->made[index]);
@@ -340,7 +340,7 @@ static int take_place(struct gate *gate, uintptr_t stream, uintptr_t thread, con
     gate->places[index].thread = thread;
     gate->places[index].apart = is_apart(stream);
     gate->places[index].thread_id = thread ? (pid_t)syscall(SYS_gettid) : 0;
-    gate->places[index].turn = atomic_load(&gate->lease.page->open);
+    gate->places[index].turn = atomic_load(&gate->client.page->open);
     return index;
 }
 
@@ -370,10 +370,10 @@ static bool put_gate(struct gate *gate, const struct gate_view *view, uintptr_t 
 /* Waits, in the launching thread, while more than a turn's worth of work stands at the gate. */
 static void wait_ahead(struct gate *gate, uint32_t turn, uint64_t now_ns)
 {
-    struct arena_page *page = gate->lease.page;
+    struct arena_page *page = gate->client.page;
     uint64_t until_ns = now_ns + AHEAD_BOUND_NS;
 
-    while (!lease_open(&gate->lease, turn) && clock_ns() < until_ns) {
+    while (!sched_client_open(&gate->client, turn) && clock_ns() < until_ns) {
         uint32_t open = atomic_load(&page->open);
 
         if ((int32_t)(open - turn) < 0)
@@ -381,11 +381,11 @@ static void wait_ahead(struct gate *gate, uint32_t turn, uint64_t now_ns)
     }
 }
 
-/* Takes the gate's mutex; while the device has enough to do for now, not in vain, but bounded by the lease. */
+/* Takes the gate's mutex; while the device has enough to do for now, not in vain, but bounded by the client. */
 static const struct gate_view *enter(struct gate *gate, CUcontext context, uint64_t cost_ns, uint64_t now_ns,
-                                     struct lease_ticket *ret_ticket)
+                                     struct sched_ticket *ret_ticket)
 {
-    const struct timespec nap = {.tv_nsec = LEASE_NAP_NS};
+    const struct timespec nap = {.tv_nsec = SCHED_NAP_NS};
     const struct gate_view *view;
 
     for (;;) {
@@ -393,8 +393,8 @@ static const struct gate_view *enter(struct gate *gate, CUcontext context, uint6
         view = view_of(gate, context);
         if (!view)
             return NULL;
-        lease_tidy(&gate->lease, now_ns);
-        lease_launch(&gate->lease, cost_ns, now_ns, ret_ticket);
+        sched_client_tidy(&gate->client, now_ns);
+        sched_client_launch(&gate->client, cost_ns, now_ns, ret_ticket);
         if (!ret_ticket->ahead)
             return view;
         unlock_gate(gate);
@@ -405,7 +405,7 @@ static const struct gate_view *enter(struct gate *gate, CUcontext context, uint6
 
 /* As the ticket says. True: the stream waits at a gate that was put there just now. */
 static bool prepare(struct gate *gate, const struct gate_view *view, uintptr_t stream, int index,
-                    const struct lease_ticket *ticket)
+                    const struct sched_ticket *ticket)
 {
     struct gate_place *place = index < 0 ? NULL : &gate->places[index];
     bool gated = ticket->gated && (!place || (int32_t)(ticket->turn - place->turn) > 0);
@@ -423,7 +423,7 @@ static bool prepare(struct gate *gate, const struct gate_view *view, uintptr_t s
         atomic_fetch_add(&place->inside, 1);
         atomic_store(&place->launched, true);
     }
-    lease_launched(&gate->lease, ticket->turn);
+    sched_client_launched(&gate->client, ticket->turn);
     return gated;
 }
 
@@ -432,7 +432,7 @@ int gate_enter(struct gate *gate, CUstream stream, bool per_thread, uint64_t cos
     uintptr_t handle = stream_handle(stream, per_thread);
     uintptr_t thread = stream_is_own_threads(stream, per_thread) ? (uintptr_t)pthread_self() : 0;
     const struct gate_view *view;
-    struct lease_ticket ticket;
+    struct sched_ticket ticket;
     CUcontext context = NULL;
     bool gated = false;
     int index = -1;
@@ -464,7 +464,7 @@ void gate_leave(struct gate *gate, int index)
         lock_gate(gate);
         if (place->stream) { /* it has not been destroyed meanwhile */
             atomic_store(&place->launched, true);
-            lease_launched(&gate->lease, place->work_turn);
+            sched_client_launched(&gate->client, place->work_turn);
         }
         unlock_gate(gate);
     }
@@ -475,13 +475,13 @@ void gate_mark(struct gate *gate, bool blocks)
 {
     GATE_SCOPE(gate);
     if (blocks)
-        lease_waits(&gate->lease);
+        sched_client_waits(&gate->client);
     /*
      * Who only asks will ask again; a mark for nobody costs the GPU two microseconds. Who waits may do so for long, and
      * whoever comes meanwhile would have nothing but an estimate to go by.
      */
-    if ((atomic_load(&gate->lease.page->unmarked) || atomic_load(&gate->lease.page->gated_unmarked)) &&
-        (blocks || atomic_load(&gate->lease.arena->layout->waiting) > 0))
+    if ((atomic_load(&gate->client.page->unmarked) || atomic_load(&gate->client.page->gated_unmarked)) &&
+        (blocks || atomic_load(&gate->client.arena->layout->waiting) > 0))
         mark_all(gate);
 }
 
@@ -510,8 +510,8 @@ void gate_wait_begins(struct gate *gate, uintptr_t stream, struct gate_wait *ret
 {
     *ret_wait = (struct gate_wait){.place = -1};
     GATE_SCOPE(gate);
-    lease_waits(&gate->lease);
-    if (lease_left_ns(&gate->lease, clock_ns()) < SHORT_WAIT_NS)
+    sched_client_waits(&gate->client);
+    if (sched_client_left_ns(&gate->client, clock_ns()) < SHORT_WAIT_NS)
         ret_wait->place = only_launched(gate, stream);
     if (ret_wait->place >= 0)
         ret_wait->launches = gate->places[ret_wait->place].launches;
@@ -530,7 +530,7 @@ void gate_wait_ends(struct gate *gate, const struct gate_wait *wait)
     if (!place->stream || place->launches != wait->launches || only_launched(gate, place->stream) != wait->place)
         return;
     atomic_store(&place->launched, false);
-    lease_marks(&gate->lease);
+    sched_client_marks(&gate->client);
 }
 
 void gate_pause(struct gate *gate, bool pausing)
@@ -538,7 +538,7 @@ void gate_pause(struct gate *gate, bool pausing)
     if (locked_here(gate))
         return;
     lock_gate(gate);
-    lease_pauses(&gate->lease, pausing, clock_ns());
+    sched_client_pauses(&gate->client, pausing, clock_ns());
     unlock_gate(gate);
     if (pausing)
         gate_mark(gate, false);

@@ -1,6 +1,6 @@
 /*
- * The turns of a device as the GPU sees them (core/lease.h has the other half): gates that streams wait at, marks that
- * tell when a stream has got somewhere.
+ * The turns of a device as the GPU sees them (core/sched_client.h has the other half): gates that streams wait at,
+ * marks that tell when a stream has got somewhere.
  *
  * A gate is cuStreamWaitValue32 on a word of this process's page of the arena; a launch behind it costs the CPU
  * nothing more, so a program goes on queueing work while another has the device, and its turn begins with a backlog. A
@@ -12,7 +12,7 @@
 #define VGPU_HOOK_GATE_H
 
 #include "base/mutex.h"
-#include "core/lease.h"
+#include "core/sched_client.h"
 #include "hook/hook.h"
 
 #include <pthread.h>
@@ -49,20 +49,20 @@ struct gate_wait {
 };
 
 struct gate {
-    struct vgpu_mutex mutex;  /* guards what follows, but for the lease's page */
+    struct vgpu_mutex mutex;  /* guards what follows, but for the client's page */
     _Atomic(pthread_t) owner; /* of the mutex */
-    struct lease lease;
+    struct sched_client client;
     atomic_bool joined;
     bool failed;                    /* gates cannot be had: no turns for this process. joined is false then, for good */
     bool helped;                    /* the helper thread runs */
     uint32_t turn_policy;           /* that the instance has asked for last; 1 + enum vgpu_turn_policy */
-    struct lease_observer observer; /* the helper's */
+    struct sched_observer observer; /* the helper's */
     struct gate_view views[GATE_CONTEXTS];
     struct gate_place places[ARENA_PLACES];
 };
 
 /* Joins the turns on a device. False: there will be none for this process; it has been logged. */
-bool gate_join(struct gate *gate, const char *uuid, const struct lease_self *self, uint32_t turn_policy);
+bool gate_join(struct gate *gate, const char *uuid, const struct sched_identity *self, uint32_t turn_policy);
 
 /* The settings as they are now; turns got and time waited for them since the last call. */
 void gate_settings(struct gate *gate, const struct vgpu_compute *settings, uint64_t *ret_turns,

@@ -13,30 +13,30 @@
 #define HELPER_SLACK_NS 1000UL
 #define KEEP_OPEN_NS    (100 * NS_PER_MS)
 
-void gate_stay_away(struct lease *lease)
+void gate_stay_away(struct sched_client *client)
 {
-    uint32_t turn = atomic_load(&lease->gated);
+    uint32_t turn = atomic_load(&client->gated);
 
-    if (atomic_load(&lease->page->used) && arena_holds(lease->arena, lease->index))
-        atomic_store(&lease->page->used, 0);
-    if (lease_open(lease, turn))
+    if (atomic_load(&client->page->used) && arena_holds(client->arena, client->index))
+        atomic_store(&client->page->used, 0);
+    if (sched_client_open(client, turn))
         return;
-    atomic_store(&lease->page->open, turn);
-    futex_wake(&lease->page->open, INT_MAX, 1);
+    atomic_store(&client->page->open, turn);
+    futex_wake(&client->page->open, INT_MAX, 1);
 }
 
 static uint64_t watch(struct gate *gate)
 {
     if (atomic_load(&gate->joined))
-        return lease_watch(&gate->lease, &gate->observer, clock_ns());
-    gate_stay_away(&gate->lease); /* again, for this thread may have been looking after the turns just now */
+        return sched_client_watch(&gate->client, &gate->observer, clock_ns());
+    gate_stay_away(&gate->client); /* again, for this thread may have been looking after the turns just now */
     return KEEP_OPEN_NS;
 }
 
 static void *help(void *arg)
 {
     struct gate *gate = arg;
-    struct arena_page *page = gate->lease.page;
+    struct arena_page *page = gate->client.page;
 
     prctl(PR_SET_NAME, "vgpu-turns");
     prctl(PR_SET_TIMERSLACK, HELPER_SLACK_NS);
@@ -60,5 +60,5 @@ bool gate_start_helper(struct gate *gate)
 
 void gate_wake_helper(struct gate *gate)
 {
-    arena_wake(gate->lease.page);
+    arena_wake(gate->client.page);
 }

@@ -5,7 +5,7 @@
 #include "hook/gate.h"
 
 /* Where there are no turns any more: nothing waits at a gate, whatever becomes of the page, and nobody for this one. */
-void gate_stay_away(struct lease *lease);
+void gate_stay_away(struct sched_client *client);
 
 /* The gate's thread, started if need be. False: there can be none. Under the gate's mutex. */
 bool gate_start_helper(struct gate *gate);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "core/ledger_internal.h"
-#include "core/meter.h"
+#include "core/usage.h"
 #include "core/share.h"
 
 #include <fcntl.h>
@@ -150,13 +150,13 @@ static void use_region(void)
         snapshot_done(&snapshot);
     }
     region_group_limits(region, group, &limits);
-    meter_settings(region);
+    usage_settings(region);
     for (unsigned i = 0; i < 2; i++) {
-        meter_cap(region, i, 0);
-        meter_copy_rate(region, i);
-        meter_group_cap_policy(region, i);
+        usage_cap(region, i, 0);
+        usage_copy_rate(region, i);
+        usage_group_cap_policy(region, i);
     }
-    meter_add(region, 0, (enum vgpu_work)0, 1, 1000000, now_ns);
+    usage_add(region, 0, (enum vgpu_work)0, 1, 1000000, now_ns);
     region_limits(region, &limits);
     region_adopt_limits(region, &limits);
     region_damage(region);

@@ -1,7 +1,7 @@
 /*
  * Turns: instances that want the same device share it by weight, whatever happens to one of them. Run without an
  * instance; each test makes its own. A machine that is busy keeps tenants from having work at hand, so all is judged
- * once it has settled (book.h). How soon it does is for the unit tests of the lease, in virtual time.
+ * once it has settled (book.h). How soon it does is for the unit tests of the scheduler, in virtual time.
  */
 #include "tenants.h"
 

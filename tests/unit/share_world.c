@@ -1,6 +1,6 @@
 #include "share_world.h"
 
-#include "core/meter.h"
+#include "core/usage.h"
 #include "guard/bus.h"
 #include "guard/share_internal.h"
 #include "region/liveness.h"
@@ -146,7 +146,7 @@ static int look(void *arg, bool stop, struct share_look *ret_look)
 
 static struct arena_page *page_of(const struct guarded *guarded)
 {
-    return guarded->share->outside.lease.page;
+    return guarded->share->preempt.client.page;
 }
 
 static void serve(struct guarded *guarded)
@@ -185,7 +185,7 @@ static void look_for_wake(struct guarded *guarded)
 
 static struct guarded *guarded_of(const struct proc *proc)
 {
-    return proc->outside;
+    return proc->preempt;
 }
 
 static uint64_t next_ns(const struct proc *proc)
@@ -236,7 +236,7 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
 
     assert_non_null(guarded);
     world->outside_next_ns = next_ns;
-    world->outside_step = step;
+    world->preempt_step = step;
     *guarded = (struct guarded){
         .proc = world_add(world, 1000 + count, limits->weight, limits->priority, program, start_ns),
         .next_ns = world->now_ns + count * 7 * US,
@@ -249,15 +249,15 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
     unlink(scratch_path(guarded->file));
     assert_int_equal(region_create(scratch_path(guarded->file), 0, &region_limits, &guarded->region, &created), 0);
     self = (struct share_self){.region = guarded->region,
-                               .id = meter_instance_id(guarded->region),
+                               .id = usage_instance_id(guarded->region),
                                .name = guarded->file,
                                .uuid = world->arenas[0]->layout->uuid};
     assert_int_equal(share_new(&self, &share_limits, &ops, guarded, &guarded->share), 0);
     assert_true(guarded->share->joined);
     /* Its seed is made from the time of day: the world decides alone. */
     guarded->share->random = guarded->proc->random;
-    duty_init(&guarded->share->duty, guarded->proc->random, world->now_ns);
-    guarded->proc->outside = guarded;
+    throttle_init(&guarded->share->throttle, guarded->proc->random, world->now_ns);
+    guarded->proc->preempt = guarded;
     assert_int_equal(getcontext(&guarded->own), 0);
     guarded->own.uc_stack.ss_sp = guarded->stack;
     guarded->own.uc_stack.ss_size = STACK_BYTES;
@@ -283,7 +283,7 @@ void guarded_kill(struct guarded *guarded)
 {
     guarded->dead = true;
     guarded->next_ns = guarded->proc->world->now_ns + RESCUE_NS;
-    liveness_drop(guarded->share->arena->liveness, guarded->share->outside.lease.index + 1);
+    liveness_drop(guarded->share->arena->liveness, guarded->share->preempt.client.index + 1);
 }
 
 void guarded_pause(struct guarded *guarded, bool pause)
@@ -350,7 +350,7 @@ void guarded_free(struct world *world)
         struct guarded *guarded = all[i];
 
         /* Its stack is in the middle of something. */
-        arena_release(guarded->share->arena, guarded->share->outside.lease.index);
+        arena_release(guarded->share->arena, guarded->share->preempt.client.index);
         bus_forget(guarded->share->arena->layout);
         arena_close(guarded->share->arena);
         free(guarded->share);

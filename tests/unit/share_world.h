@@ -1,5 +1,5 @@
 /*
- * Instances of the guard in the machine in virtual time of lease_world.h: their programs launch as if nobody limited
+ * Instances of the guard in the machine in virtual time of sched_world.h: their programs launch as if nobody limited
  * them, and a share each, the real one, switches them off and on. Switches and looks take the time, and have the
  * effects, that were measured (guard/looks.c, docs/measurements.md); a share runs on a stack of its own, so that others
  * act meanwhile.
@@ -8,7 +8,7 @@
 #define VGPU_TESTS_SHARE_WORLD_H
 
 #include "guard/share.h"
-#include "lease_world.h"
+#include "sched_world.h"
 
 #include <ucontext.h>
 

@@ -1,7 +1,7 @@
 /* The arena's file: whose it is, who shares it, and what becomes of one that is of no use. */
 #include "unit.h"
 
-#include "core/lease.h"
+#include "core/sched_client.h"
 #include "region/arena_list.h"
 #include "region/arena_file.h"
 #include "region/liveness.h"
@@ -213,12 +213,12 @@ static void test_own_names(void **state)
 static int takes_part(void *arg)
 {
     struct party *party = arg;
-    struct lease_self self = {.id = 7, .weight = 300, .priority = 2, .name = "seven"};
+    struct sched_identity self = {.id = 7, .weight = 300, .priority = 2, .name = "seven"};
     struct vgpu_arena *arena;
-    struct lease lease;
+    struct sched_client client;
 
-    CHECK(arena_open("GPU-x", true, &arena) == 0 && lease_join(arena, &self, &lease) == 0);
-    lease_resume(&lease, clock_ns());
+    CHECK(arena_open("GPU-x", true, &arena) == 0 && sched_client_join(arena, &self, &client) == 0);
+    sched_client_resume(&client, clock_ns());
     atomic_fetch_add(&party->there, 1);
     while (!atomic_load(&party->goes))
         nap_ms(1);

@@ -4,8 +4,8 @@
  * faults, is let through alone (by single-stepping), and then its word is changed, from a seed. So it does not depend
  * on how threads run. An index, shift or pointer that was not bounded ends in a fault elsewhere, or in a sanitizer.
  */
-#include "core/outside.h"
-#include "lease_world.h"
+#include "core/sched_preempt.h"
+#include "sched_world.h"
 #include "unit.h"
 
 #include <signal.h>
@@ -112,23 +112,23 @@ static void catch_accesses(void)
     sigaction(SIGTRAP, &step, NULL);
 }
 
-static void step_outside(struct outside *outside, uint64_t *random, uint64_t now_ns)
+static void step_outside(struct preempt *preempt, uint64_t *random, uint64_t now_ns)
 {
     uint64_t again_ns;
 
     if (world_random(random) % 2)
-        outside_active(outside, now_ns);
-    if (outside_step(outside, world_random(random) % 3, now_ns, &again_ns) == OUTSIDE_ENDS)
-        outside_leave(outside, world_random(random) % 2, now_ns);
+        preempt_active(preempt, now_ns);
+    if (preempt_step(preempt, world_random(random) % 3, now_ns, &again_ns) == PREEMPT_ENDS)
+        preempt_leave(preempt, world_random(random) % 2, now_ns);
 }
 
 static void flip_for_a_while(uint64_t seed)
 {
     struct world *world = world_new(seed, 1);
-    struct lease_self self = {.id = 99, .weight = 100};
-    struct outside outside;
+    struct sched_identity self = {.id = 99, .weight = 100};
+    struct preempt preempt;
 
-    assert_int_equal(outside_join(world->arenas[0], &self, &outside), 0);
+    assert_int_equal(preempt_join(world->arenas[0], &self, &preempt), 0);
     for (unsigned i = 0; i < PROCESSES; i++) {
         struct program program = {.kernel_ns = 200 * US, .batch = i, .launch_ns = 20 * US, .gap_ns = 50 * US};
 
@@ -143,7 +143,7 @@ static void flip_for_a_while(uint64_t seed)
     protect(PROT_NONE);
     for (unsigned i = 0; i < ROUNDS_MOST && flips.accesses < ACCESSES; i++) {
         flips.now_ns = world->now_ns;
-        step_outside(&outside, &world->random, world->now_ns);
+        step_outside(&preempt, &world->random, world->now_ns);
         world_run(world, world->now_ns + 200 * US);
     }
     protect(PROT_READ | PROT_WRITE);

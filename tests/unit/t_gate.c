@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/mutex.h"
-#include "core/lease.h"
+#include "core/sched_client.h"
 #include "hook/capture.h"
 #include "hook/gate.h"
 
@@ -165,7 +165,7 @@ static struct gate *the_gate; /* of each test its own: its helper stays */
 static struct gate *gates[32];
 static struct vgpu_arena *arenas[32]; /* of the other; they stay, too */
 #define gate (*the_gate)
-static struct lease other;
+static struct sched_client other;
 
 static void call_back(void)
 {
@@ -225,8 +225,8 @@ static unsigned told(unsigned from, bool write, uintptr_t stream)
 
 static int setup(void **state)
 {
-    static const struct lease_self self = {.id = 1, .weight = 100, .name = "own"};
-    static const struct lease_self them = {.id = 2, .weight = 100, .name = "other"};
+    static const struct sched_identity self = {.id = 1, .weight = 100, .name = "own"};
+    static const struct sched_identity them = {.id = 2, .weight = 100, .name = "other"};
     static unsigned count;
     char uuid[32];
 
@@ -249,11 +249,11 @@ static int setup(void **state)
     hook_real[ROW_cuStreamWaitValue32_v2] = (void *)wait_value;
     hook_real[ROW_cuStreamWriteValue32_v2] = (void *)write_value;
     if (!gate_join(&gate, uuid, &self, 0) || arena_open(uuid, true, &arenas[count]) < 0 ||
-        lease_join(arenas[count++], &them, &other) < 0)
+        sched_client_join(arenas[count++], &them, &other) < 0)
         return -1;
-    lease_resume(&other, clock_ns());
+    sched_client_resume(&other, clock_ns());
     gate_resume(&gate, clock_ns());
-    return lease_flags(&gate.lease) & ARENA_CONTENDED ? 0 : -1;
+    return sched_client_flags(&gate.client) & ARENA_CONTENDED ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -271,10 +271,10 @@ static int teardown(void **state)
 /* The other has the device, and work on it for so long. */
 static void other_works(uint64_t ns)
 {
-    struct lease_ticket ticket;
+    struct sched_ticket ticket;
 
-    lease_launch(&other, ns, clock_ns(), &ticket);
-    lease_launched(&other, ticket.turn);
+    sched_client_launch(&other, ns, clock_ns(), &ticket);
+    sched_client_launched(&other, ticket.turn);
 }
 
 static int launch(CUstream stream)
@@ -287,7 +287,7 @@ static int launch(CUstream stream)
 
 static bool gates_open(void)
 {
-    return lease_open(&gate.lease, atomic_load(&gate.lease.gated));
+    return sched_client_open(&gate.client, atomic_load(&gate.client.gated));
 }
 
 static void await_open(unsigned ms)
@@ -406,7 +406,7 @@ static void captures(void **state)
     answer.captures = 0x1000 + 0x10;
     assert_int_equal(told(0, true, 0x1010), 1);
     before = call_count;
-    atomic_store(&gate.lease.arena->layout->waiting, 1);
+    atomic_store(&gate.client.arena->layout->waiting, 1);
     gate_mark(&gate, true);
     assert_int_equal(told(before, true, 1), 0);
     assert_int_equal(told(before, true, 0x1010), 0);
@@ -422,7 +422,7 @@ static void captures(void **state)
  */
 static void legacy_stream(void **state)
 {
-    _Atomic uint32_t *turn = &gate.lease.arena->layout->turn;
+    _Atomic uint32_t *turn = &gate.client.arena->layout->turn;
     unsigned before, apart, once, twice;
     uint32_t number;
 
@@ -502,7 +502,7 @@ static void many_streams(void **state)
     /* All were marked, once. */
     assert_int_equal(told(before, true, 0), ARENA_PLACES);
     for (unsigned i = 0; i < ARENA_PLACES; i++)
-        atomic_store(&gate.lease.page->done[i], atomic_load(&gate.lease.page->made[i]));
+        atomic_store(&gate.client.page->done[i], atomic_load(&gate.client.page->made[i]));
     assert_true(launch(STREAM(ARENA_PLACES)) >= 0);
     await_open(3000);
 }
@@ -532,7 +532,7 @@ static void given_up(void **state)
     launch(STREAM(1));
     assert_false(atomic_load(&gate.joined));
     assert_true(gates_open());
-    assert_int_equal(atomic_load(&gate.lease.page->used), 0);
+    assert_int_equal(atomic_load(&gate.client.page->used), 0);
     assert_int_equal(launch(STREAM(1)), -1);
 }
 
@@ -556,11 +556,12 @@ static void page_lost(void **state)
     (void)state;
     other_works(100 * NS_PER_10MS);
     launch(STREAM(1));
-    arena_release(gate.lease.arena, gate.lease.index); /* as if all descriptors had been closed, and it were too late */
+    arena_release(gate.client.arena,
+                  gate.client.index); /* as if all descriptors had been closed, and it were too late */
     gate_settings(&gate, &settings, &turns, &waited_ns);
     assert_false(atomic_load(&gate.joined));
     assert_true(gates_open());
-    atomic_store(&gate.lease.page->open, 0);
+    atomic_store(&gate.client.page->open, 0);
     await_open(1000);
     atomic_store(&gate.joined, false);
 }

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "core/ledger_internal.h"
-#include "core/meter.h"
+#include "core/usage.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -401,20 +401,20 @@ static void weights_and_priorities(void **state)
     limits.compute.weight = 0; /* the instance's */
     limits.compute.priority = 5;
     middle_id = group_of_limits(&limits);
-    assert_int_equal(meter_settings(region).weight, 200);
+    assert_int_equal(usage_settings(region).weight, 200);
     low = ledger_in(low_id);
-    assert_int_equal(meter_settings(region).weight, 50);
-    assert_int_equal(meter_settings(region).priority, 3);
+    assert_int_equal(usage_settings(region).weight, 50);
+    assert_int_equal(usage_settings(region).priority, 3);
     middle = ledger_in(middle_id);
-    assert_int_equal(meter_settings(region).weight, 200);
-    assert_int_equal(meter_settings(region).priority, 5);
+    assert_int_equal(usage_settings(region).weight, 200);
+    assert_int_equal(usage_settings(region).priority, 5);
     outer = ledger_in(0);
-    assert_int_equal(meter_settings(region).priority, 9);
+    assert_int_equal(usage_settings(region).priority, 9);
     ledger_free(outer);
     ledger_free(middle);
-    assert_int_equal(meter_settings(region).priority, 3);
+    assert_int_equal(usage_settings(region).priority, 3);
     ledger_free(low);
-    assert_int_equal(meter_settings(region).priority, 9);
+    assert_int_equal(usage_settings(region).priority, 9);
 }
 
 int main(void)

@@ -267,7 +267,7 @@ static void percentages(void **state)
 {
     static const char *const malformed[] = {"",    "%",  "a",   "-1", "+5",  " 5", "5 ",
                                             "5%%", "%5", "1.5", "05", "0x5", "5G", "99999999999999999999x"};
-    static const char *const outside[] = {"0", "0%", "101", "101%", "4294967297", "18446744073709551616"};
+    static const char *const preempt[] = {"0", "0%", "101", "101%", "4294967297", "18446744073709551616"};
     uint32_t percent = 0;
 
     (void)state;
@@ -283,9 +283,9 @@ static void percentages(void **state)
             fail_msg("'%s' is not malformed", malformed[i]);
     }
     /* Numbers all the same: some callers have a meaning for them. */
-    for (size_t i = 0; i < sizeof(outside) / sizeof(*outside); i++) {
-        if (parse_percent(outside[i], &percent) != -ERANGE)
-            fail_msg("'%s' is not out of range", outside[i]);
+    for (size_t i = 0; i < sizeof(preempt) / sizeof(*preempt); i++) {
+        if (parse_percent(preempt[i], &percent) != -ERANGE)
+            fail_msg("'%s' is not out of range", preempt[i]);
     }
     assert_int_equal(percent, 77);
 }

@@ -171,7 +171,7 @@ static void test_nonsense(void **state)
         print_message("%s every %5.2f ms: off for %.1f ms at most, shares %.4f %.4f\n",
                       writer.words_only ? "a holder that is not there" : "anything", in_ms(writer.every_ns),
                       in_ms(longest_ns), guarded_ran(tenants[0]), guarded_ran(tenants[1]));
-        assert_between(in_ms(longest_ns), 0, in_ms(OUTSIDE_OFF_MOST_NS) + 60);
+        assert_between(in_ms(longest_ns), 0, in_ms(PREEMPT_OFF_MOST_NS) + 60);
         guarded_free(world);
     }
 }
@@ -226,7 +226,7 @@ static void test_pause_ending(void **state)
         for (unsigned k = 0; k < 2; k++)
             tenants[k]->proc->program.kernel_ns = 50 * MS;
         run_ms(world, 500);
-        while (tenants[0]->state != SHARE_ENDING || !tenants[0]->waiting || tenants[0]->share->outside.waiting_ns == 0)
+        while (tenants[0]->state != SHARE_ENDING || !tenants[0]->waiting || tenants[0]->share->preempt.waiting_ns == 0)
             world_run(world, world->now_ns + 50 * US);
         world_run(world, world->now_ns + world_random(&world->random) % (3 * MS));
         assert_int_equal(tenants[0]->state, SHARE_ENDING);

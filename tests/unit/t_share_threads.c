@@ -2,7 +2,7 @@
  * Shares in threads of their own and real time: they wait and are woken, pause from another thread, take turns, and
  * leave everything on. What they decide is tested in virtual time.
  */
-#include "core/meter.h"
+#include "core/usage.h"
 #include "guard/share.h"
 #include "region/arena.h"
 #include "unit.h"
@@ -66,7 +66,7 @@ static void begin(struct tenant *tenant, const char *name, unsigned cap_percent)
     unlink(scratch_path(name));
     assert_int_equal(region_create(scratch_path(name), 0, &limits, &tenant->region, &created), 0);
     self.region = tenant->region;
-    self.id = meter_instance_id(tenant->region);
+    self.id = usage_instance_id(tenant->region);
     assert_int_equal(share_new(&self, &(struct share_limits){.cap_percent = cap_percent}, &ops, tenant, &tenant->share),
                      0);
     assert_int_equal(pthread_create(&tenant->thread, NULL, serve, tenant), 0);

@@ -1,8 +1,8 @@
 /*
- * Who gets how much of a device, and when, by core/lease, core/turns and core/policy, in virtual time (lease_world.h).
- * What goes wrong with processes is in t_lease_faults.c.
+ * Who gets how much of a device, and when, by core/sched_client, core/turns and core/policy, in virtual time
+ * (sched_world.h). What goes wrong with processes is in t_sched_faults.c.
  */
-#include "lease_world.h"
+#include "sched_world.h"
 #include "unit.h"
 
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /*
- * What the files of the lease share. Everything under the arena's lock unless it says otherwise.
+ * What the files of the client share. Everything under the arena's lock unless it says otherwise.
  *
  * The arena's words change under whoever reads them, lock or not: one that is an index, a shift or a divisor is loaded
- * once and bounded, and the copy is used. A `tenant` that is passed here is such a copy, or the lease's own.
+ * once and bounded, and the copy is used. A `tenant` that is passed here is such a copy, or the client's own.
  */
-#ifndef VGPU_CORE_LEASE_INTERNAL_H
-#define VGPU_CORE_LEASE_INTERNAL_H
+#ifndef VGPU_CORE_SCHED_INTERNAL_H
+#define VGPU_CORE_SCHED_INTERNAL_H
 
 #include "base/mutex.h"
-#include "core/lease.h"
+#include "core/sched_client.h"
 #include "core/policy.h"
 
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #define BOUND_MOST_NS 1000000000ULL /* that an estimate may be ahead, and put off the end of a turn */
 
 /* The tenant that holds the device, or -1. Also without the lock. */
-static inline int turns_holder(const struct arena_layout *layout)
+static inline int sched_holder(const struct arena_layout *layout)
 {
     uint32_t holder = LOAD(layout->holder);
 
@@ -27,12 +27,12 @@ static inline int turns_holder(const struct arena_layout *layout)
 }
 
 /* Whether a page takes part for `tenant`. Also without the lock. */
-static inline bool turns_page_of(const struct arena_page *page, unsigned tenant)
+static inline bool sched_page_of(const struct arena_page *page, unsigned tenant)
 {
     return LOAD(page->used) && LOAD(page->tenant) == tenant;
 }
 
-static inline bool turns_native(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+static inline bool sched_native(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
 {
     uint64_t until_ns = LOAD(layout->tenant[tenant].native_until_ns);
 
@@ -45,66 +45,66 @@ static inline bool turns_native(const struct arena_layout *layout, unsigned tena
 
 /* What the page needs of the turn is over: every mark has been reached, and there is no launch without one. Also
  * without the lock. */
-bool turns_drained(const struct arena_page *page);
+bool sched_drained(const struct arena_page *page);
 
 /* The same, or what has no mark is long past its time. */
-bool turns_idle(const struct arena_page *page, uint64_t now_ns);
+bool sched_idle(const struct arena_page *page, uint64_t now_ns);
 
 /* Opens the page's gates up to `turn`. Also without the lock, by the page's own process. */
-void turns_open(struct arena_page *page, uint32_t turn);
+void sched_open(struct arena_page *page, uint32_t turn);
 
 /* When the turn's time is up. Also without the lock. */
-uint64_t turns_end_ns(const struct arena_layout *layout, uint64_t now_ns);
+uint64_t sched_end_ns(const struct arena_layout *layout, uint64_t now_ns);
 
 /* How a turn ends whose tenant has no more work. Also without the lock. */
-static inline enum policy_end turns_end(const struct arena_layout *layout, uint64_t now_ns)
+static inline enum policy_end sched_end(const struct arena_layout *layout, uint64_t now_ns)
 {
-    return now_ns >= turns_end_ns(layout, now_ns) ? POLICY_SPENT : POLICY_YIELDED;
+    return now_ns >= sched_end_ns(layout, now_ns) ? POLICY_SPENT : POLICY_YIELDED;
 }
 
 /*
  * The turn is over: the tenant is charged, and the device goes to who is due. `keep`: it may
  * be the same one again, though another waits.
  */
-void turns_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns);
+void sched_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns);
 
 /* The holder's thread has nothing left of its turn. True: it has the next one as well. `until_ns`: what it has launched
  * is estimated to be over then. */
-bool turns_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
+bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
 
 /* A thread of the tenant, which waits, can do nothing else meanwhile. `patient`: its cap holds it back as well. */
-void turns_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns);
+void sched_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns);
 
 /* `page`, of `tenant`, begins to wait; or gets on, where its tenant has the device. */
-void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
 
 /* The tenant runs outside of turns for a while. */
-void turns_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
+void sched_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
 
 /* `page` takes no part for now: it does not wait, and if nobody else is there for its tenant, the device goes on. */
-void turns_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+void sched_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
 
 /* Nothing of the tenant runs: nor does anything of before it was contended. */
-void turns_known(struct vgpu_arena *arena, unsigned tenant);
+void sched_known(struct vgpu_arena *arena, unsigned tenant);
 
 /* The tenant gets no turns until then (0: it does again), for its work of before still runs. */
-void turns_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
+void sched_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
 
 /* Who is gone, who is quiet, whether the device is contended. */
-void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns);
+void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns);
 
 /* The tenant of that id, made if need be; ARENA_TENANTS: all are taken. */
-unsigned turns_tenant(struct arena_layout *layout, const struct lease_self *from);
+unsigned sched_tenant(struct arena_layout *layout, const struct sched_identity *from);
 
 /* `page`, of `tenant`, is active from now on. */
-void turns_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
 
 /* Between the thread that launches and the helper; they take the arena's lock. */
 
 /* Others know that work of the process, which is of `tenant`, waits. */
-bool lease_waiting(const struct lease *lease, unsigned tenant);
+bool sched_client_waiting(const struct sched_client *client, unsigned tenant);
 
 /* Begins to wait. False: without the arena's lock. */
-bool lease_wants(struct lease *lease, unsigned tenant, uint64_t now_ns);
+bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns);
 
 #endif

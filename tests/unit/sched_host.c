@@ -1,5 +1,5 @@
-/* The threads of the processes of lease_world.h. */
-#include "lease_world.h"
+/* The threads of the processes of sched_world.h. */
+#include "sched_world.h"
 
 #include "unit.h"
 
@@ -9,7 +9,7 @@
 
 #define MARK_NS        2200ULL
 #define FUTEX_NS       5000ULL
-#define AHEAD_BOUND_NS (LEASE_RESCUE_NS + LEASE_RESCUE_NS / 4)
+#define AHEAD_BOUND_NS (SCHED_RESCUE_NS + SCHED_RESCUE_NS / 4)
 #define CAP_SLACK_NS   100000ULL
 #define CAP_BURST_NS   5000000ULL
 
@@ -17,26 +17,26 @@
 
 static void mark_all(struct context *context)
 {
-    lease_marks(&context->lease);
+    sched_client_marks(&context->client);
     for (unsigned i = 0; i < WORLD_STREAMS; i++) {
         struct op mark = {.kind = OP_MARK, .place = i, .ns = MARK_NS, .left_ns = MARK_NS, .pair = -1};
 
         if (!context->place_launched[i])
             continue;
         context->place_launched[i] = false;
-        mark.value = lease_mark(&context->lease, i, context->work_turn[i]);
+        mark.value = sched_client_mark(&context->client, i, context->work_turn[i]);
         gpu_push(context, i, &mark);
     }
 }
 
 static void gate_mark(const struct proc *proc, struct context *context, bool blocks)
 {
-    if (!(lease_flags(&context->lease) & ARENA_CONTENDED))
+    if (!(sched_client_flags(&context->client) & ARENA_CONTENDED))
         return;
     if (blocks)
-        lease_waits(&context->lease);
-    if ((atomic_load(&context->lease.page->unmarked) || atomic_load(&context->lease.page->gated_unmarked)) &&
-        (proc->world->marks_always || atomic_load(&context->lease.arena->layout->waiting) > 0))
+        sched_client_waits(&context->client);
+    if ((atomic_load(&context->client.page->unmarked) || atomic_load(&context->client.page->gated_unmarked)) &&
+        (proc->world->marks_always || atomic_load(&context->client.arena->layout->waiting) > 0))
         mark_all(context);
 }
 
@@ -47,7 +47,7 @@ static void pause_all(const struct proc *proc, bool pausing)
 
         if (!context->joined)
             continue;
-        lease_pauses(&context->lease, pausing, proc->world->now_ns);
+        sched_client_pauses(&context->client, pausing, proc->world->now_ns);
         if (pausing)
             gate_mark(proc, context, false);
     }
@@ -57,8 +57,8 @@ static void pause_all(const struct proc *proc, bool pausing)
 static bool enter(struct proc *proc, struct context *context, unsigned stream, uint64_t cost_ns)
 {
     struct world *world = proc->world;
-    struct arena_page *page = context->lease.page;
-    struct lease_ticket ticket;
+    struct arena_page *page = context->client.page;
+    struct sched_ticket ticket;
     bool first;
 
     if (!context->registered) {
@@ -67,10 +67,10 @@ static bool enter(struct proc *proc, struct context *context, unsigned stream, u
         context->registered = true;
         context->help_ns = world->now_ns + 50 * US;
     }
-    lease_tidy(&context->lease, world->now_ns);
-    lease_launch(&context->lease, cost_ns, world->now_ns, &ticket);
+    sched_client_tidy(&context->client, world->now_ns);
+    sched_client_launch(&context->client, cost_ns, world->now_ns, &ticket);
     proc->again = ticket.ahead;
-    proc->ahead_until_ns = world->now_ns + (ticket.ahead ? LEASE_NAP_NS : AHEAD_BOUND_NS);
+    proc->ahead_until_ns = world->now_ns + (ticket.ahead ? SCHED_NAP_NS : AHEAD_BOUND_NS);
     if (ticket.ahead)
         return false;
     if (ticket.marks)
@@ -85,7 +85,7 @@ static bool enter(struct proc *proc, struct context *context, unsigned stream, u
     }
     context->work_turn[stream] = ticket.turn;
     context->place_launched[stream] = true;
-    lease_launched(&context->lease, ticket.turn);
+    sched_client_launched(&context->client, ticket.turn);
     proc->ahead_turn = ticket.turn;
     return !ticket.gated || !ticket.full;
 }
@@ -96,22 +96,22 @@ static bool begin(struct proc *proc, struct context *context, unsigned stream, u
     struct world *world = proc->world;
     uint32_t flags;
 
-    if (world->native || proc->outside)
+    if (world->native || proc->preempt)
         return true;
     if (!context->joined) {
-        assert_int_equal(lease_join(world->arenas[context - proc->contexts], &proc->self, &context->lease), 0);
+        assert_int_equal(sched_client_join(world->arenas[context - proc->contexts], &proc->self, &context->client), 0);
         context->joined = true;
         if (proc->program.job)
-            gang_set(&context->lease, &world->arenas[proc->first_device ^ 1], 1);
+            gang_set(&context->client, &world->arenas[proc->first_device ^ 1], 1);
     }
-    flags = lease_flags(&context->lease);
+    flags = sched_client_flags(&context->client);
     if (flags & ARENA_RESUME) {
-        lease_resume(&context->lease, world->now_ns);
-        flags = lease_flags(&context->lease);
+        sched_client_resume(&context->client, world->now_ns);
+        flags = sched_client_flags(&context->client);
     }
     if (flags & ARENA_CONTENDED)
         return enter(proc, context, stream, cost_ns);
-    atomic_fetch_add(&context->lease.page->launches, 1);
+    atomic_fetch_add(&context->client.page->launches, 1);
     return true;
 }
 
@@ -250,7 +250,7 @@ static void launch(struct proc *proc)
     }
     if (proc->stage == 0) {
         bool unknown = op.ns == NEVER || (program->unknown && context->completed == 0);
-        uint64_t cost_ns = unknown ? LEASE_UNKNOWN_NS : op.ns;
+        uint64_t cost_ns = unknown ? SCHED_UNKNOWN_NS : op.ns;
 
         if (program->wrong > 0)
             cost_ns = (uint64_t)((double)cost_ns * program->wrong);
@@ -270,9 +270,9 @@ static void launch(struct proc *proc)
     }
     gpu_push(context, stream, &op);
     context->launched++;
-    if (!proc->world->native && !proc->outside && !context->place_launched[stream]) {
+    if (!proc->world->native && !proc->preempt && !context->place_launched[stream]) {
         context->place_launched[stream] = true;
-        lease_launched(&context->lease, context->work_turn[stream]);
+        sched_client_launched(&context->client, context->work_turn[stream]);
     }
     launched(proc);
 }
@@ -308,7 +308,7 @@ void host_look(struct proc *proc)
     uint64_t now_ns = proc->world->now_ns;
 
     if (proc->state == HOST_AHEAD && !proc->again && proc->host_ns > now_ns + FUTEX_NS &&
-        lease_open(&proc->contexts[proc->device].lease, proc->ahead_turn))
+        sched_client_open(&proc->contexts[proc->device].client, proc->ahead_turn))
         proc->host_ns = now_ns + FUTEX_NS;
     if (proc->state == HOST_FULL && proc->contexts[proc->device].queues[stream_of(proc)].count < WORLD_QUEUE)
         proc->host_ns = now_ns;

@@ -3,7 +3,7 @@
  * and looks that take their time and have the effects that were measured (guard/looks.c): a look stops the tenant for a
  * moment, and takes one that is between two short kernels for half busy.
  */
-#include "core/duty.h"
+#include "core/throttle.h"
 #include "unit.h"
 
 #define US        1000ULL
@@ -36,7 +36,7 @@ struct machine {
     uint64_t on_cost_ns, off_cost_ns, look_cost_ns;
     double stops; /* the part of an off call after which work has stopped */
     bool blind;   /* looks do not tell */
-    struct duty duty;
+    struct throttle throttle;
     double seen; /* by looks, in all */
 
     uint64_t gpu_ns, looking_ns, looks, offs, window_end_ns, windows[WINDOWS];
@@ -117,10 +117,10 @@ static void switch_it(struct machine *machine, bool on)
     uint64_t begin_ns = machine->now_ns, cost_ns = on ? machine->on_cost_ns : machine->off_cost_ns;
 
     cost_ns += (uint64_t)(random_part(machine) * 100e3) - 50 * US;
-    run_until(machine, begin_ns + (uint64_t)((on ? DUTY_GOES : machine->stops) * (double)cost_ns));
+    run_until(machine, begin_ns + (uint64_t)((on ? THROTTLE_GOES : machine->stops) * (double)cost_ns));
     machine->runs = on;
     run_until(machine, begin_ns + cost_ns);
-    duty_switched(&machine->duty, on, begin_ns, machine->now_ns);
+    throttle_switched(&machine->throttle, on, begin_ns, machine->now_ns);
     machine->offs += !on;
 }
 
@@ -146,7 +146,7 @@ static void look(struct machine *machine)
     machine->looking_ns += machine->now_ns - begin_ns;
     machine->looks++;
     machine->seen += busy;
-    duty_look(&machine->duty, machine->blind ? 1 : busy, begin_ns, machine->now_ns);
+    throttle_look(&machine->throttle, machine->blind ? 1 : busy, begin_ns, machine->now_ns);
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -160,13 +160,13 @@ static void run_for(struct machine *machine, uint64_t ns)
     bool off;
 
     while (machine->now_ns < until_ns) {
-        off = duty_step(&machine->duty, machine->now_ns);
+        off = throttle_step(&machine->throttle, machine->now_ns);
         if (off == machine->runs) {
             switch_it(machine, !off);
             continue;
         }
-        step_ns = duty_step_in_ns(&machine->duty);
-        look_ns = duty_look_in_ns(&machine->duty);
+        step_ns = throttle_step_in_ns(&machine->throttle);
+        look_ns = throttle_look_in_ns(&machine->throttle);
         assert_true(step_ns > 0 && look_ns > 0);
         run_until(machine, machine->now_ns + less(less(step_ns, look_ns), until_ns - machine->now_ns) +
                                (uint64_t)(random_part(machine) * 60e3));
@@ -197,13 +197,13 @@ static struct machine start(const struct tenant *tenant, unsigned cap_percent, u
         .on_cost_ns = 385 * US,
         .off_cost_ns = 640 * US,
         .look_cost_ns = 800 * US,
-        .stops = DUTY_STOPS,
+        .stops = THROTTLE_STOPS,
         .window_end_ns = UINT64_MAX,
         .bursts = NS_PER_S / MS,
     };
 
-    duty_init(&machine.duty, seed + 1, machine.now_ns);
-    duty_cap(&machine.duty, cap_percent, machine.now_ns);
+    throttle_init(&machine.throttle, seed + 1, machine.now_ns);
+    throttle_cap(&machine.throttle, cap_percent, machine.now_ns);
     machine.idle_from_ns = machine.now_ns + tenant->busy_ns;
     measure(&machine);
     return machine;
@@ -327,11 +327,11 @@ static void test_fractions(void **state)
             double seen, used;
 
             run_for(&machine, 2 * NS_PER_S);
-            used = (double)duty_used_ns(&machine.duty);
+            used = (double)throttle_used_ns(&machine.throttle);
             measure(&machine);
             run_for(&machine, 20 * NS_PER_S);
             seen = machine.seen / (double)machine.looks;
-            used = ((double)duty_used_ns(&machine.duty) - used) / 20e9;
+            used = ((double)throttle_used_ns(&machine.throttle) - used) / 20e9;
             print_message("cap %2u: %.4f, charged %.4f, seen as %.3f while it is on\n", caps[i], share(&machine), used,
                           seen);
             assert_within(seen, .85, .95);
@@ -403,7 +403,7 @@ static void test_bursts(void **state)
     for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
         struct tenant tenant = {.kernel_ns = MS, .gap_ns = 5 * US, .busy_ns = 400 * MS, .idle_ns = 2000 * MS};
         struct machine machine = start(&tenant, caps[i], 40 + i);
-        double bound = caps[i] * 1e6 + (double)(DUTY_BURST_NS + DUTY_SLACK_NS);
+        double bound = caps[i] * 1e6 + (double)(THROTTLE_BURST_NS + THROTTLE_SLACK_NS);
 
         run_for(&machine, 20 * NS_PER_S);
         print_message("cap %2u: %.1f ms within 100 ms at most, of %.1f\n", caps[i], machine.burst_most_ns / 1e6,
@@ -437,12 +437,12 @@ static void test_changes(void **state)
         assert_int_equal(machine.offs, 0);
     }
     machine.tenant = hungry;
-    duty_cap(&machine.duty, 10, machine.now_ns);
+    throttle_cap(&machine.throttle, 10, machine.now_ns);
     run_for(&machine, ADAPTS_NS);
     measure(&machine);
     run_for(&machine, 4 * NS_PER_S);
     assert_within(share(&machine), .08, .12);
-    duty_cap(&machine.duty, 100, machine.now_ns);
+    throttle_cap(&machine.throttle, 100, machine.now_ns);
     run_for(&machine, 10 * MS);
     assert_true(machine.runs);
     measure(&machine);
@@ -462,32 +462,32 @@ static void test_blind(void **state)
     measure(&machine);
     run_for(&machine, 10 * NS_PER_S);
     assert_within(share(&machine), .15, .3);
-    assert_within((double)duty_used_ns(&machine.duty) / 12e9, .38, .43);
+    assert_within((double)throttle_used_ns(&machine.throttle) / 12e9, .38, .43);
 }
 
 /* Times that make no sense do no harm. */
 static void test_nonsense(void **state)
 {
-    struct duty duty;
+    struct throttle throttle;
 
     (void)state;
-    duty_init(&duty, 0, NS_PER_S);
-    assert_false(duty_step(&duty, NS_PER_S));
-    assert_int_equal(duty_look_in_ns(&duty), UINT64_MAX);
-    assert_int_equal(duty_step_in_ns(&duty), UINT64_MAX);
-    duty_cap(&duty, 30, NS_PER_S);
-    duty_look(&duty, 1, 0, 1);
-    duty_switched(&duty, false, 5, 3);
-    duty_switched(&duty, true, 5, 3);
-    assert_false(duty_step(&duty, 7));
-    assert_true(duty_look_in_ns(&duty) < NS_PER_S);
+    throttle_init(&throttle, 0, NS_PER_S);
+    assert_false(throttle_step(&throttle, NS_PER_S));
+    assert_int_equal(throttle_look_in_ns(&throttle), UINT64_MAX);
+    assert_int_equal(throttle_step_in_ns(&throttle), UINT64_MAX);
+    throttle_cap(&throttle, 30, NS_PER_S);
+    throttle_look(&throttle, 1, 0, 1);
+    throttle_switched(&throttle, false, 5, 3);
+    throttle_switched(&throttle, true, 5, 3);
+    assert_false(throttle_step(&throttle, 7));
+    assert_true(throttle_look_in_ns(&throttle) < NS_PER_S);
     for (unsigned i = 1; i < 100; i++) {
-        duty_cap(&duty, i, NS_PER_S);
-        duty_look(&duty, i % 3 / 2., 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
-        assert_true(duty_step_in_ns(&duty) > 0);
+        throttle_cap(&throttle, i, NS_PER_S);
+        throttle_look(&throttle, i % 3 / 2., 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
+        assert_true(throttle_step_in_ns(&throttle) > 0);
     }
-    duty_cap(&duty, 1000, 200 * NS_PER_S);
-    assert_false(duty_step(&duty, 200 * NS_PER_S));
+    throttle_cap(&throttle, 1000, 200 * NS_PER_S);
+    assert_false(throttle_step(&throttle, 200 * NS_PER_S));
 }
 
 int main(void)

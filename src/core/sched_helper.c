@@ -2,7 +2,7 @@
  * A process's helper: what it sees of the others, and when it hands the device on.
  */
 #include "core/gang.h"
-#include "core/lease_internal.h"
+#include "core/sched_internal.h"
 
 #include <stdint.h>
 
@@ -16,20 +16,20 @@
 #define STEP_MOST   500000ULL
 #define NOT_NEXT_NS 2000000ULL
 
-bool lease_wants(struct lease *lease, unsigned tenant, uint64_t now_ns)
+bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns)
 {
     uint32_t word;
 
-    if (!arena_lock(lease->arena, lease->index, &word))
+    if (!arena_lock(client->arena, client->index, &word))
         return false;
-    turns_want(lease->arena, lease->page, tenant, now_ns);
-    arena_unlock(lease->arena, word);
+    sched_want(client->arena, client->page, tenant, now_ns);
+    arena_unlock(client->arena, word);
     return true;
 }
 
-bool lease_waiting(const struct lease *lease, unsigned tenant)
+bool sched_client_waiting(const struct sched_client *client, unsigned tenant)
 {
-    return LOAD(lease->page->wants) && LOAD(lease->arena->layout->tenant[tenant].wanted_ns);
+    return LOAD(client->page->wants) && LOAD(client->arena->layout->tenant[tenant].wanted_ns);
 }
 
 struct sight {
@@ -56,9 +56,9 @@ static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uin
         uint64_t busy_ns = LOAD(page->busy_until_ns), burst_ns = LOAD(page->burst_ns);
         bool idle;
 
-        if (!turns_page_of(page, tenant))
+        if (!sched_page_of(page, tenant))
             continue;
-        idle = turns_idle(page, now_ns);
+        idle = sched_idle(page, now_ns);
         sight.any = true;
         sight.launches += LOAD(page->launches);
         sight.unknown = sight.unknown || LOAD(page->unknown);
@@ -82,13 +82,13 @@ enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
 static uint64_t bound_ns(const struct sight *sight)
 {
-    return sight->gang ? GANG_DRAIN_NS : sight->unknown ? LEASE_STRANGE_NS : LEASE_BOUND_NS;
+    return sight->gang ? GANG_DRAIN_NS : sight->unknown ? SCHED_STRANGE_NS : SCHED_BOUND_NS;
 }
 
 static enum verdict judge(const struct arena_layout *layout, const struct sight *sight,
-                          const struct lease_observer *observer, uint64_t now_ns)
+                          const struct sched_observer *observer, uint64_t now_ns)
 {
-    uint64_t end_ns = turns_end_ns(layout, now_ns);
+    uint64_t end_ns = sched_end_ns(layout, now_ns);
     uint64_t last_ns = sight->busy_until_ns > end_ns ? sight->busy_until_ns : end_ns;
 
     if (!sight->any)
@@ -109,12 +109,12 @@ static enum verdict judge(const struct arena_layout *layout, const struct sight 
     return now_ns > last_ns + bound_ns(sight) ? OVERDUE : GOES_ON;
 }
 
-static uint64_t look_again_ns(const struct lease *lease, unsigned tenant, const struct sight *sight,
-                              const struct lease_observer *observer, bool ended, uint64_t now_ns)
+static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant, const struct sight *sight,
+                              const struct sched_observer *observer, bool ended, uint64_t now_ns)
 {
     uint64_t left_ns = sight->busy_until_ns > now_ns ? sight->busy_until_ns - now_ns : 0;
 
-    if (LOAD(lease->arena->layout->next) != tenant + 1)
+    if (LOAD(client->arena->layout->next) != tenant + 1)
         return NOT_NEXT_NS;
     if (sight->idle)
         return now_ns - observer->idle_ns < sight->grace_ns ? observer->idle_ns + sight->grace_ns - now_ns : 0;
@@ -133,9 +133,9 @@ static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
     if (much && self->strange++ < STRANGE_MOST)
-        turns_drain(arena, tenant, now_ns + DRAIN_NS, now_ns);
+        sched_drain(arena, tenant, now_ns + DRAIN_NS, now_ns);
     else
-        turns_set_native(arena, tenant, now_ns);
+        sched_set_native(arena, tenant, now_ns);
 }
 
 /* A tenant that is idle when its time is up has yielded. */
@@ -147,81 +147,81 @@ static enum policy_end how_it_ended(const struct sight *sight, bool ended)
 }
 
 /* Under the arena's lock: the turn that was judged is still the one. */
-static void end_turn(struct lease *lease, enum verdict verdict, const struct sight *sight, enum policy_end end,
+static void end_turn(struct sched_client *client, enum verdict verdict, const struct sight *sight, enum policy_end end,
                      uint64_t now_ns)
 {
-    struct arena_layout *layout = lease->arena->layout;
-    int holder = turns_holder(layout);
+    struct arena_layout *layout = client->arena->layout;
+    int holder = sched_holder(layout);
 
     /* Where turns are slots, what still runs may wait for the next slot: the device goes on beside it. */
     if (holder >= 0 && verdict == OVERDUE && !sight->gang)
-        outlast(lease->arena, (unsigned)holder,
+        outlast(client->arena, (unsigned)holder,
                 sight->unknown || sight->passed > MUCH_LAUNCHES || layout->tenant[holder].strange, now_ns);
     else if (holder >= 0 && (sight->unknown || layout->tenant[holder].strange))
-        turns_known(lease->arena, (unsigned)holder);
+        sched_known(client->arena, (unsigned)holder);
     if (holder >= 0 && end == POLICY_YIELDED)
         policy_yields(layout, (unsigned)holder, now_ns);
-    turns_next(lease->arena, end, verdict == UP, now_ns);
+    sched_next(client->arena, end, verdict == UP, now_ns);
 }
 
-static void hand_on(struct lease *lease, uint32_t turn, enum verdict verdict, const struct sight *sight,
+static void hand_on(struct sched_client *client, uint32_t turn, enum verdict verdict, const struct sight *sight,
                     enum policy_end end, uint64_t now_ns)
 {
     uint32_t word;
 
-    if (!arena_lock(lease->arena, lease->index, &word))
+    if (!arena_lock(client->arena, client->index, &word))
         return;
-    if (LOAD(lease->arena->layout->turn) == turn)
-        end_turn(lease, verdict, sight, end, now_ns);
-    arena_unlock(lease->arena, word);
+    if (LOAD(client->arena->layout->turn) == turn)
+        end_turn(client, verdict, sight, end, now_ns);
+    arena_unlock(client->arena, word);
 }
 
 /* The gates of this process are opened; no work of it waits any more. */
-static uint64_t let_go(struct lease *lease, struct lease_observer *observer)
+static uint64_t let_go(struct sched_client *client, struct sched_observer *observer)
 {
     observer->waiting_ns = 0;
-    STORE(lease->page->wants, 0);
-    turns_open(lease->page, LOAD(lease->gated));
+    STORE(client->page->wants, 0);
+    sched_open(client->page, LOAD(client->gated));
     return UINT64_MAX;
 }
 
 /* Nothing that others do or leave undone makes a process wait for ever; what waits for its own work waits for longer.
  */
-static bool rescue(struct lease *lease, unsigned tenant, struct lease_observer *observer, uint64_t now_ns)
+static bool rescue(struct sched_client *client, unsigned tenant, struct sched_observer *observer, uint64_t now_ns)
 {
-    uint64_t draining_ns = LOAD(lease->arena->layout->tenant[tenant].draining_until_ns);
-    bool draining = draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !turns_drained(lease->page);
+    uint64_t draining_ns = LOAD(client->arena->layout->tenant[tenant].draining_until_ns);
+    bool draining = draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !sched_drained(client->page);
 
-    if (!observer->waiting_ns || observer->gated != LOAD(lease->gated))
+    if (!observer->waiting_ns || observer->gated != LOAD(client->gated))
         observer->waiting_ns = now_ns;
-    observer->gated = LOAD(lease->gated);
+    observer->gated = LOAD(client->gated);
     if (draining && now_ns - observer->waiting_ns < DRAINED_MOST)
         return false;
-    if (now_ns - observer->waiting_ns < LEASE_RESCUE_NS)
+    if (now_ns - observer->waiting_ns < SCHED_RESCUE_NS)
         return false;
-    STORE(lease->native_until_ns, now_ns + LEASE_RESCUE_NS);
+    STORE(client->native_until_ns, now_ns + SCHED_RESCUE_NS);
     return true;
 }
 
 /* What others find this process by is as it should be. */
-static void restore_page(const struct lease *lease, unsigned tenant)
+static void restore_page(const struct sched_client *client, unsigned tenant)
 {
-    uint32_t high = lease->index + 1;
+    uint32_t high = client->index + 1;
 
-    if (LOAD(lease->page->tenant) != tenant)
-        STORE(lease->page->tenant, tenant);
-    if (!LOAD(lease->page->used))
-        STORE(lease->page->used, 1);
-    if (LOAD(lease->page->filling) != LOAD(lease->gated))
-        STORE(lease->page->filling, LOAD(lease->gated));
-    if (LOAD(lease->arena->layout->pages_high) < high)
-        STORE(lease->arena->layout->pages_high, high);
+    if (LOAD(client->page->tenant) != tenant)
+        STORE(client->page->tenant, tenant);
+    if (!LOAD(client->page->used))
+        STORE(client->page->used, 1);
+    if (LOAD(client->page->filling) != LOAD(client->gated))
+        STORE(client->page->filling, LOAD(client->gated));
+    if (LOAD(client->arena->layout->pages_high) < high)
+        STORE(client->arena->layout->pages_high, high);
 }
 
 /* A tenant gets turns again once its work of long ago is over, or a little before that could be seen by others. */
-static void look_at_draining(struct lease *lease, unsigned tenant, uint64_t now_ns)
+static void look_at_draining(struct sched_client *client, unsigned tenant, uint64_t now_ns)
 {
-    struct vgpu_arena *arena = lease->arena;
+    struct vgpu_arena *arena = client->arena;
     uint64_t until_ns = LOAD(arena->layout->tenant[tenant].draining_until_ns);
     uint32_t turn = LOAD(arena->layout->turn), word;
     bool idle;
@@ -229,21 +229,21 @@ static void look_at_draining(struct lease *lease, unsigned tenant, uint64_t now_
     if (!until_ns)
         return;
     idle = look_at(arena, tenant, turn, now_ns).idle;
-    if ((!idle && until_ns > now_ns + 2 * NOT_NEXT_NS) || !arena_lock(arena, lease->index, &word))
+    if ((!idle && until_ns > now_ns + 2 * NOT_NEXT_NS) || !arena_lock(arena, client->index, &word))
         return;
     if (idle)
-        turns_known(arena, tenant);
-    turns_drain(arena, tenant, 0, now_ns);
+        sched_known(arena, tenant);
+    sched_drain(arena, tenant, 0, now_ns);
     arena_unlock(arena, word);
 }
 
 /* Where the owner of a slot does nothing on any device, others may have the rest. */
-static void look_at_slot(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+static void look_at_slot(struct sched_client *client, struct sched_observer *observer, uint64_t now_ns)
 {
-    struct arena_layout *layout = lease->arena->layout;
+    struct arena_layout *layout = client->arena->layout;
     int owner = policy_slot_owner(layout, now_ns);
-    bool idle = owner >= 0 && owner != (int)lease->tenant && !LOAD(layout->tenant[owner].wanted_ns) &&
-                !gang_busy(lease, LOAD(layout->tenant[owner].id), now_ns);
+    bool idle = owner >= 0 && owner != (int)client->tenant && !LOAD(layout->tenant[owner].wanted_ns) &&
+                !gang_busy(client, LOAD(layout->tenant[owner].id), now_ns);
 
     if (!idle)
         observer->slot_idle_ns = 0;
@@ -253,47 +253,47 @@ static void look_at_slot(struct lease *lease, struct lease_observer *observer, u
         STORE(layout->free_slot, now_ns / POLICY_SLOT_NS);
 }
 
-uint64_t lease_watch(struct lease *lease, struct lease_observer *observer, uint64_t now_ns)
+uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *observer, uint64_t now_ns)
 {
-    struct arena_layout *layout = lease->arena->layout;
-    unsigned tenant = lease->tenant; /* a thread that launches may change it meanwhile */
+    struct arena_layout *layout = client->arena->layout;
+    unsigned tenant = client->tenant; /* a thread that launches may change it meanwhile */
     uint32_t turn = LOAD(layout->turn);
-    int holder = turns_holder(layout);
+    int holder = sched_holder(layout);
     struct sight sight = {0};
     enum verdict verdict;
     bool ended;
 
-    if (tenant >= ARENA_TENANTS || lease_open(lease, LOAD(lease->gated))) {
+    if (tenant >= ARENA_TENANTS || sched_client_open(client, LOAD(client->gated))) {
         observer->waiting_ns = 0;
         return UINT64_MAX;
     }
-    restore_page(lease, tenant);
+    restore_page(client, tenant);
     /* The last of these: the grant came between two words of ours. */
-    if (rescue(lease, tenant, observer, now_ns) || turns_native(layout, tenant, now_ns) ||
-        (holder == (int)tenant && LOAD(lease->page->left) != turn))
-        return let_go(lease, observer);
-    lease_tidy(lease, now_ns);
-    if (!lease_waiting(lease, tenant) && !lease_wants(lease, tenant, now_ns))
+    if (rescue(client, tenant, observer, now_ns) || sched_native(layout, tenant, now_ns) ||
+        (holder == (int)tenant && LOAD(client->page->left) != turn))
+        return let_go(client, observer);
+    sched_client_tidy(client, now_ns);
+    if (!sched_client_waiting(client, tenant) && !sched_client_wants(client, tenant, now_ns))
         return STEP_NS;
-    look_at_draining(lease, tenant, now_ns);
+    look_at_draining(client, tenant, now_ns);
     if (policy_gang(layout))
-        look_at_slot(lease, observer, now_ns);
+        look_at_slot(client, observer, now_ns);
     if (holder < 0) {
-        hand_on(lease, turn, OVER, &sight, POLICY_YIELDED, now_ns);
+        hand_on(client, turn, OVER, &sight, POLICY_YIELDED, now_ns);
         return STEP_NS;
     }
-    sight = look_at(lease->arena, (unsigned)holder, turn, now_ns);
+    sight = look_at(client->arena, (unsigned)holder, turn, now_ns);
     sight.gang = policy_gang(layout);
-    sight.elsewhere = sight.gang && gang_busy_elsewhere(lease, LOAD(layout->tenant[holder].id), now_ns);
+    sight.elsewhere = sight.gang && gang_busy_elsewhere(client, LOAD(layout->tenant[holder].id), now_ns);
     if (!sight.idle || observer->holder != holder || observer->launches != sight.launches || !observer->idle_ns)
         observer->idle_ns = sight.idle ? now_ns : 0;
     observer->holder = holder;
     observer->launches = sight.launches;
     verdict = judge(layout, &sight, observer, now_ns);
-    ended = (sight.left && !sight.early) || now_ns >= turns_end_ns(layout, now_ns);
+    ended = (sight.left && !sight.early) || now_ns >= sched_end_ns(layout, now_ns);
     if (verdict != GOES_ON) {
-        hand_on(lease, turn, verdict, &sight, how_it_ended(&sight, ended), now_ns);
+        hand_on(client, turn, verdict, &sight, how_it_ended(&sight, ended), now_ns);
         return 0;
     }
-    return look_again_ns(lease, tenant, &sight, observer, ended, now_ns);
+    return look_again_ns(client, tenant, &sight, observer, ended, now_ns);
 }

@@ -1,7 +1,7 @@
 /*
  * Changes of an arena, under its lock: turns begin and end, processes come and go.
  */
-#include "core/lease_internal.h"
+#include "core/sched_internal.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define UNKNOWN_NS   5000000ULL    /* what may still run of the time in which nobody measured */
 #define HELD_MOST_NS 2000000000ULL /* no turn is longer: what says so is nonsense */
 
-bool turns_drained(const struct arena_page *page)
+bool sched_drained(const struct arena_page *page)
 {
     if (LOAD(page->unmarked))
         return false;
@@ -21,12 +21,12 @@ bool turns_drained(const struct arena_page *page)
     return true;
 }
 
-bool turns_idle(const struct arena_page *page, uint64_t now_ns)
+bool sched_idle(const struct arena_page *page, uint64_t now_ns)
 {
-    return turns_drained(page) || (LOAD(page->unmarked) && now_ns > LOAD(page->busy_until_ns) + LEASE_QUIET_NS);
+    return sched_drained(page) || (LOAD(page->unmarked) && now_ns > LOAD(page->busy_until_ns) + SCHED_QUIET_NS);
 }
 
-void turns_open(struct arena_page *page, uint32_t turn)
+void sched_open(struct arena_page *page, uint32_t turn)
 {
     if ((int32_t)(turn - LOAD(page->open)) > 0) {
         STORE(page->open, turn);
@@ -34,7 +34,7 @@ void turns_open(struct arena_page *page, uint32_t turn)
     }
 }
 
-uint64_t turns_end_ns(const struct arena_layout *layout, uint64_t now_ns)
+uint64_t sched_end_ns(const struct arena_layout *layout, uint64_t now_ns)
 {
     uint64_t end_ns = LOAD(layout->end_ns);
 
@@ -65,7 +65,7 @@ static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
         take_marks(page);
         STORE(page->wants, 0);
     }
-    turns_open(page, LOAD(page->filling));
+    sched_open(page, LOAD(page->filling));
     /* Again: the process may have made a mark just now, and seen the gate closed. */
     atomic_thread_fence(memory_order_seq_cst);
     take_marks(page);
@@ -74,7 +74,7 @@ static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
 static void admit_all(struct vgpu_arena *arena, unsigned tenant, uint64_t waited_ns, uint64_t now_ns)
 {
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
-        if (turns_page_of(&arena->layout->page[i], tenant))
+        if (sched_page_of(&arena->layout->page[i], tenant))
             admit(&arena->layout->page[i], waited_ns, now_ns);
 }
 
@@ -83,7 +83,7 @@ static void count_waiting(struct arena_layout *layout)
     unsigned count = 0;
 
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        count += LOAD(layout->tenant[i].id) && layout->tenant[i].wanted_ns && (int)i != turns_holder(layout);
+        count += LOAD(layout->tenant[i].id) && layout->tenant[i].wanted_ns && (int)i != sched_holder(layout);
     STORE(layout->waiting, count);
 }
 
@@ -91,7 +91,7 @@ static void count_waiting(struct arena_layout *layout)
 static void tell_next(struct vgpu_arena *arena, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
-    int next = policy_pick(layout, turns_holder(layout), now_ns);
+    int next = policy_pick(layout, sched_holder(layout), now_ns);
 
     if (LOAD(layout->next) == (uint32_t)(next + 1))
         return;
@@ -99,13 +99,13 @@ static void tell_next(struct vgpu_arena *arena, uint64_t now_ns)
     if (next < 0)
         return;
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
-        if (turns_page_of(&layout->page[i], (unsigned)next) && LOAD(layout->page[i].wants))
+        if (sched_page_of(&layout->page[i], (unsigned)next) && LOAD(layout->page[i].wants))
             arena_wake(&layout->page[i]);
 }
 
 static void preempt(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
 {
-    int holder = turns_holder(layout);
+    int holder = sched_holder(layout);
     uint64_t end_ns;
 
     if (holder < 0 || (int)tenant == holder || LOAD(layout->kept))
@@ -130,7 +130,7 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
     self->waited_ns += waited_ns;
     self->wanted_ns = 0;
     self->blocked = 0;
-    self->turns += turns_holder(layout) != (int)tenant;
+    self->turns += sched_holder(layout) != (int)tenant;
     STORE(layout->turn, LOAD(layout->turn) + 1);
     STORE(layout->holder, tenant + 1);
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
@@ -144,7 +144,7 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 static void charge(struct arena_layout *layout, enum policy_end end, uint64_t now_ns)
 {
     uint64_t start_ns = LOAD(layout->start_ns), held_ns = now_ns > start_ns ? now_ns - start_ns : 0;
-    int holder = turns_holder(layout);
+    int holder = sched_holder(layout);
 
     if (holder >= 0)
         policy_held(layout, (unsigned)holder, held_ns < HELD_MOST_NS ? held_ns : HELD_MOST_NS, end);
@@ -172,10 +172,10 @@ static void look_who_waits(struct vgpu_arena *arena, uint64_t now_ns)
     }
 }
 
-void turns_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns)
+void sched_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
-    int holder = turns_holder(layout), next;
+    int holder = sched_holder(layout), next;
 
     charge(layout, end, now_ns);
     look_who_waits(arena, now_ns);
@@ -193,7 +193,7 @@ void turns_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64
     count_waiting(layout);
 }
 
-bool turns_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns)
+bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
     uint64_t start_ns = LOAD(layout->start_ns);
@@ -201,8 +201,8 @@ bool turns_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
     if (until_ns < now_ns || until_ns > now_ns + HELD_MOST_NS)
         until_ns = now_ns;
     if (policy_due_again(layout, tenant, until_ns > start_ns ? until_ns - start_ns : 0, now_ns)) {
-        turns_next(arena, POLICY_SPENT, true, now_ns);
-        return turns_holder(layout) == (int)tenant;
+        sched_next(arena, POLICY_SPENT, true, now_ns);
+        return sched_holder(layout) == (int)tenant;
     }
     /* For the other processes of the tenant, and for those who wait. */
     if (LOAD(layout->end_ns) > now_ns)
@@ -210,7 +210,7 @@ bool turns_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
     return false;
 }
 
-void turns_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns)
+void sched_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
@@ -231,11 +231,11 @@ static void forgive(struct arena_layout *layout, unsigned holder, uint64_t now_n
         STORE(layout->end_ns, now_ns);
 }
 
-void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
+void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
     struct arena_tenant *self = &layout->tenant[tenant];
-    int holder = turns_holder(layout);
+    int holder = sched_holder(layout);
 
     STORE(page->wants, 1);
     policy_comes_back(layout, tenant, now_ns);
@@ -248,7 +248,7 @@ void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
         self->wanted_ns = now_ns;
     }
     if (holder < 0) {
-        turns_next(arena, POLICY_YIELDED, false, now_ns);
+        sched_next(arena, POLICY_YIELDED, false, now_ns);
         return;
     }
     if (LOAD(layout->waiting) == 0 && (int)tenant != holder)
@@ -259,7 +259,7 @@ void turns_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
 }
 
 /* Longer each time, until all is well for four times as long as the last. */
-void turns_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
+void sched_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
     uint32_t had = LOAD(self->native_count), count = had < NATIVE_SHIFT ? had : NATIVE_SHIFT;
@@ -275,15 +275,15 @@ void turns_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns
     admit_all(arena, tenant, 0, now_ns);
 }
 
-void turns_known(struct vgpu_arena *arena, unsigned tenant)
+void sched_known(struct vgpu_arena *arena, unsigned tenant)
 {
     arena->layout->tenant[tenant].strange = 0;
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
-        if (turns_page_of(&arena->layout->page[i], tenant))
+        if (sched_page_of(&arena->layout->page[i], tenant))
             STORE(arena->layout->page[i].unknown, 0);
 }
 
-void turns_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns)
+void sched_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
 
@@ -312,7 +312,7 @@ static unsigned find_tenant(struct arena_layout *layout, uint64_t id)
     return free;
 }
 
-unsigned turns_tenant(struct arena_layout *layout, const struct lease_self *from)
+unsigned sched_tenant(struct arena_layout *layout, const struct sched_identity *from)
 {
     unsigned index = find_tenant(layout, from->id);
     struct arena_tenant *tenant = &layout->tenant[index];
@@ -379,13 +379,13 @@ static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant, const
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         const struct arena_page *page = &arena->layout->page[i];
 
-        if (page != but && turns_page_of(page, tenant) && LOAD(page->active))
+        if (page != but && sched_page_of(page, tenant) && LOAD(page->active))
             return true;
     }
     return false;
 }
 
-void turns_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
+void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
 
@@ -398,7 +398,7 @@ void turns_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned 
     layout->tenant[tenant].active = 1;
     atomic_fetch_and(&page->flags, ~ARENA_RESUME);
     /* Alone, it holds the device: whoever comes then has somebody to wait for. */
-    if (turns_holder(layout) < 0) {
+    if (sched_holder(layout) < 0) {
         STORE(layout->start_ns, now_ns);
         STORE(layout->end_ns, now_ns + policy_quantum_ns(layout, tenant, now_ns));
         STORE(layout->turn, LOAD(layout->turn) + 1);
@@ -418,7 +418,7 @@ static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned o
     if (launches != LOAD(page->seen_launches) || LOAD(page->wants)) {
         STORE(page->seen_launches, launches);
         STORE(page->seen_ns, now_ns);
-    } else if (LOAD(page->active) && quiet_ns >= QUIET_NS && (turns_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {
+    } else if (LOAD(page->active) && quiet_ns >= QUIET_NS && (sched_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {
         STORE(page->active, 0);
         atomic_fetch_or(&page->flags, ARENA_RESUME);
     }
@@ -428,11 +428,11 @@ static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned o
     return false;
 }
 
-void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
+void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
     bool exists[ARENA_TENANTS] = {false}, active[ARENA_TENANTS] = {false};
-    int holder = turns_holder(layout);
+    int holder = sched_holder(layout);
 
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         struct arena_page *page = &layout->page[i];
@@ -451,14 +451,14 @@ void turns_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
         }
     }
     if (holder >= 0 && !active[holder])
-        turns_next(arena, POLICY_YIELDED, false, now_ns);
+        sched_next(arena, POLICY_YIELDED, false, now_ns);
     set_contended(arena, now_ns);
     STORE(layout->tidied_ns, now_ns);
 }
 
-void turns_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
+void sched_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
 {
     admit(page, 0, now_ns);
-    if (turns_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))
-        turns_next(arena, POLICY_YIELDED, false, now_ns);
+    if (sched_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))
+        sched_next(arena, POLICY_YIELDED, false, now_ns);
 }

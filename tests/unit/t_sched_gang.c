@@ -1,8 +1,8 @@
 /*
  * Jobs on two devices whose ranks run a kernel together in each step, as in an all-reduce: turns on the two devices
- * come at the same time. In virtual time (lease_world.h), against what the driver alone would give.
+ * come at the same time. In virtual time (sched_world.h), against what the driver alone would give.
  */
-#include "lease_world.h"
+#include "sched_world.h"
 #include "unit.h"
 
 #define STEP_ALONE_NS (5 * 170 * US + 400 * US)

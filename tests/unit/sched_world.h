@@ -1,17 +1,17 @@
 /*
- * A machine in virtual time for tests of core/lease: GPUs, and processes with a thread that runs a program and a
- * helper, each with a lease of its own on an arena that is a real file. Everything happens in one thread of this
+ * A machine in virtual time for tests of core/sched_client: GPUs, and processes with a thread that runs a program and a
+ * helper, each with a client of its own on an arena that is a real file. Everything happens in one thread of this
  * process, in an order that only the seed decides.
  *
- * The GPU (lease_gpu.c): streams are queues of kernels, gates and marks. One process's work runs at a time; where
+ * The GPU (sched_gpu.c): streams are queues of kernels, gates and marks. One process's work runs at a time; where
  * several have work that could run, each gets VDEV_NS. To go from one process to another costs switch_ns.
  *
- * The process (lease_host.c) does what hook/compute.c and hook/gate.c do around launches and waits.
+ * The process (sched_host.c) does what hook/compute.c and hook/gate.c do around launches and waits.
  */
 #ifndef VGPU_TESTS_LEASE_WORLD_H
 #define VGPU_TESTS_LEASE_WORLD_H
 
-#include "core/lease.h"
+#include "core/sched_client.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,8 +82,8 @@ struct context {
     uint64_t longest_wait; /* that a head stood at a gate */
     uint64_t gate_since_ns[WORLD_STREAMS];
 
-    struct lease lease;
-    struct lease_observer observer;
+    struct sched_client client;
+    struct sched_observer observer;
     uint32_t place_turn[WORLD_STREAMS], work_turn[WORLD_STREAMS];
     bool place_launched[WORLD_STREAMS];
     bool registered, joined, helped;
@@ -97,11 +97,11 @@ struct proc {
     struct world *world;
     unsigned index;
     struct program program;
-    struct lease_self self;
+    struct sched_identity self;
     struct context contexts[WORLD_DEVICES];
     unsigned first_device, devices;
     bool dead, stopped, paused;
-    void *outside; /* whoever switches it from outside, where somebody does: it takes no part in turns itself */
+    void *preempt; /* whoever switches it from outside, where somebody does: it takes no part in turns itself */
 
     enum host_state state;
     uint64_t host_ns; /* when its thread acts next */
@@ -143,7 +143,7 @@ struct world {
     struct pair_of_kernels pairs[WORLD_PAIRS];
     void (*each)(struct world *world); /* after every event */
     uint64_t (*outside_next_ns)(const struct proc *proc);
-    void (*outside_step)(struct proc *proc); /* if it is time */
+    void (*preempt_step)(struct proc *proc); /* if it is time */
     uint64_t looks;                          /* of helpers */
 
     uint64_t marked_ns, marked_done[WORLD_PROCS], marked_held[WORLD_PROCS];
@@ -190,11 +190,11 @@ void assert_between(double value, double low, double high);
 
 uint64_t world_random(uint64_t *state);
 
-/* Between its files. lease_host.c: the thread acts; whether what it waits for has come. */
+/* Between its files. sched_host.c: the thread acts; whether what it waits for has come. */
 void host_step(struct proc *proc);
 void host_look(struct proc *proc);
 
-/* lease_gpu.c */
+/* sched_gpu.c */
 void gpu_run(struct world *world, unsigned device);
 uint64_t gpu_next_ns(struct world *world, unsigned device);
 void gpu_push(struct context *context, unsigned queue, const struct op *op);

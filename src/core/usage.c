@@ -1,4 +1,4 @@
-#include "core/meter.h"
+#include "core/usage.h"
 
 #include "core/bucket.h"
 #include "region/internal.h"
@@ -20,20 +20,20 @@ static struct region_group_vdev *group_vdev(struct vgpu_region *region, unsigned
     return &region->layout->group[group].vdev[vdev];
 }
 
-const _Atomic uint32_t *meter_cap(struct vgpu_region *region, unsigned group, unsigned vdev)
+const _Atomic uint32_t *usage_cap(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
     return group ? &group_vdev(region, group, vdev)->cap_percent : &region->layout->vdev[vdev].cap_percent;
 }
 
-_Atomic uint64_t *meter_bucket(struct vgpu_region *region, unsigned group, unsigned vdev)
+_Atomic uint64_t *usage_bucket(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
     return group ? &group_vdev(region, group, vdev)->paid_until_ns : &compute_of(region, vdev)->paid_until_ns;
 }
 
-_Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned vdev, uint32_t percent, uint64_t now_ns)
+_Atomic uint64_t *usage_bucket_at(struct vgpu_region *region, unsigned vdev, uint32_t percent, uint64_t now_ns)
 {
     _Atomic uint32_t *debt_percent = &region->layout->vdev[vdev].debt_percent;
-    _Atomic uint64_t *bucket = meter_bucket(region, 0, vdev);
+    _Atomic uint64_t *bucket = usage_bucket(region, 0, vdev);
     uint32_t before = atomic_load_explicit(debt_percent, memory_order_relaxed);
 
     if (__builtin_expect(before != percent, 0) && atomic_compare_exchange_strong(debt_percent, &before, percent))
@@ -41,7 +41,7 @@ _Atomic uint64_t *meter_bucket_at(struct vgpu_region *region, unsigned vdev, uin
     return bucket;
 }
 
-_Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, unsigned vdev, enum vgpu_work direction)
+_Atomic uint64_t *usage_copy_bucket(struct vgpu_region *region, unsigned group, unsigned vdev, enum vgpu_work direction)
 {
     _Atomic uint64_t *buckets =
         group ? group_vdev(region, group, vdev)->copy_paid_until_ns : compute_of(region, vdev)->copy_paid_until_ns;
@@ -49,17 +49,17 @@ _Atomic uint64_t *meter_copy_bucket(struct vgpu_region *region, unsigned group, 
     return &buckets[direction == VGPU_WORK_DTOH];
 }
 
-bool meter_in_use(const struct vgpu_region *region, unsigned vdev)
+bool usage_in_use(const struct vgpu_region *region, unsigned vdev)
 {
     return atomic_load_explicit(&region->layout->vdev[vdev].total_bytes, memory_order_relaxed) > 0;
 }
 
-const uint64_t *meter_copy_rate(const struct vgpu_region *region, unsigned group)
+const uint64_t *usage_copy_rate(const struct vgpu_region *region, unsigned group)
 {
     return group ? &region->layout->group[group].compute.copy_bytes_s : &region->layout->compute.copy_bytes_s;
 }
 
-uint32_t meter_group_cap_policy(const struct vgpu_region *region, unsigned group)
+uint32_t usage_group_cap_policy(const struct vgpu_region *region, unsigned group)
 {
     return __atomic_load_n(&region->layout->group[group].compute.cap_policy, __ATOMIC_RELAXED);
 }
@@ -92,7 +92,7 @@ static void lower_to_groups(const struct region_layout *layout, struct vgpu_comp
         settings->priority = priority;
 }
 
-struct vgpu_compute meter_settings(const struct vgpu_region *region)
+struct vgpu_compute usage_settings(const struct vgpu_region *region)
 {
     const struct vgpu_compute *from = &region->layout->compute;
     struct vgpu_compute settings = {
@@ -126,7 +126,7 @@ static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_
         add(&compute->span_ns[i], ns);
 }
 
-void meter_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, uint64_t calls, int64_t amount,
+void usage_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, uint64_t calls, int64_t amount,
                uint64_t now_ns)
 {
     struct region_compute *compute = compute_of(region, vdev);
@@ -138,24 +138,24 @@ void meter_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, u
         add_to_span(compute, now_ns, (uint64_t)amount);
 }
 
-void meter_throttled(struct vgpu_region *region, unsigned vdev, uint64_t ns)
+void usage_throttled(struct vgpu_region *region, unsigned vdev, uint64_t ns)
 {
     add(&compute_of(region, vdev)->throttles, 1);
     add(&compute_of(region, vdev)->throttled_ns, ns);
 }
 
-void meter_turns(struct vgpu_region *region, unsigned vdev, uint64_t turns, uint64_t waited_ns)
+void usage_turns(struct vgpu_region *region, unsigned vdev, uint64_t turns, uint64_t waited_ns)
 {
     add(&compute_of(region, vdev)->turns, turns);
     add(&compute_of(region, vdev)->turn_wait_ns, waited_ns);
 }
 
-void meter_copy_waited(struct vgpu_region *region, unsigned vdev, uint64_t ns)
+void usage_copy_waited(struct vgpu_region *region, unsigned vdev, uint64_t ns)
 {
     add(&compute_of(region, vdev)->copy_wait_ns, ns);
 }
 
-uint64_t meter_instance_id(const struct vgpu_region *region)
+uint64_t usage_instance_id(const struct vgpu_region *region)
 {
     uint64_t id = region->layout->created_ns * 0x9E3779B97F4A7C15ULL;
 
@@ -164,7 +164,7 @@ uint64_t meter_instance_id(const struct vgpu_region *region)
     return id ? id : 1;
 }
 
-void meter_instance_name(const struct vgpu_region *region, char ret_name[VGPU_NAME_LEN])
+void usage_instance_name(const struct vgpu_region *region, char ret_name[VGPU_NAME_LEN])
 {
     memcpy(ret_name, region->layout->name, VGPU_NAME_LEN);
     ret_name[VGPU_NAME_LEN - 1] = '\0';

@@ -1,9 +1,9 @@
 /*
  * An interactive program, which waits for its results every few milliseconds, and a neighbour that starts beside it:
- * how long its steps take in the first 5 s, by policy. In virtual time (lease_world.h). A step is a tenth of a batch,
+ * how long its steps take in the first 5 s, by policy. In virtual time (sched_world.h). A step is a tenth of a batch,
  * as in a decoder that waits after ten tokens.
  */
-#include "lease_world.h"
+#include "sched_world.h"
 #include "unit.h"
 
 #include <stdlib.h>

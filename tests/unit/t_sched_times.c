@@ -1,8 +1,8 @@
 /*
  * When a tenant gets the device, and for how long: idle holders, newcomers, changes of weight, bursts, caps, policies.
- * In virtual time (lease_world.h).
+ * In virtual time (sched_world.h).
  */
-#include "lease_world.h"
+#include "sched_world.h"
 #include "unit.h"
 
 #include "core/policy.h"
@@ -194,12 +194,12 @@ static void test_lone(void **state)
     lone = world_add(world, 1, 100, 0, &one, world->now_ns);
     neighbour = world_add(world, 2, 100, 0, &brief, world->now_ns + SEC);
     run_ms(world, 999);
-    assert_int_equal(lease_flags(&lone->contexts[0].lease), 0);
+    assert_int_equal(sched_client_flags(&lone->contexts[0].client), 0);
     assert_int_equal(world->looks, 0);
     assert_int_equal(lone->contexts[0].longest_wait, 0);
     while (neighbour->state != HOST_ENDED)
         run_ms(world, 1);
-    while (lease_flags(&lone->contexts[0].lease) && quiet_ns < SEC) {
+    while (sched_client_flags(&lone->contexts[0].client) && quiet_ns < SEC) {
         run_ms(world, 1);
         quiet_ns += MS;
     }

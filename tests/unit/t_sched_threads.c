@@ -1,9 +1,9 @@
 /*
  * Turns in real time, between threads that play processes: what they share may be read and written at any time. The
- * device is a thread as well. Says little of times, which are t_lease.c's; much of races, under a thread sanitizer.
+ * device is a thread as well. Says little of times, which are t_sched.c's; much of races, under a thread sanitizer.
  */
 #include "base/mutex.h"
-#include "core/lease.h"
+#include "core/sched_client.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -21,8 +21,8 @@ struct op {
 
 struct party {
     struct vgpu_mutex mutex; /* of what is the process's */
-    struct lease lease;
-    struct lease_observer observer;
+    struct sched_client client;
+    struct sched_observer observer;
     uint32_t gate_turn, work_turn;
     bool launched;
 
@@ -55,38 +55,38 @@ static void push(struct party *party, struct op op)
 
 static void mark_all(struct party *party)
 {
-    lease_marks(&party->lease);
+    sched_client_marks(&party->client);
     if (!party->launched)
         return;
     party->launched = false;
-    push(party, (struct op){.kind = MARK, .value = lease_mark(&party->lease, 0, party->work_turn)});
+    push(party, (struct op){.kind = MARK, .value = sched_client_mark(&party->client, 0, party->work_turn)});
 }
 
-static void enter(struct party *party, struct lease_ticket *ret_ticket)
+static void enter(struct party *party, struct sched_ticket *ret_ticket)
 {
     for (;;) {
         uint64_t now_ns = clock_ns();
 
         mutex_lock(&party->mutex);
-        lease_tidy(&party->lease, now_ns);
-        lease_launch(&party->lease, KERNEL_NS, now_ns, ret_ticket);
+        sched_client_tidy(&party->client, now_ns);
+        sched_client_launch(&party->client, KERNEL_NS, now_ns, ret_ticket);
         if (!ret_ticket->ahead)
             return;
         mutex_unlock(&party->mutex);
-        nap_us(LEASE_NAP_NS / 1000);
+        nap_us(SCHED_NAP_NS / 1000);
     }
 }
 
 static void launch(struct party *party)
 {
-    struct lease_ticket ticket = {0};
-    struct arena_page *page = party->lease.page;
+    struct sched_ticket ticket = {0};
+    struct arena_page *page = party->client.page;
 
-    if (lease_flags(&party->lease) & ARENA_RESUME) {
+    if (sched_client_flags(&party->client) & ARENA_RESUME) {
         MUTEX_SCOPE(&party->mutex);
-        lease_resume(&party->lease, clock_ns());
+        sched_client_resume(&party->client, clock_ns());
     }
-    if (lease_flags(&party->lease) & ARENA_CONTENDED) {
+    if (sched_client_flags(&party->client) & ARENA_CONTENDED) {
         enter(party, &ticket);
         if (ticket.marks)
             mark_all(party);
@@ -98,9 +98,9 @@ static void launch(struct party *party)
         }
         party->work_turn = ticket.turn;
         party->launched = true;
-        lease_launched(&party->lease, ticket.turn);
+        sched_client_launched(&party->client, ticket.turn);
         mutex_unlock(&party->mutex);
-        while (ticket.gated && ticket.full && !lease_open(&party->lease, ticket.turn) && !atomic_load(&over))
+        while (ticket.gated && ticket.full && !sched_client_open(&party->client, ticket.turn) && !atomic_load(&over))
             nap_us(50);
     } else {
         atomic_fetch_add(&page->launches, 1);
@@ -117,9 +117,9 @@ static void *run(void *arg)
 
         for (int i = 0; i < BATCH; i++)
             launch(party);
-        if (lease_flags(&party->lease) & ARENA_CONTENDED) {
+        if (sched_client_flags(&party->client) & ARENA_CONTENDED) {
             MUTEX_SCOPE(&party->mutex);
-            lease_waits(&party->lease);
+            sched_client_waits(&party->client);
             mark_all(party);
         }
         start_ns = clock_ns();
@@ -137,11 +137,11 @@ static void *help(void *arg)
     struct party *party = arg;
 
     while (!atomic_load(&over)) {
-        uint32_t wake = atomic_load(&party->lease.page->wake);
-        uint64_t again_ns = lease_watch(&party->lease, &party->observer, clock_ns());
+        uint32_t wake = atomic_load(&party->client.page->wake);
+        uint64_t again_ns = sched_client_watch(&party->client, &party->observer, clock_ns());
 
         if (again_ns > 0)
-            futex_wait(&party->lease.page->wake, wake, again_ns > NS_PER_S / 10 ? NS_PER_S / 10 : again_ns, 1);
+            futex_wait(&party->client.page->wake, wake, again_ns > NS_PER_S / 10 ? NS_PER_S / 10 : again_ns, 1);
         else
             cpu_relax();
     }
@@ -156,17 +156,17 @@ static bool step(struct party *party)
     if (head == atomic_load(&party->tail))
         return false;
     op = party->ops[head % QUEUE];
-    if (op.kind == GATE && !lease_open(&party->lease, op.value))
+    if (op.kind == GATE && !sched_client_open(&party->client, op.value))
         return false;
     if (op.kind == KERNEL) {
         uint32_t holder = atomic_load(&arena->layout->holder);
 
-        if (holder != 0 && holder != atomic_load(&party->lease.tenant) + 1)
+        if (holder != 0 && holder != atomic_load(&party->client.tenant) + 1)
             atomic_fetch_add(&party->strange, 1);
         nap_us(KERNEL_NS / 1000);
         atomic_fetch_add(&party->done, 1);
     } else if (op.kind == MARK) {
-        atomic_store(&party->lease.page->done[0], op.value);
+        atomic_store(&party->client.page->done[0], op.value);
     }
     atomic_store(&party->head, head + 1);
     return true;
@@ -195,9 +195,9 @@ static void test_threads(void **state)
     setenv("VGPU_ARENA_DIR", scratch(), 1);
     assert_int_equal(arena_open("GPU-threads", true, &arena), 0);
     for (unsigned i = 0; i < PARTIES; i++) {
-        struct lease_self self = {.id = i + 1, .weight = 100};
+        struct sched_identity self = {.id = i + 1, .weight = 100};
 
-        assert_int_equal(lease_join(arena, &self, &parties[i].lease), 0);
+        assert_int_equal(sched_client_join(arena, &self, &parties[i].client), 0);
         assert_int_equal(pthread_create(&threads[2 * i], NULL, run, &parties[i]), 0);
         assert_int_equal(pthread_create(&threads[2 * i + 1], NULL, help, &parties[i]), 0);
     }
@@ -215,7 +215,7 @@ static void test_threads(void **state)
                       (double)parties[i].longest_wait_ns / 1e6);
         /* In real time, on a machine with other work: how well turns go is for the tests in virtual time. */
         assert_true(parties[i].done * PARTIES * 10 > all);
-        assert_true(parties[i].longest_wait_ns < LEASE_RESCUE_NS * SLOWER);
+        assert_true(parties[i].longest_wait_ns < SCHED_RESCUE_NS * SLOWER);
     }
     print_message("%llu of %llu kernels outside of their turn, %llu turns\n", (unsigned long long)strange,
                   (unsigned long long)all, (unsigned long long)arena->layout->turn);

@@ -7,19 +7,19 @@
  * busy it was is an estimate; two rules make it a sound one.
  *
  * Free: the excess over the cap is added up look by look, from 0 up. The tenant is switched once that is more than
- * DUTY_BURST_NS and more than chance would make of one that is at its cap: who uses less never is, while it is told at
- * once of who always works. Looks get denser as the excess grows.
+ * THROTTLE_BURST_NS and more than chance would make of one that is at its cap: who uses less never is, while it is told
+ * at once of who always works. Looks get denser as the excess grows.
  *
  * Held: the excess is kept between the burst and a little less by switching, about every 25 ms. On-time is charged at a
  * rate that is learned slowly, so that chance does not show in what the tenant gets, and anew as soon as a few looks
  * contradict it; what looks have shown beyond that is charged later on. It is free again once its excess has fallen to
  * half of the burst.
  *
- * So over any 100 ms, the GPU time of a tenant that always works is at most its cap's part + DUTY_BURST_NS +
- * DUTY_SLACK_NS. One that works at random moments, a little more than its cap, is found out after seconds.
+ * So over any 100 ms, the GPU time of a tenant that always works is at most its cap's part + THROTTLE_BURST_NS +
+ * THROTTLE_SLACK_NS. One that works at random moments, a little more than its cap, is found out after seconds.
  */
-#ifndef VGPU_CORE_DUTY_H
-#define VGPU_CORE_DUTY_H
+#ifndef VGPU_CORE_THROTTLE_H
+#define VGPU_CORE_THROTTLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,16 +28,16 @@
  * Measured on an H200, of a kernel that never ends (docs/measurements.md): work goes on after so much of the call that
  * switches it on, and stops after so much of the one that switches it off.
  */
-#define DUTY_GOES  .85
-#define DUTY_STOPS .73
+#define THROTTLE_GOES  .85
+#define THROTTLE_STOPS .73
 
 /* The same of a look, for which work is stopped and goes on again: that part of it is lost. */
-#define DUTY_LOST .45
+#define THROTTLE_LOST .45
 
-#define DUTY_BURST_NS 25000000ULL
-#define DUTY_SLACK_NS 40000000ULL /* what it takes to notice, and to switch */
+#define THROTTLE_BURST_NS 25000000ULL
+#define THROTTLE_SLACK_NS 40000000ULL /* what it takes to notice, and to switch */
 
-struct duty {
+struct throttle {
     double cap; /* 0..1; 0: none */
     bool on, busy;
     bool held, resting;   /* see above; off because of the cap */
@@ -58,26 +58,26 @@ struct duty {
 };
 
 /* On, without a cap. `seed`: any number, for the moments at which to look. */
-void duty_init(struct duty *duty, uint64_t seed, uint64_t now_ns);
+void throttle_init(struct throttle *throttle, uint64_t seed, uint64_t now_ns);
 
 /* percent: 1..99; anything else: no cap. */
-void duty_cap(struct duty *duty, unsigned percent, uint64_t now_ns);
+void throttle_cap(struct throttle *throttle, unsigned percent, uint64_t now_ns);
 
 /* It was switched, by a call from begin_ns to end_ns; for whatever reason. */
-void duty_switched(struct duty *duty, bool on, uint64_t begin_ns, uint64_t end_ns);
+void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, uint64_t end_ns);
 
 /* Somebody has looked, which took from begin_ns to end_ns: so much of it, 0 to 1, was at work. While it is off, that
  * tells nothing of its rate. */
-void duty_look(struct duty *duty, double busy, uint64_t begin_ns, uint64_t end_ns);
+void throttle_look(struct throttle *throttle, double busy, uint64_t begin_ns, uint64_t end_ns);
 
 /* Whether it is to be off now, because of its cap. */
-bool duty_step(struct duty *duty, uint64_t now_ns);
+bool throttle_step(struct throttle *throttle, uint64_t now_ns);
 
-/* After how long duty_step() may say something else; UINT64_MAX: not without a look. After how long to look. */
-uint64_t duty_step_in_ns(const struct duty *duty);
-uint64_t duty_look_in_ns(const struct duty *duty);
+/* After how long throttle_step() may say something else; UINT64_MAX: not without a look. After how long to look. */
+uint64_t throttle_step_in_ns(const struct throttle *throttle);
+uint64_t throttle_look_in_ns(const struct throttle *throttle);
 
 /* GPU time that was charged, in all. */
-uint64_t duty_used_ns(const struct duty *duty);
+uint64_t throttle_used_ns(const struct throttle *throttle);
 
 #endif

@@ -1,5 +1,5 @@
-/* The clock of lease_world.h, the helpers of its processes, and what tests do and ask. */
-#include "lease_world.h"
+/* The clock of sched_world.h, the helpers of its processes, and what tests do and ask. */
+#include "sched_world.h"
 
 #include "region/liveness.h"
 #include "unit.h"
@@ -139,8 +139,8 @@ static void help(struct world *world, struct context *context)
 {
     uint64_t again_ns;
 
-    context->wake_seen = atomic_load(&context->lease.page->wake);
-    again_ns = lease_watch(&context->lease, &context->observer, world->now_ns);
+    context->wake_seen = atomic_load(&context->client.page->wake);
+    again_ns = sched_client_watch(&context->client, &context->observer, world->now_ns);
     world->looks++;
     if (again_ns == 0)
         context->help_ns = world->now_ns + SPIN_NS;
@@ -152,9 +152,9 @@ static void wake_helper(struct world *world, struct context *context)
 {
     uint64_t soon_ns;
 
-    if (!context->registered || atomic_load(&context->lease.page->wake) == context->wake_seen)
+    if (!context->registered || atomic_load(&context->client.page->wake) == context->wake_seen)
         return;
-    context->wake_seen = atomic_load(&context->lease.page->wake);
+    context->wake_seen = atomic_load(&context->client.page->wake);
     soon_ns = world->now_ns + lateness(world);
     if (context->help_ns > soon_ns)
         context->help_ns = soon_ns;
@@ -162,8 +162,8 @@ static void wake_helper(struct world *world, struct context *context)
 
 static void step_proc(struct world *world, struct proc *proc)
 {
-    if (proc->outside)
-        world->outside_step(proc);
+    if (proc->preempt)
+        world->preempt_step(proc);
     if (proc->dead || proc->stopped)
         return;
     for (unsigned i = 0; i < proc->devices; i++) {
@@ -197,7 +197,7 @@ static uint64_t next_ns(struct world *world)
     for (unsigned i = 0; i < world->count; i++) {
         const struct proc *proc = &world->procs[i];
 
-        if (proc->outside && world->outside_next_ns(proc) < next)
+        if (proc->preempt && world->outside_next_ns(proc) < next)
             next = world->outside_next_ns(proc);
         if (proc->dead || proc->stopped)
             continue;
@@ -250,10 +250,10 @@ void world_run(struct world *world, uint64_t until_ns)
 
 static uint64_t held_ns(const struct proc *proc)
 {
-    const struct lease *lease = &proc->contexts[0].lease;
+    const struct sched_client *client = &proc->contexts[0].client;
 
-    return proc->contexts[0].joined && lease->tenant < ARENA_TENANTS
-               ? lease->arena->layout->tenant[lease->tenant].held_ns
+    return proc->contexts[0].joined && client->tenant < ARENA_TENANTS
+               ? client->arena->layout->tenant[client->tenant].held_ns
                : 0;
 }
 
@@ -296,7 +296,7 @@ void world_kill(struct proc *proc)
 
         gpu_drop(context);
         if (context->joined)
-            liveness_drop(context->lease.arena->liveness, context->lease.index + 1);
+            liveness_drop(context->client.arena->liveness, context->client.index + 1);
         context->registered = false;
         context->help_ns = NEVER;
     }
@@ -317,7 +317,7 @@ void world_leave(struct proc *proc)
 {
     for (unsigned i = 0; i < proc->devices; i++)
         if (proc->contexts[i].joined)
-            arena_release(proc->contexts[i].lease.arena, proc->contexts[i].lease.index);
+            arena_release(proc->contexts[i].client.arena, proc->contexts[i].client.index);
     world_kill(proc);
 }
 
@@ -325,7 +325,7 @@ void world_weight(struct proc *proc, uint32_t weight)
 {
     for (unsigned i = 0; i < proc->devices; i++)
         if (proc->contexts[i].joined)
-            lease_settings(&proc->contexts[i].lease, weight, proc->self.priority);
+            sched_client_settings(&proc->contexts[i].client, weight, proc->self.priority);
     proc->self.weight = weight;
 }
 

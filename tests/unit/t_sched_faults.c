@@ -1,15 +1,15 @@
 /*
- * Turns while processes die, stop, never finish, or write nonsense into the arena, in virtual time (lease_world.h): the
+ * Turns while processes die, stop, never finish, or write nonsense into the arena, in virtual time (sched_world.h): the
  * others go on within a bound. Points in time are random, from a seed.
  */
-#include "lease_world.h"
+#include "sched_world.h"
 #include "unit.h"
 
 #include <stdlib.h>
 
 /* Turns of two others, and what may still be on the device at their end. */
 #define QUANTUM_MOST (50 * MS)
-#define BOUND_NS     (LEASE_BOUND_NS + QUANTUM_MOST)
+#define BOUND_NS     (SCHED_BOUND_NS + QUANTUM_MOST)
 
 static struct proc *holder(struct world *world)
 {
@@ -18,7 +18,7 @@ static struct proc *holder(struct world *world)
     for (unsigned i = 0; i < world->count; i++) {
         struct proc *proc = &world->procs[i];
 
-        if (!proc->dead && proc->contexts[0].joined && proc->contexts[0].lease.tenant + 1 == tenant)
+        if (!proc->dead && proc->contexts[0].joined && proc->contexts[0].client.tenant + 1 == tenant)
             return proc;
     }
     return NULL;
@@ -46,7 +46,7 @@ static void happen(struct proc *proc, enum accident accident)
         world_kill(proc);
         break;
     case STOP_WITH_LOCK:
-        assert_true(arena_lock(proc->contexts[0].lease.arena, proc->contexts[0].lease.index, &word));
+        assert_true(arena_lock(proc->contexts[0].client.arena, proc->contexts[0].client.index, &word));
         world_stop(proc);
         break;
     case LEAVE:
@@ -347,7 +347,7 @@ static void test_nonsense(void **state)
     }
     print_message("nonsense: %llu writes, longest wait %.1f ms, least done %.1f of 8000 ms\n",
                   (unsigned long long)writes, in_ms(most_ns), in_ms(least));
-    assert_between(in_ms(most_ns), 0, in_ms(LEASE_RESCUE_NS) + 1100);
+    assert_between(in_ms(most_ns), 0, in_ms(SCHED_RESCUE_NS) + 1100);
     assert_between(in_ms(least), 5, 8000);
 }
 

@@ -1,7 +1,7 @@
 /* The figures of an instance: what is added arrives, by whatever threads, early or late. */
 #include "unit.h"
 
-#include "core/meter.h"
+#include "core/usage.h"
 #include "region/internal.h"
 
 #include <pthread.h>
@@ -36,22 +36,22 @@ static void spans(void **state)
     const uint64_t now = 1000;
 
     (void)state;
-    meter_add(region, 0, VGPU_WORK_KERNEL, 1, 50, now * REGION_SPAN_NS);
-    meter_add(region, 0, VGPU_WORK_GRAPH, 1, 70, now * REGION_SPAN_NS + 5);
-    meter_add(region, 0, VGPU_WORK_KERNEL, 0, -20, now * REGION_SPAN_NS + 6);
+    usage_add(region, 0, VGPU_WORK_KERNEL, 1, 50, now * REGION_SPAN_NS);
+    usage_add(region, 0, VGPU_WORK_GRAPH, 1, 70, now * REGION_SPAN_NS + 5);
+    usage_add(region, 0, VGPU_WORK_KERNEL, 0, -20, now * REGION_SPAN_NS + 6);
     assert_int_equal(in_span(now), 100);
     /* Bytes are no time. */
-    meter_add(region, 0, VGPU_WORK_HTOD, 1, 4096, 0);
+    usage_add(region, 0, VGPU_WORK_HTOD, 1, 4096, 0);
     assert_int_equal(in_span(now), 100);
     /* An entry is used again; */
-    meter_add(region, 0, VGPU_WORK_KERNEL, 1, 30, (now + REGION_SPANS) * REGION_SPAN_NS);
+    usage_add(region, 0, VGPU_WORK_KERNEL, 1, 30, (now + REGION_SPANS) * REGION_SPAN_NS);
     assert_int_equal(in_span(now + REGION_SPANS), 30);
     /* who comes too late for it takes nothing away from the newer one. */
-    meter_add(region, 0, VGPU_WORK_KERNEL, 1, 5, now * REGION_SPAN_NS);
+    usage_add(region, 0, VGPU_WORK_KERNEL, 1, 5, now * REGION_SPAN_NS);
     assert_int_equal(in_span(now + REGION_SPANS), 35);
     /* Nonsense does not stay. */
     atomic_store(&COMPUTE->span_stamp[now % REGION_SPANS], UINT64_MAX / 2);
-    meter_add(region, 0, VGPU_WORK_KERNEL, 1, 6, now * REGION_SPAN_NS);
+    usage_add(region, 0, VGPU_WORK_KERNEL, 1, 6, now * REGION_SPAN_NS);
     assert_int_equal(in_span(now), 6);
     assert_int_equal(atomic_load(&COMPUTE->calls[VGPU_WORK_KERNEL]), 4);
     assert_int_equal(atomic_load(&COMPUTE->amount[VGPU_WORK_KERNEL]), 50 - 20 + 30 + 5 + 6);
@@ -62,7 +62,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 static void *adds(void *arg)
 {
     for (unsigned i = 0; i < ROUNDS; i++)
-        meter_add(region, 0, VGPU_WORK_MEMSET, 1, 3, clock_ns());
+        usage_add(region, 0, VGPU_WORK_MEMSET, 1, 3, clock_ns());
     return arg;
 }
 

@@ -4,9 +4,10 @@
 
 static bool lock(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
 {
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t registration = ledger_registration(ledger);
 
-    return region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, LEDGER_LOCK_BOUND_NS, ret_hold) == 0;
+    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, LEDGER_LOCK_BOUND_NS,
+                       ret_hold) == 0;
 }
 
 void ledger_put_away(struct vgpu_ledger *ledger, pid_t pid)
@@ -59,13 +60,13 @@ out:
     return rc;
 }
 
-void ledger_is_back(struct vgpu_ledger *ledger, uint64_t seat)
+void ledger_is_back(struct vgpu_ledger *ledger, uint64_t registration)
 {
     struct region_hold hold;
 
     if (!lock(ledger, &hold))
         return;
-    if (seat_ours(ledger, seat))
-        slot_bring_back(ledger->region->layout, seat_index(seat));
+    if (registration_ours(ledger, registration))
+        slot_bring_back(ledger->region->layout, registration_index(registration));
     region_unlock(ledger->region, &hold);
 }

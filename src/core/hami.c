@@ -186,12 +186,12 @@ void hami_refresh(struct vgpu_ledger *ledger)
 {
     struct region_layout *layout = ledger->region->layout;
     struct hami_header *header = header_of(ledger);
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t registration = ledger_registration(ledger);
     struct region_hold hold;
     unsigned high;
 
     /* A picture for people is not worth a long wait. */
-    if (region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, REFRESH_NS, &hold) < 0)
+    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, REFRESH_NS, &hold) < 0)
         return;
     ledger_reap(ledger);
     high = region_slots_high(layout);
@@ -204,8 +204,8 @@ void hami_refresh(struct vgpu_ledger *ledger)
     for (unsigned i = 0; i < high; i++)
         write_proc(&header->proc[i], &layout->slot[i]);
     write_utilization(header, layout, high);
-    if (atomic_load(&leaves) && seat && seat_ours(ledger, seat))
-        __atomic_store_n(&header->proc[seat_index(seat)].status, 0, __ATOMIC_RELEASE);
+    if (atomic_load(&leaves) && registration && registration_ours(ledger, registration))
+        __atomic_store_n(&header->proc[registration_index(registration)].status, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&header->proc_count, (int32_t)high, __ATOMIC_RELEASE);
     if (!is_ours(header)) {
         write_constants(header);
@@ -219,10 +219,11 @@ void hami_refresh(struct vgpu_ledger *ledger)
 static void changed(struct vgpu_ledger *ledger, unsigned vdev)
 {
     KEEP_ERRNO;
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t registration = ledger_registration(ledger);
 
-    if (vdev < HAMI_DEVICES && seat && seat_ours(ledger, seat))
-        write_memory(&header_of(ledger)->proc[seat_index(seat)].used[vdev], &seat_slot(ledger, seat)->vdev[vdev]);
+    if (vdev < HAMI_DEVICES && registration && registration_ours(ledger, registration))
+        write_memory(&header_of(ledger)->proc[registration_index(registration)].used[vdev],
+                     &registration_slot(ledger, registration)->vdev[vdev]);
     if (vdev == VGPU_VDEVS || clock_coarse_ns() - load_relaxed(&ledger->mirrored_ns) >= REFRESH_NS)
         hami_refresh(ledger);
 }
@@ -275,20 +276,20 @@ bool hami_unlimited(const struct vgpu_ledger *ledger)
 
 /*
  * At exit(): takes this process out of the picture. Of the region nothing is given back, for the program's other
- * threads and its own handlers may still use the GPU. A child of fork has no seat yet, or one of its own.
+ * threads and its own handlers may still use the GPU. A child of fork has no registration yet, or one of its own.
  */
 static void leave(void)
 {
     struct vgpu_ledger *ledger = atomic_load(&shown);
-    uint64_t seat;
+    uint64_t registration;
 
     fork_check();
     if (!ledger)
         return;
     atomic_store(&leaves, true);
-    seat = ledger_seat(ledger);
-    if (seat && seat_ours(ledger, seat))
-        __atomic_store_n(&header_of(ledger)->proc[seat_index(seat)].status, 0, __ATOMIC_RELEASE);
+    registration = ledger_registration(ledger);
+    if (registration && registration_ours(ledger, registration))
+        __atomic_store_n(&header_of(ledger)->proc[registration_index(registration)].status, 0, __ATOMIC_RELEASE);
 }
 
 void hami_forget(struct vgpu_ledger *ledger)

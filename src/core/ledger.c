@@ -7,20 +7,21 @@
 #include <errno.h>
 #include <time.h>
 
-#define IDLE_ALL    UINT64_MAX
-#define EXIT_NAP_NS NS_PER_MS
-#define SEAT_TRIES  3 /* a seat that is lost again and again is not worth more */
+#define IDLE_ALL           UINT64_MAX
+#define EXIT_NAP_NS        NS_PER_MS
+#define REGISTRATION_TRIES 3 /* a registration that is lost again and again is not worth more */
 
-static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev)
+static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev)
 {
-    return &seat_slot(ledger, seat)->vdev[vdev].idle;
+    return &registration_slot(ledger, registration)->vdev[vdev].idle;
 }
 
-/* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the seat is lost. */
-static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t want_bytes)
+/* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the registration is lost.
+ */
+static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t want_bytes)
 {
-    _Atomic uint64_t *word = idle_word(ledger, seat, vdev);
-    uint64_t tag = IDLE_TAG(seat_generation(seat));
+    _Atomic uint64_t *word = idle_word(ledger, registration, vdev);
+    uint64_t tag = IDLE_TAG(registration_generation(registration));
     uint64_t idle = load_relaxed(word);
 
     for (;;) {
@@ -35,11 +36,11 @@ static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t seat, unsi
     }
 }
 
-/* Makes bytes idle. False: the seat is lost. */
-static bool idle_give(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t bytes)
+/* Makes bytes idle. False: the registration is lost. */
+static bool idle_give(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t bytes)
 {
-    _Atomic uint64_t *word = idle_word(ledger, seat, vdev);
-    uint64_t tag = IDLE_TAG(seat_generation(seat));
+    _Atomic uint64_t *word = idle_word(ledger, registration, vdev);
+    uint64_t tag = IDLE_TAG(registration_generation(registration));
     uint64_t idle = load_relaxed(word);
 
     do {
@@ -93,18 +94,18 @@ bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned excep
 }
 
 /* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
-static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t bytes, bool force)
+static int grow_locked(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t bytes, bool force)
 {
     struct region_layout *layout = ledger->region->layout;
-    unsigned group = slot_group(layout, seat_index(seat));
-    _Atomic uint64_t *reserved = &seat_slot(ledger, seat)->vdev[vdev].reserved_bytes;
-    uint64_t own_idle = idle_take(ledger, seat, vdev, IDLE_ALL);
+    unsigned group = slot_group(layout, registration_index(registration));
+    _Atomic uint64_t *reserved = &registration_slot(ledger, registration)->vdev[vdev].reserved_bytes;
+    uint64_t own_idle = idle_take(ledger, registration, vdev, IDLE_ALL);
     uint64_t owed = atomic_exchange_explicit(&ledger->vdev[vdev].owed, 0, memory_order_relaxed);
 
     store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
     region_total_sub(layout, group, vdev, own_idle);
     region_total_add(layout, group, vdev, owed);
-    if (!ledger_make_room(ledger, group, seat_index(seat), vdev, bytes) && !force)
+    if (!ledger_make_room(ledger, group, registration_index(registration), vdev, bytes) && !force)
         return -ENOMEM;
     store_relaxed(reserved, add_saturated(load_relaxed(reserved), bytes));
     region_total_add(layout, group, vdev, bytes);
@@ -118,10 +119,11 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev,
 static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, uint64_t *end_ns)
 {
     const struct timespec nap = {.tv_nsec = EXIT_NAP_NS};
-    uint64_t seat = ledger_seat(ledger), quota = region_quota(ledger->region->layout, 0, vdev), now_ns;
+    uint64_t registration = ledger_registration(ledger), quota = region_quota(ledger->region->layout, 0, vdev), now_ns;
     NO_CANCEL;
 
-    if (ledger->guards || (quota && bytes > quota) || !slots_exiting(ledger->region->layout, vdev, seat_index(seat)))
+    if (ledger->guards || (quota && bytes > quota) ||
+        !slots_exiting(ledger->region->layout, vdev, registration_index(registration)))
         return false;
     now_ns = clock_ns();
     if (*end_ns == 0)
@@ -132,14 +134,14 @@ static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t by
     return true;
 }
 
-static int grow_once(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, uint64_t bytes, bool force)
+static int grow_once(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t bytes, bool force)
 {
     struct region_hold hold;
-    int rc = region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, &hold);
+    int rc = region_lock(ledger->region, registration_lock_id(registration), LEDGER_LOCK_BOUND_NS, &hold);
 
     if (rc < 0)
         return rc;
-    rc = seat_ours(ledger, seat) ? grow_locked(ledger, seat, vdev, bytes, force) : -ESTALE;
+    rc = registration_ours(ledger, registration) ? grow_locked(ledger, registration, vdev, bytes, force) : -ESTALE;
     region_unlock(ledger->region, &hold);
     return rc;
 }
@@ -147,18 +149,18 @@ static int grow_once(struct vgpu_ledger *ledger, uint64_t seat, unsigned vdev, u
 /* Reserves `bytes` that the caller has added to busy already, under the lock. */
 static int grow_in_region(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, bool force)
 {
-    uint64_t seat = ledger_seat(ledger), end_ns = 0;
+    uint64_t registration = ledger_registration(ledger), end_ns = 0;
     int rc;
 
-    for (int i = 0; i < SEAT_TRIES; i++) {
-        if (!seat || !seat_ours(ledger, seat)) {
-            if (seat_renew(ledger, seat, vdev, bytes, &seat) < 0)
+    for (int i = 0; i < REGISTRATION_TRIES; i++) {
+        if (!registration || !registration_ours(ledger, registration)) {
+            if (registration_renew(ledger, registration, vdev, bytes, &registration) < 0)
                 return -ENOMEM;
         }
         if (ledger_counts_only(ledger, vdev))
             return 0;
         do
-            rc = grow_once(ledger, seat, vdev, bytes, force);
+            rc = grow_once(ledger, registration, vdev, bytes, force);
         while (rc == -ENOMEM && wait_for_exit(ledger, vdev, bytes, &end_ns));
         if (rc != -ESTALE)
             return rc;
@@ -177,7 +179,7 @@ static void grow_forced(struct vgpu_ledger *ledger, unsigned vdev, uint64_t byte
 static void give_back(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     struct own_vdev *own = &ledger->vdev[vdev];
-    uint64_t seat = ledger_seat(ledger), owed = load_relaxed(&own->owed);
+    uint64_t registration = ledger_registration(ledger), owed = load_relaxed(&own->owed);
 
     /* What the region was never told of is not given back to it. */
     while (owed > 0 && bytes > 0) {
@@ -191,10 +193,10 @@ static void give_back(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
     }
     if (bytes == 0)
         return;
-    for (int i = 0; i < SEAT_TRIES && !ledger_counts_only(ledger, vdev); i++) {
-        if (seat && idle_give(ledger, seat, vdev, bytes))
+    for (int i = 0; i < REGISTRATION_TRIES && !ledger_counts_only(ledger, vdev); i++) {
+        if (registration && idle_give(ledger, registration, vdev, bytes))
             break;
-        if (!seat || seat_renew(ledger, seat, vdev, 0, &seat) < 0)
+        if (!registration || registration_renew(ledger, registration, vdev, 0, &registration) < 0)
             break;
     }
     atomic_fetch_sub_explicit(&own->busy, bytes, memory_order_relaxed);
@@ -202,24 +204,26 @@ static void give_back(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 
 static void add_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t registration = ledger_registration(ledger);
 
     atomic_fetch_add_explicit(&ledger->vdev[vdev].held[kind], bytes, memory_order_relaxed);
-    if (seat && seat_ours(ledger, seat))
-        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->vdev[vdev].held_bytes[kind], bytes, memory_order_relaxed);
+    if (registration && registration_ours(ledger, registration))
+        atomic_fetch_add_explicit(&registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], bytes,
+                                  memory_order_relaxed);
 }
 
 uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
     _Atomic uint64_t *held = &ledger->vdev[vdev].held[kind];
-    uint64_t seat = ledger_seat(ledger), before = load_relaxed(held), less;
+    uint64_t registration = ledger_registration(ledger), before = load_relaxed(held), less;
 
     do {
         less = bytes < before ? bytes : before;
     } while (!atomic_compare_exchange_weak_explicit(held, &before, before - less, memory_order_relaxed,
                                                     memory_order_relaxed));
-    if (less && seat && seat_ours(ledger, seat))
-        atomic_fetch_sub_explicit(&seat_slot(ledger, seat)->vdev[vdev].held_bytes[kind], less, memory_order_relaxed);
+    if (less && registration && registration_ours(ledger, registration))
+        atomic_fetch_sub_explicit(&registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], less,
+                                  memory_order_relaxed);
     return less;
 }
 
@@ -230,7 +234,7 @@ static bool known(unsigned vdev, enum vgpu_kind kind)
 
 int ledger_reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
-    uint64_t seat;
+    uint64_t registration;
     int rc;
 
     if (vdev >= VGPU_VDEVS)
@@ -240,10 +244,10 @@ int ledger_reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
     if (bytes > IDLE_BYTES_MASK)
         return -ENOMEM;
     fork_check();
-    seat = ledger_seat(ledger);
-    /* Busy first: whoever renews the seat meanwhile must rather count these bytes twice than not at all. */
+    registration = ledger_registration(ledger);
+    /* Busy first: whoever renews the registration meanwhile must rather count these bytes twice than not at all. */
     atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
-    if (seat && within_quota(ledger, vdev) && idle_take(ledger, seat, vdev, bytes))
+    if (registration && within_quota(ledger, vdev) && idle_take(ledger, registration, vdev, bytes))
         return 0;
     rc = grow_in_region(ledger, vdev, bytes, false);
     if (rc < 0)
@@ -262,7 +266,7 @@ void ledger_cancel(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_
 int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes,
                   uint64_t actual_bytes)
 {
-    uint64_t seat;
+    uint64_t registration;
 
     if (!known(vdev, kind))
         return -EINVAL;
@@ -273,10 +277,10 @@ int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind
         if (rc < 0)
             return rc;
     }
-    seat = ledger_seat(ledger);
+    registration = ledger_registration(ledger);
     /* The driver has just answered, so whatever was put away is back, whoever has restored it. */
-    if (seat && load_relaxed(&seat_slot(ledger, seat)->vdev[vdev].away_bytes))
-        ledger_is_back(ledger, seat);
+    if (registration && load_relaxed(&registration_slot(ledger, registration)->vdev[vdev].away_bytes))
+        ledger_is_back(ledger, registration);
     add_held(ledger, vdev, kind, actual_bytes);
     if (actual_bytes < reserved_bytes)
         give_back(ledger, vdev, reserved_bytes - actual_bytes);
@@ -305,7 +309,7 @@ static void charge_forced(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_k
 
 void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
 {
-    uint64_t before, seat;
+    uint64_t before, registration;
 
     if (!known(vdev, kind) || bytes > IDLE_BYTES_MASK)
         return;
@@ -314,9 +318,9 @@ void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, 
     before = atomic_exchange_explicit(&ledger->vdev[vdev].held[kind], bytes, memory_order_relaxed);
     if (bytes == before)
         return;
-    seat = ledger_seat(ledger);
-    if (seat && seat_ours(ledger, seat))
-        atomic_fetch_add_explicit(&seat_slot(ledger, seat)->vdev[vdev].held_bytes[kind], bytes - before,
+    registration = ledger_registration(ledger);
+    if (registration && registration_ours(ledger, registration))
+        atomic_fetch_add_explicit(&registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], bytes - before,
                                   memory_order_relaxed);
     if (bytes > before) {
         atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes - before, memory_order_relaxed);

@@ -36,7 +36,7 @@ unsigned ledger_group(const struct vgpu_ledger *ledger);
  * The same for another process, which a guard looks after: `pid` as this process's namespace numbers it. In a region of
  * tier GUARD only such ledgers are admitted against the quota; the others count, and are never refused.
  */
-int ledger_new_ward(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger);
+int ledger_new_supervised(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger);
 
 void ledger_free(struct vgpu_ledger *ledger); /* gives everything back; no other thread may be in the ledger */
 

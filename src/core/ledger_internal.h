@@ -3,8 +3,8 @@
  *
  * Two books. The region's slot says what counts against the quota (`reserved_bytes`, of which `idle` is unused). The
  * ledger itself keeps `busy`, what this process uses or is about to: reserved = busy + idle, always, except that
- * `owed` bytes of busy wait for the next time that the lock is had. With its own book a process can take a new seat
- * when its slot was taken away, and give the right amounts to the new one.
+ * `owed` bytes of busy wait for the next time that the lock is had. With its own book a process can take a new
+ * registration when its slot was taken away, and give the right amounts to the new one.
  *
  * Giving back never takes the lock: it only makes bytes idle, and whoever needs them takes them.
  */
@@ -25,11 +25,11 @@ struct own_vdev {
 struct vgpu_ledger {
     struct vgpu_region *region;
     bool guards; /* for another process, below libcuda: what the others say does not count then */
-    struct slot_ward ward;
-    uint64_t group_id;      /* as it was given; 0: none */
-    _Atomic unsigned group; /* of our slot; written before `seat`, by whoever renews that */
-    _Atomic uint64_t seat;  /* (slot index + 1) << 32 | generation; 0: no slot yet */
-    struct vgpu_mutex seat_lock;
+    struct slot_supervised supervised;
+    uint64_t group_id;             /* as it was given; 0: none */
+    _Atomic unsigned group;        /* of our slot; written before `registration`, by whoever renews that */
+    _Atomic uint64_t registration; /* (slot index + 1) << 32 | generation; 0: no slot yet */
+    struct vgpu_mutex registration_lock;
     atomic_bool told; /* that there is no slot to be had */
     _Atomic uint64_t reaped_ns;
     _Atomic uint64_t mirrored_ns; /* of core/hami.c */
@@ -40,29 +40,29 @@ struct vgpu_ledger {
     struct own_vdev vdev[VGPU_VDEVS];
 };
 
-static inline unsigned seat_index(uint64_t seat)
+static inline unsigned registration_index(uint64_t registration)
 {
-    return (unsigned)(seat >> 32) - 1;
+    return (unsigned)(registration >> 32) - 1;
 }
 
-static inline uint32_t seat_generation(uint64_t seat)
+static inline uint32_t registration_generation(uint64_t registration)
 {
-    return (uint32_t)seat;
+    return (uint32_t)registration;
 }
 
-static inline unsigned seat_lock_id(uint64_t seat)
+static inline unsigned registration_lock_id(uint64_t registration)
 {
-    return (unsigned)(seat >> 32);
+    return (unsigned)(registration >> 32);
 }
 
-static inline struct region_slot *seat_slot(const struct vgpu_ledger *ledger, uint64_t seat)
+static inline struct region_slot *registration_slot(const struct vgpu_ledger *ledger, uint64_t registration)
 {
-    return &ledger->region->layout->slot[seat_index(seat)];
+    return &ledger->region->layout->slot[registration_index(registration)];
 }
 
-static inline uint64_t ledger_seat(const struct vgpu_ledger *ledger)
+static inline uint64_t ledger_registration(const struct vgpu_ledger *ledger)
 {
-    return atomic_load_explicit(&ledger->seat, memory_order_acquire);
+    return atomic_load_explicit(&ledger->registration, memory_order_acquire);
 }
 
 /* Under the guard a process's own figures are for people: they reserve nothing. Host memory it does not see. */
@@ -73,17 +73,19 @@ static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned
 }
 
 /* Whether the slot is still the one that we were given. */
-static inline bool seat_ours(const struct vgpu_ledger *ledger, uint64_t seat)
+static inline bool registration_ours(const struct vgpu_ledger *ledger, uint64_t registration)
 {
-    return atomic_load_explicit(&seat_slot(ledger, seat)->generation, memory_order_acquire) == seat_generation(seat);
+    return atomic_load_explicit(&registration_slot(ledger, registration)->generation, memory_order_acquire) ==
+           registration_generation(registration);
 }
 
 /*
- * seat.c. A seat in place of `old` (0: the first). Where `old` was lost, the new slot holds from the start what this
- * process uses, except `pending_bytes` of `vdev`, which the caller is about to ask for. Returns 0 and the seat, also
- * where another thread has just taken it; -errno, said once on stderr.
+ * registration.c. A registration in place of `old` (0: the first). Where `old` was lost, the new slot holds from the
+ * start what this process uses, except `pending_bytes` of `vdev`, which the caller is about to ask for. Returns 0 and
+ * the registration, also where another thread has just taken it; -errno, said once on stderr.
  */
-int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes, uint64_t *ret_seat);
+int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes,
+                       uint64_t *ret_registration);
 
 /*
  * ledger.c. Under the lock: whether `bytes` more fit into the instance and the group (0: none), with what can be taken
@@ -92,7 +94,7 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t
 bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev, uint64_t bytes);
 
 /* away.c. This process's own memory is back: somebody else has restored it. */
-void ledger_is_back(struct vgpu_ledger *ledger, uint64_t seat);
+void ledger_is_back(struct vgpu_ledger *ledger, uint64_t registration);
 
 /* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
 uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes);

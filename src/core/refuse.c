@@ -75,18 +75,18 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned vdev, uint64_t size_byte
     struct vgpu_refusal refusal = {.time_ns = clock_real_ns(), .size_bytes = size_bytes, .vdev = vdev};
     char name[VGPU_NAME_LEN];
     struct region_hold hold;
-    uint64_t seat, count;
+    uint64_t registration, count;
     unsigned group;
     bool first = false, whole_card;
 
     if (vdev >= VGPU_VDEVS)
         return;
     fork_check();
-    seat = ledger_seat(ledger);
+    registration = ledger_registration(ledger);
     refusal.pid = getpid();
     snprintf(refusal.api, sizeof(refusal.api), "%s", api);
     /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second wait. */
-    if (region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, 100 * NS_PER_MS, &hold) < 0)
+    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, 100 * NS_PER_MS, &hold) < 0)
         return;
     ledger_reap(ledger);
     group = tighter(layout, ledger_group(ledger), vdev);

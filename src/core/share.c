@@ -5,15 +5,15 @@
 #include <errno.h>
 
 /* The lock as holder of our own slot; false: it is not to be had, or the slot is not ours any more. */
-static bool lock_seat(struct vgpu_ledger *ledger, unsigned *ret_slot, struct region_hold *ret_hold)
+static bool lock_registration(struct vgpu_ledger *ledger, unsigned *ret_slot, struct region_hold *ret_hold)
 {
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t registration = ledger_registration(ledger);
 
-    if (!seat || !seat_ours(ledger, seat) ||
-        region_lock(ledger->region, seat_lock_id(seat), LEDGER_LOCK_BOUND_NS, ret_hold) < 0)
+    if (!registration || !registration_ours(ledger, registration) ||
+        region_lock(ledger->region, registration_lock_id(registration), LEDGER_LOCK_BOUND_NS, ret_hold) < 0)
         return false;
-    if (seat_ours(ledger, seat)) {
-        *ret_slot = seat_index(seat);
+    if (registration_ours(ledger, registration)) {
+        *ret_slot = registration_index(registration);
         return true;
     }
     region_unlock(ledger->region, ret_hold);
@@ -33,7 +33,7 @@ int ledger_share(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
     fork_check();
     if (ledger_counts_only(ledger, vdev))
         return -EOPNOTSUPP;
-    if (!lock_seat(ledger, &slot, &hold))
+    if (!lock_registration(ledger, &slot, &hold))
         return -EAGAIN;
     rc = shares_new(ledger->region->layout, slot, vdev, kind, bytes, &ref);
     region_unlock(ledger->region, &hold);
@@ -48,7 +48,7 @@ int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint
     unsigned slot;
 
     fork_check();
-    if (!lock_seat(ledger, &slot, &hold))
+    if (!lock_registration(ledger, &slot, &hold))
         return -EAGAIN;
     shares_add_key(ledger->region->layout, (struct shares_ref){share.index, share.generation}, key);
     region_unlock(ledger->region, &hold);
@@ -85,14 +85,14 @@ int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share)
 
     fork_check();
     /* A process that has allocated nothing yet has no slot. */
-    if (!ledger_seat(ledger)) {
-        uint64_t seat;
-        int rc = seat_renew(ledger, 0, 0, 0, &seat);
+    if (!ledger_registration(ledger)) {
+        uint64_t registration;
+        int rc = registration_renew(ledger, 0, 0, 0, &registration);
 
         if (rc < 0)
             return rc;
     }
-    if (!lock_seat(ledger, &slot, &hold))
+    if (!lock_registration(ledger, &slot, &hold))
         return -EAGAIN;
     joined = shares_join(ledger->region->layout, (struct shares_ref){share.index, share.generation}, slot);
     region_unlock(ledger->region, &hold);
@@ -122,7 +122,7 @@ bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, u
         return false;
     fork_check();
     /* Who has lost the slot has lost its part in shares, too. */
-    if (!lock_seat(ledger, &slot, &hold))
+    if (!lock_registration(ledger, &slot, &hold))
         return false;
     left = shares_leave(ledger->region->layout, (struct shares_ref){share.index, share.generation}, slot);
     if (left)

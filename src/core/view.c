@@ -14,9 +14,10 @@
 
 static int lock_region(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
 {
-    uint64_t seat = ledger_seat(ledger);
+    uint64_t registration = ledger_registration(ledger);
 
-    return region_lock(ledger->region, seat ? seat_lock_id(seat) : 0, LEDGER_LOCK_BOUND_NS, ret_hold);
+    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, LEDGER_LOCK_BOUND_NS,
+                       ret_hold);
 }
 
 void ledger_reap(struct vgpu_ledger *ledger)

@@ -192,7 +192,7 @@ int uvm_mmap(struct guard *guard, const struct trap *trap);
 
 /* process.c. All under guard->lock. */
 void processes_done(struct guard *guard);
-/* -ESRCH: it is gone; -EUSERS: too many; errors of ledger_new_ward(). */
+/* -ESRCH: it is gone; -EUSERS: too many; errors of ledger_new_supervised(). */
 int process_of(struct guard *guard, pid_t tid, struct guard_process **ret_process);
 int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_process);
 /* Whose call it is, and through which file: errors of process_of() and file_get(). */

@@ -57,7 +57,7 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
         close(process->memory);
         return -EMFILE;
     }
-    rc = ledger_new_ward(guard->region, pid, name, &process->ledger);
+    rc = ledger_new_supervised(guard->region, pid, name, &process->ledger);
     if (rc < 0)
         log_info("guard: process %ld (%s) cannot be shown: %s", (long)pid, name, err_text(rc, text, sizeof(text)));
     process->pid = pid;

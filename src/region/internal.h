@@ -137,15 +137,15 @@ bool region_layout_valid(const struct region_layout *layout);
 /* slots.c. Under the lock unless said otherwise. */
 
 /*
- * Takes a free slot and fills it: for this process, or for `ward`, one that a guard looks after. Takes the lock itself.
- * -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a vdev or NULL, is what the
- * process holds already. The slot is in the group `group_id`; 0, or one that is gone: in none.
+ * Takes a free slot and fills it: for this process, or for `supervised`, one that a guard looks after. Takes the lock
+ * itself. -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a vdev or NULL, is
+ * what the process holds already. The slot is in the group `group_id`; 0, or one that is gone: in none.
  */
-struct slot_ward {
+struct slot_supervised {
     pid_t pid;
     char command[32];
 };
-int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, uint64_t group_id,
+int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised, uint64_t group_id,
                const uint64_t *reserved_bytes, unsigned *ret_index, uint32_t *ret_generation);
 /* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is left to be found
  * dead. */

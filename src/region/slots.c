@@ -97,20 +97,21 @@ pid_t slot_pid(struct vgpu_region *region, unsigned index)
  * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A region with hundreds of
  * starters would otherwise make them wait for each other.
  */
-static void fill(struct region_layout *layout, unsigned index, const struct slot_ward *ward, unsigned group,
+static void fill(struct region_layout *layout, unsigned index, const struct slot_supervised *supervised, unsigned group,
                  const uint64_t *reserved_bytes)
 {
     struct region_slot *slot = &layout->slot[index];
     uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
-    __atomic_store_n(&slot->pid, ward ? ward->pid : getpid(), __ATOMIC_RELAXED);
-    slot->guarded = ward != NULL;
+    __atomic_store_n(&slot->pid, supervised ? supervised->pid : getpid(), __ATOMIC_RELAXED);
+    slot->guarded = supervised != NULL;
     atomic_store_explicit(&slot->group, (uint16_t)group, memory_order_relaxed);
     __atomic_store_n(&slot->pid_namespace, pid_namespace(), __ATOMIC_RELAXED);
     slot->start_ns = clock_real_ns();
     memset(slot->command, 0, sizeof(slot->command));
-    snprintf(slot->command, sizeof(slot->command), "%s", ward ? ward->command : program_invocation_short_name);
+    snprintf(slot->command, sizeof(slot->command), "%s",
+             supervised ? supervised->command : program_invocation_short_name);
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         store_relaxed(&slot->vdev[i].idle, IDLE_TAG(generation));
         store_relaxed(&slot->vdev[i].reserved_bytes, reserved_bytes ? reserved_bytes[i] : 0);
@@ -123,8 +124,8 @@ static void fill(struct region_layout *layout, unsigned index, const struct slot
  * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a former owner that died
  * has left in the slot, the totals, and that a group is still there.
  */
-static int occupy(struct vgpu_region *region, unsigned index, const struct slot_ward *ward, uint64_t group_id,
-                  const uint64_t *reserved_bytes)
+static int occupy(struct vgpu_region *region, unsigned index, const struct slot_supervised *supervised,
+                  uint64_t group_id, const uint64_t *reserved_bytes)
 {
     struct region_layout *layout = region->layout;
     struct region_slot *slot = &layout->slot[index];
@@ -138,7 +139,7 @@ static int occupy(struct vgpu_region *region, unsigned index, const struct slot_
     if (slot_live(slot))
         slot_empty(layout, index);
     group = group_id ? group_find(layout, group_id) : 0;
-    fill(layout, index, ward, group, reserved_bytes);
+    fill(layout, index, supervised, group, reserved_bytes);
     atomic_store_explicit(&slot->state, SLOT_LIVE, memory_order_release);
     for (unsigned i = 0; reserved_bytes && i < VGPU_VDEVS; i++)
         region_total_add(layout, group, i, reserved_bytes[i]);
@@ -185,7 +186,7 @@ static int claim_free(struct vgpu_region *region, unsigned *ret_index)
     return -EUSERS;
 }
 
-int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, uint64_t group_id,
+int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised, uint64_t group_id,
                const uint64_t *reserved_bytes, unsigned *ret_index, uint32_t *ret_generation)
 {
     struct region_hold hold;
@@ -199,7 +200,7 @@ int slot_claim(struct vgpu_region *region, const struct slot_ward *ward, uint64_
     }
     if (rc < 0)
         return rc;
-    rc = occupy(region, index, ward, group_id, reserved_bytes);
+    rc = occupy(region, index, supervised, group_id, reserved_bytes);
     if (rc < 0) {
         unclaim(region, index);
         return rc;

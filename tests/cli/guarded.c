@@ -66,8 +66,8 @@ int main(int argc, char **argv)
     require(child >= 0);
     if (child == 0)
         be_child(path, parent);
-    require(ledger_new_ward(region, child, "child", &childs) == 0);
-    require(ledger_new_ward(region, parent, "parent", &own) == 0);
+    require(ledger_new_supervised(region, child, "child", &childs) == 0);
+    require(ledger_new_supervised(region, parent, "parent", &own) == 0);
     hold(childs, VGPU_KIND_DRIVER, 2 * GIB);
     hold(childs, VGPU_KIND_MANAGED, GIB);
     hold(own, VGPU_KIND_DRIVER, 3 * GIB);

@@ -42,7 +42,7 @@ static int use_in_child(void *arg)
     CHECK(ledger_reserve(ledger, 0, 20 * MIB) == 0);
     CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, 20 * MIB, 20 * MIB) == 0);
     CHECK(slots_used(region->layout, 0) == 50 * MIB);
-    CHECK(seat_slot(ledger, ledger_seat(ledger))->pid == getpid());
+    CHECK(registration_slot(ledger, ledger_registration(ledger))->pid == getpid());
     return 0;
 }
 
@@ -407,7 +407,8 @@ static int file_replaced(void *arg)
     for (int fd = 3; fd < 1100; fd++)
         close(fd);
     unlink(scratch_path("fork"));
-    atomic_fetch_add(&seat_slot(ledger, ledger_seat(ledger))->generation, 1); /* as if a neighbour had removed us */
+    atomic_fetch_add(&registration_slot(ledger, ledger_registration(ledger))->generation,
+                     1); /* as if a neighbour had removed us */
     CHECK(ledger_reserve(ledger, 0, MIB) == -ENOMEM);
     CHECK(ledger_reserve(ledger, 0, MIB) == -ENOMEM);
     return 0;

@@ -123,7 +123,8 @@ static void idle_within_the_group(void **state)
     assert_int_equal(ledger_reserve(b, 0, MIB + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(b, 0, MIB), 0);
     assert_int_equal(ledger_reserve(b, 0, 1), -ENOMEM);
-    assert_int_equal(load_relaxed(&seat_slot(outer, ledger_seat(outer))->vdev[0].idle) & IDLE_BYTES_MASK, GIB);
+    assert_int_equal(
+        load_relaxed(&registration_slot(outer, ledger_registration(outer))->vdev[0].idle) & IDLE_BYTES_MASK, GIB);
     assert_sums_agree();
     ledger_free(a);
     ledger_free(b);
@@ -205,13 +206,13 @@ static void shares_stay_in_the_group(void **state)
 {
     uint64_t id = group_of(GIB, 0);
     struct vgpu_ledger *maker = ledger_in(id), *holder = ledger_in(0), *other = ledger_in(id);
-    unsigned group = ledger_group(maker), slot = seat_index(ledger_seat(maker));
+    unsigned group = ledger_group(maker), slot = registration_index(ledger_registration(maker));
     struct shares_ref ref;
 
     (void)state;
     ledger_set(maker, 0, VGPU_KIND_DATA, GIB);
     assert_int_equal(shares_new(region->layout, slot, 0, VGPU_KIND_DATA, GIB, &ref), 0);
-    assert_true(shares_join(region->layout, ref, seat_index(ledger_seat(holder))));
+    assert_true(shares_join(region->layout, ref, registration_index(ledger_registration(holder))));
     ledger_free(maker);
     assert_sums_agree();
     assert_int_equal(ledger_reserve(other, 0, 1), -ENOMEM);
@@ -311,7 +312,8 @@ static void killed_in_a_group(void **state)
             int rc = ledger_reserve(ledger, 0, GIB / 2);
 
             if (rc == 0 && with_lock) {
-                rc = region_lock(region, seat_lock_id(ledger_seat(ledger)), REGION_LOCK_BOUND_NS, &hold);
+                rc =
+                    region_lock(region, registration_lock_id(ledger_registration(ledger)), REGION_LOCK_BOUND_NS, &hold);
                 /* Half-way through a change of the sums. */
                 store_relaxed(region_total(region->layout, ledger_group(ledger), 0), 7 * GIB);
                 store_relaxed(region_total(region->layout, 0, 0), 5 * GIB);

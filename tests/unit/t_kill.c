@@ -136,7 +136,7 @@ static unsigned run_and_kill(const struct operation *operation, unsigned steps)
 
 static void assert_books_agree(void)
 {
-    struct slot_vdev *vdev = &seat_slot(ledger, ledger_seat(ledger))->vdev[0];
+    struct slot_vdev *vdev = &registration_slot(ledger, ledger_registration(ledger))->vdev[0];
     uint64_t idle = load_relaxed(&vdev->idle) & IDLE_BYTES_MASK;
 
     assert_int_equal(load_relaxed(&vdev->reserved_bytes), load_relaxed(&ledger->vdev[0].busy) + idle);
@@ -260,7 +260,7 @@ static int hold_the_lock(void *arg)
 
     if (ledger_reserve(ledger, 0, MIB) != 0)
         return 1;
-    if (region_lock(region, seat_lock_id(ledger_seat(ledger)), NS_PER_S, &hold) != 0)
+    if (region_lock(region, registration_lock_id(ledger_registration(ledger)), NS_PER_S, &hold) != 0)
         return 1;
     atomic_store(ready, 1);
     for (;;)

@@ -45,7 +45,7 @@ static uint64_t used(unsigned vdev)
 static void assert_books_agree(void)
 {
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
-        struct slot_vdev *vdev = &seat_slot(ledger, ledger_seat(ledger))->vdev[i];
+        struct slot_vdev *vdev = &registration_slot(ledger, ledger_registration(ledger))->vdev[i];
         uint64_t reserved = load_relaxed(&vdev->reserved_bytes), sum = 0;
 
         assert_int_equal(reserved, load_relaxed(&ledger->vdev[i].busy) + (load_relaxed(&vdev->idle) & IDLE_BYTES_MASK));
@@ -143,10 +143,10 @@ static void over_the_quota(void **state)
     assert_int_equal(used(0), 0);
     assert_books_agree();
     /* A region that says so much by itself. */
-    store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->vdev[0].reserved_bytes, UINT64_MAX - 5);
+    store_relaxed(&registration_slot(ledger, ledger_registration(ledger))->vdev[0].reserved_bytes, UINT64_MAX - 5);
     ledger_view(ledger, 0, 16 * GIB, 12 * GIB, &total, &available);
     assert_int_equal(available, 0);
-    store_relaxed(&seat_slot(ledger, ledger_seat(ledger))->vdev[0].reserved_bytes, 0);
+    store_relaxed(&registration_slot(ledger, ledger_registration(ledger))->vdev[0].reserved_bytes, 0);
 }
 
 static uint64_t peak(unsigned vdev)

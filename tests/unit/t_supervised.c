@@ -8,25 +8,25 @@
 #define SOMEBODY 4242
 
 static struct vgpu_region *region;
-static struct vgpu_ledger *own, *ward;
+static struct vgpu_ledger *own, *supervised;
 
 static int setup(void **state)
 {
     struct vgpu_limits limits;
 
     (void)state;
-    region = new_region("ward", GIB);
+    region = new_region("supervised", GIB);
     region_limits(region, &limits);
     limits.tier = VGPU_TIER_GUARD;
     if (region_set_limits(region, &limits) < 0 || ledger_new(region, &own) < 0)
         return -1;
-    return ledger_new_ward(region, SOMEBODY, "trainer", &ward);
+    return ledger_new_supervised(region, SOMEBODY, "trainer", &supervised);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    ledger_free(ward);
+    ledger_free(supervised);
     ledger_free(own);
     region_close(region);
     return 0;
@@ -46,12 +46,12 @@ static uint64_t used(void)
 static void the_guard_is_held_to_the_quota(void **state)
 {
     (void)state;
-    assert_int_equal(ledger_reserve(ward, 0, GIB + 1), -ENOMEM);
-    assert_int_equal(ledger_reserve(ward, 0, GIB), 0);
-    assert_int_equal(ledger_commit(ward, 0, VGPU_KIND_DRIVER, GIB, GIB), 0);
-    assert_int_equal(ledger_reserve(ward, 0, 1), -ENOMEM);
+    assert_int_equal(ledger_reserve(supervised, 0, GIB + 1), -ENOMEM);
+    assert_int_equal(ledger_reserve(supervised, 0, GIB), 0);
+    assert_int_equal(ledger_commit(supervised, 0, VGPU_KIND_DRIVER, GIB, GIB), 0);
+    assert_int_equal(ledger_reserve(supervised, 0, 1), -ENOMEM);
     assert_int_equal(used(), GIB);
-    ledger_release(ward, 0, VGPU_KIND_DRIVER, GIB);
+    ledger_release(supervised, 0, VGPU_KIND_DRIVER, GIB);
     assert_int_equal(used(), 0);
 }
 
@@ -64,7 +64,7 @@ static void what_a_process_says_counts_for_nothing(void **state)
     assert_int_equal(ledger_commit(own, 0, VGPU_KIND_DATA, 4 * GIB, 4 * GIB), 0);
     assert_int_equal(ledger_held(own, 0, VGPU_KIND_DATA), 4 * GIB);
     assert_int_equal(used(), 0);
-    assert_int_equal(ledger_reserve(ward, 0, GIB / 4), 0);
+    assert_int_equal(ledger_reserve(supervised, 0, GIB / 4), 0);
     ledger_view(own, 0, 8 * GIB, 8 * GIB, &total, &available);
     assert_int_equal(total, GIB);
     assert_int_equal(available, GIB - GIB / 4);
@@ -72,10 +72,10 @@ static void what_a_process_says_counts_for_nothing(void **state)
     ledger_set(own, 0, VGPU_KIND_CONTEXT, 2 * GIB);
     ledger_set(own, 0, VGPU_KIND_CONTEXT, 0);
     assert_int_equal(used(), GIB / 4);
-    ledger_cancel(ward, 0, GIB / 4);
+    ledger_cancel(supervised, 0, GIB / 4);
     assert_int_equal(used(), 0);
-    assert_int_equal(ledger_reserve(ward, 0, GIB), 0);
-    ledger_cancel(ward, 0, GIB);
+    assert_int_equal(ledger_reserve(supervised, 0, GIB), 0);
+    ledger_cancel(supervised, 0, GIB);
 }
 
 static void host_memory_is_the_processes_own_matter(void **state)
@@ -100,7 +100,7 @@ static void shows_the_process_it_is_for(void **state)
 
     (void)state;
     ledger_set(own, 0, VGPU_KIND_DATA, 3);
-    ledger_set(ward, 0, VGPU_KIND_DRIVER, 7);
+    ledger_set(supervised, 0, VGPU_KIND_DRIVER, 7);
     assert_int_equal(region_snapshot(region, &snapshot), 0);
     assert_int_equal(snapshot.limits.tier, VGPU_TIER_GUARD);
     assert_int_equal(snapshot.proc_count, 2);

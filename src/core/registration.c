@@ -20,12 +20,13 @@ static void complain(struct vgpu_ledger *ledger, int rc)
                   err_text(rc, text, sizeof(text)));
 }
 
-static uint64_t make_seat(unsigned index, uint32_t generation)
+static uint64_t make_registration(unsigned index, uint32_t generation)
 {
     return (uint64_t)(index + 1) << 32 | generation;
 }
 
-int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes, uint64_t *ret_seat)
+int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes,
+                       uint64_t *ret_registration)
 {
     struct vgpu_region *region = ledger->region;
     uint64_t reserved[VGPU_VDEVS] = {0}, current;
@@ -33,10 +34,10 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t
     unsigned index;
     int rc;
 
-    MUTEX_SCOPE(&ledger->seat_lock);
-    current = ledger_seat(ledger);
+    MUTEX_SCOPE(&ledger->registration_lock);
+    current = ledger_registration(ledger);
     if (current != old) {
-        *ret_seat = current;
+        *ret_registration = current;
         return 0;
     }
     if (old) {
@@ -44,10 +45,10 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t
             reserved[i] = ledger_counts_only(ledger, i)
                               ? 0
                               : subtract_clamped(load_relaxed(&ledger->vdev[i].busy), i == vdev ? pending_bytes : 0);
-        slot_release(region, seat_index(old), seat_generation(old));
+        slot_release(region, registration_index(old), registration_generation(old));
     }
-    rc = slot_claim(region, ledger->guards ? &ledger->ward : NULL, ledger->group_id, old ? reserved : NULL, &index,
-                    &generation);
+    rc = slot_claim(region, ledger->guards ? &ledger->supervised : NULL, ledger->group_id, old ? reserved : NULL,
+                    &index, &generation);
     if (rc < 0) {
         complain(ledger, rc);
         return rc;
@@ -59,8 +60,8 @@ int seat_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t
                           load_relaxed(&ledger->vdev[i].held[kind]));
     }
     atomic_store_explicit(&ledger->group, slot_group(region->layout, index), memory_order_relaxed);
-    *ret_seat = make_seat(index, generation);
-    atomic_store_explicit(&ledger->seat, *ret_seat, memory_order_release);
+    *ret_registration = make_registration(index, generation);
+    atomic_store_explicit(&ledger->registration, *ret_registration, memory_order_release);
     ledger_notify(ledger, VGPU_VDEVS);
     return 0;
 }
@@ -70,8 +71,8 @@ static void in_child(void *arg)
 {
     struct vgpu_ledger *ledger = arg;
 
-    mutex_init(&ledger->seat_lock);
-    atomic_store_explicit(&ledger->seat, 0, memory_order_relaxed);
+    mutex_init(&ledger->registration_lock);
+    atomic_store_explicit(&ledger->registration, 0, memory_order_relaxed);
     atomic_store_explicit(&ledger->told, false, memory_order_relaxed);
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         store_relaxed(&ledger->vdev[i].busy, 0);
@@ -81,12 +82,12 @@ static void in_child(void *arg)
     }
 }
 
-static int make(struct vgpu_region *region, const struct slot_ward *ward, uint64_t group_id,
+static int make(struct vgpu_region *region, const struct slot_supervised *supervised, uint64_t group_id,
                 struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
     struct vgpu_ledger *ledger;
-    uint64_t seat;
+    uint64_t registration;
     int rc;
 
     fork_check();
@@ -95,14 +96,14 @@ static int make(struct vgpu_region *region, const struct slot_ward *ward, uint64
     memset(ledger, 0, sizeof(*ledger));
     ledger->region = region;
     ledger->group_id = group_id;
-    if (ward) {
+    if (supervised) {
         ledger->guards = true;
-        ledger->ward = *ward;
+        ledger->supervised = *supervised;
     }
     ledger->watch.child = in_child;
     ledger->watch.arg = ledger;
     fork_watch_add(&ledger->watch);
-    rc = seat_renew(ledger, 0, 0, 0, &seat);
+    rc = registration_renew(ledger, 0, 0, 0, &registration);
     if (rc < 0) {
         fork_watch_remove(&ledger->watch);
         free(ledger);
@@ -122,26 +123,26 @@ int ledger_new_in(struct vgpu_region *region, uint64_t group_id, struct vgpu_led
     return make(region, NULL, group_id, ret_ledger);
 }
 
-int ledger_new_ward(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger)
+int ledger_new_supervised(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger)
 {
-    struct slot_ward ward = {.pid = pid};
+    struct slot_supervised supervised = {.pid = pid};
 
-    snprintf(ward.command, sizeof(ward.command), "%s", command);
-    return make(region, &ward, 0, ret_ledger);
+    snprintf(supervised.command, sizeof(supervised.command), "%s", command);
+    return make(region, &supervised, 0, ret_ledger);
 }
 
 void ledger_free(struct vgpu_ledger *ledger)
 {
     KEEP_ERRNO;
-    uint64_t seat;
+    uint64_t registration;
 
     if (!ledger)
         return;
     fork_check();
     hami_forget(ledger);
-    seat = ledger_seat(ledger);
-    if (seat)
-        slot_release(ledger->region, seat_index(seat), seat_generation(seat));
+    registration = ledger_registration(ledger);
+    if (registration)
+        slot_release(ledger->region, registration_index(registration), registration_generation(registration));
     ledger_notify(ledger, VGPU_VDEVS);
     fork_watch_remove(&ledger->watch);
     free(ledger);

@@ -116,7 +116,7 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels
 }
 
 struct request {
-    enum hook_row row;
+    enum hook_symbol sym;
     struct vgpu_ledger *ledger; /* NULL: nothing is charged, the driver alone answers */
     unsigned vdev;
     uint64_t bytes;          /* to charge */
@@ -124,13 +124,13 @@ struct request {
 };
 
 /* Sets aside what the array takes. False: over the quota. */
-static bool admit(struct request *request, enum hook_row row, const void *ret_array,
+static bool admit(struct request *request, enum hook_symbol sym, const void *ret_array,
                   const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     CUdevice device;
 
-    request->row = row;
+    request->sym = sym;
     request->ledger = NULL;
     request->bytes = 0;
     if (ledger == NULL || ret_array == NULL || desc == NULL || (desc->Flags & NO_MEMORY_FLAGS) != 0 ||
@@ -141,7 +141,7 @@ static bool admit(struct request *request, enum hook_row row, const void *ret_ar
         return true;
     request->ledger = ledger;
     request->reserved_bytes = charge_round(request->bytes, CHARGE_BLOCK_BYTES);
-    return charge_reserve(row, ledger, request->vdev, request->reserved_bytes);
+    return charge_reserve(sym, ledger, request->vdev, request->reserved_bytes);
 }
 
 /*
@@ -172,7 +172,7 @@ static bool settle(const struct request *request, const void *array, CUresult re
         ledger_cancel(request->ledger, request->vdev, request->reserved_bytes);
         return true;
     }
-    charged = charge_commit(request->row, request->ledger, CHARGE_ARRAYS, (uintptr_t)array, request->vdev,
+    charged = charge_commit(request->sym, request->ledger, CHARGE_ARRAYS, (uintptr_t)array, request->vdev,
                             VGPU_KIND_DATA, request->bytes, request->bytes);
     if (request->reserved_bytes > request->bytes)
         settle_block(request, charged);
@@ -182,7 +182,7 @@ static bool settle(const struct request *request, const void *array, CUresult re
 /* A request that was not admitted. */
 static CUresult refused(const struct request *request)
 {
-    trace_memory(request->row, request->bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    trace_memory(request->sym, request->bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -194,11 +194,11 @@ static CUresult conclude(const struct request *request, CUarray made, CUresult r
     }
     if (result == CUDA_SUCCESS)
         *ret_array = made;
-    trace_memory(request->row, request->bytes, (uintptr_t)made, result);
+    trace_memory(request->sym, request->bytes, (uintptr_t)made, result);
     return result;
 }
 
-CUresult hook_array_create(enum hook_row row, CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
+CUresult hook_array_create(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     struct request request;
@@ -206,18 +206,18 @@ CUresult hook_array_create(enum hook_row row, CUarray *array, const CUDA_ARRAY_D
     CUresult result;
 
     if (array == NULL || desc == NULL)
-        return REAL(row, array_create)(array, desc);
+        return REAL(sym, array_create)(array, desc);
     shape.Width = desc->Width;
     shape.Height = desc->Height;
     shape.Format = desc->Format;
     shape.NumChannels = desc->NumChannels;
-    if (!admit(&request, row, array, &shape, 0))
+    if (!admit(&request, sym, array, &shape, 0))
         return refused(&request);
-    result = REAL(row, array_create)(&made, desc);
+    result = REAL(sym, array_create)(&made, desc);
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_array_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
+CUresult hook_array_create_v1(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     struct request request;
@@ -225,32 +225,32 @@ CUresult hook_array_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRA
     CUresult result;
 
     if (array == NULL || desc == NULL)
-        return REAL(row, array_create_v1)(array, desc);
+        return REAL(sym, array_create_v1)(array, desc);
     shape.Width = desc->Width;
     shape.Height = desc->Height;
     shape.Format = desc->Format;
     shape.NumChannels = desc->NumChannels;
-    if (!admit(&request, row, array, &shape, 0))
+    if (!admit(&request, sym, array, &shape, 0))
         return refused(&request);
-    result = REAL(row, array_create_v1)(&made, desc);
+    result = REAL(sym, array_create_v1)(&made, desc);
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_array3d_create(enum hook_row row, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+CUresult hook_array3d_create(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
     struct request request;
     CUarray made = NULL;
     CUresult result;
 
     if (array == NULL || desc == NULL)
-        return REAL(row, array3d_create)(array, desc);
-    if (!admit(&request, row, array, desc, 0))
+        return REAL(sym, array3d_create)(array, desc);
+    if (!admit(&request, sym, array, desc, 0))
         return refused(&request);
-    result = REAL(row, array3d_create)(&made, desc);
+    result = REAL(sym, array3d_create)(&made, desc);
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_array3d_create_v1(enum hook_row row, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
+CUresult hook_array3d_create_v1(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     struct request request;
@@ -258,20 +258,20 @@ CUresult hook_array3d_create_v1(enum hook_row row, CUarray *array, const CUDA_AR
     CUresult result;
 
     if (array == NULL || desc == NULL)
-        return REAL(row, array3d_create_v1)(array, desc);
+        return REAL(sym, array3d_create_v1)(array, desc);
     shape.Width = desc->Width;
     shape.Height = desc->Height;
     shape.Depth = desc->Depth;
     shape.Format = desc->Format;
     shape.NumChannels = desc->NumChannels;
     shape.Flags = desc->Flags;
-    if (!admit(&request, row, array, &shape, 0))
+    if (!admit(&request, sym, array, &shape, 0))
         return refused(&request);
-    result = REAL(row, array3d_create_v1)(&made, desc);
+    result = REAL(sym, array3d_create_v1)(&made, desc);
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_mipmapped_array_create(enum hook_row row, CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+CUresult hook_mipmapped_array_create(enum hook_symbol sym, CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
                                      unsigned int levels)
 {
     struct request request;
@@ -279,9 +279,9 @@ CUresult hook_mipmapped_array_create(enum hook_row row, CUmipmappedArray *array,
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
     if (array == NULL || desc == NULL || levels == 0)
-        return REAL(row, mipmapped_array_create)(array, desc, levels);
-    if (admit(&request, row, array, desc, levels)) {
-        result = REAL(row, mipmapped_array_create)(&made, desc, levels);
+        return REAL(sym, mipmapped_array_create)(array, desc, levels);
+    if (admit(&request, sym, array, desc, levels)) {
+        result = REAL(sym, mipmapped_array_create)(&made, desc, levels);
         if (!settle(&request, made, result)) {
             DRIVER(cuMipmappedArrayDestroy, mipmapped_array_destroy)(made);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -289,7 +289,7 @@ CUresult hook_mipmapped_array_create(enum hook_row row, CUmipmappedArray *array,
         if (result == CUDA_SUCCESS)
             *array = made;
     }
-    trace_memory(row, request.bytes, (uintptr_t)made, result);
+    trace_memory(sym, request.bytes, (uintptr_t)made, result);
     return result;
 }
 
@@ -315,26 +315,26 @@ static void destroyed(const void *array, const struct vgpu_track_entry *entry, C
         reconcile_now(entry->vdev);
 }
 
-CUresult hook_array_destroy(enum hook_row row, CUarray array)
+CUresult hook_array_destroy(enum hook_symbol sym, CUarray array)
 {
     struct vgpu_track_entry entry = {0};
     bool known = charge_take(CHARGE_ARRAYS, (uintptr_t)array, &entry);
-    CUresult result = REAL(row, array_destroy)(array);
+    CUresult result = REAL(sym, array_destroy)(array);
 
     if (known)
         destroyed(array, &entry, result);
-    trace_memory(row, entry.bytes, (uintptr_t)array, result);
+    trace_memory(sym, entry.bytes, (uintptr_t)array, result);
     return result;
 }
 
-CUresult hook_mipmapped_array_destroy(enum hook_row row, CUmipmappedArray array)
+CUresult hook_mipmapped_array_destroy(enum hook_symbol sym, CUmipmappedArray array)
 {
     struct vgpu_track_entry entry = {0};
     bool known = charge_take(CHARGE_ARRAYS, (uintptr_t)array, &entry);
-    CUresult result = REAL(row, mipmapped_array_destroy)(array);
+    CUresult result = REAL(sym, mipmapped_array_destroy)(array);
 
     if (known)
         destroyed(array, &entry, result);
-    trace_memory(row, entry.bytes, (uintptr_t)array, result);
+    trace_memory(sym, entry.bytes, (uintptr_t)array, result);
     return result;
 }

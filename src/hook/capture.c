@@ -29,9 +29,9 @@ void capture_restore(struct capture_mode *mode)
 static CUstreamCaptureStatus status_of(CUstream stream, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    enum hook_row row = per_thread ? ROW_cuStreamIsCapturing_ptsz : ROW_cuStreamIsCapturing;
+    enum hook_symbol sym = per_thread ? SYMBOL_cuStreamIsCapturing_ptsz : SYMBOL_cuStreamIsCapturing;
 
-    if (hook_real[row] == NULL || REAL(row, stream_is_capturing)(stream, &status) != CUDA_SUCCESS)
+    if (hook_real[sym] == NULL || REAL(sym, stream_is_capturing)(stream, &status) != CUDA_SUCCESS)
         return CU_STREAM_CAPTURE_STATUS_NONE;
     return status;
 }
@@ -53,10 +53,10 @@ bool capture_touches(CUstream stream)
 }
 
 /* From here on, calls of our own are made in relaxed mode; those under way are waited for. */
-static void beginning(enum hook_row row, CUstream stream)
+static void beginning(enum hook_symbol sym, CUstream stream)
 {
     atomic_fetch_add(&capture_active, 1);
-    compute_stream_ends(stream, hook_row_per_thread(row)); /* what is launched into it from now on is recorded */
+    compute_stream_ends(stream, hook_symbol_per_thread(sym)); /* what is launched into it from now on is recorded */
     pool_quiesce();
     graph_quiesce();
 }
@@ -76,32 +76,32 @@ static CUresult began(CUresult result)
     return result;
 }
 
-CUresult hook_stream_begin_capture_v1(enum hook_row row, CUstream stream)
+CUresult hook_stream_begin_capture_v1(enum hook_symbol sym, CUstream stream)
 {
-    beginning(row, stream);
-    return began(REAL(row, stream_begin_capture_v1)(stream));
+    beginning(sym, stream);
+    return began(REAL(sym, stream_begin_capture_v1)(stream));
 }
 
-CUresult hook_stream_begin_capture(enum hook_row row, CUstream stream, CUstreamCaptureMode mode)
+CUresult hook_stream_begin_capture(enum hook_symbol sym, CUstream stream, CUstreamCaptureMode mode)
 {
-    beginning(row, stream);
-    return began(REAL(row, stream_begin_capture)(stream, mode));
+    beginning(sym, stream);
+    return began(REAL(sym, stream_begin_capture)(stream, mode));
 }
 
-CUresult hook_stream_begin_capture_to_graph(enum hook_row row, CUstream stream, CUgraph graph,
+CUresult hook_stream_begin_capture_to_graph(enum hook_symbol sym, CUstream stream, CUgraph graph,
                                             const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,
                                             size_t num_dependencies, CUstreamCaptureMode mode)
 {
-    beginning(row, stream);
+    beginning(sym, stream);
     return began(
-        REAL(row, stream_begin_capture_to_graph)(stream, graph, dependencies, dependency_data, num_dependencies, mode));
+        REAL(sym, stream_begin_capture_to_graph)(stream, graph, dependencies, dependency_data, num_dependencies, mode));
 }
 
-CUresult hook_stream_end_capture(enum hook_row row, CUstream stream, CUgraph *graph)
+CUresult hook_stream_end_capture(enum hook_symbol sym, CUstream stream, CUgraph *graph)
 {
-    bool per_thread = hook_row_per_thread(row);
+    bool per_thread = hook_symbol_per_thread(sym);
     bool before = status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = REAL(row, stream_end_capture)(stream, graph);
+    CUresult result = REAL(sym, stream_end_capture)(stream, graph);
 
     /* A capture that fails to end (wrong thread, wrong stream) goes on; one that was spoilt is over. */
     if (result == CUDA_SUCCESS || (before && status_of(stream, per_thread) == CU_STREAM_CAPTURE_STATUS_NONE))

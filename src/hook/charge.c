@@ -90,13 +90,13 @@ bool charge_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
     return ledger_reserve(ledger, vdev, bytes) == 0;
 }
 
-bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
+bool charge_reserve(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     if (vdev != VGPU_VDEV_HOST)
         reconcile_maybe(vdev);
     if (ledger_reserve(ledger, vdev, bytes) == 0 || charge_make_room(ledger, vdev, bytes))
         return true;
-    ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
+    ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
     return false;
 }
 
@@ -158,8 +158,8 @@ static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key, const struct v
     leave(ledger, entry->vdev, left);
 }
 
-bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned vdev,
-                   enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes)
+bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
+                   unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes)
 {
     struct vgpu_track_entry entry = {.bytes = bytes, .extra = current_context(), .vdev = vdev, .kind = kind};
     struct vgpu_track_entry stale;
@@ -182,7 +182,7 @@ bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_ta
         if (was_stale)
             give_back(ledger, table, key, &stale);
         give_back(ledger, table, key, &entry);
-        ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
+        ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
         return false;
     }
     if (was_stale)
@@ -197,7 +197,7 @@ undo_stale:
         give_back(ledger, table, key, &stale);
 refuse:
     ledger_cancel(ledger, vdev, reserved_bytes);
-    ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
+    ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
     return false;
 }
 

@@ -1,8 +1,8 @@
 /*
- * What the memory bodies share: getting room in the quota, and remembering who holds what so that a free gives back
+ * What the memory handlers share: getting room in the quota, and remembering who holds what so that a free gives back
  * exactly what the allocation took.
  *
- * The order that every body keeps: room first, then the driver, then the record; and on the way back the record is
+ * The order that every handler keeps: room first, then the driver, then the record; and on the way back the record is
  * taken out before the driver frees (another thread may get the same address at once) and the quota is given back
  * after it did. Everything here is thread-safe, keeps errno and holds no lock across a call into the driver.
  */
@@ -22,9 +22,9 @@ static inline uint64_t charge_round(uint64_t bytes, uint64_t step_bytes)
 
 /*
  * Sets `bytes` of a vdev aside. Where they do not fit, what went back to the driver unseen is looked for first.
- * False: they still do not fit; the refusal of `row` is recorded, answer CUDA_ERROR_OUT_OF_MEMORY.
+ * False: they still do not fit; the refusal of `sym` is recorded, answer CUDA_ERROR_OUT_OF_MEMORY.
  */
-bool charge_reserve(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
+bool charge_reserve(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
 
 /* Looks again at everything whose size the driver changes on its own, so that the ledger has what is really held. */
 void charge_refresh(unsigned vdev);
@@ -59,8 +59,8 @@ static inline bool charge_pointer_possible(uint64_t address)
  * driver took beyond the reservation, or no memory for the record; nothing is held any more, the refusal is recorded.
  * The caller then frees what the driver gave.
  */
-bool charge_commit(enum hook_row row, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key, unsigned vdev,
-                   enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes);
+bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
+                   unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes);
 
 /*
  * Around the driver's freeing of memory that stays charged until it has: meanwhile NVML's figure may be lower than the

@@ -5,17 +5,17 @@
  */
 #include "hook/charge.h"
 
-CUresult hook_checkpoint_checkpoint(enum hook_row row, int pid, CUcheckpointCheckpointArgs *args)
+CUresult hook_checkpoint_checkpoint(enum hook_symbol sym, int pid, CUcheckpointCheckpointArgs *args)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    CUresult result = REAL(row, checkpoint_checkpoint)(pid, args);
+    CUresult result = REAL(sym, checkpoint_checkpoint)(pid, args);
 
     if (result == CUDA_SUCCESS && ledger != NULL)
         ledger_put_away(ledger, pid);
     return result;
 }
 
-CUresult hook_checkpoint_restore(enum hook_row row, int pid, CUcheckpointRestoreArgs *args)
+CUresult hook_checkpoint_restore(enum hook_symbol sym, int pid, CUcheckpointRestoreArgs *args)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     int back = 0;
@@ -26,10 +26,10 @@ CUresult hook_checkpoint_restore(enum hook_row row, int pid, CUcheckpointRestore
     if (ledger != NULL)
         back = ledger_bring_back(ledger, pid, &vdev, &bytes);
     if (back < 0) {
-        ledger_refuse(ledger, vdev, bytes, hook_row_name(row));
+        ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = REAL(row, checkpoint_restore)(pid, args);
+    result = REAL(sym, checkpoint_restore)(pid, args);
     if (result != CUDA_SUCCESS && back > 0)
         ledger_put_away(ledger, pid);
     return result;

@@ -1,15 +1,15 @@
 /*
  * What every launch goes through: charged to the cap, taken in turns on a shared device, measured now and then.
  *
- * A body describes its work, calls compute_begin(), the driver, compute_end(). Where nothing limits the process and it
- * has the device to itself, compute_off() says so for the price of three loads and a count, and the body just
+ * A handler describes its work, calls compute_begin(), the driver, compute_end(). Where nothing limits the process and
+ * it has the device to itself, compute_off() says so for the price of three loads and a count, and the handler just
  * forwards.
  *
  *     if (compute_off())
- *         return REAL(row, launch_kernel)(...);
+ *         return REAL(sym, launch_kernel)(...);
  *     struct work work = {.kind = VGPU_WORK_KERNEL, .stream = stream, .per_thread = ..., .key = cost_key(...)};
  *     compute_begin(&work);
- *     result = REAL(row, launch_kernel)(...);
+ *     result = REAL(sym, launch_kernel)(...);
  *     compute_end(&work, result);
  *
  * None of it synchronises, touches a stream that captures, or fails. compute_begin() may wait on the CPU (the cap; a
@@ -182,7 +182,7 @@ void compute_forget(uint64_t key);
 void compute_changed(uint64_t key);
 
 /* The process has a context on this device now; and: a context is about to go (its events may be asked about), or may
- * have gone. Called by the bodies of contexts. */
+ * have gone. Called by the handlers of contexts. */
 void compute_context_made(CUdevice device);
 void compute_context_ending(CUcontext context);
 void compute_context_ends(CUcontext context);

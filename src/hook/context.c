@@ -28,7 +28,7 @@ static uint64_t key_of(const void *handle)
 
 /* One call for the four ways to create a context. */
 struct creation {
-    enum hook_row row;
+    enum hook_symbol sym;
     unsigned int flags;
     CUdevice device;
     CUexecAffinityParam *affinity;
@@ -39,18 +39,18 @@ struct creation {
 
 static CUresult call_v2(const struct creation *creation, CUcontext *ctx)
 {
-    return REAL(creation->row, ctx_create)(ctx, creation->flags, creation->device);
+    return REAL(creation->sym, ctx_create)(ctx, creation->flags, creation->device);
 }
 
 static CUresult call_v3(const struct creation *creation, CUcontext *ctx)
 {
-    return REAL(creation->row, ctx_create_v3)(ctx, creation->affinity, creation->affinity_count, creation->flags,
+    return REAL(creation->sym, ctx_create_v3)(ctx, creation->affinity, creation->affinity_count, creation->flags,
                                               creation->device);
 }
 
 static CUresult call_v4(const struct creation *creation, CUcontext *ctx)
 {
-    return REAL(creation->row, ctx_create_v4)(ctx, creation->params, creation->flags, creation->device);
+    return REAL(creation->sym, ctx_create_v4)(ctx, creation->params, creation->flags, creation->device);
 }
 
 static CUresult driver_destroy(CUcontext ctx)
@@ -73,16 +73,16 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
         creation->device = DEVICE_NONE;
     if (!ledger || !ctx || device_vdev(creation->device, &vdev) < 0)
         return creation->call(creation, ctx);
-    if (!context_admit(creation->row, ledger, vdev, &admission))
+    if (!context_admit(creation->sym, ledger, vdev, &admission))
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = creation->call(creation, &created);
     if (result != CUDA_SUCCESS) {
-        context_admission_cancel(creation->row, &admission);
+        context_admission_cancel(creation->sym, &admission);
         return result;
     }
     if (!context_admission_settle(&admission, &bytes)) {
         driver_destroy(created);
-        context_admission_cancel(creation->row, &admission);
+        context_admission_cancel(creation->sym, &admission);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     context_record_put(key_of(created), vdev, bytes);
@@ -91,28 +91,28 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
     return result;
 }
 
-CUresult hook_ctx_create(enum hook_row row, CUcontext *ctx, unsigned int flags, CUdevice device)
+CUresult hook_ctx_create(enum hook_symbol sym, CUcontext *ctx, unsigned int flags, CUdevice device)
 {
-    return create(&(struct creation){.row = row, .flags = flags, .device = device, .call = call_v2}, ctx);
+    return create(&(struct creation){.sym = sym, .flags = flags, .device = device, .call = call_v2}, ctx);
 }
 
-CUresult hook_ctx_create_v3(enum hook_row row, CUcontext *ctx, CUexecAffinityParam *params, int count,
+CUresult hook_ctx_create_v3(enum hook_symbol sym, CUcontext *ctx, CUexecAffinityParam *params, int count,
                             unsigned int flags, CUdevice device)
 {
     return create(
         &(struct creation){
-            .row = row, .flags = flags, .device = device, .affinity = params, .affinity_count = count, .call = call_v3},
+            .sym = sym, .flags = flags, .device = device, .affinity = params, .affinity_count = count, .call = call_v3},
         ctx);
 }
 
-CUresult hook_ctx_create_v4(enum hook_row row, CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
+CUresult hook_ctx_create_v4(enum hook_symbol sym, CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
                             CUdevice device)
 {
-    return create(&(struct creation){.row = row, .flags = flags, .device = device, .params = params, .call = call_v4},
+    return create(&(struct creation){.sym = sym, .flags = flags, .device = device, .params = params, .call = call_v4},
                   ctx);
 }
 
-CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
+CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
@@ -121,7 +121,7 @@ CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
 
     charge_free_begins();
     compute_context_ending(ctx);
-    result = REAL(row, ctx_destroy)(ctx);
+    result = REAL(sym, ctx_destroy)(ctx);
     if (result == CUDA_SUCCESS && ledger) {
         charge_context_gone(ctx);
         module_context_gone(ctx);
@@ -135,16 +135,16 @@ CUresult hook_ctx_destroy(enum hook_row row, CUcontext ctx)
 }
 
 /* Where the driver has the primary context already, a green one is a few MiB. */
-static CUresult create_green(enum hook_row row, struct vgpu_ledger *ledger, CUgreenCtx *ctx, CUdevResourceDesc desc,
+static CUresult create_green(enum hook_symbol sym, struct vgpu_ledger *ledger, CUgreenCtx *ctx, CUdevResourceDesc desc,
                              CUdevice device, unsigned int flags)
 {
     CUgreenCtx created;
     CUresult result;
     unsigned vdev;
 
-    if (device_vdev(device, &vdev) < 0 || !charge_reserve(row, ledger, vdev, GREEN_BYTES))
+    if (device_vdev(device, &vdev) < 0 || !charge_reserve(sym, ledger, vdev, GREEN_BYTES))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(row, green_ctx_create)(&created, desc, device, flags);
+    result = REAL(sym, green_ctx_create)(&created, desc, device, flags);
     if (result != CUDA_SUCCESS) {
         ledger_cancel(ledger, vdev, GREEN_BYTES);
         return result;
@@ -160,7 +160,7 @@ static CUresult create_green(enum hook_row row, struct vgpu_ledger *ledger, CUgr
  * Where it has not, it creates both. The lot is admitted and measured as a context and shared out: the primary one
  * outlives the green one if somebody retains it.
  */
-static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger, CUgreenCtx *ctx,
+static CUresult create_green_first(enum hook_symbol sym, struct vgpu_ledger *ledger, CUgreenCtx *ctx,
                                    CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {
     struct context_admission admission;
@@ -169,16 +169,16 @@ static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger
     CUresult result;
     unsigned vdev;
 
-    if (device_vdev(device, &vdev) < 0 || !context_admit(row, ledger, vdev, &admission))
+    if (device_vdev(device, &vdev) < 0 || !context_admit(sym, ledger, vdev, &admission))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(row, green_ctx_create)(&created, desc, device, flags);
+    result = REAL(sym, green_ctx_create)(&created, desc, device, flags);
     if (result != CUDA_SUCCESS) {
-        context_admission_cancel(row, &admission);
+        context_admission_cancel(sym, &admission);
         return result;
     }
     if (!context_admission_settle(&admission, &bytes)) {
         DRIVER(cuGreenCtxDestroy, green_ctx_destroy)(created);
-        context_admission_cancel(row, &admission);
+        context_admission_cancel(sym, &admission);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     own = bytes;
@@ -190,7 +190,7 @@ static CUresult create_green_first(enum hook_row row, struct vgpu_ledger *ledger
     return result;
 }
 
-CUresult hook_green_ctx_create(enum hook_row row, CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
+CUresult hook_green_ctx_create(enum hook_symbol sym, CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
                                unsigned int flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
@@ -199,13 +199,13 @@ CUresult hook_green_ctx_create(enum hook_row row, CUgreenCtx *ctx, CUdevResource
     if (device_foreign(device))
         device = DEVICE_NONE;
     if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
-        return REAL(row, green_ctx_create)(ctx, desc, device, flags);
+        return REAL(sym, green_ctx_create)(ctx, desc, device, flags);
     if (primary_active(device))
-        return create_green(row, ledger, ctx, desc, device, flags);
-    return create_green_first(row, ledger, ctx, desc, device, flags);
+        return create_green(sym, ledger, ctx, desc, device, flags);
+    return create_green_first(sym, ledger, ctx, desc, device, flags);
 }
 
-static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
+static CUresult destroy_green(enum hook_symbol sym, CUgreenCtx ctx)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
@@ -217,7 +217,7 @@ static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
     if (known && HAVE(cuCtxFromGreenCtx) &&
         DRIVER(cuCtxFromGreenCtx, ctx_from_green_ctx)(&context, ctx) == CUDA_SUCCESS)
         compute_context_ending(context);
-    result = REAL(row, green_ctx_destroy)(ctx);
+    result = REAL(sym, green_ctx_destroy)(ctx);
     if (!known)
         return result;
     if (result != CUDA_SUCCESS) {
@@ -230,12 +230,12 @@ static CUresult destroy_green(enum hook_row row, CUgreenCtx ctx)
     return result;
 }
 
-CUresult hook_green_ctx_destroy(enum hook_row row, CUgreenCtx ctx)
+CUresult hook_green_ctx_destroy(enum hook_symbol sym, CUgreenCtx ctx)
 {
     CUresult result;
 
     charge_free_begins();
-    result = destroy_green(row, ctx);
+    result = destroy_green(sym, ctx);
     charge_free_ends();
     return result;
 }
@@ -259,7 +259,7 @@ static bool limit_costs(CUlimit limit, CUdevice device, enum context_limit *ret_
     }
 }
 
-static CUresult set_limit(enum hook_row row, CUlimit limit, size_t value)
+static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     uint64_t unit, target, charged, reserved = 0;
@@ -274,13 +274,13 @@ static CUresult set_limit(enum hook_row row, CUlimit limit, size_t value)
         DRIVER(cuCtxGetCurrent, ctx_get_current)(&ctx) != CUDA_SUCCESS ||
         DRIVER(cuCtxGetLimit, ctx_get_limit)(&old_value, limit) != CUDA_SUCCESS ||
         !context_record_limit(key_of(ctx), vdev, which, old_value, value, unit, &target, &charged))
-        return REAL(row, ctx_set_limit)(limit, value);
+        return REAL(sym, ctx_set_limit)(limit, value);
     if (target > charged) {
         reserved = charge_round(target - charged, CHARGE_BLOCK_BYTES);
-        if (!charge_reserve(row, ledger, vdev, reserved))
+        if (!charge_reserve(sym, ledger, vdev, reserved))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = REAL(row, ctx_set_limit)(limit, value);
+    result = REAL(sym, ctx_set_limit)(limit, value);
     if (result == CUDA_SUCCESS)
         DRIVER(cuCtxGetLimit, ctx_get_limit)(&new_value, limit);
     else
@@ -294,21 +294,21 @@ static CUresult set_limit(enum hook_row row, CUlimit limit, size_t value)
     if (target < charged) {
         ledger_release(ledger, vdev, VGPU_KIND_CONTEXT, charged - target);
     } else if (target > charged && ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
-        REAL(row, ctx_set_limit)(limit, old_value);
+        REAL(sym, ctx_set_limit)(limit, old_value);
         ledger_cancel(ledger, vdev, reserved);
-        ledger_refuse(ledger, vdev, target - charged, hook_row_name(row));
+        ledger_refuse(ledger, vdev, target - charged, hook_symbol_name(sym));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     context_record_limit_set(key_of(ctx), which, target);
     return result;
 }
 
-CUresult hook_ctx_set_limit(enum hook_row row, CUlimit limit, size_t value)
+CUresult hook_ctx_set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
 {
     CUresult result;
 
     charge_free_begins(); /* a lower limit frees memory */
-    result = set_limit(row, limit, value);
+    result = set_limit(sym, limit, value);
     charge_free_ends();
     return result;
 }

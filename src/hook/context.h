@@ -1,4 +1,4 @@
-/* What the bodies of context.c share with others. */
+/* What the handlers of context.c share with others. */
 #ifndef VGPU_HOOK_CONTEXT_H
 #define VGPU_HOOK_CONTEXT_H
 

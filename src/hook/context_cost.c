@@ -75,7 +75,7 @@ static bool reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_byt
     }
 }
 
-bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev,
+bool context_admit(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev,
                    struct context_admission *ret_admission)
 {
     KEEP_ERRNO;
@@ -89,21 +89,21 @@ bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev,
         uint64_t cost = ledger_context_cost(ledger, vdev);
 
         atomic_fetch_sub(&under_way[vdev], 1);
-        ledger_refuse(ledger, vdev, cost > 0 ? cost : CONTEXT_COST_GUESS, hook_row_name(row));
+        ledger_refuse(ledger, vdev, cost > 0 ? cost : CONTEXT_COST_GUESS, hook_symbol_name(sym));
         return false;
     }
     *ret_admission = admission;
     return true;
 }
 
-void context_admission_cancel(enum hook_row row, struct context_admission *admission)
+void context_admission_cancel(enum hook_symbol sym, struct context_admission *admission)
 {
     if (!admission->ledger)
         return;
     ledger_cancel(admission->ledger, admission->vdev, admission->reserved_bytes);
     atomic_fetch_sub(&under_way[admission->vdev], 1);
     if (admission->refused_bytes > 0) /* only now, so that what is said to be in use is without this context */
-        ledger_refuse(admission->ledger, admission->vdev, admission->refused_bytes, hook_row_name(row));
+        ledger_refuse(admission->ledger, admission->vdev, admission->refused_bytes, hook_symbol_name(sym));
     admission->ledger = NULL;
 }
 

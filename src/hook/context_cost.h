@@ -24,11 +24,11 @@ struct context_admission {
  * Room for a context, before the driver is asked for it. False: there is none, the refusal is recorded. Every
  * admission ends with context_admission_cancel() or context_admission_settle().
  */
-bool context_admit(enum hook_row row, struct vgpu_ledger *ledger, unsigned vdev,
+bool context_admit(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev,
                    struct context_admission *ret_admission);
 
 /* The context was not made, or is undone: records the refusal if that was ours. */
-void context_admission_cancel(enum hook_row row, struct context_admission *admission);
+void context_admission_cancel(enum hook_symbol sym, struct context_admission *admission);
 
 /* The context is there: measures and charges it. False: it does not fit; the caller destroys it and cancels. */
 bool context_admission_settle(struct context_admission *admission, uint64_t *ret_bytes);

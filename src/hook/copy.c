@@ -81,7 +81,7 @@ static void copy_batch_3d(struct copy *copy, const CUDA_MEMCPY3D_BATCH_OP *copie
 }
 
 /* After compute_off() has said no. Begins nothing where no work of the device comes of it. */
-static void begin(enum hook_row row, struct work *work, const struct copy *copy, CUstream stream)
+static void begin(enum hook_symbol sym, struct work *work, const struct copy *copy, CUstream stream)
 {
     unsigned weight = compute_copies_limited() ? 1 : compute_weight(); /* limited, each comes here */
 
@@ -91,7 +91,7 @@ static void begin(enum hook_row row, struct work *work, const struct copy *copy,
         compute_host_copy(VGPU_WORK_DTOH, copy->to_host, weight);
     if (copy->on_device == 0)
         return;
-    *work = work_of_bytes(row, VGPU_WORK_COPY, stream, copy->on_device, copy->row_bytes);
+    *work = work_of_bytes(sym, VGPU_WORK_COPY, stream, copy->on_device, copy->row_bytes);
     work->weight = weight;
     compute_begin(work);
 }
@@ -104,19 +104,19 @@ static void end(struct work *work, CUresult result)
 
 /* Copies whose arguments say where they go */
 
-#define DEVICE_COPY(body, stream, waits)                                                                               \
-    WORK(body, work_begins(row, waits, bytes), bytes == 0, work_of_bytes(row, VGPU_WORK_COPY, stream, bytes, 0))
+#define DEVICE_COPY(handler, stream, waits)                                                                            \
+    WORK(handler, work_begins(sym, waits, bytes), bytes == 0, work_of_bytes(sym, VGPU_WORK_COPY, stream, bytes, 0))
 
 /* What a capture records is not a copy yet. */
-#define RECORDED(stream) (capture_running() && capture_records(stream, hook_row_per_thread(row)))
+#define RECORDED(stream) (capture_running() && capture_records(stream, hook_symbol_per_thread(sym)))
 
-#define HOST_COPY(body, direction, stream, waits)                                                                      \
-    BODY(body)                                                                                                         \
+#define HOST_COPY(handler, direction, stream, waits)                                                                   \
+    HANDLER(handler)                                                                                                   \
     {                                                                                                                  \
-        work_begins(row, waits, bytes);                                                                                \
+        work_begins(sym, waits, bytes);                                                                                \
         if (waits || !RECORDED(stream))                                                                                \
             compute_host_copy(direction, bytes, 1);                                                                    \
-        return REAL(row, body) ARGS_##body;                                                                            \
+        return REAL(sym, handler) ARGS_##handler;                                                                      \
     }
 
 DEVICE_COPY(memcpy_dtod_v1, NULL, true)
@@ -149,8 +149,8 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
 
 /* Copies whose way depends on the addresses: looked at only where it matters */
 
-#define SEEN_COPY(body, stream, waits, traced, seen, look)                                                             \
-    static __attribute__((noinline)) CUresult body##_limited WITH_ROW(enum hook_row row, SIG_##body)                   \
+#define SEEN_COPY(handler, stream, waits, traced, seen, look)                                                          \
+    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)       \
     {                                                                                                                  \
         struct copy way = {0};                                                                                         \
         struct work work = {.key = 0};                                                                                 \
@@ -158,28 +158,28 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
                                                                                                                        \
         if ((seen) && (waits || !RECORDED(stream)))                                                                    \
             look;                                                                                                      \
-        begin(row, &work, &way, stream);                                                                               \
-        result = REAL(row, body) ARGS_##body;                                                                          \
+        begin(sym, &work, &way, stream);                                                                               \
+        result = REAL(sym, handler) ARGS_##handler;                                                                    \
         end(&work, result);                                                                                            \
         return result;                                                                                                 \
     }                                                                                                                  \
-    BODY(body)                                                                                                         \
+    HANDLER(handler)                                                                                                   \
     {                                                                                                                  \
-        work_begins(row, waits, traced);                                                                               \
+        work_begins(sym, waits, traced);                                                                               \
         if (compute_off() && !compute_copies_limited())                                                                \
-            return REAL(row, body) ARGS_##body;                                                                        \
-        return body##_limited WITH_ROW(row, ARGS_##body);                                                              \
+            return REAL(sym, handler) ARGS_##handler;                                                                  \
+        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                                     \
     }
 
-#define FLAT(body, stream, waits) SEEN_COPY(body, stream, waits, bytes, true, copy_between(&way, dst, src, bytes))
+#define FLAT(handler, stream, waits) SEEN_COPY(handler, stream, waits, bytes, true, copy_between(&way, dst, src, bytes))
 
 /* The structures differ in their types only. */
-#define BOX(body, stream, waits, depth)                                                                                \
-    SEEN_COPY(body, stream, waits, 0, copy != NULL,                                                                    \
+#define BOX(handler, stream, waits, depth)                                                                             \
+    SEEN_COPY(handler, stream, waits, 0, copy != NULL,                                                                 \
               copy_box(&way, end_on_host(copy->srcMemoryType, copy->srcDevice),                                        \
                        end_on_host(copy->dstMemoryType, copy->dstDevice), copy->WidthInBytes, copy->Height, depth))
-#define BATCH(body)    SEEN_COPY(body, stream, false, 0, true, copy_batch(&way, dsts, srcs, sizes, count))
-#define BATCH_3D(body) SEEN_COPY(body, stream, false, 0, true, copy_batch_3d(&way, copies, count))
+#define BATCH(handler)    SEEN_COPY(handler, stream, false, 0, true, copy_batch(&way, dsts, srcs, sizes, count))
+#define BATCH_3D(handler) SEEN_COPY(handler, stream, false, 0, true, copy_batch_3d(&way, copies, count))
 
 FLAT(memcpy_any, NULL, true)
 FLAT(memcpy_any_async, stream, false)

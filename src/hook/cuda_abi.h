@@ -1,7 +1,7 @@
 /*
- * The CUDA driver types that the bodies in src/hook use: sizes, offsets and values as in cuda.h 13.0, and only what is
- * needed. tests/abi compares every one of them with a real cuda.h where one is installed; with VGPU_ABI_USE_CUDA_H
- * defined this header steps aside for it, so that bodies.h is compiled against NVIDIA's own prototypes.
+ * The CUDA driver types that the handlers in src/hook use: sizes, offsets and values as in cuda.h 13.0, and only what
+ * is needed. tests/abi compares every one of them with a real cuda.h where one is installed; with VGPU_ABI_USE_CUDA_H
+ * defined this header steps aside for it, so that handlers.h is compiled against NVIDIA's own prototypes.
  */
 #ifndef VGPU_HOOK_CUDA_ABI_H
 #define VGPU_HOOK_CUDA_ABI_H

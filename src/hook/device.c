@@ -1,5 +1,5 @@
 /*
- * The table of devices, and the bodies that hand devices out. The driver numbers devices itself (init.c sees to it
+ * The table of devices, and the handlers that hand devices out. The driver numbers devices itself (init.c sees to it
  * that it shows the instance's), so nothing is translated here; what is not the instance's is refused.
  */
 #include "hook/device.h"
@@ -341,14 +341,14 @@ void device_each(void (*visit)(CUdevice device, unsigned vdev, void *arg), void 
             visit((CUdevice)i, table->devices[i].vdev, arg);
 }
 
-CUresult hook_device_get(enum hook_row row, CUdevice *device, int ordinal)
+CUresult hook_device_get(enum hook_symbol sym, CUdevice *device, int ordinal)
 {
-    return REAL(row, device_get)(device, device_foreign(ordinal) ? DEVICE_NONE : ordinal);
+    return REAL(sym, device_get)(device, device_foreign(ordinal) ? DEVICE_NONE : ordinal);
 }
 
-CUresult hook_device_get_count(enum hook_row row, int *count)
+CUresult hook_device_get_count(enum hook_symbol sym, int *count)
 {
-    CUresult result = REAL(row, device_get_count)(count);
+    CUresult result = REAL(sym, device_get_count)(count);
     int ours = 0;
 
     if (result != CUDA_SUCCESS || !count)
@@ -359,14 +359,14 @@ CUresult hook_device_get_count(enum hook_row row, int *count)
     return result;
 }
 
-CUresult hook_device_get_by_pci(enum hook_row row, CUdevice *device, const char *bus_id)
+CUresult hook_device_get_by_pci(enum hook_symbol sym, CUdevice *device, const char *bus_id)
 {
     CUdevice found;
     CUresult result;
 
     if (!device)
-        return REAL(row, device_get_by_pci)(device, bus_id);
-    result = REAL(row, device_get_by_pci)(&found, bus_id);
+        return REAL(sym, device_get_by_pci)(device, bus_id);
+    result = REAL(sym, device_get_by_pci)(&found, bus_id);
     if (result != CUDA_SUCCESS)
         return result;
     if (device_foreign(found))
@@ -375,18 +375,18 @@ CUresult hook_device_get_by_pci(enum hook_row row, CUdevice *device, const char 
     return result;
 }
 
-CUresult hook_device_get_attribute(enum hook_row row, int *value, CUdevice_attribute which, CUdevice device)
+CUresult hook_device_get_attribute(enum hook_symbol sym, int *value, CUdevice_attribute which, CUdevice device)
 {
-    return REAL(row, device_get_attribute)(value, which, device_foreign(device) ? DEVICE_NONE : device);
+    return REAL(sym, device_get_attribute)(value, which, device_foreign(device) ? DEVICE_NONE : device);
 }
 
-CUresult hook_ctx_get_device(enum hook_row row, CUdevice *device)
+CUresult hook_ctx_get_device(enum hook_symbol sym, CUdevice *device)
 {
-    return REAL(row, ctx_get_device)(device);
+    return REAL(sym, ctx_get_device)(device);
 }
 
-CUresult hook_pointer_get_attributes(enum hook_row row, unsigned int count, CUpointer_attribute *attributes,
+CUresult hook_pointer_get_attributes(enum hook_symbol sym, unsigned int count, CUpointer_attribute *attributes,
                                      void **data, CUdeviceptr address)
 {
-    return REAL(row, pointer_get_attributes)(count, attributes, data, address);
+    return REAL(sym, pointer_get_attributes)(count, attributes, data, address);
 }

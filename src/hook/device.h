@@ -1,6 +1,6 @@
 /*
  * The devices that the driver shows to this process, and what they are to the instance. hook.h has what everybody
- * needs; this is for the bodies that deal with devices themselves.
+ * needs; this is for the handlers that deal with devices themselves.
  */
 #ifndef VGPU_HOOK_DEVICE_H
 #define VGPU_HOOK_DEVICE_H

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "hook/bodies.h"
+#include "hook/handlers.h"
 #include "hook/capture.h"
 #include "hook/compute.h"
 #include "hook/pool.h"
@@ -58,8 +58,8 @@ static void forget(CUstream stream)
  */
 static CUresult ask(CUstream stream, bool per_thread)
 {
-    enum hook_row query = per_thread ? ROW_cuStreamQuery_ptsz : ROW_cuStreamQuery;
-    enum hook_row synchronize = per_thread ? ROW_cuStreamSynchronize_ptsz : ROW_cuStreamSynchronize;
+    enum hook_symbol query = per_thread ? SYMBOL_cuStreamQuery_ptsz : SYMBOL_cuStreamQuery;
+    enum hook_symbol synchronize = per_thread ? SYMBOL_cuStreamSynchronize_ptsz : SYMBOL_cuStreamSynchronize;
     CUresult result;
 
     if (hook_real[query] == NULL || hook_real[synchronize] == NULL || capture_running())
@@ -115,11 +115,11 @@ bool freeing_wait(CUstream stream, bool per_thread)
     return any;
 }
 
-CUresult hook_stream_destroy(enum hook_row row, CUstream stream)
+CUresult hook_stream_destroy(enum hook_symbol sym, CUstream stream)
 {
     forget(stream);
     compute_stream_ends(stream, false);
-    return REAL(row, stream_destroy)(stream);
+    return REAL(sym, stream_destroy)(stream);
 }
 
 void freeing_forked(void)

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/gang.h"
-#include "hook/bodies.h"
+#include "hook/handlers.h"
 #include "hook/capture.h"
 #include "hook/stream_key.h"
 

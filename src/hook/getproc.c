@@ -6,19 +6,20 @@
 #include "hook/dlsym.h"
 #include "hook/hook.h"
 
-CUresult hook_get_proc_address(enum hook_row row, const char *symbol, void **ret_address, int version, cuuint64_t flags)
+CUresult hook_get_proc_address(enum hook_symbol sym, const char *symbol, void **ret_address, int version,
+                               cuuint64_t flags)
 {
-    CUresult result = REAL(row, get_proc_address)(symbol, ret_address, version, flags);
+    CUresult result = REAL(sym, get_proc_address)(symbol, ret_address, version, flags);
 
     if (result == CUDA_SUCCESS && ret_address)
         *ret_address = dlsym_stand_in(*ret_address);
     return result;
 }
 
-CUresult hook_get_proc_address_v2(enum hook_row row, const char *symbol, void **ret_address, int version,
+CUresult hook_get_proc_address_v2(enum hook_symbol sym, const char *symbol, void **ret_address, int version,
                                   cuuint64_t flags, CUdriverProcAddressQueryResult *ret_status)
 {
-    CUresult result = REAL(row, get_proc_address_v2)(symbol, ret_address, version, flags, ret_status);
+    CUresult result = REAL(sym, get_proc_address_v2)(symbol, ret_address, version, flags, ret_status);
 
     if (result == CUDA_SUCCESS && ret_address)
         *ret_address = dlsym_stand_in(*ret_address);

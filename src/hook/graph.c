@@ -329,7 +329,7 @@ static bool still_backed(const void *arg)
 }
 
 /* Sets aside what the launch can take. False: over the quota, and nothing is set aside. */
-static bool begin_places(enum hook_row row, struct launch *launch, CUstream stream, bool per_thread)
+static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream stream, bool per_thread)
 {
     for (unsigned i = 0; i < launch->memory->count; i++) {
         struct place *place = &launch->memory->places[i];
@@ -345,7 +345,7 @@ static bool begin_places(enum hook_row row, struct launch *launch, CUstream stre
             continue;
         if (!growth_claim(&backing->growth, place->bytes, still_backed, &next, &launch->ticket[i]) &&
             !growth_begin(&backing->growth, launch->ledger, place->bytes, &launch->ticket[i])) {
-            ledger_refuse(launch->ledger, backing->growth.vdev, place->bytes, hook_row_name(row));
+            ledger_refuse(launch->ledger, backing->growth.vdev, place->bytes, hook_symbol_name(sym));
             end_places(launch, i, CUDA_ERROR_OUT_OF_MEMORY);
             return false;
         }
@@ -354,10 +354,10 @@ static bool begin_places(enum hook_row row, struct launch *launch, CUstream stre
     return true;
 }
 
-static __attribute__((noinline)) CUresult launch_with_memory(enum hook_row row, CUgraphExec exec, CUstream stream)
+static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sym, CUgraphExec exec, CUstream stream)
 {
     struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
-    bool per_thread = hook_row_per_thread(row);
+    bool per_thread = hook_symbol_per_thread(sym);
     struct vgpu_track_entry entry;
     struct launch launch;
     CUresult result;
@@ -367,83 +367,83 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_row row, 
     /* In a capture the graph becomes a node of another one. */
     if (launch.ledger == NULL || track == NULL || !track_get(track, (uintptr_t)exec, &entry) ||
         capture_records(stream, per_thread))
-        return REAL(row, graph_launch)(exec, stream);
+        return REAL(sym, graph_launch)(exec, stream);
     launch.memory = (struct graph_memory *)(uintptr_t)entry.extra;
-    if (!begin_places(row, &launch, stream, per_thread))
+    if (!begin_places(sym, &launch, stream, per_thread))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(row, graph_launch)(exec, stream);
+    result = REAL(sym, graph_launch)(exec, stream);
     end_places(&launch, launch.memory->count, result);
     return result;
 }
 
 /* A launch or an upload, which has the same arguments and takes the same memory. */
-static inline CUresult launch_or_upload(enum hook_row row, CUgraphExec exec, CUstream stream)
+static inline CUresult launch_or_upload(enum hook_symbol sym, CUgraphExec exec, CUstream stream)
 {
     if (__builtin_expect(atomic_load_explicit(&exec_count, memory_order_relaxed) == 0, 1))
-        return REAL(row, graph_launch)(exec, stream);
-    return launch_with_memory(row, exec, stream);
+        return REAL(sym, graph_launch)(exec, stream);
+    return launch_with_memory(sym, exec, stream);
 }
 
-static __attribute__((noinline)) CUresult launch_limited(enum hook_row row, CUgraphExec exec, CUstream stream)
+static __attribute__((noinline)) CUresult launch_limited(enum hook_symbol sym, CUgraphExec exec, CUstream stream)
 {
     struct work work = {
         .kind = VGPU_WORK_GRAPH,
-        .per_thread = hook_row_per_thread(row),
+        .per_thread = hook_symbol_per_thread(sym),
         .stream = stream,
         .key = graph_cost_key(exec),
     };
     CUresult result;
 
     compute_begin(&work);
-    result = launch_or_upload(row, exec, stream);
+    result = launch_or_upload(sym, exec, stream);
     compute_end(&work, result);
     return result;
 }
 
-CUresult hook_graph_launch(enum hook_row row, CUgraphExec graph, CUstream stream)
+CUresult hook_graph_launch(enum hook_symbol sym, CUgraphExec graph, CUstream stream)
 {
     if (compute_off())
-        return launch_or_upload(row, graph, stream);
-    return launch_limited(row, graph, stream);
+        return launch_or_upload(sym, graph, stream);
+    return launch_limited(sym, graph, stream);
 }
 
-CUresult hook_graph_upload(enum hook_row row, CUgraphExec graph, CUstream stream)
+CUresult hook_graph_upload(enum hook_symbol sym, CUgraphExec graph, CUstream stream)
 {
-    return launch_or_upload(row, graph, stream);
+    return launch_or_upload(sym, graph, stream);
 }
 
-/* The other bodies */
+/* The other handlers */
 
-CUresult hook_graph_add_mem_alloc_node(enum hook_row row, CUgraphNode *node, CUgraph graph,
+CUresult hook_graph_add_mem_alloc_node(enum hook_symbol sym, CUgraphNode *node, CUgraph graph,
                                        const CUgraphNode *dependencies, size_t num_dependencies,
                                        CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
     CUresult result;
 
     graph_memory_possible();
-    result = REAL(row, graph_add_mem_alloc_node)(node, graph, dependencies, num_dependencies, params);
-    trace_memory(row, params != NULL ? params->bytesize : 0, result == CUDA_SUCCESS ? params->dptr : 0, result);
+    result = REAL(sym, graph_add_mem_alloc_node)(node, graph, dependencies, num_dependencies, params);
+    trace_memory(sym, params != NULL ? params->bytesize : 0, result == CUDA_SUCCESS ? params->dptr : 0, result);
     return result;
 }
 
-CUresult hook_graph_add_node(enum hook_row row, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+CUresult hook_graph_add_node(enum hook_symbol sym, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
                              size_t num_dependencies, CUgraphNodeParams *params)
 {
     if (params != NULL && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         graph_memory_possible();
-    return REAL(row, graph_add_node)(node, graph, dependencies, num_dependencies, params);
+    return REAL(sym, graph_add_node)(node, graph, dependencies, num_dependencies, params);
 }
 
-CUresult hook_graph_add_node_v2(enum hook_row row, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+CUresult hook_graph_add_node_v2(enum hook_symbol sym, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
                                 const CUgraphEdgeData *dependency_data, size_t num_dependencies,
                                 CUgraphNodeParams *params)
 {
     if (params != NULL && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         graph_memory_possible();
-    return REAL(row, graph_add_node_v2)(node, graph, dependencies, dependency_data, num_dependencies, params);
+    return REAL(sym, graph_add_node_v2)(node, graph, dependencies, dependency_data, num_dependencies, params);
 }
 
-CUresult hook_graph_instantiate(enum hook_row row, CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
+CUresult hook_graph_instantiate(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
                                 char *log_buffer, size_t buffer_size)
 {
     struct graph_memory *memory = exec != NULL ? memory_of_graph(graph) : NULL;
@@ -451,12 +451,12 @@ CUresult hook_graph_instantiate(enum hook_row row, CUgraphExec *exec, CUgraph gr
     CUresult result;
 
     if (memory == NULL)
-        return fresh(exec, REAL(row, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size));
-    result = REAL(row, graph_instantiate)(&made, graph, error_node, log_buffer, buffer_size);
+        return fresh(exec, REAL(sym, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size));
+    result = REAL(sym, graph_instantiate)(&made, graph, error_node, log_buffer, buffer_size);
     return instantiated(exec, made, memory, result);
 }
 
-CUresult hook_graph_instantiate_with_flags(enum hook_row row, CUgraphExec *exec, CUgraph graph,
+CUresult hook_graph_instantiate_with_flags(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph,
                                            unsigned long long flags)
 {
     struct graph_memory *memory = exec != NULL ? memory_of_graph(graph) : NULL;
@@ -464,12 +464,12 @@ CUresult hook_graph_instantiate_with_flags(enum hook_row row, CUgraphExec *exec,
     CUresult result;
 
     if (memory == NULL)
-        return fresh(exec, REAL(row, graph_instantiate_with_flags)(exec, graph, flags));
-    result = REAL(row, graph_instantiate_with_flags)(&made, graph, flags);
+        return fresh(exec, REAL(sym, graph_instantiate_with_flags)(exec, graph, flags));
+    result = REAL(sym, graph_instantiate_with_flags)(&made, graph, flags);
     return instantiated(exec, made, memory, result);
 }
 
-CUresult hook_graph_instantiate_with_params(enum hook_row row, CUgraphExec *exec, CUgraph graph,
+CUresult hook_graph_instantiate_with_params(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph,
                                             CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
     struct launch launch = {.ledger = hook_ledger()};
@@ -479,26 +479,26 @@ CUresult hook_graph_instantiate_with_params(enum hook_row row, CUgraphExec *exec
 
     launch.memory = exec != NULL && params != NULL ? memory_of_graph(graph) : NULL;
     if (launch.memory == NULL)
-        return fresh(exec, REAL(row, graph_instantiate_with_params)(exec, graph, params));
+        return fresh(exec, REAL(sym, graph_instantiate_with_params)(exec, graph, params));
     uploads = (params->flags & INSTANTIATE_UPLOADS) != 0;
-    if (uploads && !begin_places(row, &launch, params->hUploadStream, hook_row_per_thread(row))) {
+    if (uploads && !begin_places(sym, &launch, params->hUploadStream, hook_symbol_per_thread(sym))) {
         free(launch.memory);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = REAL(row, graph_instantiate_with_params)(&made, graph, params);
+    result = REAL(sym, graph_instantiate_with_params)(&made, graph, params);
     if (uploads)
         end_places(&launch, launch.memory->count, result);
     return instantiated(exec, made, launch.memory, result);
 }
 
-CUresult hook_graph_exec_destroy(enum hook_row row, CUgraphExec exec)
+CUresult hook_graph_exec_destroy(enum hook_symbol sym, CUgraphExec exec)
 {
     struct graph_memory *memory = NULL;
     CUresult result;
 
     if (atomic_load_explicit(&exec_count, memory_order_relaxed) > 0)
         memory = take_exec(exec);
-    result = REAL(row, graph_exec_destroy)(exec);
+    result = REAL(sym, graph_exec_destroy)(exec);
     if (result == CUDA_SUCCESS)
         compute_forget(graph_cost_key(exec));
     if (memory == NULL)
@@ -510,17 +510,17 @@ CUresult hook_graph_exec_destroy(enum hook_row row, CUgraphExec exec)
     return result;
 }
 
-CUresult hook_graph_mem_trim(enum hook_row row, CUdevice device)
+CUresult hook_graph_mem_trim(enum hook_symbol sym, CUdevice device)
 {
     bool ours = device >= 0 && device < VGPU_DEVICES_MAX;
     CUresult result;
 
     if (ours)
         atomic_fetch_add(&backings[device].trims, 1);
-    result = REAL(row, graph_mem_trim)(device);
+    result = REAL(sym, graph_mem_trim)(device);
     if (ours)
         atomic_fetch_add(&backings[device].trims, 1);
     graph_refresh_device(device);
-    trace_memory(row, 0, 0, result);
+    trace_memory(sym, 0, 0, result);
     return result;
 }

@@ -4,10 +4,10 @@
 #include "hook/compute.h"
 #include "hook/graph.h"
 
-#define UPDATE(body)                                                                                                   \
-    BODY(body)                                                                                                         \
+#define UPDATE(handler)                                                                                                \
+    HANDLER(handler)                                                                                                   \
     {                                                                                                                  \
-        CUresult result = REAL(row, body) ARGS_##body;                                                                 \
+        CUresult result = REAL(sym, handler) ARGS_##handler;                                                           \
                                                                                                                        \
         if (result == CUDA_SUCCESS)                                                                                    \
             compute_changed(graph_cost_key(exec));                                                                     \

@@ -1,5 +1,5 @@
 /*
- * What the bodies in src/hook stand on: the tables' rows, the driver's own functions, this process's state.
+ * What the handlers in src/hook stand on: the tables' rows, the driver's own functions, this process's state.
  *
  * Everything here may be called from any thread and keeps errno.
  */
@@ -7,22 +7,22 @@
 #define VGPU_HOOK_HOOK_H
 
 #include "core/ledger.h"
-#include "hook/bodies.h"
+#include "hook/handlers.h"
 #include "hook/cuda_abi.h"
-#include "hook/rows.h"
+#include "hook/symbol_ids.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The symbol of a row, as spec/driver.def has it. */
-const char *hook_row_name(enum hook_row row);
+const char *hook_symbol_name(enum hook_symbol sym);
 
 /*
- * The driver's function behind a row; NULL where this driver has none. Filled before the first body runs, when
- * libcuda is first seen in the process; constant from then on. (The same for NVML: nvml_real in nvml_bodies.h.)
+ * The driver's function behind a row; NULL where this driver has none. Filled before the first handler runs, when
+ * libcuda is first seen in the process; constant from then on. (The same for NVML: nvml_real in nvml_handlers.h.)
  */
-extern void *hook_real[ROW_COUNT];
+extern void *hook_real[SYMBOL_COUNT];
 
 /* A function for those that the driver lacks: the calling conventions let it ignore whatever it is given. */
 static inline CUresult hook_absent(void)
@@ -30,31 +30,31 @@ static inline CUresult hook_absent(void)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static inline void *hook_real_or_absent(enum hook_row row)
+static inline void *hook_real_or_absent(enum hook_symbol sym)
 {
-    void *real = hook_real[row];
+    void *real = hook_real[sym];
 
     return __builtin_expect(real != NULL, 1) ? real : (void *)hook_absent;
 }
 
 /*
- * REAL(row, mem_alloc)(dptr, bytes): the driver's function behind the body's own row, with the type of that body. It
- * is there: a wrapper whose function the driver lacks answers CUDA_ERROR_NOT_SUPPORTED and never gets to its body.
- * DRIVER(cuCtxGetDevice, ctx_get_device)(&device): the driver's function by name, for calls of our own. Where this
- * driver has none, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) says so before.
+ * REAL(sym, mem_alloc)(dptr, bytes): the driver's function behind the handler's own row, with the type of that handler.
+ * It is there: a wrapper whose function the driver lacks answers CUDA_ERROR_NOT_SUPPORTED and never gets to its
+ * handler. DRIVER(cuCtxGetDevice, ctx_get_device)(&device): the driver's function by name, for calls of our own. Where
+ * this driver has none, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) says so before.
  */
-#define REAL(row, body)   ((body##_fn *)hook_real[row])
-#define DRIVER(sym, body) ((body##_fn *)hook_real_or_absent(ROW_##sym))
-#define HAVE(sym)         (hook_real[ROW_##sym] != NULL)
+#define REAL(sym, handler)   ((handler##_fn *)hook_real[sym])
+#define DRIVER(sym, handler) ((handler##_fn *)hook_real_or_absent(SYMBOL_##sym))
+#define HAVE(sym)            (hook_real[SYMBOL_##sym] != NULL)
 
-/* WITH_ROW(row, (a, b)) is (row, a, b); WITH_ROW(row, ()) is (row). */
-#define WITH_ROW(row, args)  WITH_ROW_(row, UNWRAPPED args)
-#define WITH_ROW_(...)       WITH_ROW__(__VA_ARGS__)
-#define WITH_ROW__(row, ...) (row __VA_OPT__(, ) __VA_ARGS__)
-#define UNWRAPPED(...)       __VA_ARGS__
+/* WITH_SYMBOL(sym, (a, b)) is (sym, a, b); WITH_SYMBOL(sym, ()) is (sym). */
+#define WITH_SYMBOL(sym, args)  WITH_SYMBOL_(sym, UNWRAPPED args)
+#define WITH_SYMBOL_(...)       WITH_SYMBOL__(__VA_ARGS__)
+#define WITH_SYMBOL__(sym, ...) (sym __VA_OPT__(, ) __VA_ARGS__)
+#define UNWRAPPED(...)          __VA_ARGS__
 
-/* The head of a body whose parameters have the names that SIG_ gives them. */
-#define BODY(body) CUresult hook_##body WITH_ROW(enum hook_row row, SIG_##body)
+/* The head of a handler whose parameters have the names that SIG_ gives them. */
+#define HANDLER(handler) CUresult hook_##handler WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)
 
 /*
  * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process has loaded; with
@@ -85,19 +85,19 @@ uint64_t device_physical_bytes(CUdevice device);
 
 /* Tracing (trace.c). Costs one predictable branch when off. */
 extern atomic_bool trace_enabled;
-void trace_memory_slow(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result);
-static inline void trace_memory(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result)
+void trace_memory_slow(enum hook_symbol sym, uint64_t bytes, uint64_t address, CUresult result);
+static inline void trace_memory(enum hook_symbol sym, uint64_t bytes, uint64_t address, CUresult result)
 {
     if (__builtin_expect(atomic_load_explicit(&trace_enabled, memory_order_relaxed), 0))
-        trace_memory_slow(row, bytes, address, result);
+        trace_memory_slow(sym, bytes, address, result);
 }
 
-/* The same for bodies whose calls have a size and are too many to be logged one by one. */
-void trace_bytes_slow(enum hook_row row, uint64_t bytes);
-static inline void trace_bytes(enum hook_row row, uint64_t bytes)
+/* The same for handlers whose calls have a size and are too many to be logged one by one. */
+void trace_bytes_slow(enum hook_symbol sym, uint64_t bytes);
+static inline void trace_bytes(enum hook_symbol sym, uint64_t bytes)
 {
     if (__builtin_expect(atomic_load_explicit(&trace_enabled, memory_order_relaxed), 0))
-        trace_bytes_slow(row, bytes);
+        trace_bytes_slow(sym, bytes);
 }
 
 #endif

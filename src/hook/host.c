@@ -4,7 +4,7 @@
 #include "hook/charge.h"
 
 /* False: over the quota. *ret_ledger NULL: nothing to charge, the driver alone answers. */
-static bool admit(enum hook_row row, const void *host, size_t bytes, struct vgpu_ledger **ret_ledger)
+static bool admit(enum hook_symbol sym, const void *host, size_t bytes, struct vgpu_ledger **ret_ledger)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -12,11 +12,11 @@ static bool admit(enum hook_row row, const void *host, size_t bytes, struct vgpu
     if (ledger == NULL || host == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES)
         return true;
     *ret_ledger = ledger;
-    return charge_reserve(row, ledger, VGPU_VDEV_HOST, bytes);
+    return charge_reserve(sym, ledger, VGPU_VDEV_HOST, bytes);
 }
 
 /* After the driver's answer. False: it has to be freed again. */
-static bool settle(enum hook_row row, struct vgpu_ledger *ledger, const void *host, size_t bytes, CUresult result)
+static bool settle(enum hook_symbol sym, struct vgpu_ledger *ledger, const void *host, size_t bytes, CUresult result)
 {
     if (ledger == NULL)
         return true;
@@ -24,12 +24,12 @@ static bool settle(enum hook_row row, struct vgpu_ledger *ledger, const void *ho
         ledger_cancel(ledger, VGPU_VDEV_HOST, bytes);
         return true;
     }
-    return charge_commit(row, ledger, CHARGE_HOST, (uintptr_t)host, VGPU_VDEV_HOST, VGPU_KIND_HOST, bytes, bytes);
+    return charge_commit(sym, ledger, CHARGE_HOST, (uintptr_t)host, VGPU_VDEV_HOST, VGPU_KIND_HOST, bytes, bytes);
 }
 
 /* What the driver is called for, so that the three ways of allocating share one flow. */
 struct request {
-    enum hook_row row;
+    enum hook_symbol sym;
     void **ret_host;
     size_t bytes;
     unsigned int flags;
@@ -44,62 +44,62 @@ static CUresult allocate(const struct request *request,
 
     if (request->ret_host == NULL) {
         result = call(request, NULL);
-    } else if (admit(request->row, request->ret_host, request->bytes, &ledger)) {
+    } else if (admit(request->sym, request->ret_host, request->bytes, &ledger)) {
         result = call(request, &host);
-        if (!settle(request->row, ledger, host, request->bytes, result)) {
+        if (!settle(request->sym, ledger, host, request->bytes, result)) {
             DRIVER(cuMemFreeHost, mem_free_host)(host);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
         if (result == CUDA_SUCCESS)
             *request->ret_host = host;
     }
-    trace_memory(request->row, request->bytes, (uintptr_t)host, result);
+    trace_memory(request->sym, request->bytes, (uintptr_t)host, result);
     return result;
 }
 
 static CUresult call_alloc_host(const struct request *request, void **ret_host)
 {
-    return REAL(request->row, mem_alloc_host)(ret_host, request->bytes);
+    return REAL(request->sym, mem_alloc_host)(ret_host, request->bytes);
 }
 
 static CUresult call_alloc_host_v1(const struct request *request, void **ret_host)
 {
-    return REAL(request->row, mem_alloc_host_v1)(ret_host, (unsigned int)request->bytes);
+    return REAL(request->sym, mem_alloc_host_v1)(ret_host, (unsigned int)request->bytes);
 }
 
 static CUresult call_host_alloc(const struct request *request, void **ret_host)
 {
-    return REAL(request->row, mem_host_alloc)(ret_host, request->bytes, request->flags);
+    return REAL(request->sym, mem_host_alloc)(ret_host, request->bytes, request->flags);
 }
 
-CUresult hook_mem_alloc_host(enum hook_row row, void **host, size_t bytes)
+CUresult hook_mem_alloc_host(enum hook_symbol sym, void **host, size_t bytes)
 {
-    return allocate(&(struct request){.row = row, .ret_host = host, .bytes = bytes}, call_alloc_host);
+    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes}, call_alloc_host);
 }
 
-CUresult hook_mem_alloc_host_v1(enum hook_row row, void **host, unsigned int bytes)
+CUresult hook_mem_alloc_host_v1(enum hook_symbol sym, void **host, unsigned int bytes)
 {
-    return allocate(&(struct request){.row = row, .ret_host = host, .bytes = bytes}, call_alloc_host_v1);
+    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes}, call_alloc_host_v1);
 }
 
-CUresult hook_mem_host_alloc(enum hook_row row, void **host, size_t bytes, unsigned int flags)
+CUresult hook_mem_host_alloc(enum hook_symbol sym, void **host, size_t bytes, unsigned int flags)
 {
-    return allocate(&(struct request){.row = row, .ret_host = host, .bytes = bytes, .flags = flags}, call_host_alloc);
+    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes, .flags = flags}, call_host_alloc);
 }
 
-CUresult hook_mem_host_register(enum hook_row row, void *host, size_t bytes, unsigned int flags)
+CUresult hook_mem_host_register(enum hook_symbol sym, void *host, size_t bytes, unsigned int flags)
 {
     struct vgpu_ledger *ledger;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-    if (admit(row, host, bytes, &ledger)) {
-        result = REAL(row, mem_host_register)(host, bytes, flags);
-        if (!settle(row, ledger, host, bytes, result)) {
+    if (admit(sym, host, bytes, &ledger)) {
+        result = REAL(sym, mem_host_register)(host, bytes, flags);
+        if (!settle(sym, ledger, host, bytes, result)) {
             DRIVER(cuMemHostUnregister, mem_host_unregister)(host);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
-    trace_memory(row, bytes, (uintptr_t)host, result);
+    trace_memory(sym, bytes, (uintptr_t)host, result);
     return result;
 }
 
@@ -111,26 +111,26 @@ static void freed(uint64_t key, const struct vgpu_track_entry *entry, CUresult r
         charge_put_back(CHARGE_HOST, key, entry);
 }
 
-CUresult hook_mem_free_host(enum hook_row row, void *host)
+CUresult hook_mem_free_host(enum hook_symbol sym, void *host)
 {
     struct vgpu_track_entry entry = {0};
     bool known = charge_take(CHARGE_HOST, (uintptr_t)host, &entry);
-    CUresult result = REAL(row, mem_free_host)(host);
+    CUresult result = REAL(sym, mem_free_host)(host);
 
     if (known)
         freed((uintptr_t)host, &entry, result);
-    trace_memory(row, entry.bytes, (uintptr_t)host, result);
+    trace_memory(sym, entry.bytes, (uintptr_t)host, result);
     return result;
 }
 
-CUresult hook_mem_host_unregister(enum hook_row row, void *host)
+CUresult hook_mem_host_unregister(enum hook_symbol sym, void *host)
 {
     struct vgpu_track_entry entry = {0};
     bool known = charge_take(CHARGE_HOST, (uintptr_t)host, &entry);
-    CUresult result = REAL(row, mem_host_unregister)(host);
+    CUresult result = REAL(sym, mem_host_unregister)(host);
 
     if (known)
         freed((uintptr_t)host, &entry, result);
-    trace_memory(row, entry.bytes, (uintptr_t)host, result);
+    trace_memory(sym, entry.bytes, (uintptr_t)host, result);
     return result;
 }

@@ -67,13 +67,13 @@ static void translation_ends(void)
         visible_restore(&init_swap);
 }
 
-static CUresult init_translated(enum hook_row row, unsigned int flags, const struct vgpu_limits *limits)
+static CUresult init_translated(enum hook_symbol sym, unsigned int flags, const struct vgpu_limits *limits)
 {
     CUresult result;
 
     if (!translation_begins(limits))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(row, init)(flags);
+    result = REAL(sym, init)(flags);
     translation_ends();
     return result;
 }
@@ -106,7 +106,7 @@ static void say_no_device(const struct vgpu_limits *limits)
             variable ? variable : "(not set)", VGPU_DEVICES_MAX);
 }
 
-CUresult hook_init(enum hook_row row, unsigned int flags)
+CUresult hook_init(enum hook_symbol sym, unsigned int flags)
 {
     CLEANUP_FREE struct vgpu_limits *limits = NULL;
     struct vgpu_ledger *ledger;
@@ -117,13 +117,13 @@ CUresult hook_init(enum hook_row row, unsigned int flags)
     fork_check();
     ledger = hook_ledger();
     if (!ledger || atomic_load_explicit(&initialised, memory_order_acquire))
-        return REAL(row, init)(flags);
+        return REAL(sym, init)(flags);
     watch_forks();
     limits = malloc(sizeof(*limits));
     if (!limits)
         return CUDA_ERROR_OUT_OF_MEMORY;
     region_limits(ledger_region(ledger), limits);
-    result = limits->device_count > 0 ? init_translated(row, flags, limits) : REAL(row, init)(flags);
+    result = limits->device_count > 0 ? init_translated(sym, flags, limits) : REAL(sym, init)(flags);
     if (result == CUDA_SUCCESS && device_table_build() == -ENODEV)
         result = CUDA_ERROR_NO_DEVICE;
     else if (result == CUDA_ERROR_NO_DEVICE && limits->device_count == 0)

@@ -104,14 +104,14 @@ static void exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, C
         shared_cannot_follow(rc);
 }
 
-CUresult hook_ipc_get_mem_handle(enum hook_row row, CUipcMemHandle *handle, CUdeviceptr ptr)
+CUresult hook_ipc_get_mem_handle(enum hook_symbol sym, CUipcMemHandle *handle, CUdeviceptr ptr)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    CUresult result = REAL(row, ipc_get_mem_handle)(handle, ptr);
+    CUresult result = REAL(sym, ipc_get_mem_handle)(handle, ptr);
 
     if (result == CUDA_SUCCESS && ledger != NULL)
         exported(ledger, handle, ptr);
-    trace_memory(row, 0, ptr, result);
+    trace_memory(sym, 0, ptr, result);
     return result;
 }
 
@@ -186,7 +186,7 @@ static bool set_list(CUdeviceptr address, struct opened *list)
 }
 
 /* Before the driver's call: this process has the memory, too, or is charged for it. False: that does not fit. */
-static bool admit(enum hook_row row, struct vgpu_ledger *ledger, const CUipcMemHandle *handle,
+static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcMemHandle *handle,
                   struct opened **ret_opened)
 {
     struct shared_handle from = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
@@ -197,7 +197,7 @@ static bool admit(enum hook_row row, struct vgpu_ledger *ledger, const CUipcMemH
     if (opened == NULL)
         return false;
     if (shared_imported(ledger, &from, &opened->shared, &memory) < 0) {
-        if (!charge_reserve(row, ledger, memory.vdev, memory.bytes)) {
+        if (!charge_reserve(sym, ledger, memory.vdev, memory.bytes)) {
             free(opened);
             return false;
         }
@@ -230,7 +230,7 @@ static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opene
     return known;
 }
 
-CUresult hook_ipc_open_mem_handle(enum hook_row row, CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+CUresult hook_ipc_open_mem_handle(enum hook_symbol sym, CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -238,9 +238,9 @@ CUresult hook_ipc_open_mem_handle(enum hook_row row, CUdeviceptr *ptr, CUipcMemH
     struct opened *opened;
 
     if (ledger == NULL || ptr == NULL)
-        return REAL(row, ipc_open_mem_handle)(ptr, handle, flags);
-    if (admit(row, ledger, &handle, &opened)) {
-        result = REAL(row, ipc_open_mem_handle)(&address, handle, flags);
+        return REAL(sym, ipc_open_mem_handle)(ptr, handle, flags);
+    if (admit(sym, ledger, &handle, &opened)) {
+        result = REAL(sym, ipc_open_mem_handle)(&address, handle, flags);
         if (result == CUDA_SUCCESS && !record(ledger, address, opened)) {
             DRIVER(cuIpcCloseMemHandle, ipc_close_mem_handle)(address);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -250,7 +250,7 @@ CUresult hook_ipc_open_mem_handle(enum hook_row row, CUdeviceptr *ptr, CUipcMemH
         else
             close_one(ledger, opened);
     }
-    trace_memory(row, 0, address, result);
+    trace_memory(sym, 0, address, result);
     return result;
 }
 
@@ -266,7 +266,7 @@ static void put_back(struct vgpu_ledger *ledger, CUdeviceptr address, struct ope
         close_one(ledger, opened);
 }
 
-CUresult hook_ipc_close_mem_handle(enum hook_row row, CUdeviceptr ptr)
+CUresult hook_ipc_close_mem_handle(enum hook_symbol sym, CUdeviceptr ptr)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct opened *opened;
@@ -278,12 +278,12 @@ CUresult hook_ipc_close_mem_handle(enum hook_row row, CUdeviceptr ptr)
     if (opened != NULL)
         set_list(ptr, opened->next);
     mutex_unlock(&ipc_lock);
-    result = REAL(row, ipc_close_mem_handle)(ptr);
+    result = REAL(sym, ipc_close_mem_handle)(ptr);
     if (opened != NULL && result == CUDA_SUCCESS)
         close_one(ledger, opened);
     else if (opened != NULL)
         put_back(ledger, ptr, opened);
-    trace_memory(row, 0, ptr, result);
+    trace_memory(sym, 0, ptr, result);
     return result;
 }
 

@@ -9,17 +9,18 @@ static uint64_t shape(uint64_t x, uint64_t y, uint64_t z)
     return x | y << 32 | z << 48;
 }
 
-static struct work kernel(enum hook_row row, CUfunction function, uint64_t grid, uint64_t block, CUstream stream)
+static struct work kernel(enum hook_symbol sym, CUfunction function, uint64_t grid, uint64_t block, CUstream stream)
 {
     return (struct work){
         .kind = VGPU_WORK_KERNEL,
-        .per_thread = hook_row_per_thread(row),
+        .per_thread = hook_symbol_per_thread(sym),
         .stream = stream,
         .key = cost_key((uintptr_t)function, grid, block),
     };
 }
 
-#define LAUNCH(body, none, grid, block, stream) WORK(body, (void)0, none, kernel(row, function, grid, block, stream))
+#define LAUNCH(handler, none, grid, block, stream)                                                                     \
+    WORK(handler, (void)0, none, kernel(sym, function, grid, block, stream))
 
 LAUNCH(launch_kernel, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z), stream)
 LAUNCH(launch_cooperative, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z), stream)
@@ -62,22 +63,22 @@ static void each(struct work *works, unsigned count, void step(struct work *work
     }
 }
 
-CUresult hook_launch_multi_device(enum hook_row row, CUDA_LAUNCH_PARAMS *launches, unsigned int count,
+CUresult hook_launch_multi_device(enum hook_symbol sym, CUDA_LAUNCH_PARAMS *launches, unsigned int count,
                                   unsigned int flags)
 {
     struct work works[VGPU_DEVICES_MAX];
     CUresult result;
 
     if (launches == NULL || count == 0 || count > VGPU_DEVICES_MAX || compute_off())
-        return REAL(row, launch_multi_device)(launches, count, flags);
+        return REAL(sym, launch_multi_device)(launches, count, flags);
     for (unsigned i = 0; i < count; i++)
         works[i] =
-            kernel(row, launches[i].function, shape(launches[i].gridDimX, launches[i].gridDimY, launches[i].gridDimZ),
+            kernel(sym, launches[i].function, shape(launches[i].gridDimX, launches[i].gridDimY, launches[i].gridDimZ),
                    shape(launches[i].blockDimX, launches[i].blockDimY, launches[i].blockDimZ), launches[i].hStream);
     each(works, count, compute_admit);
     each(works, count, compute_enter);
     each(works, count, compute_measure);
-    result = REAL(row, launch_multi_device)(launches, count, flags);
+    result = REAL(sym, launch_multi_device)(launches, count, flags);
     for (unsigned i = 0; i < count; i++) {
         bool entered = enter_context_of(works[i].stream);
 

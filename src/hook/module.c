@@ -28,7 +28,7 @@ static struct vgpu_track *table(void)
 }
 
 struct loading {
-    enum hook_row row;
+    enum hook_symbol sym;
     struct vgpu_ledger *ledger; /* NULL: nothing is counted */
     unsigned vdev;
     uint64_t need_bytes;
@@ -36,9 +36,9 @@ struct loading {
 };
 
 /* False: there is no room, the refusal is recorded. */
-static bool begin(enum hook_row row, const void *ret_handle, uint64_t need_bytes, struct loading *ret_loading)
+static bool begin(enum hook_symbol sym, const void *ret_handle, uint64_t need_bytes, struct loading *ret_loading)
 {
-    struct loading loading = {.row = row, .need_bytes = need_bytes};
+    struct loading loading = {.sym = sym, .need_bytes = need_bytes};
     struct vgpu_ledger *ledger = hook_ledger();
     CUdevice device;
 
@@ -46,7 +46,7 @@ static bool begin(enum hook_row row, const void *ret_handle, uint64_t need_bytes
         uint64_t bytes = charge_round(need_bytes, CHARGE_BLOCK_BYTES);
 
         loading.reserved_bytes = bytes > 0 ? bytes : CHARGE_BLOCK_BYTES;
-        if (!charge_reserve(row, ledger, loading.vdev, loading.reserved_bytes))
+        if (!charge_reserve(sym, ledger, loading.vdev, loading.reserved_bytes))
             return false;
         loading.ledger = ledger;
     }
@@ -83,7 +83,7 @@ static CUresult end(struct loading *loading, CUresult result, void *handle, CUre
     if (ledger_commit(loading->ledger, loading->vdev, VGPU_KIND_MODULE, loading->reserved_bytes, bytes) < 0) {
         unload(handle);
         ledger_cancel(loading->ledger, loading->vdev, loading->reserved_bytes);
-        ledger_refuse(loading->ledger, loading->vdev, bytes, hook_row_name(loading->row));
+        ledger_refuse(loading->ledger, loading->vdev, bytes, hook_symbol_name(loading->sym));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     remember(loading, handle, bytes);
@@ -144,56 +144,56 @@ static CUresult end_module(struct loading *loading, CUresult result, CUmodule lo
     return result;
 }
 
-CUresult hook_module_load(enum hook_row row, CUmodule *module, const char *path)
+CUresult hook_module_load(enum hook_symbol sym, CUmodule *module, const char *path)
 {
     struct loading loading;
     CUmodule loaded = NULL;
     CUresult result;
 
-    if (!begin(row, module, image_file_device_bytes(path), &loading))
+    if (!begin(sym, module, image_file_device_bytes(path), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!loading.ledger)
-        return REAL(row, module_load)(module, path);
-    result = REAL(row, module_load)(&loaded, path);
+        return REAL(sym, module_load)(module, path);
+    result = REAL(sym, module_load)(&loaded, path);
     return end_module(&loading, result, loaded, module);
 }
 
-CUresult hook_module_load_data(enum hook_row row, CUmodule *module, const void *image)
+CUresult hook_module_load_data(enum hook_symbol sym, CUmodule *module, const void *image)
 {
     struct loading loading;
     CUmodule loaded = NULL;
     CUresult result;
 
-    if (!begin(row, module, image_device_bytes(image), &loading))
+    if (!begin(sym, module, image_device_bytes(image), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!loading.ledger)
-        return REAL(row, module_load_data)(module, image);
-    result = REAL(row, module_load_data)(&loaded, image);
+        return REAL(sym, module_load_data)(module, image);
+    result = REAL(sym, module_load_data)(&loaded, image);
     return end_module(&loading, result, loaded, module);
 }
 
-CUresult hook_module_load_data_ex(enum hook_row row, CUmodule *module, const void *image, unsigned int num_options,
+CUresult hook_module_load_data_ex(enum hook_symbol sym, CUmodule *module, const void *image, unsigned int num_options,
                                   CUjit_option *options, void **option_values)
 {
     struct loading loading;
     CUmodule loaded = NULL;
     CUresult result;
 
-    if (!begin(row, module, image_device_bytes(image), &loading))
+    if (!begin(sym, module, image_device_bytes(image), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!loading.ledger)
-        return REAL(row, module_load_data_ex)(module, image, num_options, options, option_values);
-    result = REAL(row, module_load_data_ex)(&loaded, image, num_options, options, option_values);
+        return REAL(sym, module_load_data_ex)(module, image, num_options, options, option_values);
+    result = REAL(sym, module_load_data_ex)(&loaded, image, num_options, options, option_values);
     return end_module(&loading, result, loaded, module);
 }
 
-CUresult hook_module_unload(enum hook_row row, CUmodule module)
+CUresult hook_module_unload(enum hook_symbol sym, CUmodule module)
 {
-    (void)row;
+    (void)sym;
     return unload(module, unload_module);
 }
 
-CUresult hook_library_load_data(enum hook_row row, CUlibrary *library, const void *code, CUjit_option *jit_options,
+CUresult hook_library_load_data(enum hook_symbol sym, CUlibrary *library, const void *code, CUjit_option *jit_options,
                                 void **jit_options_values, unsigned int num_jit_options,
                                 CUlibraryOption *library_options, void **library_option_values,
                                 unsigned int num_library_options)
@@ -202,9 +202,9 @@ CUresult hook_library_load_data(enum hook_row row, CUlibrary *library, const voi
     CUlibrary loaded = NULL;
     CUresult result;
 
-    if (!begin(row, library, image_device_bytes(code), &loading))
+    if (!begin(sym, library, image_device_bytes(code), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(row, library_load_data)(loading.ledger ? &loaded : library, code, jit_options, jit_options_values,
+    result = REAL(sym, library_load_data)(loading.ledger ? &loaded : library, code, jit_options, jit_options_values,
                                           num_jit_options, library_options, library_option_values, num_library_options);
     if (!loading.ledger)
         return result;
@@ -214,8 +214,8 @@ CUresult hook_library_load_data(enum hook_row row, CUlibrary *library, const voi
     return result;
 }
 
-CUresult hook_library_load_from_file(enum hook_row row, CUlibrary *library, const char *path, CUjit_option *jit_options,
-                                     void **jit_options_values, unsigned int num_jit_options,
+CUresult hook_library_load_from_file(enum hook_symbol sym, CUlibrary *library, const char *path,
+                                     CUjit_option *jit_options, void **jit_options_values, unsigned int num_jit_options,
                                      CUlibraryOption *library_options, void **library_option_values,
                                      unsigned int num_library_options)
 {
@@ -223,10 +223,10 @@ CUresult hook_library_load_from_file(enum hook_row row, CUlibrary *library, cons
     CUlibrary loaded = NULL;
     CUresult result;
 
-    if (!begin(row, library, image_file_device_bytes(path), &loading))
+    if (!begin(sym, library, image_file_device_bytes(path), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
     result =
-        REAL(row, library_load_from_file)(loading.ledger ? &loaded : library, path, jit_options, jit_options_values,
+        REAL(sym, library_load_from_file)(loading.ledger ? &loaded : library, path, jit_options, jit_options_values,
                                           num_jit_options, library_options, library_option_values, num_library_options);
     if (!loading.ledger)
         return result;
@@ -236,8 +236,8 @@ CUresult hook_library_load_from_file(enum hook_row row, CUlibrary *library, cons
     return result;
 }
 
-CUresult hook_library_unload(enum hook_row row, CUlibrary library)
+CUresult hook_library_unload(enum hook_symbol sym, CUlibrary library)
 {
-    (void)row;
+    (void)sym;
     return unload(library, unload_library);
 }

@@ -1,4 +1,4 @@
-/* What the bodies of module.c share with others. */
+/* What the handlers of module.c share with others. */
 #ifndef VGPU_HOOK_MODULE_H
 #define VGPU_HOOK_MODULE_H
 

@@ -13,43 +13,43 @@
 #define WRONG_INDEX UINT32_MAX /* no machine has so many */
 #define GPUS_MAX    64
 
-nvmlReturn_t hook_nvml_init(enum nvml_row row)
+nvmlReturn_t hook_nvml_init(enum nvml_symbol sym)
 {
-    nvmlReturn_t result = NVML_REAL(row, nvml_init)();
+    nvmlReturn_t result = NVML_REAL(sym, nvml_init)();
 
     if (result == NVML_SUCCESS)
         nvml_view_initialised();
     return result;
 }
 
-nvmlReturn_t hook_nvml_init_with_flags(enum nvml_row row, unsigned flags)
+nvmlReturn_t hook_nvml_init_with_flags(enum nvml_symbol sym, unsigned flags)
 {
-    nvmlReturn_t result = NVML_REAL(row, nvml_init_with_flags)(flags);
+    nvmlReturn_t result = NVML_REAL(sym, nvml_init_with_flags)(flags);
 
     if (result == NVML_SUCCESS)
         nvml_view_initialised();
     return result;
 }
 
-nvmlReturn_t hook_nvml_shutdown(enum nvml_row row)
+nvmlReturn_t hook_nvml_shutdown(enum nvml_symbol sym)
 {
     nvmlReturn_t result;
 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
-    result = NVML_REAL(row, nvml_shutdown)();
+    result = NVML_REAL(sym, nvml_shutdown)();
     if (result == NVML_SUCCESS)
         nvml_view_shut_down();
     return result;
 }
 
-nvmlReturn_t hook_nvml_count(enum nvml_row row, unsigned *count)
+nvmlReturn_t hook_nvml_count(enum nvml_symbol sym, unsigned *count)
 {
     nvmlReturn_t result;
 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
-    result = NVML_REAL(row, nvml_count)(count);
+    result = NVML_REAL(sym, nvml_count)(count);
     if (result != NVML_SUCCESS || !count || !nvml_view_ledger())
         return result;
     if (nvml_view_selecting())
@@ -59,7 +59,7 @@ nvmlReturn_t hook_nvml_count(enum nvml_row row, unsigned *count)
     return result;
 }
 
-nvmlReturn_t hook_nvml_handle_by_index(enum nvml_row row, unsigned index, nvmlDevice_t *device)
+nvmlReturn_t hook_nvml_handle_by_index(enum nvml_symbol sym, unsigned index, nvmlDevice_t *device)
 {
     nvmlDevice_t chosen;
 
@@ -68,10 +68,10 @@ nvmlReturn_t hook_nvml_handle_by_index(enum nvml_row row, unsigned index, nvmlDe
     if (!nvml_view_selecting()) {
         if (nvml_view_ledger() && index >= VGPU_DEVICES_MAX)
             index = WRONG_INDEX;
-        return NVML_REAL(row, nvml_handle_by_index)(index, device);
+        return NVML_REAL(sym, nvml_handle_by_index)(index, device);
     }
     if (nvml_view_at(index, &chosen) < 0 || !device)
-        return NVML_REAL(row, nvml_handle_by_index)(WRONG_INDEX, device);
+        return NVML_REAL(sym, nvml_handle_by_index)(WRONG_INDEX, device);
     *device = chosen;
     return NVML_SUCCESS;
 }
@@ -86,7 +86,7 @@ static nvmlReturn_t hand_out(nvmlReturn_t result, nvmlDevice_t found, nvmlDevice
     return result;
 }
 
-nvmlReturn_t hook_nvml_handle_by_text(enum nvml_row row, const char *text, nvmlDevice_t *device)
+nvmlReturn_t hook_nvml_handle_by_text(enum nvml_symbol sym, const char *text, nvmlDevice_t *device)
 {
     nvmlReturn_t result;
     nvmlDevice_t found;
@@ -94,12 +94,12 @@ nvmlReturn_t hook_nvml_handle_by_text(enum nvml_row row, const char *text, nvmlD
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!device || !nvml_view_ledger())
-        return NVML_REAL(row, nvml_handle_by_text)(text, device);
-    result = NVML_REAL(row, nvml_handle_by_text)(text, &found);
+        return NVML_REAL(sym, nvml_handle_by_text)(text, device);
+    result = NVML_REAL(sym, nvml_handle_by_text)(text, &found);
     return hand_out(result, found, device);
 }
 
-nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_row row, const nvmlUUID_v1_t *uuid, nvmlDevice_t *device)
+nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_symbol sym, const nvmlUUID_v1_t *uuid, nvmlDevice_t *device)
 {
     nvmlReturn_t result;
     nvmlDevice_t found;
@@ -107,12 +107,12 @@ nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_row row, const nvmlUUID_v1_t *uu
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!device || !nvml_view_ledger())
-        return NVML_REAL(row, nvml_handle_by_uuid)(uuid, device);
-    result = NVML_REAL(row, nvml_handle_by_uuid)(uuid, &found);
+        return NVML_REAL(sym, nvml_handle_by_uuid)(uuid, device);
+    result = NVML_REAL(sym, nvml_handle_by_uuid)(uuid, &found);
     return hand_out(result, found, device);
 }
 
-nvmlReturn_t hook_nvml_mig_handle(enum nvml_row row, nvmlDevice_t device, unsigned index, nvmlDevice_t *mig_device)
+nvmlReturn_t hook_nvml_mig_handle(enum nvml_symbol sym, nvmlDevice_t device, unsigned index, nvmlDevice_t *mig_device)
 {
     nvmlReturn_t result;
     nvmlDevice_t found;
@@ -120,12 +120,12 @@ nvmlReturn_t hook_nvml_mig_handle(enum nvml_row row, nvmlDevice_t device, unsign
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!mig_device || !nvml_view_ledger())
-        return NVML_REAL(row, nvml_mig_handle)(device, index, mig_device);
-    result = NVML_REAL(row, nvml_mig_handle)(device, index, &found);
+        return NVML_REAL(sym, nvml_mig_handle)(device, index, mig_device);
+    result = NVML_REAL(sym, nvml_mig_handle)(device, index, &found);
     return hand_out(result, found, mig_device);
 }
 
-nvmlReturn_t hook_nvml_index(enum nvml_row row, nvmlDevice_t device, unsigned *index)
+nvmlReturn_t hook_nvml_index(enum nvml_symbol sym, nvmlDevice_t device, unsigned *index)
 {
     unsigned driver_index;
     nvmlReturn_t result;
@@ -133,8 +133,8 @@ nvmlReturn_t hook_nvml_index(enum nvml_row row, nvmlDevice_t device, unsigned *i
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!index || !nvml_view_selecting())
-        return NVML_REAL(row, nvml_index)(device, index);
-    result = NVML_REAL(row, nvml_index)(device, &driver_index);
+        return NVML_REAL(sym, nvml_index)(device, index);
+    result = NVML_REAL(sym, nvml_index)(device, &driver_index);
     if (result != NVML_SUCCESS)
         return result;
     /* A MIG device is numbered within its GPU: that stays. */
@@ -160,7 +160,7 @@ static void give_devices(const nvmlDevice_t *found, unsigned found_count, unsign
         *count = kept;
 }
 
-nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_row row, nvmlDevice_t device, int level, unsigned *count,
+nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_symbol sym, nvmlDevice_t device, int level, unsigned *count,
                                     nvmlDevice_t *devices)
 {
     nvmlDevice_t found[GPUS_MAX];
@@ -170,14 +170,14 @@ nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_row row, nvmlDevice_t device, int 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!count || !nvml_view_selecting())
-        return NVML_REAL(row, nvml_nearest_gpus)(device, level, count, devices);
-    result = NVML_REAL(row, nvml_nearest_gpus)(device, level, &found_count, found);
+        return NVML_REAL(sym, nvml_nearest_gpus)(device, level, count, devices);
+    result = NVML_REAL(sym, nvml_nearest_gpus)(device, level, &found_count, found);
     if (result == NVML_SUCCESS)
         give_devices(found, found_count, count, devices);
     return result;
 }
 
-nvmlReturn_t hook_nvml_gpu_set(enum nvml_row row, unsigned cpu, unsigned *count, nvmlDevice_t *devices)
+nvmlReturn_t hook_nvml_gpu_set(enum nvml_symbol sym, unsigned cpu, unsigned *count, nvmlDevice_t *devices)
 {
     nvmlDevice_t found[GPUS_MAX];
     unsigned found_count = GPUS_MAX;
@@ -186,8 +186,8 @@ nvmlReturn_t hook_nvml_gpu_set(enum nvml_row row, unsigned cpu, unsigned *count,
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!count || !nvml_view_selecting())
-        return NVML_REAL(row, nvml_gpu_set)(cpu, count, devices);
-    result = NVML_REAL(row, nvml_gpu_set)(cpu, &found_count, found);
+        return NVML_REAL(sym, nvml_gpu_set)(cpu, count, devices);
+    result = NVML_REAL(sym, nvml_gpu_set)(cpu, &found_count, found);
     if (result == NVML_SUCCESS)
         give_devices(found, found_count, count, devices);
     return result;
@@ -208,14 +208,14 @@ static bool view_memory(nvmlDevice_t device, unsigned long long physical_total, 
     return true;
 }
 
-nvmlReturn_t hook_nvml_memory_info(enum nvml_row row, nvmlDevice_t device, nvmlMemory_t *memory)
+nvmlReturn_t hook_nvml_memory_info(enum nvml_symbol sym, nvmlDevice_t device, nvmlMemory_t *memory)
 {
     uint64_t total, free_bytes;
     nvmlReturn_t result;
 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
-    result = NVML_REAL(row, nvml_memory_info)(device, memory);
+    result = NVML_REAL(sym, nvml_memory_info)(device, memory);
     if (result != NVML_SUCCESS || !view_memory(device, memory->total, memory->free, &total, &free_bytes))
         return result;
     memory->total = total;
@@ -224,14 +224,14 @@ nvmlReturn_t hook_nvml_memory_info(enum nvml_row row, nvmlDevice_t device, nvmlM
     return result;
 }
 
-nvmlReturn_t hook_nvml_memory_info_v2(enum nvml_row row, nvmlDevice_t device, nvmlMemory_v2_t *memory)
+nvmlReturn_t hook_nvml_memory_info_v2(enum nvml_symbol sym, nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
     uint64_t total, free_bytes;
     nvmlReturn_t result;
 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
-    result = NVML_REAL(row, nvml_memory_info_v2)(device, memory);
+    result = NVML_REAL(sym, nvml_memory_info_v2)(device, memory);
     /* What the system keeps of the device is none of the quota. */
     if (result != NVML_SUCCESS ||
         !view_memory(device, memory->total - memory->reserved, memory->free, &total, &free_bytes))

@@ -20,16 +20,16 @@ struct process_list {
     struct vgpu_proc_memory process[VGPU_PROCS_MAX];
 };
 
-static enum process_mode mode_of(enum nvml_row row)
+static enum process_mode mode_of(enum nvml_symbol sym)
 {
-    switch ((int)row) {
-    case NVML_ROW_nvmlDeviceGetGraphicsRunningProcesses:
-    case NVML_ROW_nvmlDeviceGetGraphicsRunningProcesses_v2:
-    case NVML_ROW_nvmlDeviceGetGraphicsRunningProcesses_v3:
+    switch ((int)sym) {
+    case NVML_SYMBOL_nvmlDeviceGetGraphicsRunningProcesses:
+    case NVML_SYMBOL_nvmlDeviceGetGraphicsRunningProcesses_v2:
+    case NVML_SYMBOL_nvmlDeviceGetGraphicsRunningProcesses_v3:
         return MODE_GRAPHICS;
-    case NVML_ROW_nvmlDeviceGetMPSComputeRunningProcesses:
-    case NVML_ROW_nvmlDeviceGetMPSComputeRunningProcesses_v2:
-    case NVML_ROW_nvmlDeviceGetMPSComputeRunningProcesses_v3:
+    case NVML_SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses:
+    case NVML_SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses_v2:
+    case NVML_SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses_v3:
         return MODE_MPS;
     default:
         return MODE_COMPUTE;
@@ -79,7 +79,7 @@ static void keep_listed(struct process_list *list, const unsigned *pids, unsigne
 }
 
 /* Graphics and MPS: of the instance's processes those that the driver lists as such. */
-static void narrow(struct process_list *list, enum nvml_row row, nvmlDevice_t device, bool v1)
+static void narrow(struct process_list *list, enum nvml_symbol sym, nvmlDevice_t device, bool v1)
 {
     CLEANUP_FREE unsigned *pids = calloc(DRIVER_LIST_MAX, sizeof(*pids));
     CLEANUP_FREE void *infos = calloc(DRIVER_LIST_MAX, sizeof(nvmlProcessInfo_v2_t));
@@ -87,8 +87,8 @@ static void narrow(struct process_list *list, enum nvml_row row, nvmlDevice_t de
     nvmlReturn_t result = NVML_ERROR_UNKNOWN;
 
     if (pids && infos)
-        result = v1 ? NVML_REAL(row, nvml_processes_v1)(device, &count, infos)
-                    : NVML_REAL(row, nvml_processes)(device, &count, infos);
+        result = v1 ? NVML_REAL(sym, nvml_processes_v1)(device, &count, infos)
+                    : NVML_REAL(sym, nvml_processes)(device, &count, infos);
     if (result != NVML_SUCCESS)
         count = 0;
     for (unsigned i = 0; i < count; i++)
@@ -110,7 +110,7 @@ static bool is_answer(nvmlReturn_t result)
     return result == NVML_SUCCESS || result == NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-nvmlReturn_t hook_nvml_processes_v1(enum nvml_row row, nvmlDevice_t device, unsigned *count,
+nvmlReturn_t hook_nvml_processes_v1(enum nvml_symbol sym, nvmlDevice_t device, unsigned *count,
                                     nvmlProcessInfo_v1_t *infos)
 {
     CLEANUP_FREE struct process_list *list = NULL;
@@ -120,23 +120,24 @@ nvmlReturn_t hook_nvml_processes_v1(enum nvml_row row, nvmlDevice_t device, unsi
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!count || !nvml_view_ledger())
-        return NVML_REAL(row, nvml_processes_v1)(device, count, infos);
+        return NVML_REAL(sym, nvml_processes_v1)(device, count, infos);
     none = infos ? 0 : *count; /* what the driver makes of room without an array is its own matter */
-    result = NVML_REAL(row, nvml_processes_v1)(device, &none, NULL);
+    result = NVML_REAL(sym, nvml_processes_v1)(device, &none, NULL);
     if (!is_answer(result))
         return result;
     list = instance_list(device);
     if (!list)
         return NVML_ERROR_UNKNOWN;
-    if (mode_of(row) != MODE_COMPUTE)
-        narrow(list, row, device, true);
+    if (mode_of(sym) != MODE_COMPUTE)
+        narrow(list, sym, device, true);
     result = fit(list, infos, count);
     for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)
         infos[i] = (nvmlProcessInfo_v1_t){.pid = list->process[i].pid, .usedGpuMemory = list->process[i].bytes};
     return result;
 }
 
-nvmlReturn_t hook_nvml_processes(enum nvml_row row, nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+nvmlReturn_t hook_nvml_processes(enum nvml_symbol sym, nvmlDevice_t device, unsigned *count,
+                                 nvmlProcessInfo_v2_t *infos)
 {
     CLEANUP_FREE struct process_list *list = NULL;
     nvmlReturn_t result;
@@ -145,16 +146,16 @@ nvmlReturn_t hook_nvml_processes(enum nvml_row row, nvmlDevice_t device, unsigne
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!count || !nvml_view_ledger())
-        return NVML_REAL(row, nvml_processes)(device, count, infos);
+        return NVML_REAL(sym, nvml_processes)(device, count, infos);
     none = infos ? 0 : *count;
-    result = NVML_REAL(row, nvml_processes)(device, &none, NULL);
+    result = NVML_REAL(sym, nvml_processes)(device, &none, NULL);
     if (!is_answer(result))
         return result;
     list = instance_list(device);
     if (!list)
         return NVML_ERROR_UNKNOWN;
-    if (mode_of(row) != MODE_COMPUTE)
-        narrow(list, row, device, false);
+    if (mode_of(sym) != MODE_COMPUTE)
+        narrow(list, sym, device, false);
     result = fit(list, infos, count);
     for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)
         infos[i] = (nvmlProcessInfo_v2_t){.pid = list->process[i].pid,
@@ -164,7 +165,7 @@ nvmlReturn_t hook_nvml_processes(enum nvml_row row, nvmlDevice_t device, unsigne
     return result;
 }
 
-static void narrow_details(struct process_list *list, enum nvml_row row, nvmlDevice_t device,
+static void narrow_details(struct process_list *list, enum nvml_symbol sym, nvmlDevice_t device,
                            const nvmlProcessDetailList_v1_t *asked)
 {
     CLEANUP_FREE nvmlProcessDetail_v1_t *details = calloc(DRIVER_LIST_MAX, sizeof(*details));
@@ -173,13 +174,13 @@ static void narrow_details(struct process_list *list, enum nvml_row row, nvmlDev
         .version = asked->version, .mode = asked->mode, .numProcArrayEntries = DRIVER_LIST_MAX, .procArray = details};
     unsigned count = 0;
 
-    if (details && pids && NVML_REAL(row, nvml_process_details)(device, &all) == NVML_SUCCESS)
+    if (details && pids && NVML_REAL(sym, nvml_process_details)(device, &all) == NVML_SUCCESS)
         for (; count < all.numProcArrayEntries && count < DRIVER_LIST_MAX; count++)
             pids[count] = details[count].pid;
     keep_listed(list, pids, count);
 }
 
-nvmlReturn_t hook_nvml_process_details(enum nvml_row row, nvmlDevice_t device, nvmlProcessDetailList_v1_t *asked)
+nvmlReturn_t hook_nvml_process_details(enum nvml_symbol sym, nvmlDevice_t device, nvmlProcessDetailList_v1_t *asked)
 {
     CLEANUP_FREE struct process_list *list = NULL;
     nvmlProcessDetailList_v1_t probe;
@@ -188,18 +189,18 @@ nvmlReturn_t hook_nvml_process_details(enum nvml_row row, nvmlDevice_t device, n
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     if (!asked || !nvml_view_ledger())
-        return NVML_REAL(row, nvml_process_details)(device, asked);
+        return NVML_REAL(sym, nvml_process_details)(device, asked);
     probe = *asked;
     if (probe.procArray)
         probe = (nvmlProcessDetailList_v1_t){.version = asked->version, .mode = asked->mode};
-    result = NVML_REAL(row, nvml_process_details)(device, &probe);
+    result = NVML_REAL(sym, nvml_process_details)(device, &probe);
     if (!is_answer(result))
         return result;
     list = instance_list(device);
     if (!list)
         return NVML_ERROR_UNKNOWN;
     if (asked->mode != MODE_COMPUTE)
-        narrow_details(list, row, device, asked);
+        narrow_details(list, sym, device, asked);
     result = fit(list, asked->procArray, &asked->numProcArrayEntries);
     for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)
         asked->procArray[i] = (nvmlProcessDetail_v1_t){.pid = list->process[i].pid,
@@ -209,7 +210,7 @@ nvmlReturn_t hook_nvml_process_details(enum nvml_row row, nvmlDevice_t device, n
     return result;
 }
 
-nvmlReturn_t hook_nvml_process_utilization(enum nvml_row row, nvmlDevice_t device,
+nvmlReturn_t hook_nvml_process_utilization(enum nvml_symbol sym, nvmlDevice_t device,
                                            nvmlProcessUtilizationSample_t *samples, unsigned *count,
                                            unsigned long long last_seen)
 {
@@ -219,7 +220,7 @@ nvmlReturn_t hook_nvml_process_utilization(enum nvml_row row, nvmlDevice_t devic
 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
-    result = NVML_REAL(row, nvml_process_utilization)(device, samples, count, last_seen);
+    result = NVML_REAL(sym, nvml_process_utilization)(device, samples, count, last_seen);
     if (result != NVML_SUCCESS || !samples || !count || !nvml_view_ledger())
         return result;
     list = instance_list(device);
@@ -230,7 +231,7 @@ nvmlReturn_t hook_nvml_process_utilization(enum nvml_row row, nvmlDevice_t devic
     return kept > 0 ? result : NVML_ERROR_NOT_FOUND;
 }
 
-nvmlReturn_t hook_nvml_processes_utilization(enum nvml_row row, nvmlDevice_t device,
+nvmlReturn_t hook_nvml_processes_utilization(enum nvml_symbol sym, nvmlDevice_t device,
                                              nvmlProcessesUtilizationInfo_v1_t *info)
 {
     CLEANUP_FREE struct process_list *list = NULL;
@@ -239,7 +240,7 @@ nvmlReturn_t hook_nvml_processes_utilization(enum nvml_row row, nvmlDevice_t dev
 
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
-    result = NVML_REAL(row, nvml_processes_utilization)(device, info);
+    result = NVML_REAL(sym, nvml_processes_utilization)(device, info);
     if (result != NVML_SUCCESS || !info || !info->procUtilArray || !nvml_view_ledger())
         return result;
     list = instance_list(device);

@@ -8,7 +8,7 @@
 #define VGPU_HOOK_NVML_VIEW_H
 
 #include "hook/hook.h"
-#include "hook/nvml_bodies.h"
+#include "hook/nvml_handlers.h"
 
 /*
  * NVML is one for the whole process and counts who has initialised it; we may be one of them (nvml_driver.h). These

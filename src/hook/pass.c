@@ -13,9 +13,9 @@ static CUresult not_initialised(void)
     return CUDA_ERROR_NOT_INITIALIZED;
 }
 
-void *pass_resolve(unsigned row)
+void *pass_resolve(unsigned sym)
 {
     if (!symbols_resolve(LIBRARY_CUDA))
         return (void *)not_initialised;
-    return hook_real[row] ? hook_real[row] : (void *)not_supported;
+    return hook_real[sym] ? hook_real[sym] : (void *)not_supported;
 }

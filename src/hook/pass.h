@@ -16,6 +16,6 @@ extern const int32_t pass_offset[];
 extern const unsigned char pass_sized[];
 
 /* Called by a trampoline whose driver function is not known yet: its address, or that of an answer to give instead. */
-void *pass_resolve(unsigned row);
+void *pass_resolve(unsigned sym);
 
 #endif

@@ -225,7 +225,7 @@ static struct pool *known_pool(CUmemoryPool handle)
 /* The device whose current pool an allocation on this stream comes from; negative: the driver will refuse it. */
 static CUdevice device_of_stream(CUstream stream, bool per_thread)
 {
-    enum hook_row row = per_thread ? ROW_cuStreamGetDevice_ptsz : ROW_cuStreamGetDevice;
+    enum hook_symbol sym = per_thread ? SYMBOL_cuStreamGetDevice_ptsz : SYMBOL_cuStreamGetDevice;
     struct capture_mode mode;
     CUdevice device = -1;
     CUresult result;
@@ -233,10 +233,10 @@ static CUdevice device_of_stream(CUstream stream, bool per_thread)
     if (__builtin_expect(device_total() == 1, 1))
         return 0;
     mode = capture_enter();
-    if (stream_handle(stream, per_thread) <= STREAM_PER_THREAD || hook_real[row] == NULL)
+    if (stream_handle(stream, per_thread) <= STREAM_PER_THREAD || hook_real[sym] == NULL)
         result = DRIVER(cuCtxGetDevice, ctx_get_device)(&device);
     else
-        result = REAL(row, stream_get_device)(stream, &device);
+        result = REAL(sym, stream_get_device)(stream, &device);
     capture_leave(&mode);
     return result == CUDA_SUCCESS ? device : -1;
 }
@@ -302,7 +302,7 @@ static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream
 }
 
 /* Sets aside what the pool can grow by. False: over the quota; that is recorded. */
-static bool begin(enum hook_row row, struct allocation *allocation, size_t bytes, CUstream stream, bool per_thread)
+static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t bytes, CUstream stream, bool per_thread)
 {
     KEEP_ERRNO;
     struct pool *pool = allocation->pool;
@@ -318,12 +318,12 @@ static bool begin(enum hook_row row, struct allocation *allocation, size_t bytes
     if ((quota_bytes == 0 || bytes <= quota_bytes) && freeing_wait(stream, per_thread) &&
         growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
         return true;
-    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_row_name(row));
+    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_symbol_name(sym));
     return false;
 }
 
 /* After the driver's answer: charges the growth. Where there is no room for it, the allocation is undone. */
-static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdeviceptr address, size_t bytes,
+static CUresult conclude(enum hook_symbol sym, struct allocation *allocation, CUdeviceptr address, size_t bytes,
                          CUstream stream, CUresult result)
 {
     struct pool *pool = allocation->pool;
@@ -334,88 +334,89 @@ static CUresult conclude(enum hook_row row, struct allocation *allocation, CUdev
     if (growth_end(&pool->growth, allocation->ledger, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
         result != CUDA_SUCCESS)
         return result;
-    per_thread = hook_row_per_thread(row);
-    REAL(per_thread ? ROW_cuMemFreeAsync_ptsz : ROW_cuMemFreeAsync, mem_free_async)(address, stream);
+    per_thread = hook_symbol_per_thread(sym);
+    REAL(per_thread ? SYMBOL_cuMemFreeAsync_ptsz : SYMBOL_cuMemFreeAsync, mem_free_async)(address, stream);
     growth_trim(&pool->growth, allocation->ledger);
-    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_row_name(row));
+    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_symbol_name(sym));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult hook_mem_alloc_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUstream stream)
+CUresult hook_mem_alloc_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-    bool per_thread = hook_row_per_thread(row);
+    bool per_thread = hook_symbol_per_thread(sym);
     struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
     CUdeviceptr address = 0;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
     if (allocation.ledger != NULL)
         allocation.pool = pool_of_device(device_of_stream(stream, per_thread));
-    if (begin(row, &allocation, bytes, stream, per_thread)) {
-        result = REAL(row, mem_alloc_async)(dptr == NULL ? NULL : &address, bytes, stream);
-        result = conclude(row, &allocation, address, bytes, stream, result);
+    if (begin(sym, &allocation, bytes, stream, per_thread)) {
+        result = REAL(sym, mem_alloc_async)(dptr == NULL ? NULL : &address, bytes, stream);
+        result = conclude(sym, &allocation, address, bytes, stream, result);
         if (result == CUDA_SUCCESS && dptr != NULL)
             *dptr = address;
     }
-    trace_memory(row, bytes, address, result);
+    trace_memory(sym, bytes, address, result);
     return result;
 }
 
-CUresult hook_mem_alloc_from_pool_async(enum hook_row row, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
+CUresult hook_mem_alloc_from_pool_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
                                         CUstream stream)
 {
-    bool per_thread = hook_row_per_thread(row);
+    bool per_thread = hook_symbol_per_thread(sym);
     struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
     CUdeviceptr address = 0;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
     if (allocation.ledger != NULL)
         allocation.pool = known_pool(pool);
-    if (begin(row, &allocation, bytes, stream, per_thread)) {
-        result = REAL(row, mem_alloc_from_pool_async)(dptr == NULL ? NULL : &address, bytes, pool, stream);
-        result = conclude(row, &allocation, address, bytes, stream, result);
+    if (begin(sym, &allocation, bytes, stream, per_thread)) {
+        result = REAL(sym, mem_alloc_from_pool_async)(dptr == NULL ? NULL : &address, bytes, pool, stream);
+        result = conclude(sym, &allocation, address, bytes, stream, result);
         if (result == CUDA_SUCCESS && dptr != NULL)
             *dptr = address;
     }
-    trace_memory(row, bytes, address, result);
+    trace_memory(sym, bytes, address, result);
     return result;
 }
 
 /* Memory of cuMemAlloc, freed in stream order. */
-static CUresult free_plain(enum hook_row row, CUdeviceptr dptr, CUstream stream, const struct vgpu_track_entry *entry)
+static CUresult free_plain(enum hook_symbol sym, CUdeviceptr dptr, CUstream stream,
+                           const struct vgpu_track_entry *entry)
 {
     NO_CANCEL;
-    CUresult result = REAL(row, mem_free_async)(dptr, stream);
+    CUresult result = REAL(sym, mem_free_async)(dptr, stream);
 
     if (result != CUDA_SUCCESS)
         charge_put_back(CHARGE_POINTERS, dptr, entry);
-    else if (!deferred_add(dptr, entry, stream, hook_row_per_thread(row)))
+    else if (!deferred_add(dptr, entry, stream, hook_symbol_per_thread(sym)))
         charge_give_back(hook_ledger(), CHARGE_POINTERS, dptr, entry);
     return result;
 }
 
-CUresult hook_mem_free_async(enum hook_row row, CUdeviceptr dptr, CUstream stream)
+CUresult hook_mem_free_async(enum hook_symbol sym, CUdeviceptr dptr, CUstream stream)
 {
-    bool per_thread = hook_row_per_thread(row);
+    bool per_thread = hook_symbol_per_thread(sym);
     struct vgpu_track_entry entry;
     CUresult result;
 
     /* Memory of a pool stays reserved: nothing to give back here. What a capture records frees nothing now. */
     if (charge_pointer_possible(dptr) && !capture_records(stream, per_thread) &&
         charge_take(CHARGE_POINTERS, dptr, &entry))
-        result = free_plain(row, dptr, stream, &entry);
+        result = free_plain(sym, dptr, stream, &entry);
     else
-        result = REAL(row, mem_free_async)(dptr, stream);
+        result = REAL(sym, mem_free_async)(dptr, stream);
     if (result == CUDA_SUCCESS)
         freeing_note(stream, per_thread);
-    trace_memory(row, 0, dptr, result);
+    trace_memory(sym, 0, dptr, result);
     return result;
 }
 
 /* Pools */
 
-CUresult hook_mem_pool_create(enum hook_row row, CUmemoryPool *pool, const CUmemPoolProps *props)
+CUresult hook_mem_pool_create(enum hook_symbol sym, CUmemoryPool *pool, const CUmemPoolProps *props)
 {
-    CUresult result = REAL(row, mem_pool_create)(pool, props);
+    CUresult result = REAL(sym, mem_pool_create)(pool, props);
     struct vgpu_ledger *ledger = hook_ledger();
 
     if (result == CUDA_SUCCESS && ledger != NULL) {
@@ -435,22 +436,22 @@ CUresult hook_mem_pool_create(enum hook_row row, CUmemoryPool *pool, const CUmem
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
-    trace_memory(row, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
+    trace_memory(sym, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
     return result;
 }
 
-CUresult hook_mem_pool_import(enum hook_row row, CUmemoryPool *pool, void *handle,
+CUresult hook_mem_pool_import(enum hook_symbol sym, CUmemoryPool *pool, void *handle,
                               CUmemAllocationHandleType handle_type, unsigned long long flags)
 {
-    CUresult result = REAL(row, mem_pool_import)(pool, handle, handle_type, flags);
+    CUresult result = REAL(sym, mem_pool_import)(pool, handle, handle_type, flags);
 
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
         add(*pool, -1, VGPU_KIND_POOL, true); /* the exporter is charged */
-    trace_memory(row, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
+    trace_memory(sym, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
     return result;
 }
 
-CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool)
+CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct pool *known = ledger != NULL ? find(pool) : NULL;
@@ -462,7 +463,7 @@ CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool)
 
     forget_current(); /* it may have been one; then the device goes back to its default pool */
     charge_free_begins();
-    result = REAL(row, mem_pool_destroy)(pool);
+    result = REAL(sym, mem_pool_destroy)(pool);
     forget_current();
     if (counted && result != CUDA_SUCCESS) {
         growth_attach(&known->growth, charged);
@@ -475,7 +476,7 @@ CUresult hook_mem_pool_destroy(enum hook_row row, CUmemoryPool pool)
         /* What was not freed before stays allocated without a pool that could be asked; NVML still sees it. */
         reconcile_now(vdev);
     }
-    trace_memory(row, 0, (uintptr_t)pool, result);
+    trace_memory(sym, 0, (uintptr_t)pool, result);
     return result;
 }
 
@@ -488,35 +489,37 @@ static void look_at(CUmemoryPool handle)
         growth_refresh(&pool->growth, ledger);
 }
 
-CUresult hook_mem_pool_trim_to(enum hook_row row, CUmemoryPool pool, size_t keep_bytes)
+CUresult hook_mem_pool_trim_to(enum hook_symbol sym, CUmemoryPool pool, size_t keep_bytes)
 {
-    CUresult result = REAL(row, mem_pool_trim_to)(pool, keep_bytes);
+    CUresult result = REAL(sym, mem_pool_trim_to)(pool, keep_bytes);
 
     look_at(pool);
-    trace_memory(row, keep_bytes, (uintptr_t)pool, result);
+    trace_memory(sym, keep_bytes, (uintptr_t)pool, result);
     return result;
 }
 
-CUresult hook_mem_pool_set_attribute(enum hook_row row, CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+CUresult hook_mem_pool_set_attribute(enum hook_symbol sym, CUmemoryPool pool, CUmemPool_attribute attribute,
+                                     void *value)
 {
-    CUresult result = REAL(row, mem_pool_set_attribute)(pool, attribute, value);
+    CUresult result = REAL(sym, mem_pool_set_attribute)(pool, attribute, value);
 
     if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
         look_at(pool);
     return result;
 }
 
-CUresult hook_device_set_mem_pool(enum hook_row row, CUdevice device, CUmemoryPool pool)
+CUresult hook_device_set_mem_pool(enum hook_symbol sym, CUdevice device, CUmemoryPool pool)
 {
-    CUresult result = REAL(row, device_set_mem_pool)(device, pool);
+    CUresult result = REAL(sym, device_set_mem_pool)(device, pool);
 
     forget_current();
     return result;
 }
 
-CUresult hook_mem_set_mem_pool(enum hook_row row, CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+CUresult hook_mem_set_mem_pool(enum hook_symbol sym, CUmemLocation *location, CUmemAllocationType type,
+                               CUmemoryPool pool)
 {
-    CUresult result = REAL(row, mem_set_mem_pool)(location, type, pool);
+    CUresult result = REAL(sym, mem_set_mem_pool)(location, type, pool);
 
     forget_current();
     return result;

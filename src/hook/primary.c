@@ -119,7 +119,7 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
 }
 
 /* For the thread that has moved the word to CREATING. */
-static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext *ctx, CUdevice device, unsigned vdev)
+static CUresult create(enum hook_symbol sym, struct vgpu_ledger *ledger, CUcontext *ctx, CUdevice device, unsigned vdev)
 {
     struct primary *primary = &primaries[device];
     struct context_admission admission;
@@ -129,11 +129,11 @@ static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext 
     uint64_t bytes;
 
     result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!context_admit(row, ledger, vdev, &admission))
+    if (!context_admit(sym, ledger, vdev, &admission))
         goto out;
-    result = REAL(row, primary_ctx_retain)(&context, device);
+    result = REAL(sym, primary_ctx_retain)(&context, device);
     if (result != CUDA_SUCCESS) {
-        context_admission_cancel(row, &admission);
+        context_admission_cancel(sym, &admission);
     } else if (context_admission_settle(&admission, &bytes)) {
         primary->context = (uint64_t)(uintptr_t)context;
         context_record_put(primary->context, vdev, bytes);
@@ -142,7 +142,7 @@ static CUresult create(enum hook_row row, struct vgpu_ledger *ledger, CUcontext 
         outcome = CHARGED;
     } else {
         driver_release(device);
-        context_admission_cancel(row, &admission);
+        context_admission_cancel(sym, &admission);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
 out:
@@ -151,10 +151,10 @@ out:
 }
 
 /* For a thread that found another one creating the context: takes part in what comes of it. */
-static CUresult follow(enum hook_row row, CUcontext *ctx, CUdevice device)
+static CUresult follow(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
 {
     CUcontext context;
-    CUresult result = REAL(row, primary_ctx_retain)(&context, device);
+    CUresult result = REAL(sym, primary_ctx_retain)(&context, device);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -166,7 +166,7 @@ static CUresult follow(enum hook_row row, CUcontext *ctx, CUdevice device)
     return result;
 }
 
-CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice device)
+CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     unsigned vdev;
@@ -174,29 +174,29 @@ CUresult hook_primary_ctx_retain(enum hook_row row, CUcontext *ctx, CUdevice dev
     if (device_foreign(device))
         device = DEVICE_NONE;
     if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
-        return REAL(row, primary_ctx_retain)(ctx, device);
+        return REAL(sym, primary_ctx_retain)(ctx, device);
     for (;;) {
         struct primary *primary = &primaries[device];
         uint32_t word = atomic_load(&primary->word);
 
         switch (word % STATES) {
         case CREATING:
-            return follow(row, ctx, device);
+            return follow(sym, ctx, device);
         case CLOSING:
             wait_settled(primary);
             continue;
         case CHARGED:
             if (primary_active(device))
-                return REAL(row, primary_ctx_retain)(ctx, device);
+                return REAL(sym, primary_ctx_retain)(ctx, device);
             primary_settle(device); /* it went where we did not see it */
             continue;
         default:
             if (primary_active(device)) { /* it came where we did not see it: untracked */
                 compute_context_made(device);
-                return REAL(row, primary_ctx_retain)(ctx, device);
+                return REAL(sym, primary_ctx_retain)(ctx, device);
             }
             if (move_on(primary, word, CREATING))
-                return create(row, ledger, ctx, device, vdev);
+                return create(sym, ledger, ctx, device, vdev);
         }
     }
 }
@@ -208,26 +208,26 @@ static void may_end(CUdevice device)
         compute_context_ending((CUcontext)(uintptr_t)primaries[device].context);
 }
 
-CUresult hook_primary_ctx_release(enum hook_row row, CUdevice device)
+CUresult hook_primary_ctx_release(enum hook_symbol sym, CUdevice device)
 {
     CUresult result;
 
     charge_free_begins();
     may_end(device);
-    result = REAL(row, primary_ctx_release)(device);
+    result = REAL(sym, primary_ctx_release)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);
     charge_free_ends();
     return result;
 }
 
-CUresult hook_primary_ctx_reset(enum hook_row row, CUdevice device)
+CUresult hook_primary_ctx_reset(enum hook_symbol sym, CUdevice device)
 {
     CUresult result;
 
     charge_free_begins();
     may_end(device);
-    result = REAL(row, primary_ctx_reset)(device);
+    result = REAL(sym, primary_ctx_reset)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);
     charge_free_ends();

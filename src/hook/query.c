@@ -30,9 +30,9 @@ static void look_again(unsigned vdev)
     reconcile_maybe(vdev);
 }
 
-CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
+CUresult hook_mem_get_info(enum hook_symbol sym, size_t *free, size_t *total)
 {
-    CUresult result = REAL(row, mem_get_info)(free, total);
+    CUresult result = REAL(sym, mem_get_info)(free, total);
     uint64_t view_free, view_total;
     CUdevice device;
     unsigned vdev;
@@ -49,9 +49,9 @@ CUresult hook_mem_get_info(enum hook_row row, size_t *free, size_t *total)
     return result;
 }
 
-CUresult hook_mem_get_info_v1(enum hook_row row, unsigned int *free, unsigned int *total)
+CUresult hook_mem_get_info_v1(enum hook_symbol sym, unsigned int *free, unsigned int *total)
 {
-    CUresult result = REAL(row, mem_get_info_v1)(free, total);
+    CUresult result = REAL(sym, mem_get_info_v1)(free, total);
     uint64_t view_free, view_total;
     size_t physical_free = 0;
     CUdevice device;
@@ -71,9 +71,9 @@ CUresult hook_mem_get_info_v1(enum hook_row row, unsigned int *free, unsigned in
     return result;
 }
 
-CUresult hook_device_total_mem(enum hook_row row, size_t *bytes, CUdevice device)
+CUresult hook_device_total_mem(enum hook_symbol sym, size_t *bytes, CUdevice device)
 {
-    CUresult result = REAL(row, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
+    CUresult result = REAL(sym, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
     uint64_t view_free, view_total;
     unsigned vdev;
 
@@ -84,9 +84,9 @@ CUresult hook_device_total_mem(enum hook_row row, size_t *bytes, CUdevice device
     return result;
 }
 
-CUresult hook_device_total_mem_v1(enum hook_row row, unsigned int *bytes, CUdevice device)
+CUresult hook_device_total_mem_v1(enum hook_symbol sym, unsigned int *bytes, CUdevice device)
 {
-    CUresult result = REAL(row, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
+    CUresult result = REAL(sym, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
     uint64_t view_free, view_total;
     unsigned vdev;
 

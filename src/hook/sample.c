@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/nocancel.h"
-#include "hook/bodies.h"
+#include "hook/handlers.h"
 #include "hook/capture.h"
 #include "hook/stream_key.h"
 

@@ -155,14 +155,14 @@ enum hook_way hook_enter(int entry)
         trace_count(entry);
     if (!symbols_real(entry))
         return HOOK_MISSING;
-    return mode >= HOOK_ON ? HOOK_BODY : HOOK_DRIVER;
+    return mode >= HOOK_ON ? HOOK_HANDLER : HOOK_DRIVER;
 }
 
-CUresult hook_missing(enum hook_row row)
+CUresult hook_missing(enum hook_symbol sym)
 {
     if (symbols_resolve(LIBRARY_CUDA))
         return CUDA_ERROR_NOT_SUPPORTED;
-    return row == ROW_cuInit ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_NOT_INITIALIZED;
+    return sym == SYMBOL_cuInit ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 nvmlReturn_t nvml_missing(void)

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Of each driver library. Only ON lets a wrapper call its body without asking hook_enter(). */
+/* Of each driver library. Only ON lets a wrapper call its handler without asking hook_enter(). */
 enum hook_mode {
     HOOK_UNDECIDED, /* the environment has not been read */
     HOOK_OFF,       /* it names nothing: forward everything, for good */
@@ -31,13 +31,13 @@ bool hook_trace_wanted(void);
 
 /* What a wrapper that did not find HOOK_ON has to do. */
 enum hook_way {
-    HOOK_BODY,   /* call the body; the driver has the function */
-    HOOK_DRIVER, /* call the driver's function */
-    HOOK_MISSING /* there is none: hook_missing() has the answer */
+    HOOK_HANDLER, /* call the handler; the driver has the function */
+    HOOK_DRIVER,  /* call the driver's function */
+    HOOK_MISSING  /* there is none: hook_missing() has the answer */
 };
 enum hook_way hook_enter(int entry);
 
-CUresult hook_missing(enum hook_row row);
+CUresult hook_missing(enum hook_symbol sym);
 nvmlReturn_t nvml_missing(void);
 
 #endif

@@ -11,23 +11,23 @@
 #include <stddef.h>
 #include <string.h>
 
-void *hook_real[ROW_COUNT];
-void *nvml_real[NVML_ROW_COUNT];
+void *hook_real[SYMBOL_COUNT];
+void *nvml_real[NVML_SYMBOL_COUNT];
 
 /*
  * Names and trampolines are told by offsets: pointers would have to be relocated in every process that loads us, and
  * most of those never use them.
  */
 static const struct name_text {
-#define HOOK(sym, group, role, body) char sym[sizeof(#sym)];
-#define PASS(sym, group)             char sym[sizeof(#sym)];
+#define HOOK(sym, group, role, handler) char sym[sizeof(#sym)];
+#define PASS(sym, group)                char sym[sizeof(#sym)];
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
 #undef PASS
 } name_text = {
-#define HOOK(sym, group, role, body) #sym,
-#define PASS(sym, group)             #sym,
+#define HOOK(sym, group, role, handler) #sym,
+#define PASS(sym, group)                #sym,
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
@@ -35,8 +35,8 @@ static const struct name_text {
 };
 
 static const uint16_t name_offset[ENTRY_COUNT] = {
-#define HOOK(sym, group, role, body) offsetof(struct name_text, sym),
-#define PASS(sym, group)             offsetof(struct name_text, sym),
+#define HOOK(sym, group, role, handler) offsetof(struct name_text, sym),
+#define PASS(sym, group)                offsetof(struct name_text, sym),
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
@@ -46,8 +46,8 @@ _Static_assert(sizeof(name_text) <= UINT16_MAX, "name_offset would wrap");
 
 /* NULL for a PASS row. */
 static void *const wrapper[ENTRY_COUNT] = {
-#define HOOK(sym, group, role, body) (void *)sym,
-#define PASS(sym, group)             NULL,
+#define HOOK(sym, group, role, handler) (void *)sym,
+#define PASS(sym, group)                NULL,
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
@@ -138,13 +138,16 @@ static struct library {
     _Atomic uintptr_t start, end;
     struct index by_address;
 } libraries[LIBRARY_COUNT] = {
-    [LIBRARY_CUDA] = {.soname = "libcuda.so.1", .real = hook_real, .first = 0, .count = ROW_COUNT},
-    [LIBRARY_NVML] = {.soname = "libnvidia-ml.so.1", .real = nvml_real, .first = ROW_COUNT, .count = NVML_ROW_COUNT},
+    [LIBRARY_CUDA] = {.soname = "libcuda.so.1", .real = hook_real, .first = 0, .count = SYMBOL_COUNT},
+    [LIBRARY_NVML] = {.soname = "libnvidia-ml.so.1",
+                      .real = nvml_real,
+                      .first = SYMBOL_COUNT,
+                      .count = NVML_SYMBOL_COUNT},
 };
 
 enum symbols_library symbols_library_of(int entry)
 {
-    return entry < (int)ROW_COUNT ? LIBRARY_CUDA : LIBRARY_NVML;
+    return entry < (int)SYMBOL_COUNT ? LIBRARY_CUDA : LIBRARY_NVML;
 }
 
 const char *symbols_soname(enum symbols_library library)
@@ -157,9 +160,9 @@ const char *symbols_name(int entry)
     return (const char *)&name_text + name_offset[entry];
 }
 
-const char *hook_row_name(enum hook_row row)
+const char *hook_symbol_name(enum hook_symbol sym)
 {
-    return symbols_name((int)row);
+    return symbols_name((int)sym);
 }
 
 void *symbols_own(int entry)

@@ -7,13 +7,13 @@
 #ifndef VGPU_HOOK_SYMBOLS_H
 #define VGPU_HOOK_SYMBOLS_H
 
-#include "hook/nvml_bodies.h"
-#include "hook/rows.h"
+#include "hook/nvml_handlers.h"
+#include "hook/symbol_ids.h"
 
 #include <stdbool.h>
 
-/* A row of driver.def, or ROW_COUNT + a row of nvml.def. */
-enum { ENTRY_COUNT = (int)ROW_COUNT + (int)NVML_ROW_COUNT, ENTRY_NONE = -1 };
+/* A row of driver.def, or SYMBOL_COUNT + a row of nvml.def. */
+enum { ENTRY_COUNT = (int)SYMBOL_COUNT + (int)NVML_SYMBOL_COUNT, ENTRY_NONE = -1 };
 
 enum symbols_library { LIBRARY_CUDA, LIBRARY_NVML, LIBRARY_COUNT };
 

@@ -28,8 +28,8 @@ static struct vgpu_trace_row own_rows[ENTRY_COUNT];
 struct vgpu_trace_row *trace_rows = own_rows;
 static int trace_fd = -1;
 
-const unsigned char pass_sized[ROW_COUNT] = {
-#define SIZED(sym, argument, unit) [ROW_##sym] = (argument) | ((unit) == 4 ? 2 : (unit) == 2 ? 1 : 0) << 3,
+const unsigned char pass_sized[SYMBOL_COUNT] = {
+#define SIZED(sym, argument, unit) [SYMBOL_##sym] = (argument) | ((unit) == 4 ? 2 : (unit) == 2 ? 1 : 0) << 3,
 #include "sized.def"
 #undef SIZED
 };
@@ -77,26 +77,26 @@ static void write_line(const char *line, int length)
         atomic_store_explicit(&torn, true, memory_order_relaxed);
 }
 
-void trace_memory_slow(enum hook_row row, uint64_t bytes, uint64_t address, CUresult result)
+void trace_memory_slow(enum hook_symbol sym, uint64_t bytes, uint64_t address, CUresult result)
 {
     KEEP_ERRNO;
     uint64_t now_us = clock_real_ns() / 1000;
     char line[LINE_BYTES];
 
     if (result == CUDA_SUCCESS)
-        atomic_fetch_add_explicit(&trace_rows[row].bytes, bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&trace_rows[sym].bytes, bytes, memory_order_relaxed);
     if (trace_fd < 0)
         return;
     write_line(line, snprintf(line, sizeof(line),
                               "{\"time\":%" PRIu64 ".%06u,\"pid\":%d,\"tid\":%ld,\"symbol\":\"%s\",\"bytes\":%" PRIu64
                               ",\"address\":\"0x%" PRIx64 "\",\"result\":%d}\n",
                               now_us / 1000000, (unsigned)(now_us % 1000000), (int)getpid(), (long)syscall(SYS_gettid),
-                              hook_row_name(row), bytes, address, (int)result));
+                              hook_symbol_name(sym), bytes, address, (int)result));
 }
 
-void trace_bytes_slow(enum hook_row row, uint64_t bytes)
+void trace_bytes_slow(enum hook_symbol sym, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&trace_rows[row].bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&trace_rows[sym].bytes, bytes, memory_order_relaxed);
 }
 
 /* What this process counted for itself; one line a symbol. */
@@ -158,12 +158,12 @@ static struct vgpu_trace_counts *map_counts(const char *instance_dir)
 }
 
 /* What was counted before the switch moves along. */
-static void switch_rows(struct vgpu_trace_row *rows)
+static void switch_rows(struct vgpu_trace_row *syms)
 {
-    __atomic_store_n(&trace_rows, rows, __ATOMIC_RELEASE);
+    __atomic_store_n(&trace_rows, syms, __ATOMIC_RELEASE);
     for (int entry = 0; entry < ENTRY_COUNT; entry++) {
-        atomic_fetch_add_explicit(&rows[entry].calls, atomic_exchange(&own_rows[entry].calls, 0), memory_order_relaxed);
-        atomic_fetch_add_explicit(&rows[entry].bytes, atomic_exchange(&own_rows[entry].bytes, 0), memory_order_relaxed);
+        atomic_fetch_add_explicit(&syms[entry].calls, atomic_exchange(&own_rows[entry].calls, 0), memory_order_relaxed);
+        atomic_fetch_add_explicit(&syms[entry].bytes, atomic_exchange(&own_rows[entry].bytes, 0), memory_order_relaxed);
     }
 }
 

@@ -147,7 +147,7 @@ static bool referenced(uint64_t handle)
     return physical != NULL;
 }
 
-CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle, size_t bytes,
+CUresult hook_mem_create(enum hook_symbol sym, CUmemGenericAllocationHandle *handle, size_t bytes,
                          const CUmemAllocationProp *prop, unsigned long long flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
@@ -157,15 +157,15 @@ CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle
     unsigned vdev = 0;
 
     if (ledger == NULL || handle == NULL || prop == NULL) {
-        result = REAL(row, mem_create)(handle, bytes, prop, flags);
-        trace_memory(row, bytes, result == CUDA_SUCCESS ? *handle : 0, result);
+        result = REAL(sym, mem_create)(handle, bytes, prop, flags);
+        trace_memory(sym, bytes, result == CUDA_SUCCESS ? *handle : 0, result);
         return result;
     }
     if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device_vdev(prop->location.id, &vdev) < 0)
         reserved = 0;
-    if (reserved > 0 && !charge_reserve(row, ledger, vdev, reserved))
+    if (reserved > 0 && !charge_reserve(sym, ledger, vdev, reserved))
         goto out;
-    result = REAL(row, mem_create)(&made, bytes, prop, flags);
+    result = REAL(sym, mem_create)(&made, bytes, prop, flags);
     if (result == CUDA_SUCCESS) {
         if (reserved > 0)
             ledger_commit(ledger, vdev, VGPU_KIND_DATA, reserved, reserved);
@@ -181,11 +181,11 @@ CUresult hook_mem_create(enum hook_row row, CUmemGenericAllocationHandle *handle
         ledger_cancel(ledger, vdev, reserved);
     }
 out:
-    trace_memory(row, bytes, made, result);
+    trace_memory(sym, bytes, made, result);
     return result;
 }
 
-CUresult hook_mem_release(enum hook_row row, CUmemGenericAllocationHandle handle)
+CUresult hook_mem_release(enum hook_symbol sym, CUmemGenericAllocationHandle handle)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct physical *physical;
@@ -207,7 +207,7 @@ CUresult hook_mem_release(enum hook_row row, CUmemGenericAllocationHandle handle
 
     if (dead)
         charge_free_begins();
-    result = REAL(row, mem_release)(handle);
+    result = REAL(sym, mem_release)(handle);
     if (dead && result == CUDA_SUCCESS) {
         bury(ledger, physical);
     } else if (dropped && result != CUDA_SUCCESS) {
@@ -219,17 +219,17 @@ CUresult hook_mem_release(enum hook_row row, CUmemGenericAllocationHandle handle
     }
     if (dead)
         charge_free_ends();
-    trace_memory(row, bytes, handle, result);
+    trace_memory(sym, bytes, handle, result);
     return result;
 }
 
-CUresult hook_mem_retain_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *addr)
+CUresult hook_mem_retain_handle(enum hook_symbol sym, CUmemGenericAllocationHandle *handle, void *addr)
 {
-    CUresult result = REAL(row, mem_retain_handle)(handle, addr);
+    CUresult result = REAL(sym, mem_retain_handle)(handle, addr);
 
     if (result == CUDA_SUCCESS && hook_ledger() != NULL && !referenced(*handle))
         born(hook_ledger(), *handle, 0, 0, NULL);
-    trace_memory(row, 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    trace_memory(sym, 0, result == CUDA_SUCCESS ? *handle : 0, result);
     return result;
 }
 
@@ -307,11 +307,11 @@ static void keep_charged(uint64_t handle, int rc)
     shared_cannot_follow(rc);
 }
 
-CUresult hook_mem_export_handle(enum hook_row row, void *os_handle, CUmemGenericAllocationHandle handle,
+CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle, CUmemGenericAllocationHandle handle,
                                 CUmemAllocationHandleType handle_type, unsigned long long flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    CUresult result = REAL(row, mem_export_handle)(os_handle, handle, handle_type, flags);
+    CUresult result = REAL(sym, mem_export_handle)(os_handle, handle, handle_type, flags);
     struct shared_handle exported;
     struct shared *shared;
     int rc;
@@ -327,19 +327,20 @@ CUresult hook_mem_export_handle(enum hook_row row, void *os_handle, CUmemGeneric
         if (shared != NULL)
             shared_drop(ledger, shared);
     }
-    trace_memory(row, 0, handle, result);
+    trace_memory(sym, 0, handle, result);
     return result;
 }
 
 /* After the driver's import: charges this process where nobody else of the instance is. False: that does not fit. */
-static bool imported(enum hook_row row, struct vgpu_ledger *ledger, uint64_t handle, const struct shared_handle *from)
+static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t handle,
+                     const struct shared_handle *from)
 {
     struct ledger_share_memory memory;
     struct shared *shared;
     uint64_t charged = 0;
 
     if (shared_imported(ledger, from, &shared, &memory) < 0) {
-        if (!charge_reserve(row, ledger, memory.vdev, memory.bytes))
+        if (!charge_reserve(sym, ledger, memory.vdev, memory.bytes))
             return false;
         ledger_commit(ledger, memory.vdev, VGPU_KIND_DATA, memory.bytes, memory.bytes);
         charged = memory.bytes;
@@ -359,7 +360,7 @@ static bool imported(enum hook_row row, struct vgpu_ledger *ledger, uint64_t han
     return false;
 }
 
-CUresult hook_mem_import_handle(enum hook_row row, CUmemGenericAllocationHandle *handle, void *os_handle,
+CUresult hook_mem_import_handle(enum hook_symbol sym, CUmemGenericAllocationHandle *handle, void *os_handle,
                                 CUmemAllocationHandleType handle_type)
 {
     struct vgpu_ledger *ledger = hook_ledger();
@@ -368,27 +369,27 @@ CUresult hook_mem_import_handle(enum hook_row row, CUmemGenericAllocationHandle 
     CUresult result;
 
     if (ledger == NULL || handle == NULL || !handle_of(os_handle, handle_type, &from))
-        return REAL(row, mem_import_handle)(handle, os_handle, handle_type);
-    result = REAL(row, mem_import_handle)(&made, os_handle, handle_type);
-    if (result == CUDA_SUCCESS && !imported(row, ledger, made, &from)) {
+        return REAL(sym, mem_import_handle)(handle, os_handle, handle_type);
+    result = REAL(sym, mem_import_handle)(&made, os_handle, handle_type);
+    if (result == CUDA_SUCCESS && !imported(sym, ledger, made, &from)) {
         DRIVER(cuMemRelease, mem_release)(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_SUCCESS)
         *handle = made;
-    trace_memory(row, 0, made, result);
+    trace_memory(sym, 0, made, result);
     return result;
 }
 
-CUresult hook_multicast_create(enum hook_row row, CUmemGenericAllocationHandle *handle,
+CUresult hook_multicast_create(enum hook_symbol sym, CUmemGenericAllocationHandle *handle,
                                const CUmulticastObjectProp *prop)
 {
-    CUresult result = REAL(row, multicast_create)(handle, prop);
+    CUresult result = REAL(sym, multicast_create)(handle, prop);
 
     /* It takes no memory; what is bound to it was charged when it was made. */
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
         born(hook_ledger(), *handle, 0, 0, NULL);
-    trace_memory(row, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    trace_memory(sym, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0, result);
     return result;
 }
 
@@ -427,7 +428,7 @@ static void unmapped(struct vgpu_ledger *ledger, struct mapping *mapping)
     free(mapping);
 }
 
-CUresult hook_mem_map(enum hook_row row, CUdeviceptr ptr, size_t bytes, size_t offset,
+CUresult hook_mem_map(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes, size_t offset,
                       CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
@@ -451,7 +452,7 @@ CUresult hook_mem_map(enum hook_row row, CUdeviceptr ptr, size_t bytes, size_t o
             mapping = NULL;
         }
     }
-    result = REAL(row, mem_map)(ptr, bytes, offset, handle, flags);
+    result = REAL(sym, mem_map)(ptr, bytes, offset, handle, flags);
     if (mapping != NULL && result != CUDA_SUCCESS) {
         unmapped(ledger, mapping);
     } else if (mapping != NULL) {
@@ -460,7 +461,7 @@ CUresult hook_mem_map(enum hook_row row, CUdeviceptr ptr, size_t bytes, size_t o
             unmapped(ledger, stale);
         put_mapping(mapping);
     }
-    trace_memory(row, bytes, ptr, result);
+    trace_memory(sym, bytes, ptr, result);
     return result;
 }
 
@@ -505,7 +506,7 @@ static struct mapping *take_range(uint64_t address, uint64_t bytes)
     return collection.list;
 }
 
-CUresult hook_mem_unmap(enum hook_row row, CUdeviceptr ptr, size_t bytes)
+CUresult hook_mem_unmap(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct mapping *list = ledger != NULL ? take_range(ptr, bytes) : NULL;
@@ -513,7 +514,7 @@ CUresult hook_mem_unmap(enum hook_row row, CUdeviceptr ptr, size_t bytes)
     CUresult result;
 
     charge_free_begins();
-    result = REAL(row, mem_unmap)(ptr, bytes);
+    result = REAL(sym, mem_unmap)(ptr, bytes);
     for (; list != NULL; list = next) {
         next = list->next;
         if (result == CUDA_SUCCESS)
@@ -522,7 +523,7 @@ CUresult hook_mem_unmap(enum hook_row row, CUdeviceptr ptr, size_t bytes)
             put_mapping(list);
     }
     charge_free_ends();
-    trace_memory(row, bytes, ptr, result);
+    trace_memory(sym, bytes, ptr, result);
     return result;
 }
 

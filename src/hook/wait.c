@@ -14,50 +14,50 @@ static CUresult waited(CUresult result)
     return result;
 }
 
-CUresult hook_ctx_synchronize(enum hook_row row)
+CUresult hook_ctx_synchronize(enum hook_symbol sym)
 {
     struct gate_wait wait = compute_wait_begins(NULL, false, true);
-    CUresult result = REAL(row, ctx_synchronize)();
+    CUresult result = REAL(sym, ctx_synchronize)();
 
     if (result == CUDA_SUCCESS)
         compute_wait_ends(&wait);
     return waited(result);
 }
 
-CUresult hook_ctx_synchronize_v2(enum hook_row row, CUcontext ctx)
+CUresult hook_ctx_synchronize_v2(enum hook_symbol sym, CUcontext ctx)
 {
     compute_waits();
-    return waited(REAL(row, ctx_synchronize_v2)(ctx));
+    return waited(REAL(sym, ctx_synchronize_v2)(ctx));
 }
 
-CUresult hook_stream_synchronize(enum hook_row row, CUstream stream)
+CUresult hook_stream_synchronize(enum hook_symbol sym, CUstream stream)
 {
-    struct gate_wait wait = compute_wait_begins(stream, hook_row_per_thread(row), false);
-    CUresult result = REAL(row, stream_synchronize)(stream);
+    struct gate_wait wait = compute_wait_begins(stream, hook_symbol_per_thread(sym), false);
+    CUresult result = REAL(sym, stream_synchronize)(stream);
 
     if (result == CUDA_SUCCESS) {
         compute_wait_ends(&wait);
         compute_waited();
     }
     if (result == CUDA_SUCCESS && hook_ledger())
-        pool_refresh_after(stream, hook_row_per_thread(row));
+        pool_refresh_after(stream, hook_symbol_per_thread(sym));
     return result;
 }
 
-CUresult hook_event_synchronize(enum hook_row row, CUevent event)
+CUresult hook_event_synchronize(enum hook_symbol sym, CUevent event)
 {
     compute_waits();
-    return waited(REAL(row, event_synchronize)(event));
+    return waited(REAL(sym, event_synchronize)(event));
 }
 
-CUresult hook_stream_query(enum hook_row row, CUstream stream)
+CUresult hook_stream_query(enum hook_symbol sym, CUstream stream)
 {
     compute_asks();
-    return REAL(row, stream_query)(stream);
+    return REAL(sym, stream_query)(stream);
 }
 
-CUresult hook_event_query(enum hook_row row, CUevent event)
+CUresult hook_event_query(enum hook_symbol sym, CUevent event)
 {
     compute_asks();
-    return REAL(row, event_query)(event);
+    return REAL(sym, event_query)(event);
 }

@@ -7,32 +7,32 @@
 #include "hook/compute.h"
 
 /*
- * WORK(body, first, none, what): the body does `first`, then forwards where `none` holds or compute_off() says so;
- * else it is a struct work, `what`. That is a function of its own, so that the short way saves no registers.
+ * WORK(handler, first, none, what): the handler does `first`, then forwards where `none` holds or compute_off() says
+ * so; else it is a struct work, `what`. That is a function of its own, so that the short way saves no registers.
  */
-#define WORK(body, first, none, what)                                                                                  \
-    static __attribute__((noinline)) CUresult body##_limited WITH_ROW(enum hook_row row, SIG_##body)                   \
+#define WORK(handler, first, none, what)                                                                               \
+    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)       \
     {                                                                                                                  \
         struct work work = (what);                                                                                     \
         CUresult result;                                                                                               \
                                                                                                                        \
         compute_begin(&work);                                                                                          \
-        result = REAL(row, body) ARGS_##body;                                                                          \
+        result = REAL(sym, handler) ARGS_##handler;                                                                    \
         compute_end(&work, result);                                                                                    \
         return result;                                                                                                 \
     }                                                                                                                  \
-    BODY(body)                                                                                                         \
+    HANDLER(handler)                                                                                                   \
     {                                                                                                                  \
         first;                                                                                                         \
         if ((none) || compute_off())                                                                                   \
-            return REAL(row, body) ARGS_##body;                                                                        \
-        return body##_limited WITH_ROW(row, ARGS_##body);                                                              \
+            return REAL(sym, handler) ARGS_##handler;                                                                  \
+        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                                     \
     }
 
 /* For `first`, of copies and memsets. Those without a stream wait for the device, or may. */
-static inline void work_begins(enum hook_row row, bool waits, uint64_t bytes)
+static inline void work_begins(enum hook_symbol sym, bool waits, uint64_t bytes)
 {
-    trace_bytes(row, bytes);
+    trace_bytes(sym, bytes);
     if (waits)
         compute_waits();
 }
@@ -41,14 +41,14 @@ static inline void work_begins(enum hook_row row, bool waits, uint64_t bytes)
 #define WORK_NS_PER_BYTE  1    /* and at worst, by a bus and in narrow rows */
 
 /* `row_bytes`: of one row where the bytes do not lie in one piece, which takes another time; else 0. */
-static inline struct work work_of_bytes(enum hook_row row, enum vgpu_work kind, CUstream stream, uint64_t bytes,
+static inline struct work work_of_bytes(enum hook_symbol sym, enum vgpu_work kind, CUstream stream, uint64_t bytes,
                                         uint64_t row_bytes)
 {
     uint64_t moved = kind == VGPU_WORK_COPY ? 2 * bytes : bytes;
 
     return (struct work){
         .kind = kind,
-        .per_thread = hook_row_per_thread(row),
+        .per_thread = hook_symbol_per_thread(sym),
         .stream = stream,
         .key = cost_key(kind, bytes, row_bytes), /* no handle is as small as `kind` */
         .guess_ns = moved / WORK_BYTES_PER_NS,

@@ -1,11 +1,11 @@
-/* The driver's entry points that the library exports: one function for each HOOK row of spec/driver.def. */
+/* The driver's entry points that the library exports: one function for each HOOK id of spec/driver.def. */
 #include "hook/wrap.h"
 
 /*
- * Which bodies a thread is not cancelled in, by the group of their rows: those that take or give back something between
- * a reservation and a charge. What starts work or waits for it may last, so there the bodies guard what they do
- * themselves: BARE_<body> takes such a one out of its group. It also takes out cuMemFreeAsync, which is called often
- * and holds nothing but for plain memory.
+ * Which handlers a thread is not cancelled in, by the group of their rows: those that take or give back something
+ * between a reservation and a charge. What starts work or waits for it may last, so there the handlers guard what they
+ * do themselves: BARE_<handler> takes such a one out of its group. It also takes out cuMemFreeAsync, which is called
+ * often and holds nothing but for plain memory.
  */
 enum {
     STEADY_checkpoint = 1,
@@ -35,12 +35,12 @@ enum {
 #define BARE_stream_query       , 0
 #define BARE_stream_synchronize , 0
 
-#define STEADY(group, body)         SECOND(BARE_##body, STEADY_##group, )
+#define STEADY(group, handler)      SECOND(BARE_##handler, STEADY_##group, )
 #define SECOND(...)                 SECOND_(__VA_ARGS__) /* expands the comma of BARE_ */
 #define SECOND_(first, second, ...) second
 
 #define PASS(sym, group)
-#define HOOK(sym, group, role, body)                                                                                   \
-    WRAP(CUresult, sym, body, LIBRARY_CUDA, ROW_##sym, ROW_##sym, hook_real[ROW_##sym], hook_missing(ROW_##sym),       \
-         STEADY(group, body))
+#define HOOK(sym, group, role, handler)                                                                                \
+    WRAP(CUresult, sym, handler, LIBRARY_CUDA, SYMBOL_##sym, SYMBOL_##sym, hook_real[SYMBOL_##sym],                    \
+         hook_missing(SYMBOL_##sym), STEADY(group, handler))
 #include "driver.def"

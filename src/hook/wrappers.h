@@ -2,11 +2,11 @@
 #ifndef VGPU_HOOK_WRAPPERS_H
 #define VGPU_HOOK_WRAPPERS_H
 
-#include "hook/bodies.h"
-#include "hook/nvml_bodies.h"
+#include "hook/handlers.h"
+#include "hook/nvml_handlers.h"
 
 #define PASS(sym, group)
-#define HOOK(sym, group, role, body) body##_fn sym;
+#define HOOK(sym, group, role, handler) handler##_fn sym;
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK

@@ -36,7 +36,7 @@ diff "$work/ours" "$work/real" || { echo "cuda_abi.h (<) differs from cuda.h (>)
 
 # 3. prototypes
 sed -nE '/^\/\* cu[A-Za-z0-9_]+ \*\/$/ { s/^\/\* (cu[A-Za-z0-9_]+) \*\/$/\1/; h; n; s/^typedef CUresult ([a-z0-9_]+)\(.*/\1/; G
-    s/(.*)\n(.*)/SAME_TYPE(\2, \1);/p }' "$source/src/hook/bodies.h" >"$work/called.inc"
-[ "$(wc -l <"$work/called.inc")" -gt 20 ] || { echo "too few called functions found in bodies.h"; exit 1; }
+    s/(.*)\n(.*)/SAME_TYPE(\2, \1);/p }' "$source/src/hook/handlers.h" >"$work/called.inc"
+[ "$(wc -l <"$work/called.inc")" -gt 20 ] || { echo "too few called functions found in handlers.h"; exit 1; }
 $cc $flags -c "$source/tests/abi/signatures.c" -o "$work/signatures.o"
 echo "$(wc -l <"$work/declared") entry points, $(wc -l <"$work/ours") facts, $(wc -l <"$work/called.inc") called functions agree"

@@ -58,6 +58,6 @@ bad=$(grep -rnE '\bopen(at)?\([^;]*\);' src/base src/region src/core src/hook --
 
 while read -r lines file; do
     [ "$file" = total ] || [ "$lines" -le 600 ] || fail "$file has $lines lines"
-done < <(find src -name '*.[chS]' ! -name bodies.h -exec wc -l {} +)
+done < <(find src -name '*.[chS]' ! -name handlers.h -exec wc -l {} +)
 [ $failed = 0 ] && echo "the rules are kept"
 exit $failed

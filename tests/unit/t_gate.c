@@ -49,7 +49,7 @@ static struct {
     bool calls_back;
 } answer;
 
-void *hook_real[ROW_COUNT];
+void *hook_real[SYMBOL_COUNT];
 atomic_int capture_active;
 
 void capture_relax(struct capture_mode *mode)
@@ -240,14 +240,14 @@ static int setup(void **state)
     atomic_store(&capture_active, 0);
     call_count = pinned_count = 0;
     current = CONTEXT(1);
-    hook_real[ROW_cuCtxGetCurrent] = (void *)get_current;
-    hook_real[ROW_cuCtxPushCurrent_v2] = (void *)push;
-    hook_real[ROW_cuCtxPopCurrent_v2] = (void *)pop;
-    hook_real[ROW_cuMemHostRegister_v2] = (void *)pin;
-    hook_real[ROW_cuMemHostGetDevicePointer_v2] = (void *)pointer_of;
-    hook_real[ROW_cuStreamGetFlags] = (void *)flags_of;
-    hook_real[ROW_cuStreamWaitValue32_v2] = (void *)wait_value;
-    hook_real[ROW_cuStreamWriteValue32_v2] = (void *)write_value;
+    hook_real[SYMBOL_cuCtxGetCurrent] = (void *)get_current;
+    hook_real[SYMBOL_cuCtxPushCurrent_v2] = (void *)push;
+    hook_real[SYMBOL_cuCtxPopCurrent_v2] = (void *)pop;
+    hook_real[SYMBOL_cuMemHostRegister_v2] = (void *)pin;
+    hook_real[SYMBOL_cuMemHostGetDevicePointer_v2] = (void *)pointer_of;
+    hook_real[SYMBOL_cuStreamGetFlags] = (void *)flags_of;
+    hook_real[SYMBOL_cuStreamWaitValue32_v2] = (void *)wait_value;
+    hook_real[SYMBOL_cuStreamWriteValue32_v2] = (void *)write_value;
     if (!gate_join(&gate, uuid, &self, 0) || arena_open(uuid, true, &arenas[count]) < 0 ||
         sched_client_join(arenas[count++], &them, &other) < 0)
         return -1;

@@ -35,7 +35,7 @@ static struct {
     CUresult event_in_queue; /* to queries behind an end that took long */
 } answer;
 
-void *hook_real[ROW_COUNT];
+void *hook_real[SYMBOL_COUNT];
 atomic_int capture_active;
 
 void capture_relax(struct capture_mode *mode)
@@ -158,13 +158,13 @@ static int setup(void **state)
     answer.empty_ns = 1280;
     answer.waited_most_ns = UINT64_MAX;
     answer.takes_ns = NS_PER_S;
-    hook_real[ROW_cuCtxGetCurrent] = (void *)get_current;
-    hook_real[ROW_cuStreamQuery] = (void *)query_stream;
-    hook_real[ROW_cuEventCreate] = (void *)create;
-    hook_real[ROW_cuEventRecord] = (void *)record;
-    hook_real[ROW_cuEventQuery] = (void *)query_event;
-    hook_real[ROW_cuEventElapsedTime] = (void *)elapsed;
-    hook_real[ROW_cuEventElapsedTime_v2] = (void *)elapsed;
+    hook_real[SYMBOL_cuCtxGetCurrent] = (void *)get_current;
+    hook_real[SYMBOL_cuStreamQuery] = (void *)query_stream;
+    hook_real[SYMBOL_cuEventCreate] = (void *)create;
+    hook_real[SYMBOL_cuEventRecord] = (void *)record;
+    hook_real[SYMBOL_cuEventQuery] = (void *)query_event;
+    hook_real[SYMBOL_cuEventElapsedTime] = (void *)elapsed;
+    hook_real[SYMBOL_cuEventElapsedTime_v2] = (void *)elapsed;
     current = (CUcontext)(uintptr_t)0x10;
     sample_forked();
     return 0;
@@ -468,7 +468,8 @@ static void what_fails_is_put_back(void **state)
 
 static void driver_without_events(void **state)
 {
-    static const enum hook_row needed[] = {ROW_cuEventCreate, ROW_cuEventRecord, ROW_cuEventQuery, ROW_cuCtxGetCurrent};
+    static const enum hook_symbol needed[] = {SYMBOL_cuEventCreate, SYMBOL_cuEventRecord, SYMBOL_cuEventQuery,
+                                              SYMBOL_cuCtxGetCurrent};
 
     (void)state;
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
@@ -476,9 +477,9 @@ static void driver_without_events(void **state)
         assert_false(launch(new_cell(true), 0, CUDA_SUCCESS));
         setup(NULL);
     }
-    hook_real[ROW_cuEventElapsedTime_v2] = NULL;
+    hook_real[SYMBOL_cuEventElapsedTime_v2] = NULL;
     assert_in_range(measure(23260), 19700, 20200);
-    hook_real[ROW_cuEventElapsedTime] = NULL;
+    hook_real[SYMBOL_cuEventElapsedTime] = NULL;
     assert_false(launch(new_cell(true), 0, CUDA_SUCCESS));
 }
 

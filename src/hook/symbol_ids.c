@@ -1,4 +1,4 @@
-#include "hook/rows.h"
+#include "hook/symbol_ids.h"
 
 /* The last letters of a name, as a constant: cuStreamQuery_ptsz, cuMemcpy_ptds. */
 #define LETTER(name, from_end) (name)[sizeof(name) - 1 - (from_end)]
@@ -6,8 +6,8 @@
     (LETTER(name, 5) == '_' && LETTER(name, 4) == 'p' && LETTER(name, 3) == 't' &&                                     \
      (LETTER(name, 1) == 'z' || LETTER(name, 1) == 's'))
 
-const bool hook_per_thread[ROW_COUNT] = {
-#define HOOK(sym, group, role, body) PER_THREAD(#sym),
-#define PASS(sym, group)             PER_THREAD(#sym),
+const bool hook_per_thread[SYMBOL_COUNT] = {
+#define HOOK(sym, group, role, handler) PER_THREAD(#sym),
+#define PASS(sym, group)                PER_THREAD(#sym),
 #include "driver.def"
 };

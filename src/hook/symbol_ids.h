@@ -1,0 +1,24 @@
+/* One id per row of spec/driver.def, HOOK and PASS, in its order. (NVML: nvml_handlers.h.) */
+#ifndef VGPU_HOOK_SYMBOL_IDS_H
+#define VGPU_HOOK_SYMBOL_IDS_H
+
+#include <stdbool.h>
+
+enum hook_symbol {
+#define HOOK(sym, group, role, handler) SYMBOL_##sym,
+#define PASS(sym, group)                SYMBOL_##sym,
+#include "driver.def"
+#undef HOOK
+#undef PASS
+    SYMBOL_COUNT
+};
+
+/* Whether a row is a _ptsz or _ptds twin: to it NULL means the calling thread's own default stream. */
+extern const bool hook_per_thread[SYMBOL_COUNT];
+
+static inline bool hook_symbol_per_thread(enum hook_symbol sym)
+{
+    return hook_per_thread[sym];
+}
+
+#endif

@@ -21,7 +21,7 @@ void gang_set(struct sched_client *client, struct vgpu_arena *const *others, uns
 /* What a tenant does on a device. */
 struct presence {
     bool busy;
-    uint32_t passed; /* its launches of the turn */
+    uint32_t submitted_launches; /* its launches of the turn */
 };
 
 static struct presence find(const struct vgpu_arena *arena, uint64_t id, uint64_t now_ns)
@@ -37,7 +37,7 @@ static struct presence find(const struct vgpu_arena *arena, uint64_t id, uint64_
         if (!sched_page_of(page, tenant) || !LOAD(page->active))
             continue;
         presence.busy = presence.busy || !sched_idle(page, now_ns);
-        presence.passed += LOAD(page->passed);
+        presence.submitted_launches += LOAD(page->submitted_launches);
     }
     return presence;
 }
@@ -53,7 +53,7 @@ bool gang_behind(const struct sched_client *client, uint64_t now_ns)
         if (!other)
             return false;
         there = find(other, client->self.id, now_ns);
-        if (there.busy && there.passed > here.passed)
+        if (there.busy && there.submitted_launches > here.submitted_launches)
             return true;
     }
     return false;

@@ -46,9 +46,9 @@ static bool waits(const struct arena_tenant *tenant)
 /* Could be given the device, if it waits. Times far away are nonsense. */
 static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
 {
-    uint64_t native_ns = LOAD(tenant->native_until_ns), draining_ns = LOAD(tenant->draining_until_ns);
+    uint64_t unscheduled_ns = LOAD(tenant->unscheduled_until_ns), draining_ns = LOAD(tenant->draining_until_ns);
 
-    return (native_ns <= now_ns || native_ns > now_ns + POLICY_AWAY_MOST_NS) &&
+    return (unscheduled_ns <= now_ns || unscheduled_ns > now_ns + POLICY_AWAY_MOST_NS) &&
            (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
 }
 
@@ -390,7 +390,7 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
     const struct policy *policy = policy_of(layout);
     uint64_t start_ns = LOAD(layout->start_ns);
     uint32_t blocked = LOAD(self->blocked);
-    uint64_t least_ns = blocked == ARENA_PATIENT ? CUT_PATIENT_NS : CUT_NS;
+    uint64_t least_ns = blocked == ARENA_BLOCKED_BY_CAP ? CUT_PATIENT_NS : CUT_NS;
 
     if (!eligible(self, now_ns))
         return UINT64_MAX;

@@ -13,24 +13,24 @@
 
 bool sched_drained(const struct arena_page *page)
 {
-    if (LOAD(page->unmarked))
+    if (LOAD(page->unfenced))
         return false;
     for (unsigned i = 0; i < ARENA_PLACES; i++)
-        if ((int32_t)(LOAD(page->done[i]) - LOAD(page->must[i])) < 0)
+        if ((int32_t)(LOAD(page->fence_completed[i]) - LOAD(page->fence_required[i])) < 0)
             return false;
     return true;
 }
 
 bool sched_idle(const struct arena_page *page, uint64_t now_ns)
 {
-    return sched_drained(page) || (LOAD(page->unmarked) && now_ns > LOAD(page->busy_until_ns) + SCHED_QUIET_NS);
+    return sched_drained(page) || (LOAD(page->unfenced) && now_ns > LOAD(page->busy_until_ns) + SCHED_QUIET_NS);
 }
 
 void sched_open(struct arena_page *page, uint32_t turn)
 {
-    if ((int32_t)(turn - LOAD(page->open)) > 0) {
-        STORE(page->open, turn);
-        futex_wake(&page->open, INT32_MAX, 1);
+    if ((int32_t)(turn - LOAD(page->granted_turn)) > 0) {
+        STORE(page->granted_turn, turn);
+        futex_wake(&page->granted_turn, INT32_MAX, 1);
     }
 }
 
@@ -50,22 +50,22 @@ static void add_relaxed(_Atomic uint64_t *word, uint64_t value)
 static void take_marks(struct arena_page *page)
 {
     for (unsigned i = 0; i < ARENA_PLACES; i++)
-        STORE(page->must[i], LOAD(page->made[i]));
-    if (atomic_exchange(&page->gated_unmarked, 0))
-        atomic_fetch_or(&page->unmarked, UNMARKED);
+        STORE(page->fence_required[i], LOAD(page->fence_issued[i]));
+    if (atomic_exchange(&page->gated_unfenced, 0))
+        atomic_fetch_or(&page->unfenced, UNMARKED);
 }
 
 /* What the page's work at the gate was waiting for has come. */
 static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
 {
-    if (LOAD(page->wants)) {
+    if (LOAD(page->runnable)) {
         STORE(page->busy_until_ns, now_ns + LOAD(page->backlog_ns));
         add_relaxed(&page->turns, 1);
         add_relaxed(&page->waited_ns, waited_ns);
         take_marks(page);
-        STORE(page->wants, 0);
+        STORE(page->runnable, 0);
     }
-    sched_open(page, LOAD(page->filling));
+    sched_open(page, LOAD(page->pending_turn));
     /* Again: the process may have made a mark just now, and seen the gate closed. */
     atomic_thread_fence(memory_order_seq_cst);
     take_marks(page);
@@ -99,7 +99,7 @@ static void tell_next(struct vgpu_arena *arena, uint64_t now_ns)
     if (next < 0)
         return;
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
-        if (sched_page_of(&layout->page[i], (unsigned)next) && LOAD(layout->page[i].wants))
+        if (sched_page_of(&layout->page[i], (unsigned)next) && LOAD(layout->page[i].runnable))
             arena_wake(&layout->page[i]);
 }
 
@@ -108,7 +108,7 @@ static void preempt(struct arena_layout *layout, unsigned tenant, uint64_t now_n
     int holder = sched_holder(layout);
     uint64_t end_ns;
 
-    if (holder < 0 || (int)tenant == holder || LOAD(layout->kept))
+    if (holder < 0 || (int)tenant == holder || LOAD(layout->no_preempt))
         return;
     end_ns = policy_preempts_ns(layout, tenant, (unsigned)holder, now_ns);
     if (LOAD(layout->end_ns) > end_ns)
@@ -124,7 +124,7 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 
     STORE(layout->start_ns, now_ns);
     STORE(layout->end_ns, now_ns + policy_quantum_ns(layout, tenant, now_ns));
-    STORE(layout->kept, kept);
+    STORE(layout->no_preempt, kept);
     if (kept)
         self->level = 0;
     self->waited_ns += waited_ns;
@@ -161,7 +161,7 @@ static void look_who_waits(struct vgpu_arena *arena, uint64_t now_ns)
         const struct arena_page *page = &layout->page[i];
         uint32_t tenant = LOAD(page->tenant);
 
-        if (LOAD(page->used) && LOAD(page->wants) && tenant < ARENA_TENANTS)
+        if (LOAD(page->used) && LOAD(page->runnable) && tenant < ARENA_TENANTS)
             any[tenant] = true;
     }
     for (unsigned i = 0; i < ARENA_TENANTS; i++) {
@@ -216,7 +216,7 @@ void sched_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64
 
     if (!self->wanted_ns)
         return;
-    self->blocked = patient ? ARENA_PATIENT : ARENA_BLOCKED;
+    self->blocked = patient ? ARENA_BLOCKED_BY_CAP : ARENA_BLOCKED;
     preempt(arena->layout, tenant, now_ns);
 }
 
@@ -237,9 +237,9 @@ void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
     struct arena_tenant *self = &layout->tenant[tenant];
     int holder = sched_holder(layout);
 
-    STORE(page->wants, 1);
+    STORE(page->runnable, 1);
     policy_comes_back(layout, tenant, now_ns);
-    if ((int)tenant == holder && LOAD(page->left) != LOAD(layout->turn)) {
+    if ((int)tenant == holder && LOAD(page->yielded_turn) != LOAD(layout->turn)) {
         admit(page, 0, now_ns);
         return;
     }
@@ -259,25 +259,25 @@ void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
 }
 
 /* Longer each time, until all is well for four times as long as the last. */
-void sched_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
+void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
-    uint32_t had = LOAD(self->native_count), count = had < NATIVE_SHIFT ? had : NATIVE_SHIFT;
-    uint64_t last_ns = LOAD(self->native_last_ns), until_ns;
+    uint32_t had = LOAD(self->unscheduled_count), count = had < NATIVE_SHIFT ? had : NATIVE_SHIFT;
+    uint64_t last_ns = LOAD(self->unscheduled_last_ns), until_ns;
 
     if (now_ns > last_ns && now_ns - last_ns > 2 * (NATIVE_NS << count))
         count = 0;
     until_ns = now_ns + (NATIVE_NS << count);
-    self->native_last_ns = until_ns;
-    self->native_count = count + 1;
-    STORE(self->native_until_ns, until_ns);
+    self->unscheduled_last_ns = until_ns;
+    self->unscheduled_count = count + 1;
+    STORE(self->unscheduled_until_ns, until_ns);
     self->wanted_ns = 0;
     admit_all(arena, tenant, 0, now_ns);
 }
 
 void sched_known(struct vgpu_arena *arena, unsigned tenant)
 {
-    arena->layout->tenant[tenant].strange = 0;
+    arena->layout->tenant[tenant].untimed_overruns = 0;
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
         if (sched_page_of(&arena->layout->page[i], tenant))
             STORE(arena->layout->page[i].unknown, 0);
@@ -336,7 +336,7 @@ static void contend(struct arena_page *page, uint64_t now_ns)
 {
     if (LOAD(page->flags) & ARENA_CONTENDED)
         return;
-    STORE(page->unmarked, 1);
+    STORE(page->unfenced, 1);
     STORE(page->unknown, 1);
     STORE(page->busy_until_ns, now_ns + UNKNOWN_NS);
     atomic_fetch_or(&page->flags, ARENA_CONTENDED);
@@ -415,7 +415,7 @@ static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned o
     uint32_t launches = LOAD(page->launches);
     uint64_t seen_ns = LOAD(page->seen_ns), quiet_ns = now_ns > seen_ns ? now_ns - seen_ns : 0;
 
-    if (launches != LOAD(page->seen_launches) || LOAD(page->wants)) {
+    if (launches != LOAD(page->seen_launches) || LOAD(page->runnable)) {
         STORE(page->seen_launches, launches);
         STORE(page->seen_ns, now_ns);
     } else if (LOAD(page->active) && quiet_ns >= QUIET_NS && (sched_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {

@@ -103,7 +103,7 @@ static void new_turn(struct sched_client *client, uint32_t turn, uint64_t now_ns
 
     client->turn = turn;
     client->submitted_ns = LOAD(page->backlog_ns);
-    STORE(page->passed, LOAD(page->backlog));
+    STORE(page->submitted_launches, LOAD(page->backlog));
     client->idle_ns = 0;
     client->idle_since_ns = now_ns;
     client->ahead_ns = policy_ahead_ns(client->arena->layout, client->tenant);
@@ -196,13 +196,13 @@ static bool goes_on(struct sched_client *client, uint64_t now_ns)
 static void look_at_marks(const struct arena_page *page, uint32_t *ret_marks)
 {
     for (unsigned i = 0; i < ARENA_PLACES; i++)
-        ret_marks[i] = LOAD(page->made[i]);
+        ret_marks[i] = LOAD(page->fence_issued[i]);
 }
 
 static bool reached(const struct arena_page *page, const uint32_t *marks)
 {
     for (unsigned i = 0; i < ARENA_PLACES; i++)
-        if ((int32_t)(LOAD(page->done[i]) - marks[i]) < 0)
+        if ((int32_t)(LOAD(page->fence_completed[i]) - marks[i]) < 0)
             return false;
     return true;
 }
@@ -249,7 +249,7 @@ static void pass(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
         return;
     pace(client, cost_ns, ticket);
     client->submitted_ns += cost_ns;
-    atomic_fetch_add_explicit(&page->passed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&page->submitted_launches, 1, memory_order_relaxed);
     STORE(page->busy_until_ns, busy_until_ns(page, now_ns) + cost_ns);
     sched_open(page, LOAD(client->gated));
 }
@@ -261,41 +261,41 @@ void sched_client_launched(struct sched_client *client, uint32_t turn)
     struct arena_page *page = client->page;
 
     if (!sched_client_open(client, turn))
-        atomic_store(&page->gated_unmarked, 1);
+        atomic_store(&page->gated_unfenced, 1);
     /* The gate may have been opened just now, by somebody who saw no launch. */
     if (sched_client_open(client, turn))
-        atomic_fetch_or(&page->unmarked, UNMARKED);
+        atomic_fetch_or(&page->unfenced, UNMARKED);
     /* The marks of a turn that it has left are made by now. */
-    if (LOAD(page->unmarked) & MARKING)
-        atomic_fetch_and(&page->unmarked, ~MARKING);
+    if (LOAD(page->unfenced) & MARKING)
+        atomic_fetch_and(&page->unfenced, ~MARKING);
 }
 
 void sched_client_marks(struct sched_client *client)
 {
     struct arena_page *page = client->page;
 
-    atomic_fetch_and(&page->unmarked, ~UNMARKED);
-    atomic_store(&page->gated_unmarked, 0);
+    atomic_fetch_and(&page->unfenced, ~UNMARKED);
+    atomic_store(&page->gated_unfenced, 0);
 }
 
 uint32_t sched_client_mark(struct sched_client *client, unsigned place, uint32_t turn)
 {
     struct arena_page *page = client->page;
-    uint32_t mark = LOAD(page->made[place]) + 1;
+    uint32_t mark = LOAD(page->fence_issued[place]) + 1;
 
-    atomic_store(&page->made[place], mark);
+    atomic_store(&page->fence_issued[place], mark);
     if (sched_client_open(client, turn))
-        STORE(page->must[place], mark);
+        STORE(page->fence_required[place], mark);
     return mark;
 }
 
 void sched_client_unmark(struct sched_client *client, unsigned place)
 {
     struct arena_page *page = client->page;
-    uint32_t done = LOAD(page->done[place]);
+    uint32_t done = LOAD(page->fence_completed[place]);
 
-    STORE(page->made[place], done);
-    STORE(page->must[place], done);
+    STORE(page->fence_issued[place], done);
+    STORE(page->fence_required[place], done);
     client->older[place] = client->newer[place] = client->probe[place] = done;
 }
 
@@ -318,13 +318,13 @@ static void stand_at_gate(struct sched_client *client, uint64_t cost_ns, uint64_
     uint32_t gated = LOAD(client->gated), launches;
 
     if (sched_client_open(client, gated)) {
-        STORE(page->open, gated); /* which it is, unless somebody has written nonsense */
+        STORE(page->granted_turn, gated); /* which it is, unless somebody has written nonsense */
         client->ahead_ns = policy_ahead_ns(client->arena->layout, client->tenant);
         STORE(page->backlog, 0);
         STORE(page->backlog_ns, 0);
         STORE(client->gated, ++gated);
-        STORE(page->filling, gated);
-        ticket->marks = ticket->marks || LOAD(page->unmarked);
+        STORE(page->pending_turn, gated);
+        ticket->marks = ticket->marks || LOAD(page->unfenced);
     }
     atomic_fetch_add_explicit(&page->backlog, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&page->backlog_ns, cost_ns, memory_order_relaxed);
@@ -344,14 +344,14 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
     struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
 
     if (sched_drained(client->page) || (client->probing && reached(client->page, client->probe))) {
-        STORE(self->native_until_ns, 0);
+        STORE(self->unscheduled_until_ns, 0);
         client->probing = false;
     } else if (!client->probing) {
-        STORE(self->native_until_ns, now_ns + PROBE_NS);
+        STORE(self->unscheduled_until_ns, now_ns + PROBE_NS);
         client->probes = client->probing = true;
         ticket->marks = true;
     } else {
-        sched_set_native(client->arena, client->tenant, now_ns);
+        sched_set_unscheduled(client->arena, client->tenant, now_ns);
     }
 }
 
@@ -362,10 +362,10 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
 static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
 {
     struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
-    uint64_t until_ns = LOAD(self->native_until_ns);
+    uint64_t until_ns = LOAD(self->unscheduled_until_ns);
     uint32_t word;
 
-    if (LOAD(client->native_until_ns) > now_ns)
+    if (LOAD(client->unscheduled_until_ns) > now_ns)
         return true;
     if (until_ns == 0)
         return false;
@@ -373,14 +373,14 @@ static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sc
         client->probes = false;
         look_at_marks(client->page, client->probe);
     }
-    if (sched_native(client->arena->layout, client->tenant, now_ns) &&
+    if (sched_unscheduled(client->arena->layout, client->tenant, now_ns) &&
         !(client->probing && reached(client->page, client->probe)))
         return true;
     if (!arena_lock(client->arena, client->index, &word))
         return true;
     end_native(client, now_ns, ticket);
     arena_unlock(client->arena, word);
-    return LOAD(self->native_until_ns) != 0;
+    return LOAD(self->unscheduled_until_ns) != 0;
 }
 
 /*
@@ -413,7 +413,7 @@ static void step_aside(struct sched_client *client, uint64_t now_ns)
     struct vgpu_arena *arena = client->arena;
     uint32_t word;
 
-    if (!LOAD(client->page->wants) && sched_holder(arena->layout) != (int)client->tenant)
+    if (!LOAD(client->page->runnable) && sched_holder(arena->layout) != (int)client->tenant)
         return;
     if (!arena_lock(arena, client->index, &word))
         return;
@@ -430,13 +430,13 @@ static void launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_n
     if (sched_holder(layout) == (int)client->tenant) {
         if (client->turn != turn)
             new_turn(client, turn, now_ns);
-        if (LOAD(page->left) != turn) {
+        if (LOAD(page->yielded_turn) != turn) {
             if (goes_on(client, now_ns)) {
                 pass(client, cost_ns, now_ns, ticket);
                 return;
             }
-            atomic_fetch_or(&page->unmarked, MARKING);
-            STORE(page->left, turn);
+            atomic_fetch_or(&page->unfenced, MARKING);
+            STORE(page->yielded_turn, turn);
             ticket->marks = true;
         }
     }

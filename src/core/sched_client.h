@@ -43,8 +43,8 @@ struct sched_client {
     _Atomic unsigned tenant; /* ARENA_TENANTS: none yet. Written under the caller's lock */
     /* What is in the page may be anything; these are the process's own. As `tenant`, but for the second: the helper's.
      */
-    _Atomic uint32_t gated;           /* the last turn that launches were made to wait for */
-    _Atomic uint64_t native_until_ns; /* until then there are no turns for this process, whatever the arena says */
+    _Atomic uint32_t gated;                /* the last turn that launches were made to wait for */
+    _Atomic uint64_t unscheduled_until_ns; /* until then there are no turns for this process, whatever the arena says */
 
     /* The arenas of the other devices that the instance runs on, first to last. Written under the caller's lock. */
     _Atomic(struct vgpu_arena *) others[SCHED_OTHERS];
@@ -78,8 +78,8 @@ struct sched_client {
  * What a launch must do, in this order.
  * ahead: too much is on the device already: nothing, but ask again in SCHED_NAP_NS, without the lock meanwhile.
  * marks: mark the work launched so far on every stream.
- * gated: make its stream wait until the page's `open` is at least `turn`. full, too: wait for that in the thread as
- * well.
+ * gated: make its stream wait until the page's `granted_turn` is at least `turn`. full, too: wait for that in the
+ * thread as well.
  */
 struct sched_ticket {
     bool ahead, marks, gated, full;
@@ -99,7 +99,7 @@ static inline uint32_t sched_client_flags(const struct sched_client *client)
 
 static inline bool sched_client_open(const struct sched_client *client, uint32_t turn)
 {
-    return (int32_t)(atomic_load_explicit(&client->page->open, memory_order_acquire) - turn) >= 0;
+    return (int32_t)(atomic_load_explicit(&client->page->granted_turn, memory_order_acquire) - turn) >= 0;
 }
 
 /* The rest under the caller's lock, one thread of the process at a time. */
@@ -120,7 +120,8 @@ void sched_client_launched(struct sched_client *client, uint32_t turn);
 /* All launches so far are about to be marked, one place after the other. */
 void sched_client_marks(struct sched_client *client);
 
-/* The number of the mark that is about to be put behind work of `turn`; the GPU writes it to the page's `done`. */
+/* The number of the mark that is about to be put behind work of `turn`; the GPU writes it to the page's
+ * `fence_completed`. */
 uint32_t sched_client_mark(struct sched_client *client, unsigned place, uint32_t turn);
 
 /* No mark of this place will be reached any more: it could not be made, or its context is gone. */

@@ -29,17 +29,17 @@ bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t n
 
 bool sched_client_waiting(const struct sched_client *client, unsigned tenant)
 {
-    return LOAD(client->page->wants) && LOAD(client->arena->layout->tenant[tenant].wanted_ns);
+    return LOAD(client->page->runnable) && LOAD(client->arena->layout->tenant[tenant].wanted_ns);
 }
 
-struct sight {
-    bool any;        /* the holder has a page at all */
-    bool idle;       /* nothing of it runs, as far as marks and estimates say */
-    bool left;       /* all of its processes have ended their part; */
-    uint32_t early;  /* some although they had time: ARENA_EARLY_* */
-    bool pausing;    /* all of them sleep because of their cap */
-    bool unknown;    /* it may be work of the time before the device was contended */
-    uint32_t passed; /* launches of the turn */
+struct holder_state {
+    bool any;                    /* the holder has a page at all */
+    bool idle;                   /* nothing of it runs, as far as marks and estimates say */
+    bool yielded_turn;           /* all of its processes have ended their part; */
+    uint32_t early;              /* some although they had time: ARENA_EARLY_* */
+    bool pausing;                /* all of them sleep because of their cap */
+    bool unknown;                /* it may be work of the time before the device was contended */
+    uint32_t submitted_launches; /* launches of the turn */
     uint32_t launches;
     uint64_t busy_until_ns, burst_ns;
     bool gang;         /* turns are slots of the clock; */
@@ -47,9 +47,9 @@ struct sight {
     uint64_t grace_ns; /* how long it may keep the device without work */
 };
 
-static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uint32_t turn, uint64_t now_ns)
+static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tenant, uint32_t turn, uint64_t now_ns)
 {
-    struct sight sight = {.idle = true, .left = true, .pausing = true};
+    struct holder_state seen = {.idle = true, .yielded_turn = true, .pausing = true};
 
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         const struct arena_page *page = &arena->layout->page[i];
@@ -59,68 +59,68 @@ static struct sight look_at(const struct vgpu_arena *arena, unsigned tenant, uin
         if (!sched_page_of(page, tenant))
             continue;
         idle = sched_idle(page, now_ns);
-        sight.any = true;
-        sight.launches += LOAD(page->launches);
-        sight.unknown = sight.unknown || LOAD(page->unknown);
-        sight.passed += LOAD(page->passed);
-        sight.idle = sight.idle && idle;
-        sight.left = sight.left && (LOAD(page->left) == turn || (idle && !LOAD(page->active)));
-        sight.early |= LOAD(page->left) == turn ? LOAD(page->early) : 0;
-        sight.pausing = sight.pausing && (LOAD(page->pausing) || LOAD(page->left) == turn);
-        if (busy_ns > sight.busy_until_ns)
-            sight.busy_until_ns = busy_ns;
-        if (burst_ns > sight.burst_ns)
-            sight.burst_ns = burst_ns;
+        seen.any = true;
+        seen.launches += LOAD(page->launches);
+        seen.unknown = seen.unknown || LOAD(page->unknown);
+        seen.submitted_launches += LOAD(page->submitted_launches);
+        seen.idle = seen.idle && idle;
+        seen.yielded_turn = seen.yielded_turn && (LOAD(page->yielded_turn) == turn || (idle && !LOAD(page->active)));
+        seen.early |= LOAD(page->yielded_turn) == turn ? LOAD(page->early) : 0;
+        seen.pausing = seen.pausing && (LOAD(page->pausing) || LOAD(page->yielded_turn) == turn);
+        if (busy_ns > seen.busy_until_ns)
+            seen.busy_until_ns = busy_ns;
+        if (burst_ns > seen.burst_ns)
+            seen.burst_ns = burst_ns;
     }
-    sight.grace_ns = policy_grace_ns(arena->layout, tenant, sight.burst_ns);
-    return sight;
+    seen.grace_ns = policy_grace_ns(arena->layout, tenant, seen.burst_ns);
+    return seen;
 }
 
 /* What is said of a turn: it goes on; its time is up, and it ends unless the tenant is due again; it is over; it has
  * not ended when it should have. */
 enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
-static uint64_t bound_ns(const struct sight *sight)
+static uint64_t bound_ns(const struct holder_state *seen)
 {
-    return sight->gang ? GANG_DRAIN_NS : sight->unknown ? SCHED_STRANGE_NS : SCHED_BOUND_NS;
+    return seen->gang ? GANG_DRAIN_NS : seen->unknown ? SCHED_STRANGE_NS : SCHED_BOUND_NS;
 }
 
-static enum verdict judge(const struct arena_layout *layout, const struct sight *sight,
+static enum verdict judge(const struct arena_layout *layout, const struct holder_state *seen,
                           const struct sched_observer *observer, uint64_t now_ns)
 {
     uint64_t end_ns = sched_end_ns(layout, now_ns);
-    uint64_t last_ns = sight->busy_until_ns > end_ns ? sight->busy_until_ns : end_ns;
+    uint64_t last_ns = seen->busy_until_ns > end_ns ? seen->busy_until_ns : end_ns;
 
-    if (!sight->any)
+    if (!seen->any)
         return OVER;
-    if (sight->idle) {
-        if (sight->elsewhere && now_ns < end_ns + GANG_DRAIN_NS)
+    if (seen->idle) {
+        if (seen->elsewhere && now_ns < end_ns + GANG_DRAIN_NS)
             return GOES_ON;
         /* Who has left by estimates alone may be due again. */
-        if (sight->left && !sight->early)
+        if (seen->yielded_turn && !seen->early)
             return UP;
-        if (sight->left || sight->pausing || now_ns - observer->idle_ns >= sight->grace_ns)
+        if (seen->yielded_turn || seen->pausing || now_ns - observer->idle_ns >= seen->grace_ns)
             return OVER;
         /* Not between two launches. */
         return now_ns >= end_ns && now_ns - observer->idle_ns >= POLICY_QUICK_NS ? UP : GOES_ON;
     }
     if (last_ns > end_ns + BOUND_MOST_NS)
         last_ns = end_ns + BOUND_MOST_NS;
-    return now_ns > last_ns + bound_ns(sight) ? OVERDUE : GOES_ON;
+    return now_ns > last_ns + bound_ns(seen) ? OVERDUE : GOES_ON;
 }
 
-static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant, const struct sight *sight,
+static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant, const struct holder_state *seen,
                               const struct sched_observer *observer, bool ended, uint64_t now_ns)
 {
-    uint64_t left_ns = sight->busy_until_ns > now_ns ? sight->busy_until_ns - now_ns : 0;
+    uint64_t left_ns = seen->busy_until_ns > now_ns ? seen->busy_until_ns - now_ns : 0;
 
     if (LOAD(client->arena->layout->next) != tenant + 1)
         return NOT_NEXT_NS;
-    if (sight->idle)
-        return now_ns - observer->idle_ns < sight->grace_ns ? observer->idle_ns + sight->grace_ns - now_ns : 0;
+    if (seen->idle)
+        return now_ns - observer->idle_ns < seen->grace_ns ? observer->idle_ns + seen->grace_ns - now_ns : 0;
     if (left_ns > NEAR_NS + STEP_NS)
         return left_ns - NEAR_NS < STEP_MOST ? left_ns - NEAR_NS : STEP_MOST;
-    return ended && now_ns < sight->busy_until_ns + 2 * NEAR_NS ? 0 : STEP_NS;
+    return ended && now_ns < seen->busy_until_ns + 2 * NEAR_NS ? 0 : STEP_NS;
 }
 
 /*
@@ -132,39 +132,40 @@ static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
-    if (much && self->strange++ < STRANGE_MOST)
+    if (much && self->untimed_overruns++ < STRANGE_MOST)
         sched_drain(arena, tenant, now_ns + DRAIN_NS, now_ns);
     else
-        sched_set_native(arena, tenant, now_ns);
+        sched_set_unscheduled(arena, tenant, now_ns);
 }
 
 /* A tenant that is idle when its time is up has yielded. */
-static enum policy_end how_it_ended(const struct sight *sight, bool ended)
+static enum policy_end how_it_ended(const struct holder_state *seen, bool ended)
 {
-    if (ended && (sight->left || !sight->idle))
+    if (ended && (seen->yielded_turn || !seen->idle))
         return POLICY_SPENT;
-    return sight->left && sight->early == ARENA_EARLY_BURST ? POLICY_BURST : POLICY_YIELDED;
+    return seen->yielded_turn && seen->early == ARENA_EARLY_BURST ? POLICY_BURST : POLICY_YIELDED;
 }
 
 /* Under the arena's lock: the turn that was judged is still the one. */
-static void end_turn(struct sched_client *client, enum verdict verdict, const struct sight *sight, enum policy_end end,
-                     uint64_t now_ns)
+static void end_turn(struct sched_client *client, enum verdict verdict, const struct holder_state *seen,
+                     enum policy_end end, uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
     int holder = sched_holder(layout);
 
     /* Where turns are slots, what still runs may wait for the next slot: the device goes on beside it. */
-    if (holder >= 0 && verdict == OVERDUE && !sight->gang)
+    if (holder >= 0 && verdict == OVERDUE && !seen->gang)
         outlast(client->arena, (unsigned)holder,
-                sight->unknown || sight->passed > MUCH_LAUNCHES || layout->tenant[holder].strange, now_ns);
-    else if (holder >= 0 && (sight->unknown || layout->tenant[holder].strange))
+                seen->unknown || seen->submitted_launches > MUCH_LAUNCHES || layout->tenant[holder].untimed_overruns,
+                now_ns);
+    else if (holder >= 0 && (seen->unknown || layout->tenant[holder].untimed_overruns))
         sched_known(client->arena, (unsigned)holder);
     if (holder >= 0 && end == POLICY_YIELDED)
         policy_yields(layout, (unsigned)holder, now_ns);
     sched_next(client->arena, end, verdict == UP, now_ns);
 }
 
-static void hand_on(struct sched_client *client, uint32_t turn, enum verdict verdict, const struct sight *sight,
+static void hand_on(struct sched_client *client, uint32_t turn, enum verdict verdict, const struct holder_state *seen,
                     enum policy_end end, uint64_t now_ns)
 {
     uint32_t word;
@@ -172,7 +173,7 @@ static void hand_on(struct sched_client *client, uint32_t turn, enum verdict ver
     if (!arena_lock(client->arena, client->index, &word))
         return;
     if (LOAD(client->arena->layout->turn) == turn)
-        end_turn(client, verdict, sight, end, now_ns);
+        end_turn(client, verdict, seen, end, now_ns);
     arena_unlock(client->arena, word);
 }
 
@@ -180,7 +181,7 @@ static void hand_on(struct sched_client *client, uint32_t turn, enum verdict ver
 static uint64_t let_go(struct sched_client *client, struct sched_observer *observer)
 {
     observer->waiting_ns = 0;
-    STORE(client->page->wants, 0);
+    STORE(client->page->runnable, 0);
     sched_open(client->page, LOAD(client->gated));
     return UINT64_MAX;
 }
@@ -199,7 +200,7 @@ static bool rescue(struct sched_client *client, unsigned tenant, struct sched_ob
         return false;
     if (now_ns - observer->waiting_ns < SCHED_RESCUE_NS)
         return false;
-    STORE(client->native_until_ns, now_ns + SCHED_RESCUE_NS);
+    STORE(client->unscheduled_until_ns, now_ns + SCHED_RESCUE_NS);
     return true;
 }
 
@@ -212,8 +213,8 @@ static void restore_page(const struct sched_client *client, unsigned tenant)
         STORE(client->page->tenant, tenant);
     if (!LOAD(client->page->used))
         STORE(client->page->used, 1);
-    if (LOAD(client->page->filling) != LOAD(client->gated))
-        STORE(client->page->filling, LOAD(client->gated));
+    if (LOAD(client->page->pending_turn) != LOAD(client->gated))
+        STORE(client->page->pending_turn, LOAD(client->gated));
     if (LOAD(client->arena->layout->pages_high) < high)
         STORE(client->arena->layout->pages_high, high);
 }
@@ -259,7 +260,7 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
     unsigned tenant = client->tenant; /* a thread that launches may change it meanwhile */
     uint32_t turn = LOAD(layout->turn);
     int holder = sched_holder(layout);
-    struct sight sight = {0};
+    struct holder_state seen = {0};
     enum verdict verdict;
     bool ended;
 
@@ -269,8 +270,8 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
     }
     restore_page(client, tenant);
     /* The last of these: the grant came between two words of ours. */
-    if (rescue(client, tenant, observer, now_ns) || sched_native(layout, tenant, now_ns) ||
-        (holder == (int)tenant && LOAD(client->page->left) != turn))
+    if (rescue(client, tenant, observer, now_ns) || sched_unscheduled(layout, tenant, now_ns) ||
+        (holder == (int)tenant && LOAD(client->page->yielded_turn) != turn))
         return let_go(client, observer);
     sched_client_tidy(client, now_ns);
     if (!sched_client_waiting(client, tenant) && !sched_client_wants(client, tenant, now_ns))
@@ -279,21 +280,21 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
     if (policy_gang(layout))
         look_at_slot(client, observer, now_ns);
     if (holder < 0) {
-        hand_on(client, turn, OVER, &sight, POLICY_YIELDED, now_ns);
+        hand_on(client, turn, OVER, &seen, POLICY_YIELDED, now_ns);
         return STEP_NS;
     }
-    sight = look_at(client->arena, (unsigned)holder, turn, now_ns);
-    sight.gang = policy_gang(layout);
-    sight.elsewhere = sight.gang && gang_busy_elsewhere(client, LOAD(layout->tenant[holder].id), now_ns);
-    if (!sight.idle || observer->holder != holder || observer->launches != sight.launches || !observer->idle_ns)
-        observer->idle_ns = sight.idle ? now_ns : 0;
+    seen = look_at(client->arena, (unsigned)holder, turn, now_ns);
+    seen.gang = policy_gang(layout);
+    seen.elsewhere = seen.gang && gang_busy_elsewhere(client, LOAD(layout->tenant[holder].id), now_ns);
+    if (!seen.idle || observer->holder != holder || observer->launches != seen.launches || !observer->idle_ns)
+        observer->idle_ns = seen.idle ? now_ns : 0;
     observer->holder = holder;
-    observer->launches = sight.launches;
-    verdict = judge(layout, &sight, observer, now_ns);
-    ended = (sight.left && !sight.early) || now_ns >= sched_end_ns(layout, now_ns);
+    observer->launches = seen.launches;
+    verdict = judge(layout, &seen, observer, now_ns);
+    ended = (seen.yielded_turn && !seen.early) || now_ns >= sched_end_ns(layout, now_ns);
     if (verdict != GOES_ON) {
-        hand_on(client, turn, verdict, &sight, how_it_ended(&sight, ended), now_ns);
+        hand_on(client, turn, verdict, &seen, how_it_ended(&seen, ended), now_ns);
         return 0;
     }
-    return look_again_ns(client, tenant, &sight, observer, ended, now_ns);
+    return look_again_ns(client, tenant, &seen, observer, ended, now_ns);
 }

@@ -32,9 +32,9 @@ static inline bool sched_page_of(const struct arena_page *page, unsigned tenant)
     return LOAD(page->used) && LOAD(page->tenant) == tenant;
 }
 
-static inline bool sched_native(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+static inline bool sched_unscheduled(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
 {
-    uint64_t until_ns = LOAD(layout->tenant[tenant].native_until_ns);
+    uint64_t until_ns = LOAD(layout->tenant[tenant].unscheduled_until_ns);
 
     return until_ns > now_ns && until_ns <= now_ns + POLICY_AWAY_MOST_NS;
 }
@@ -79,7 +79,7 @@ void sched_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64
 void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
 
 /* The tenant runs outside of turns for a while. */
-void sched_set_native(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
+void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
 
 /* `page` takes no part for now: it does not wait, and if nobody else is there for its tenant, the device goes on. */
 void sched_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);

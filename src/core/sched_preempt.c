@@ -24,7 +24,7 @@ static bool is_mine(const struct preempt *preempt)
     const struct arena_layout *layout = preempt->client.arena->layout;
 
     return sched_holder(layout) == (int)preempt->client.tenant &&
-           LOAD(preempt->client.page->left) != LOAD(layout->turn);
+           LOAD(preempt->client.page->yielded_turn) != LOAD(layout->turn);
 }
 
 /* The gate, which nothing but preempt_step() looks at. */
@@ -38,20 +38,20 @@ static bool is_open(const struct preempt *preempt)
 static void close_gate(struct preempt *preempt)
 {
     struct sched_client *client = &preempt->client;
-    uint32_t gated = LOAD(client->page->open) + 1;
+    uint32_t gated = LOAD(client->page->granted_turn) + 1;
 
     STORE(client->gated, gated);
-    STORE(client->page->filling, gated);
+    STORE(client->page->pending_turn, gated);
     STORE(client->page->backlog_ns, GRANTED_NS);
-    STORE(client->page->gated_unmarked, 1);
+    STORE(client->page->gated_unfenced, 1);
 }
 
 static void tell_idle(struct preempt *preempt)
 {
     struct arena_page *page = preempt->client.page;
 
-    STORE(page->gated_unmarked, 0);
-    STORE(page->unmarked, 0);
+    STORE(page->gated_unfenced, 0);
+    STORE(page->unfenced, 0);
 }
 
 static void tell_busy(struct preempt *preempt, uint64_t until_ns)
@@ -60,14 +60,14 @@ static void tell_busy(struct preempt *preempt, uint64_t until_ns)
 
     STORE(page->unknown, 0); /* whatever it is, it can be stopped */
     STORE(page->busy_until_ns, until_ns);
-    STORE(page->unmarked, UNMARKED);
+    STORE(page->unfenced, UNMARKED);
 }
 
 /* Not to wait any more, for whatever reason. */
 static void let_go(struct preempt *preempt)
 {
     preempt->waiting_ns = 0;
-    STORE(preempt->client.page->wants, 0);
+    STORE(preempt->client.page->runnable, 0);
     sched_open(preempt->client.page, LOAD(preempt->client.gated));
 }
 
@@ -104,12 +104,12 @@ void preempt_leave(struct preempt *preempt, bool wants, uint64_t now_ns)
     if (!arena_lock(client->arena, client->index, &word)) {
         /* Whoever waits sees that it has left. */
         tell_idle(preempt);
-        STORE(client->page->left, turn);
+        STORE(client->page->yielded_turn, turn);
         return;
     }
     if (wants) {
         if (sched_holder(layout) == (int)client->tenant)
-            STORE(client->page->left, LOAD(layout->turn));
+            STORE(client->page->yielded_turn, LOAD(layout->turn));
         begin_to_wait(preempt, now_ns);
         if (sched_holder(layout) == (int)client->tenant && !is_open(preempt))
             sched_next(client->arena, sched_end(layout, now_ns), false, now_ns);
@@ -241,7 +241,7 @@ static void go_native(struct preempt *preempt, uint64_t now_ns)
     unsigned shift = preempt->natives < NATIVE_SHIFT ? preempt->natives : NATIVE_SHIFT;
 
     preempt->natives++;
-    preempt->native_ns = now_ns + 2 * (PREEMPT_OFF_MOST_NS << shift);
+    preempt->unscheduled_ns = now_ns + 2 * (PREEMPT_OFF_MOST_NS << shift);
     preempt_leave(preempt, false, now_ns);
     let_go(preempt);
 }
@@ -250,8 +250,8 @@ static bool is_native(const struct preempt *preempt, uint64_t now_ns)
 {
     const struct sched_client *client = &preempt->client;
 
-    return now_ns < preempt->native_ns || now_ns < LOAD(client->native_until_ns) ||
-           sched_native(client->arena->layout, client->tenant, now_ns);
+    return now_ns < preempt->unscheduled_ns || now_ns < LOAD(client->unscheduled_until_ns) ||
+           sched_unscheduled(client->arena->layout, client->tenant, now_ns);
 }
 
 /* Somebody else has the device, or nobody. */

@@ -25,12 +25,12 @@
 struct preempt {
     struct sched_client client;
     struct sched_observer observer;
-    uint32_t turn;       /* the last one of its own that it has seen begin */
-    uint64_t waiting_ns; /* since when it has waited for one, by its own clock; 0: it does not */
-    uint64_t native_ns;  /* until then it runs outside of turns, whatever the arena says */
-    unsigned natives;    /* how often in a row that was */
-    bool contended;      /* as of the last look */
-    bool others;         /* somebody else is active on the device */
+    uint32_t turn;           /* the last one of its own that it has seen begin */
+    uint64_t waiting_ns;     /* since when it has waited for one, by its own clock; 0: it does not */
+    uint64_t unscheduled_ns; /* until then it runs outside of turns, whatever the arena says */
+    unsigned natives;        /* how often in a row that was */
+    bool contended;          /* as of the last look */
+    bool others;             /* somebody else is active on the device */
 };
 
 /* What the tenant has to do. PREEMPT_HELD: it must not run now, for other reasons. */
@@ -51,11 +51,12 @@ void preempt_look_around(struct preempt *preempt, uint64_t now_ns);
 /* It has been seen to be busy: others know that it uses the device. */
 void preempt_active(struct preempt *preempt, uint64_t now_ns);
 
-/* What it may do now, and after how long that may be something else, unless its page's `open` or `wake` changes. */
+/* What it may do now, and after how long that may be something else, unless its page's `granted_turn` or `wake`
+ * changes. */
 enum preempt_decision preempt_step(struct preempt *preempt, enum preempt_demand demand, uint64_t now_ns,
                                    uint64_t *ret_again_ns);
 
-/* It is off now, or could not be switched: the device is somebody else's. `wants`: it waits for its next turn. */
+/* It is off now, or could not be switched: the device is somebody else's. `runnable`: it waits for its next turn. */
 void preempt_leave(struct preempt *preempt, bool wants, uint64_t now_ns);
 
 #endif

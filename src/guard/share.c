@@ -204,7 +204,7 @@ uint64_t share_step(struct share *share)
     share->seen_pokes = atomic_load(&share->pokes);
     share->seen_page = share->joined ? share->preempt.client.page : NULL;
     if (share->seen_page) {
-        share->seen_open = atomic_load(&share->seen_page->open);
+        share->seen_open = atomic_load(&share->seen_page->granted_turn);
         share->seen_wake = atomic_load(&share->seen_page->wake);
     }
     share_looks_step(share);

@@ -37,7 +37,8 @@ void share_wait(struct share *share, uint64_t ns)
     unsigned count = 1;
 
     if (page) {
-        words[1] = (struct wait_word){.value = share->seen_open, .address = (uintptr_t)&page->open, .flags = WAIT_32};
+        words[1] =
+            (struct wait_word){.value = share->seen_open, .address = (uintptr_t)&page->granted_turn, .flags = WAIT_32};
         words[2] = (struct wait_word){.value = share->seen_wake, .address = (uintptr_t)&page->wake, .flags = WAIT_32};
         count = 3;
     }

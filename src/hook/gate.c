@@ -229,7 +229,8 @@ static bool write_mark(struct gate *gate, unsigned index)
     atomic_store(&place->launched, false);
     mark = sched_client_mark(&gate->client, index, place->work_turn);
     result = DRIVER(cuStreamWriteValue32_v2, stream_write_value32)(
-        (CUstream)place->stream, place->view->address + offsetof(struct arena_page, done) + 4 * index, mark, 0);
+        (CUstream)place->stream, place->view->address + offsetof(struct arena_page, fence_completed) + 4 * index, mark,
+        0);
     if (result != CUDA_SUCCESS)
         sched_client_unmark(&gate->client, index);
     return result == CUDA_SUCCESS;
@@ -283,7 +284,7 @@ static bool place_idle(const struct gate *gate, unsigned index)
     const struct arena_page *page = gate->client.page;
 
     return !atomic_load(&gate->places[index].launched) && !atomic_load(&gate->places[index].inside) &&
-           atomic_load(&page->done[index]) == atomic_load(&page->made[index]);
+           atomic_load(&page->fence_completed[index]) == atomic_load(&page->fence_issued[index]);
 }
 
 static int idle_place(const struct gate *gate)
@@ -340,7 +341,7 @@ static int take_place(struct gate *gate, uintptr_t stream, uintptr_t thread, con
     gate->places[index].thread = thread;
     gate->places[index].apart = is_apart(stream);
     gate->places[index].thread_id = thread ? (pid_t)syscall(SYS_gettid) : 0;
-    gate->places[index].turn = atomic_load(&gate->client.page->open);
+    gate->places[index].turn = atomic_load(&gate->client.page->granted_turn);
     return index;
 }
 
@@ -358,7 +359,7 @@ static int find_place(struct gate *gate, uintptr_t stream, uintptr_t thread, con
 static bool put_gate(struct gate *gate, const struct gate_view *view, uintptr_t stream, uint32_t turn)
 {
     CUresult result = DRIVER(cuStreamWaitValue32_v2, stream_wait_value32)(
-        (CUstream)stream, view->address + offsetof(struct arena_page, open), turn, WAIT_GEQ);
+        (CUstream)stream, view->address + offsetof(struct arena_page, granted_turn), turn, WAIT_GEQ);
 
     if (result == CUDA_ERROR_NOT_SUPPORTED)
         give_up(gate, "streams cannot wait for memory", result);
@@ -374,10 +375,10 @@ static void wait_ahead(struct gate *gate, uint32_t turn, uint64_t now_ns)
     uint64_t until_ns = now_ns + AHEAD_BOUND_NS;
 
     while (!sched_client_open(&gate->client, turn) && clock_ns() < until_ns) {
-        uint32_t open = atomic_load(&page->open);
+        uint32_t open = atomic_load(&page->granted_turn);
 
         if ((int32_t)(open - turn) < 0)
-            futex_wait(&page->open, open, AHEAD_STEP_NS, 1);
+            futex_wait(&page->granted_turn, open, AHEAD_STEP_NS, 1);
     }
 }
 
@@ -480,7 +481,7 @@ void gate_mark(struct gate *gate, bool blocks)
      * Who only asks will ask again; a mark for nobody costs the GPU two microseconds. Who waits may do so for long, and
      * whoever comes meanwhile would have nothing but an estimate to go by.
      */
-    if ((atomic_load(&gate->client.page->unmarked) || atomic_load(&gate->client.page->gated_unmarked)) &&
+    if ((atomic_load(&gate->client.page->unfenced) || atomic_load(&gate->client.page->gated_unfenced)) &&
         (blocks || atomic_load(&gate->client.arena->layout->waiting) > 0))
         mark_all(gate);
 }

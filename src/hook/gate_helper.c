@@ -21,8 +21,8 @@ void gate_stay_away(struct sched_client *client)
         atomic_store(&client->page->used, 0);
     if (sched_client_open(client, turn))
         return;
-    atomic_store(&client->page->open, turn);
-    futex_wake(&client->page->open, INT_MAX, 1);
+    atomic_store(&client->page->granted_turn, turn);
+    futex_wake(&client->page->granted_turn, INT_MAX, 1);
 }
 
 static uint64_t watch(struct gate *gate)

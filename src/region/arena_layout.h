@@ -13,9 +13,10 @@
  * from the pages anew.
  *
  * Turns. The tenant named by `holder` may run. Each process numbers its own turns: work of turn n runs on the GPU once
- * its page's `open` is at least n, for its streams wait for that word before it (a gate). Granting a turn is storing
- * `open`, by whichever process notices that the turn before is over; no thread of the process that gets it need run.
- * The GPU writes `done` when a stream has reached a mark, so that everybody sees when a turn's work is over.
+ * its page's `granted_turn` is at least n, for its streams wait for that word before it (a gate). Granting a turn is
+ * storing `granted_turn`, by whichever process notices that the turn before is over; no thread of the process that gets
+ * it need run. The GPU writes `fence_completed` when a stream has reached a mark, so that everybody sees when a turn's
+ * work is over.
  */
 #ifndef VGPU_REGION_ARENA_LAYOUT_H
 #define VGPU_REGION_ARENA_LAYOUT_H
@@ -42,28 +43,29 @@
 #define ARENA_EARLY_BURST 2u /* it has waited for the results of a burst */
 
 /* arena_tenant.blocked */
-#define ARENA_BLOCKED 1u
-#define ARENA_PATIENT 2u /* but its cap would hold it back anyway, some of the time */
+#define ARENA_BLOCKED        1u
+#define ARENA_BLOCKED_BY_CAP 2u /* but its cap would hold it back anyway, some of the time */
 
 /* What has a tenant of its own: an instance. */
 struct arena_tenant {
     _Atomic uint64_t id; /* 0: free; last when it is made. Under the lock, as the rest */
     _Atomic uint32_t weight, priority;
-    _Atomic uint32_t devices;      /* that the instance runs on */
-    _Atomic uint32_t active;       /* a process of it launches, as of when somebody last looked */
-    _Atomic uint32_t level;        /* up with each turn used up, down with each yielded; mlfq: 0 first */
-    _Atomic uint32_t native_count; /* how often in a row it was taken off turns */
-    _Atomic uint32_t strange;      /* how often its work of before it was contended has outlasted a turn */
+    _Atomic uint32_t devices;           /* that the instance runs on */
+    _Atomic uint32_t active;            /* a process of it launches, as of when somebody last looked */
+    _Atomic uint32_t level;             /* up with each turn used up, down with each yielded; mlfq: 0 first */
+    _Atomic uint32_t unscheduled_count; /* how often in a row it was taken off turns */
+    _Atomic uint32_t untimed_overruns;  /* how often its work of before it was contended has outlasted a turn */
     _Atomic uint32_t blocked;    /* a thread of it stands still until it gets the device: ARENA_BLOCKED, or _PATIENT */
     _Atomic uint64_t virtual_ns; /* held time over weight */
     _Atomic uint64_t lag_ns;    /* how far that was behind the others after its last turn, which was too short for it */
     _Atomic uint64_t wanted_ns; /* since when a process of it has waited; 0: none waits. Read without */
     /* Until then it gets no turn unless its work of before it was contended is over; read without. */
     _Atomic uint64_t draining_until_ns;
-    _Atomic uint64_t native_until_ns; /* until then it runs as the driver lets it, outside of turns; read without */
-    _Atomic uint64_t native_last_ns;  /* when that was to end, the last time */
-    _Atomic uint64_t grace_ns;        /* how long it keeps the device without work; read without */
-    _Atomic uint64_t yielded_ns;      /* when it last yielded for want of work; 0: it did not, or is back */
+    _Atomic uint64_t
+        unscheduled_until_ns;             /* until then it runs as the driver lets it, outside of turns; read without */
+    _Atomic uint64_t unscheduled_last_ns; /* when that was to end, the last time */
+    _Atomic uint64_t grace_ns;            /* how long it keeps the device without work; read without */
+    _Atomic uint64_t yielded_ns;          /* when it last yielded for want of work; 0: it did not, or is back */
     _Atomic uint64_t held_ns, waited_ns, turns;
     char name[VGPU_NAME_LEN];
 };
@@ -76,19 +78,19 @@ struct arena_page {
     /* The process's, in its threads; others read. */
     _Atomic uint32_t used __attribute__((aligned(64))); /* 0: free. Under the lock; liveness by record lock page + 1 */
     _Atomic uint32_t tenant;
-    _Atomic uint32_t filling;  /* the turn that new launches belong to */
-    _Atomic uint32_t wants;    /* 1: work waits at a gate. Set by the process, cleared by a grant; under the lock */
-    _Atomic uint32_t left;     /* the arena's turn number in which this process has ended its part */
-    _Atomic uint32_t early;    /* it left although there was time: ARENA_EARLY_* */
-    _Atomic uint32_t unmarked; /* not 0: there are launches since the last mark; in the turn, and at the gate */
-    _Atomic uint32_t gated_unmarked;
-    _Atomic uint32_t unknown;       /* work of a time in which nobody measured may run in this turn */
-    _Atomic uint32_t passed;        /* launches of the turn */
-    _Atomic uint32_t backlog;       /* launches that wait at the gate */
-    _Atomic uint32_t pausing;       /* 1: it sleeps because of its cap: no launch comes soon */
-    _Atomic uint64_t backlog_ns;    /* what they are estimated to cost */
-    _Atomic uint64_t burst_ns;      /* what it launched between its last two waits for results, estimated */
-    _Atomic uint64_t busy_until_ns; /* when what was launched in this turn is estimated to be over */
+    _Atomic uint32_t pending_turn; /* the turn that new launches belong to */
+    _Atomic uint32_t runnable;     /* 1: work waits at a gate. Set by the process, cleared by a grant; under the lock */
+    _Atomic uint32_t yielded_turn; /* the arena's turn number in which this process has ended its part */
+    _Atomic uint32_t early;        /* it left although there was time: ARENA_EARLY_* */
+    _Atomic uint32_t unfenced;     /* not 0: there are launches since the last mark; in the turn, and at the gate */
+    _Atomic uint32_t gated_unfenced;
+    _Atomic uint32_t unknown;            /* work of a time in which nobody measured may run in this turn */
+    _Atomic uint32_t submitted_launches; /* launches of the turn */
+    _Atomic uint32_t backlog;            /* launches that wait at the gate */
+    _Atomic uint32_t pausing;            /* 1: it sleeps because of its cap: no launch comes soon */
+    _Atomic uint64_t backlog_ns;         /* what they are estimated to cost */
+    _Atomic uint64_t burst_ns;           /* what it launched between its last two waits for results, estimated */
+    _Atomic uint64_t busy_until_ns;      /* when what was launched in this turn is estimated to be over */
     _Atomic int32_t pid;
 
     /* Under the lock: when somebody last saw that the process was active. */
@@ -98,16 +100,16 @@ struct arena_page {
     _Atomic uint64_t waited_ns, turns; /* added by grants, taken over into the region by the process */
 
     /* A word of its own for the GPU to poll and the next holder to write; a futex for threads that wait for it. */
-    _Atomic uint32_t open __attribute__((aligned(64)));
+    _Atomic uint32_t granted_turn __attribute__((aligned(64)));
     _Atomic uint32_t wake; /* changes when the process's helper should look; a futex */
 
     /*
-     * Marks, by place. The turn is over when `done` is `must`. Marks of work that waits at the gate are made, but are
-     * of the next turn: they become `must` when it is granted.
+     * Marks, by place. The turn is over when `fence_completed` is `fence_required`. Marks of work that waits at the
+     * gate are made, but are of the next turn: they become `fence_required` when it is granted.
      */
-    _Atomic uint32_t made[ARENA_PLACES] __attribute__((aligned(64))); /* the last one made; the process's */
-    _Atomic uint32_t must[ARENA_PLACES];                              /* the process's, and of whoever grants */
-    _Atomic uint32_t done[ARENA_PLACES] __attribute__((aligned(64))); /* the last one reached; the GPU's */
+    _Atomic uint32_t fence_issued[ARENA_PLACES] __attribute__((aligned(64))); /* the last one made; the process's */
+    _Atomic uint32_t fence_required[ARENA_PLACES];                            /* the process's, and of whoever grants */
+    _Atomic uint32_t fence_completed[ARENA_PLACES] __attribute__((aligned(64))); /* the last one reached; the GPU's */
 } __attribute__((aligned(ARENA_PAGE_BYTES)));
 
 struct arena_layout {
@@ -125,7 +127,7 @@ struct arena_layout {
     _Atomic uint32_t turn;                                /* its number; changes with every grant. As holder */
     _Atomic uint32_t waiting;                             /* how many tenants wait. As holder */
     _Atomic uint32_t next;                                /* tenant + 1 that is due; a hint. As holder */
-    _Atomic uint32_t kept; /* the turn is a short one, of a tenant that would have starved: it is not cut short */
+    _Atomic uint32_t no_preempt; /* the turn is a short one, of a tenant that would have starved: it is not cut short */
     _Atomic uint64_t start_ns, end_ns; /* of the turn; end may be moved. As holder */
     _Atomic uint64_t tidied_ns;
     _Atomic uint64_t free_slot; /* its owner does nothing on any device (core/gang.h): others may have it. By helpers */

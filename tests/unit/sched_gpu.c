@@ -87,7 +87,7 @@ static void pass_gates(struct world *world, struct context *context)
                 *since_ns = world->now_ns;
             if (world->now_ns - *since_ns > context->longest_wait)
                 context->longest_wait = world->now_ns - *since_ns;
-            if ((int32_t)(atomic_load(&context->client.page->open) - op->value) < 0)
+            if ((int32_t)(atomic_load(&context->client.page->granted_turn) - op->value) < 0)
                 break;
             *since_ns = 0;
             queue->ready_ns = world->now_ns + OPEN_NS;
@@ -109,7 +109,7 @@ static void complete(struct context *context, struct queue *queue)
     struct op *op = head(queue);
 
     if (op->kind == OP_MARK) {
-        atomic_store(&context->client.page->done[op->place], op->value);
+        atomic_store(&context->client.page->fence_completed[op->place], op->value);
     } else {
         context->completed++;
         context->done_ns += op->ns;

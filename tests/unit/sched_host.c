@@ -35,7 +35,7 @@ static void gate_mark(const struct proc *proc, struct context *context, bool blo
         return;
     if (blocks)
         sched_client_waits(&context->client);
-    if ((atomic_load(&context->client.page->unmarked) || atomic_load(&context->client.page->gated_unmarked)) &&
+    if ((atomic_load(&context->client.page->unfenced) || atomic_load(&context->client.page->gated_unfenced)) &&
         (proc->world->marks_always || atomic_load(&context->client.arena->layout->waiting) > 0))
         mark_all(context);
 }
@@ -63,7 +63,7 @@ static bool enter(struct proc *proc, struct context *context, unsigned stream, u
 
     if (!context->registered) {
         for (unsigned i = 0; i < WORLD_STREAMS; i++)
-            context->place_turn[i] = atomic_load(&page->open);
+            context->place_turn[i] = atomic_load(&page->granted_turn);
         context->registered = true;
         context->help_ns = world->now_ns + 50 * US;
     }

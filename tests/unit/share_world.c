@@ -178,7 +178,7 @@ static void look_for_wake(struct guarded *guarded)
     uint64_t now_ns = guarded->proc->world->now_ns;
 
     if (guarded->waiting && guarded->next_ns > now_ns + LATE_NS &&
-        (share->seen_open != page_of(guarded)->open || share->seen_wake != page_of(guarded)->wake ||
+        (share->seen_open != page_of(guarded)->granted_turn || share->seen_wake != page_of(guarded)->wake ||
          share->seen_pokes != share->pokes))
         guarded->next_ns = now_ns + LATE_NS;
 }

@@ -242,10 +242,10 @@ static void mapped_again(void **state)
     again = arena_page_again(arena, page);
     assert_non_null(again);
     assert_ptr_not_equal(again, &arena->layout->page[page]);
-    atomic_store(&arena->layout->page[page].open, 12345);
-    assert_int_equal(atomic_load(&again->open), 12345);
-    atomic_store(&again->done[3], 54321);
-    assert_int_equal(atomic_load(&arena->layout->page[page].done[3]), 54321);
+    atomic_store(&arena->layout->page[page].granted_turn, 12345);
+    assert_int_equal(atomic_load(&again->granted_turn), 12345);
+    atomic_store(&again->fence_completed[3], 54321);
+    assert_int_equal(atomic_load(&arena->layout->page[page].fence_completed[3]), 54321);
     assert_true(arena_holds(arena, page)); /* no descriptor was closed for it */
     /* Not of another file that has taken its name. */
     assert_int_equal(unlink(path_of("GPU-again")), 0);
@@ -272,7 +272,7 @@ static int in_a_small_folder(void *arg)
     CHECK(count > 2 && count < 32);
     /* Whatever anybody looks at is there, also where the first to come failed. */
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
-        CHECK(atomic_load(&arena->layout->page[i].open) == 0);
+        CHECK(atomic_load(&arena->layout->page[i].granted_turn) == 0);
     /* No room at all. */
     snprintf(path, sizeof(path), "%s/rest", scratch());
     fd = open(path, O_WRONLY | O_CREAT, 0600);

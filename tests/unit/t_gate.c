@@ -502,7 +502,7 @@ static void many_streams(void **state)
     /* All were marked, once. */
     assert_int_equal(told(before, true, 0), ARENA_PLACES);
     for (unsigned i = 0; i < ARENA_PLACES; i++)
-        atomic_store(&gate.client.page->done[i], atomic_load(&gate.client.page->made[i]));
+        atomic_store(&gate.client.page->fence_completed[i], atomic_load(&gate.client.page->fence_issued[i]));
     assert_true(launch(STREAM(ARENA_PLACES)) >= 0);
     await_open(3000);
 }
@@ -561,7 +561,7 @@ static void page_lost(void **state)
     gate_settings(&gate, &settings, &turns, &waited_ns);
     assert_false(atomic_load(&gate.joined));
     assert_true(gates_open());
-    atomic_store(&gate.client.page->open, 0);
+    atomic_store(&gate.client.page->granted_turn, 0);
     await_open(1000);
     atomic_store(&gate.joined, false);
 }

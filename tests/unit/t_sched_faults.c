@@ -293,8 +293,9 @@ static void write_nonsense(struct world *world)
         where = offsetof(struct arena_layout, tenant) + world_random(random) % (4 * sizeof(struct arena_tenant));
         break;
     default:
-        where = pages + world_random(random) % world->count * ARENA_PAGE_BYTES +
-                world_random(random) % (offsetof(struct arena_page, done) + sizeof(uint32_t) * WORLD_STREAMS);
+        where =
+            pages + world_random(random) % world->count * ARENA_PAGE_BYTES +
+            world_random(random) % (offsetof(struct arena_page, fence_completed) + sizeof(uint32_t) * WORLD_STREAMS);
     }
     switch (world_random(random) % 4) {
     case 0:

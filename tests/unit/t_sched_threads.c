@@ -28,7 +28,7 @@ struct party {
 
     struct op ops[QUEUE]; /* one writes, the device reads */
     _Atomic unsigned tail, head;
-    _Atomic uint64_t done, strange; /* kernels; of them, when another had the device */
+    _Atomic uint64_t done, starts_untimed; /* kernels; of them, when another had the device */
     uint64_t longest_wait_ns;
 };
 
@@ -162,11 +162,11 @@ static bool step(struct party *party)
         uint32_t holder = atomic_load(&arena->layout->holder);
 
         if (holder != 0 && holder != atomic_load(&party->client.tenant) + 1)
-            atomic_fetch_add(&party->strange, 1);
+            atomic_fetch_add(&party->starts_untimed, 1);
         nap_us(KERNEL_NS / 1000);
         atomic_fetch_add(&party->done, 1);
     } else if (op.kind == MARK) {
-        atomic_store(&party->client.page->done[0], op.value);
+        atomic_store(&party->client.page->fence_completed[0], op.value);
     }
     atomic_store(&party->head, head + 1);
     return true;
@@ -189,7 +189,7 @@ static void *device(void *arg)
 static void test_threads(void **state)
 {
     pthread_t threads[2 * PARTIES + 1];
-    uint64_t all = 0, strange = 0;
+    uint64_t all = 0, starts_untimed = 0;
 
     (void)state;
     setenv("VGPU_ARENA_DIR", scratch(), 1);
@@ -208,7 +208,7 @@ static void test_threads(void **state)
         pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < PARTIES; i++) {
         all += parties[i].done;
-        strange += parties[i].strange;
+        starts_untimed += parties[i].starts_untimed;
     }
     for (unsigned i = 0; i < PARTIES; i++) {
         print_message("party %u: %llu kernels, longest wait %.1f ms\n", i, (unsigned long long)parties[i].done,
@@ -217,9 +217,9 @@ static void test_threads(void **state)
         assert_true(parties[i].done * PARTIES * 10 > all);
         assert_true(parties[i].longest_wait_ns < SCHED_RESCUE_NS * SLOWER);
     }
-    print_message("%llu of %llu kernels outside of their turn, %llu turns\n", (unsigned long long)strange,
+    print_message("%llu of %llu kernels outside of their turn, %llu turns\n", (unsigned long long)starts_untimed,
                   (unsigned long long)all, (unsigned long long)arena->layout->turn);
-    assert_true(strange < all);
+    assert_true(starts_untimed < all);
     assert_true(arena->layout->turn > 10);
 }
 

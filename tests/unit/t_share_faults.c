@@ -129,11 +129,11 @@ static void write_nonsense(struct world *world)
         layout->page[200].used = 1;
         layout->page[200].tenant = 39;
         layout->page[200].active = 1;
-        layout->page[200].unmarked = 1;
+        layout->page[200].unfenced = 1;
         layout->page[200].busy_until_ns = world->now_ns + 10 * MS;
         atomic_store(&layout->pages_high, 256);
         for (unsigned i = 0; i < 8; i++)
-            layout->page[i].open -= value % 3 == 0;
+            layout->page[i].granted_turn -= value % 3 == 0;
         return;
     }
     from = value % bytes / 4 * 4;

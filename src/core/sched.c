@@ -15,7 +15,7 @@ bool sched_drained(const struct arena_page *page)
 {
     if (LOAD(page->unfenced))
         return false;
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
         if ((int32_t)(LOAD(page->fence_completed[i]) - LOAD(page->fence_required[i])) < 0)
             return false;
     return true;
@@ -46,29 +46,29 @@ static void add_relaxed(_Atomic uint64_t *word, uint64_t value)
     atomic_fetch_add_explicit(word, value, memory_order_relaxed);
 }
 
-/* The marks of work at the gate are of the open turn now. */
-static void take_marks(struct arena_page *page)
+/* The fences of work at the semaphore are of the open turn now. */
+static void take_fences(struct arena_page *page)
 {
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
         STORE(page->fence_required[i], LOAD(page->fence_issued[i]));
-    if (atomic_exchange(&page->gated_unfenced, 0))
+    if (atomic_exchange(&page->queued_unfenced, 0))
         atomic_fetch_or(&page->unfenced, UNMARKED);
 }
 
-/* What the page's work at the gate was waiting for has come. */
+/* What the page's work at the semaphore was waiting for has come. */
 static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
 {
     if (LOAD(page->runnable)) {
         STORE(page->busy_until_ns, now_ns + LOAD(page->backlog_ns));
         add_relaxed(&page->turns, 1);
         add_relaxed(&page->waited_ns, waited_ns);
-        take_marks(page);
+        take_fences(page);
         STORE(page->runnable, 0);
     }
     sched_open(page, LOAD(page->pending_turn));
-    /* Again: the process may have made a mark just now, and seen the gate closed. */
+    /* Again: the process may have made a fence just now, and seen the semaphore closed. */
     atomic_thread_fence(memory_order_seq_cst);
-    take_marks(page);
+    take_fences(page);
 }
 
 static void admit_all(struct vgpu_arena *arena, unsigned tenant, uint64_t waited_ns, uint64_t now_ns)
@@ -331,7 +331,7 @@ unsigned sched_tenant(struct arena_layout *layout, const struct sched_identity *
     return index;
 }
 
-/* The device has become contended: what runs of the time before is not marked. */
+/* The device has become contended: what runs of the time before is not fenced. */
 static void contend(struct arena_page *page, uint64_t now_ns)
 {
     if (LOAD(page->flags) & ARENA_CONTENDED)

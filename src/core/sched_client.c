@@ -30,7 +30,7 @@
 
 #define COUNT_MOST 1000000ULL
 
-#define NEARLY_MOST (SCHED_GATED_MOST * 7 / 8) /* of launches at the gate: a thread will stand still soon */
+#define NEARLY_MOST (SCHED_QUEUED_MOST * 7 / 8) /* of launches at the semaphore: a thread will stand still soon */
 
 int sched_client_join(struct vgpu_arena *arena, const struct sched_identity *self, struct sched_client *ret_client)
 {
@@ -121,7 +121,7 @@ static uint64_t busy_until_ns(const struct arena_page *page, uint64_t now_ns)
 
 /*
  * Whether launching takes the program longer than running takes the device, which is idle most of the time: then its
- * work may as well pile up at the gate, and be done in one go.
+ * work may as well pile up at the semaphore, and be done in one go.
  */
 static bool launch_bound(struct sched_client *client, uint64_t now_ns)
 {
@@ -193,16 +193,16 @@ static bool goes_on(struct sched_client *client, uint64_t now_ns)
     return renew(client, now_ns);
 }
 
-static void look_at_marks(const struct arena_page *page, uint32_t *ret_marks)
+static void look_at_fences(const struct arena_page *page, uint32_t *ret_fences)
 {
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
-        ret_marks[i] = LOAD(page->fence_issued[i]);
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        ret_fences[i] = LOAD(page->fence_issued[i]);
 }
 
-static bool reached(const struct arena_page *page, const uint32_t *marks)
+static bool reached(const struct arena_page *page, const uint32_t *fences)
 {
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
-        if ((int32_t)(LOAD(page->fence_completed[i]) - marks[i]) < 0)
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        if ((int32_t)(LOAD(page->fence_completed[i]) - fences[i]) < 0)
             return false;
     return true;
 }
@@ -212,7 +212,7 @@ static bool far_ahead(struct sched_client *client, uint64_t now_ns)
 {
     if (client->ended) {
         memcpy(client->older, client->newer, sizeof(client->older));
-        look_at_marks(client->page, client->newer);
+        look_at_fences(client->page, client->newer);
         client->ended = false;
         client->far = now_ns >= client->unpaced_until_ns;
         client->far_since_ns = now_ns;
@@ -228,13 +228,13 @@ static bool far_ahead(struct sched_client *client, uint64_t now_ns)
     return client->far;
 }
 
-/* Now and then a mark, to see how far the device has got. */
+/* Now and then a fence, to see how far the device has got. */
 static void pace(struct sched_client *client, uint64_t cost_ns, struct sched_ticket *ticket)
 {
     if (client->segment_ns >= client->ahead_ns / 2) {
         client->segment_ns = 0;
         client->ended = true;
-        ticket->marks = true;
+        ticket->fences = true;
     }
     client->segment_ns += cost_ns;
 }
@@ -251,57 +251,57 @@ static void pass(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
     client->submitted_ns += cost_ns;
     atomic_fetch_add_explicit(&page->submitted_launches, 1, memory_order_relaxed);
     STORE(page->busy_until_ns, busy_until_ns(page, now_ns) + cost_ns);
-    sched_open(page, LOAD(client->gated));
+    sched_open(page, LOAD(client->queued));
 }
 
-/* Marks */
+/* Fences */
 
 void sched_client_launched(struct sched_client *client, uint32_t turn)
 {
     struct arena_page *page = client->page;
 
     if (!sched_client_open(client, turn))
-        atomic_store(&page->gated_unfenced, 1);
-    /* The gate may have been opened just now, by somebody who saw no launch. */
+        atomic_store(&page->queued_unfenced, 1);
+    /* The semaphore may have been opened just now, by somebody who saw no launch. */
     if (sched_client_open(client, turn))
         atomic_fetch_or(&page->unfenced, UNMARKED);
-    /* The marks of a turn that it has left are made by now. */
-    if (LOAD(page->unfenced) & MARKING)
-        atomic_fetch_and(&page->unfenced, ~MARKING);
+    /* The fences of a turn that it has left are made by now. */
+    if (LOAD(page->unfenced) & FENCING)
+        atomic_fetch_and(&page->unfenced, ~FENCING);
 }
 
-void sched_client_marks(struct sched_client *client)
+void sched_client_fences(struct sched_client *client)
 {
     struct arena_page *page = client->page;
 
     atomic_fetch_and(&page->unfenced, ~UNMARKED);
-    atomic_store(&page->gated_unfenced, 0);
+    atomic_store(&page->queued_unfenced, 0);
 }
 
-uint32_t sched_client_mark(struct sched_client *client, unsigned place, uint32_t turn)
+uint32_t sched_client_fence(struct sched_client *client, unsigned stream, uint32_t turn)
 {
     struct arena_page *page = client->page;
-    uint32_t mark = LOAD(page->fence_issued[place]) + 1;
+    uint32_t fence = LOAD(page->fence_issued[stream]) + 1;
 
-    atomic_store(&page->fence_issued[place], mark);
+    atomic_store(&page->fence_issued[stream], fence);
     if (sched_client_open(client, turn))
-        STORE(page->fence_required[place], mark);
-    return mark;
+        STORE(page->fence_required[stream], fence);
+    return fence;
 }
 
-void sched_client_unmark(struct sched_client *client, unsigned place)
+void sched_client_drop_fence(struct sched_client *client, unsigned stream)
 {
     struct arena_page *page = client->page;
-    uint32_t done = LOAD(page->fence_completed[place]);
+    uint32_t done = LOAD(page->fence_completed[stream]);
 
-    STORE(page->fence_issued[place], done);
-    STORE(page->fence_required[place], done);
-    client->older[place] = client->newer[place] = client->probe[place] = done;
+    STORE(page->fence_issued[stream], done);
+    STORE(page->fence_required[stream], done);
+    client->older[stream] = client->newer[stream] = client->probe[stream] = done;
 }
 
-/* Standing at the gate */
+/* Standing at the semaphore */
 
-/* A thread stands still until the gate opens. */
+/* A thread stands still until the semaphore opens. */
 static void press(struct sched_client *client, uint64_t now_ns)
 {
     uint32_t word;
@@ -312,33 +312,35 @@ static void press(struct sched_client *client, uint64_t now_ns)
     arena_unlock(client->arena, word);
 }
 
-static void stand_at_gate(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns, struct sched_ticket *ticket)
+static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                              struct sched_ticket *ticket)
 {
     struct arena_page *page = client->page;
-    uint32_t gated = LOAD(client->gated), launches;
+    uint32_t queued = LOAD(client->queued), launches;
 
-    if (sched_client_open(client, gated)) {
-        STORE(page->granted_turn, gated); /* which it is, unless somebody has written nonsense */
+    if (sched_client_open(client, queued)) {
+        STORE(page->granted_turn, queued); /* which it is, unless somebody has written nonsense */
         client->ahead_ns = policy_ahead_ns(client->arena->layout, client->tenant);
         STORE(page->backlog, 0);
         STORE(page->backlog_ns, 0);
-        STORE(client->gated, ++gated);
-        STORE(page->pending_turn, gated);
-        ticket->marks = ticket->marks || LOAD(page->unfenced);
+        STORE(client->queued, ++queued);
+        STORE(page->pending_turn, queued);
+        ticket->fences = ticket->fences || LOAD(page->unfenced);
     }
     atomic_fetch_add_explicit(&page->backlog, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&page->backlog_ns, cost_ns, memory_order_relaxed);
     if (!sched_client_waiting(client, client->tenant) && !sched_client_wants(client, client->tenant, now_ns))
-        sched_open(page, gated);
-    ticket->turn = gated;
-    ticket->gated = !sched_client_open(client, gated);
+        sched_open(page, queued);
+    ticket->turn = queued;
+    ticket->queued = !sched_client_open(client, queued);
     launches = LOAD(page->backlog);
-    ticket->full = launches > SCHED_GATED_MOST || LOAD(page->backlog_ns) > client->ahead_ns;
-    if (ticket->gated && (ticket->full || launches == NEARLY_MOST))
+    ticket->full = launches > SCHED_QUEUED_MOST || LOAD(page->backlog_ns) > client->ahead_ns;
+    if (ticket->queued && (ticket->full || launches == NEARLY_MOST))
         press(client, now_ns);
 }
 
-/* What a tenant's native time is to end with: its marks of then are asked for, or have been reached, or will not be. */
+/* What a tenant's native time is to end with: its fences of then are asked for, or have been reached, or will not be.
+ */
 static void end_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
 {
     struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
@@ -349,7 +351,7 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
     } else if (!client->probing) {
         STORE(self->unscheduled_until_ns, now_ns + PROBE_NS);
         client->probes = client->probing = true;
-        ticket->marks = true;
+        ticket->fences = true;
     } else {
         sched_set_unscheduled(client->arena, client->tenant, now_ns);
     }
@@ -357,7 +359,7 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
 
 /*
  * A tenant that was taken off turns comes back when the work of that time is over: it would hold the others up again.
- * Marks tell, made when the time is up.
+ * Fences tell, made when the time is up.
  */
 static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
 {
@@ -371,7 +373,7 @@ static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sc
         return false;
     if (client->probes) {
         client->probes = false;
-        look_at_marks(client->page, client->probe);
+        look_at_fences(client->page, client->probe);
     }
     if (sched_unscheduled(client->arena->layout, client->tenant, now_ns) &&
         !(client->probing && reached(client->page, client->probe)))
@@ -435,18 +437,18 @@ static void launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_n
                 pass(client, cost_ns, now_ns, ticket);
                 return;
             }
-            atomic_fetch_or(&page->unfenced, MARKING);
+            atomic_fetch_or(&page->unfenced, FENCING);
             STORE(page->yielded_turn, turn);
-            ticket->marks = true;
+            ticket->fences = true;
         }
     }
-    stand_at_gate(client, cost_ns, now_ns, ticket);
+    wait_at_semaphore(client, cost_ns, now_ns, ticket);
 }
 
 void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
                          struct sched_ticket *ret_ticket)
 {
-    *ret_ticket = (struct sched_ticket){.turn = LOAD(client->gated)};
+    *ret_ticket = (struct sched_ticket){.turn = LOAD(client->queued)};
     client->burst_ns += cost_ns;
     reckon(client, cost_ns, now_ns);
     if (client->tenant >= ARENA_TENANTS || stays_native(client, now_ns, ret_ticket)) {
@@ -463,7 +465,7 @@ void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t
 
 uint64_t sched_client_left_ns(const struct sched_client *client, uint64_t now_ns)
 {
-    if (!sched_client_open(client, LOAD(client->gated)))
+    if (!sched_client_open(client, LOAD(client->queued)))
         return LOAD(client->page->backlog_ns);
     return busy_until_ns(client->page, now_ns) - now_ns;
 }
@@ -475,7 +477,7 @@ void sched_client_waits(struct sched_client *client)
     if (client->burst_ns > 0)
         STORE(client->page->burst_ns, client->burst_ns);
     client->burst_ns = 0;
-    if (client->tenant < ARENA_TENANTS && !sched_client_open(client, LOAD(client->gated)))
+    if (client->tenant < ARENA_TENANTS && !sched_client_open(client, LOAD(client->queued)))
         press(client, clock_ns());
 }
 

@@ -1,6 +1,6 @@
 /*
- * A process's part in the turns of a device. Knows the arena and the time; not CUDA, and not how a gate or a mark is
- * made: whoever launches asks sched_client_launch() what to do, and a helper thread, which calls nothing but
+ * A process's part in the turns of a device. Knows the arena and the time; not CUDA, and not how a semaphore or a fence
+ * is made: whoever launches asks sched_client_launch() what to do, and a helper thread, which calls nothing but
  * sched_client_watch(), hands the device on when a turn is over.
  *
  * Whoever waits watches whoever holds: a holder that is stopped, killed or busy elsewhere loses the device all the
@@ -12,20 +12,21 @@
 
 #include "region/arena.h"
 
-#define SCHED_QUIET_NS   1000000ULL   /* after its estimated end, work without a mark is taken for done */
+#define SCHED_QUIET_NS   1000000ULL   /* after its estimated end, work without a fence is taken for done */
 #define SCHED_BOUND_NS   100000000ULL /* after its estimated end, a turn is over in any case */
 #define SCHED_STRANGE_NS 15000000ULL  /* the same, where work of a time runs in which nobody measured */
 #define SCHED_RESCUE_NS  2000000000ULL
 
 /*
  * What a launch counts for in a turn while nothing is known of its cost: many are queued before the first has ended,
- * and what a program queues at a gate runs in one go.
+ * and what a program queues at a semaphore runs in one go.
  */
 #define SCHED_UNKNOWN_NS 500000ULL
 
 #define SCHED_OTHERS (VGPU_VDEVS - 1)
 
-#define SCHED_GATED_MOST 800u /* launches at the gate that threads don't wait for; the driver makes them at 1024 */
+#define SCHED_QUEUED_MOST                                                                                              \
+    800u /* launches at the semaphore that threads don't wait for; the driver makes them at 1024 */
 
 struct sched_identity {
     uint64_t id; /* of the instance; not 0 */
@@ -43,7 +44,7 @@ struct sched_client {
     _Atomic unsigned tenant; /* ARENA_TENANTS: none yet. Written under the caller's lock */
     /* What is in the page may be anything; these are the process's own. As `tenant`, but for the second: the helper's.
      */
-    _Atomic uint32_t gated;                /* the last turn that launches were made to wait for */
+    _Atomic uint32_t queued;               /* the last turn that launches were made to wait for */
     _Atomic uint64_t unscheduled_until_ns; /* until then there are no turns for this process, whatever the arena says */
 
     /* The arenas of the other devices that the instance runs on, first to last. Written under the caller's lock. */
@@ -56,15 +57,15 @@ struct sched_client {
     bool waited;                     /* a thread has waited for the device since the last launch */
     uint64_t burst_ns;               /* launched since a thread last waited */
 
-    /* How far launches are ahead of the device: two segments, each with a mark at its end. */
+    /* How far launches are ahead of the device: two segments, each with a fence at its end. */
     uint64_t ahead_ns; /* how far they may be, by the policy */
     uint64_t segment_ns, far_since_ns, unpaced_until_ns;
-    bool ended, far; /* a segment's last mark has been asked for; the one before it may still run */
-    uint32_t older[ARENA_PLACES], newer[ARENA_PLACES];
+    bool ended, far; /* a segment's last fence has been asked for; the one before it may still run */
+    uint32_t older[ARENA_STREAMS], newer[ARENA_STREAMS];
 
-    /* Whether the work of before it was taken off turns is over: marks have been asked for, and are known. */
+    /* Whether the work of before it was taken off turns is over: fences have been asked for, and are known. */
     bool probes, probing;
-    uint32_t probe[ARENA_PLACES];
+    uint32_t probe[ARENA_STREAMS];
 
     uint64_t paused_ns; /* when its cap last made it sleep */
     /* A spell of launches, by which a light program is told; until when it is taken for one. */
@@ -77,12 +78,12 @@ struct sched_client {
 /*
  * What a launch must do, in this order.
  * ahead: too much is on the device already: nothing, but ask again in SCHED_NAP_NS, without the lock meanwhile.
- * marks: mark the work launched so far on every stream.
- * gated: make its stream wait until the page's `granted_turn` is at least `turn`. full, too: wait for that in the
+ * fences: fence the work launched so far on every stream.
+ * queued: make its stream wait until the page's `granted_turn` is at least `turn`. full, too: wait for that in the
  * thread as well.
  */
 struct sched_ticket {
-    bool ahead, marks, gated, full;
+    bool ahead, fences, queued, full;
     uint32_t turn;
 };
 
@@ -114,20 +115,20 @@ void sched_client_settings(struct sched_client *client, uint32_t weight, uint32_
 void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
                          struct sched_ticket *ret_ticket);
 
-/* Work of `turn` is put into a stream (before it is): there is no mark behind it. */
+/* Work of `turn` is put into a stream (before it is): there is no fence behind it. */
 void sched_client_launched(struct sched_client *client, uint32_t turn);
 
-/* All launches so far are about to be marked, one place after the other. */
-void sched_client_marks(struct sched_client *client);
+/* All launches so far are about to be fenced, one stream after the other. */
+void sched_client_fences(struct sched_client *client);
 
-/* The number of the mark that is about to be put behind work of `turn`; the GPU writes it to the page's
+/* The number of the fence that is about to be put behind work of `turn`; the GPU writes it to the page's
  * `fence_completed`. */
-uint32_t sched_client_mark(struct sched_client *client, unsigned place, uint32_t turn);
+uint32_t sched_client_fence(struct sched_client *client, unsigned stream, uint32_t turn);
 
-/* No mark of this place will be reached any more: it could not be made, or its context is gone. */
-void sched_client_unmark(struct sched_client *client, unsigned place);
+/* No fence of this stream will be reached any more: it could not be made, or its context is gone. */
+void sched_client_drop_fence(struct sched_client *client, unsigned stream);
 
-/* How long what was launched is estimated to take from now on; of what stands at the gate, from when it opens. */
+/* How long what was launched is estimated to take from now on; of what stands at the semaphore, from when it opens. */
 uint64_t sched_client_left_ns(const struct sched_client *client, uint64_t now_ns);
 
 /* A thread of the process is about to wait for the device. */
@@ -148,7 +149,7 @@ struct sched_observer {
     int holder;
     uint64_t idle_ns;      /* since when the holder has had nothing to do and has launched nothing; 0: it has */
     uint64_t waiting_ns;   /* since when we have waited without a grant; 0: we don't */
-    uint32_t gated;        /* for which turn */
+    uint32_t queued;       /* for which turn */
     uint64_t slot_idle_ns; /* since when the owner of the slot has done nothing on any device; 0: it does */
 };
 

@@ -34,7 +34,7 @@ bool sched_client_waiting(const struct sched_client *client, unsigned tenant)
 
 struct holder_state {
     bool any;                    /* the holder has a page at all */
-    bool idle;                   /* nothing of it runs, as far as marks and estimates say */
+    bool idle;                   /* nothing of it runs, as far as fences and estimates say */
     bool yielded_turn;           /* all of its processes have ended their part; */
     uint32_t early;              /* some although they had time: ARENA_EARLY_* */
     bool pausing;                /* all of them sleep because of their cap */
@@ -177,12 +177,12 @@ static void hand_on(struct sched_client *client, uint32_t turn, enum verdict ver
     arena_unlock(client->arena, word);
 }
 
-/* The gates of this process are opened; no work of it waits any more. */
+/* The semaphores of this process are opened; no work of it waits any more. */
 static uint64_t let_go(struct sched_client *client, struct sched_observer *observer)
 {
     observer->waiting_ns = 0;
     STORE(client->page->runnable, 0);
-    sched_open(client->page, LOAD(client->gated));
+    sched_open(client->page, LOAD(client->queued));
     return UINT64_MAX;
 }
 
@@ -193,9 +193,9 @@ static bool rescue(struct sched_client *client, unsigned tenant, struct sched_ob
     uint64_t draining_ns = LOAD(client->arena->layout->tenant[tenant].draining_until_ns);
     bool draining = draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !sched_drained(client->page);
 
-    if (!observer->waiting_ns || observer->gated != LOAD(client->gated))
+    if (!observer->waiting_ns || observer->queued != LOAD(client->queued))
         observer->waiting_ns = now_ns;
-    observer->gated = LOAD(client->gated);
+    observer->queued = LOAD(client->queued);
     if (draining && now_ns - observer->waiting_ns < DRAINED_MOST)
         return false;
     if (now_ns - observer->waiting_ns < SCHED_RESCUE_NS)
@@ -213,8 +213,8 @@ static void restore_page(const struct sched_client *client, unsigned tenant)
         STORE(client->page->tenant, tenant);
     if (!LOAD(client->page->used))
         STORE(client->page->used, 1);
-    if (LOAD(client->page->pending_turn) != LOAD(client->gated))
-        STORE(client->page->pending_turn, LOAD(client->gated));
+    if (LOAD(client->page->pending_turn) != LOAD(client->queued))
+        STORE(client->page->pending_turn, LOAD(client->queued));
     if (LOAD(client->arena->layout->pages_high) < high)
         STORE(client->arena->layout->pages_high, high);
 }
@@ -264,7 +264,7 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
     enum verdict verdict;
     bool ended;
 
-    if (tenant >= ARENA_TENANTS || sched_client_open(client, LOAD(client->gated))) {
+    if (tenant >= ARENA_TENANTS || sched_client_open(client, LOAD(client->queued))) {
         observer->waiting_ns = 0;
         return UINT64_MAX;
     }

@@ -39,18 +39,18 @@ static inline bool sched_unscheduled(const struct arena_layout *layout, unsigned
     return until_ns > now_ns && until_ns <= now_ns + POLICY_AWAY_MOST_NS;
 }
 
-/* page.unmarked: launches without a mark; a mark behind them is being made. */
+/* page.unmarked: launches without a fence; a fence behind them is being made. */
 #define UNMARKED 1u
-#define MARKING  2u
+#define FENCING  2u
 
-/* What the page needs of the turn is over: every mark has been reached, and there is no launch without one. Also
+/* What the page needs of the turn is over: every fence has been reached, and there is no launch without one. Also
  * without the lock. */
 bool sched_drained(const struct arena_page *page);
 
-/* The same, or what has no mark is long past its time. */
+/* The same, or what has no fence is long past its time. */
 bool sched_idle(const struct arena_page *page, uint64_t now_ns);
 
-/* Opens the page's gates up to `turn`. Also without the lock, by the page's own process. */
+/* Opens the page's semaphores up to `turn`. Also without the lock, by the page's own process. */
 void sched_open(struct arena_page *page, uint32_t turn);
 
 /* When the turn's time is up. Also without the lock. */

@@ -27,30 +27,30 @@ static bool is_mine(const struct preempt *preempt)
            LOAD(preempt->client.page->yielded_turn) != LOAD(layout->turn);
 }
 
-/* The gate, which nothing but preempt_step() looks at. */
+/* The semaphore, which nothing but preempt_step() looks at. */
 
 static bool is_open(const struct preempt *preempt)
 {
-    return sched_client_open(&preempt->client, LOAD(preempt->client.gated));
+    return sched_client_open(&preempt->client, LOAD(preempt->client.queued));
 }
 
 /* Whoever grants the turn opens it, and says for the time being that there is work on the device. */
-static void close_gate(struct preempt *preempt)
+static void close_semaphore(struct preempt *preempt)
 {
     struct sched_client *client = &preempt->client;
-    uint32_t gated = LOAD(client->page->granted_turn) + 1;
+    uint32_t queued = LOAD(client->page->granted_turn) + 1;
 
-    STORE(client->gated, gated);
-    STORE(client->page->pending_turn, gated);
+    STORE(client->queued, queued);
+    STORE(client->page->pending_turn, queued);
     STORE(client->page->backlog_ns, GRANTED_NS);
-    STORE(client->page->gated_unfenced, 1);
+    STORE(client->page->queued_unfenced, 1);
 }
 
 static void tell_idle(struct preempt *preempt)
 {
     struct arena_page *page = preempt->client.page;
 
-    STORE(page->gated_unfenced, 0);
+    STORE(page->queued_unfenced, 0);
     STORE(page->unfenced, 0);
 }
 
@@ -68,7 +68,7 @@ static void let_go(struct preempt *preempt)
 {
     preempt->waiting_ns = 0;
     STORE(preempt->client.page->runnable, 0);
-    sched_open(preempt->client.page, LOAD(preempt->client.gated));
+    sched_open(preempt->client.page, LOAD(preempt->client.queued));
 }
 
 /* Under the arena's lock. It does not take part, and the device is somebody else's. */
@@ -89,7 +89,7 @@ static void begin_to_wait(struct preempt *preempt, uint64_t now_ns)
 
     preempt->waiting_ns = now_ns;
     tell_idle(preempt);
-    close_gate(preempt);
+    close_semaphore(preempt);
     sched_want(client->arena, client->page, client->tenant, now_ns);
 }
 
@@ -210,7 +210,7 @@ static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand d
 
     preempt->waiting_ns = 0;
     preempt->natives = 0;
-    sched_open(preempt->client.page, LOAD(preempt->client.gated));
+    sched_open(preempt->client.page, LOAD(preempt->client.queued));
     if (preempt->turn != LOAD(layout->turn)) {
         preempt->turn = LOAD(layout->turn);
         lengthen(preempt, now_ns);

@@ -1,7 +1,7 @@
 /*
  * The part in a device's turns of a tenant that is stopped from outside, by whoever can switch all of its work off and
- * on: no gates, no marks. Other tenants of the device may be of this kind or of the other (core/sched_client.h); the
- * turns, the arena and the policies are the same.
+ * on: no semaphores, no fences. Other tenants of the device may be of this kind or of the other (core/sched_client.h);
+ * the turns, the arena and the policies are the same.
  *
  * The one who switches says from time to time whether the tenant has work, and is told whether it may run. At the end
  * of a turn it switches first and hands the device on after that; whoever is next is told by a store. For those who

@@ -27,7 +27,7 @@
 #define OWED_MOST_NS 100000000ULL  /* see cautious_estimate() */
 #define LONG_NS      1000000ULL
 #define LATE_NS      1000000ULL /* between the charge and the launch */
-#define NAP_MARK_NS  50000ULL   /* a pause worth telling others of */
+#define NAP_FENCE_NS 50000ULL   /* a pause worth telling others of */
 #define NAP_LEAST_NS 100000ULL
 #define NAP_PART     4           /* a wait for another process's hold is looked at after so much of it again */
 #define HELD_LONG_NS 20000000ULL /* longer waits may be others' holds, which end any time */
@@ -243,8 +243,8 @@ bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
 
     do {
         sleep_ns = sleep_for(device, wait_ns, *now_ns - start_ns, *now_ns);
-        if (!told && sleep_ns > NAP_MARK_NS && (compute_flags(device) & ARENA_CONTENDED)) {
-            gate_pause(&device->gate, true);
+        if (!told && sleep_ns > NAP_FENCE_NS && (compute_flags(device) & ARENA_CONTENDED)) {
+            semaphore_pause(&device->semaphore, true);
             told = true;
         }
         if (sleep_ns > 0)
@@ -255,7 +255,7 @@ bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
         limited = cap_applies(device, compute_flags(device), &caps);
     } while (limited && (wait_ns = cap_charge(work, &caps, *now_ns)) > 0);
     if (told)
-        gate_pause(&device->gate, false);
+        semaphore_pause(&device->semaphore, false);
     usage_throttled(hook_region(), device->vdev, *now_ns - start_ns);
     return limited;
 }

@@ -68,7 +68,7 @@ static void choose_fast(const struct compute_device *device)
     else if (atomic_load(&only_device) != device->device)
         set_fast(&always, &always, &nobody_counts);
     else if (compute_joined(device))
-        set_fast(cap, &device->gate.client.page->flags, &device->gate.client.page->launches);
+        set_fast(cap, &device->semaphore.client.page->flags, &device->semaphore.client.page->launches);
     else
         set_fast(cap, &never, &nobody_counts);
 }
@@ -84,8 +84,8 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
         struct vgpu_arena *others[VGPU_DEVICES_MAX];
         uint64_t turns, waited_ns;
 
-        gate_settings(&device->gate, &settings, &turns, &waited_ns);
-        gate_set_others(&device->gate, others, gang_others(device->vdev, others));
+        semaphore_settings(&device->semaphore, &settings, &turns, &waited_ns);
+        semaphore_set_others(&device->semaphore, others, gang_others(device->vdev, others));
         if (turns > 0)
             usage_turns(hook_region(), device->vdev, turns, waited_ns);
     }
@@ -130,7 +130,7 @@ static void set_up(struct compute_device *device, CUdevice number, unsigned vdev
     device->vdev = vdev;
     atomic_store(&compute_fast.monitor, hami_word(hook_ledger()));
     if (device_vdev_uuid(vdev, uuid) == 0)
-        gate_join(&device->gate, uuid, &self, settings.turn_policy);
+        semaphore_join(&device->semaphore, uuid, &self, settings.turn_policy);
     atomic_compare_exchange_strong(&only_device, &none, number);
     refresh_settings(device, clock_ns());
     atomic_store_explicit(&device->ready, true, memory_order_release);
@@ -293,7 +293,7 @@ static void admit(struct work *work, struct compute_device *device)
     work->cell = cost_find(atomic_load(&costs), work->key);
     compute_refresh_sometimes(device, now_ns);
     if (flags & ARENA_RESUME) {
-        gate_resume(&device->gate, now_ns);
+        semaphore_resume(&device->semaphore, now_ns);
         flags = compute_flags(device);
     }
     work->limited = cap_applies(device, flags, &caps);
@@ -320,7 +320,7 @@ void compute_admit(struct work *work)
     fork_check();
     work->device = NULL;
     work->sample = NULL;
-    work->place = -1;
+    work->slot = -1;
     memset(work->hold, 0, sizeof(work->hold));
     if (work->weight == 0)
         work->weight = compute_weight();
@@ -345,8 +345,8 @@ void compute_enter(struct work *work)
     if (compute_flags(work->device) & ARENA_CONTENDED) {
         NO_CANCEL;
         atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
-        work->place =
-            gate_enter(&work->device->gate, work->stream, work->per_thread, turn_cost_ns(work), work->begun_ns);
+        work->slot = semaphore_enter(&work->device->semaphore, work->stream, work->per_thread, turn_cost_ns(work),
+                                     work->begun_ns);
     } else if (work->weight > 1) {
         begin_survey();
     }
@@ -389,11 +389,11 @@ void compute_end(struct work *work, CUresult result)
         device->vdev << FLAG_VDEV_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT | work->weight << FLAG_WEIGHT_SHIFT;
     if (work->corrects)
         flags |= FLAG_CORRECTS;
-    if ((compute_flags(device) & ARENA_CONTENDED) && work->place < 0)
+    if ((compute_flags(device) & ARENA_CONTENDED) && work->slot < 0)
         flags |= SAMPLE_DOUBTFUL;
-    if (work->place >= 0) {
+    if (work->slot >= 0) {
         NO_CANCEL;
-        gate_leave(&device->gate, work->place);
+        semaphore_leave(&device->semaphore, work->slot);
     }
     charge =
         (struct sample_charge){.ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .flags = flags};
@@ -421,14 +421,14 @@ void compute_waits_slow(bool blocks)
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         if (!(compute_flags(&devices[i]) & ARENA_CONTENDED))
             continue;
-        gate_mark(&devices[i].gate, blocks);
+        semaphore_fence(&devices[i].semaphore, blocks);
         contended = true;
     }
     if (!contended)
         atomic_store_explicit(&compute_turns, false, memory_order_relaxed);
 }
 
-void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct gate_wait *ret_wait)
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct semaphore_wait *ret_wait)
 {
     NO_CANCEL;
     KEEP_ERRNO;
@@ -439,17 +439,17 @@ void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, st
         compute_waits_slow(true);
         return;
     }
-    gate_wait_begins(&device->gate, context ? 0 : stream_handle(stream, per_thread), ret_wait);
+    semaphore_wait_begins(&device->semaphore, context ? 0 : stream_handle(stream, per_thread), ret_wait);
 }
 
-void compute_wait_ends_slow(const struct gate_wait *wait)
+void compute_wait_ends_slow(const struct semaphore_wait *wait)
 {
     NO_CANCEL;
     KEEP_ERRNO;
     struct compute_device *device = atomic_load_explicit(&the_device, memory_order_acquire);
 
     if (device)
-        gate_wait_ends(&device->gate, wait);
+        semaphore_wait_ends(&device->semaphore, wait);
 }
 
 /* Copies between host and device */
@@ -525,7 +525,7 @@ void compute_context_ends(CUcontext context)
     sample_context_ends(context);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
         if (compute_joined(&devices[i]))
-            gate_context_ends(&devices[i].gate, context);
+            semaphore_context_ends(&devices[i].semaphore, context);
 }
 
 void compute_stream_ends(CUstream stream, bool per_thread)
@@ -536,10 +536,10 @@ void compute_stream_ends(CUstream stream, bool per_thread)
     fork_check();
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
         if (compute_joined(&devices[i]))
-            gate_stream_ends(&devices[i].gate, stream, per_thread);
+            semaphore_stream_ends(&devices[i].semaphore, stream, per_thread);
 }
 
-/* The child has no device of its own yet; its parent's page, gates and events are the parent's. */
+/* The child has no device of its own yet; its parent's page, semaphores and events are the parent's. */
 void compute_forked(void)
 {
     set_fast(&always, &always, &nobody_counts);
@@ -552,7 +552,7 @@ void compute_forked(void)
         atomic_store(&devices[i].ready, false);
         atomic_store(&devices[i].hold.wait_ns, 0);
         atomic_store(&devices[i].hold.stuck, 0);
-        gate_forked(&devices[i].gate);
+        semaphore_forked(&devices[i].semaphore);
     }
     sample_forked();
     survey_forked();

@@ -21,7 +21,7 @@
 #include "core/bucket.h"
 #include "core/cost.h"
 #include "core/hami.h"
-#include "hook/gate.h"
+#include "hook/semaphore.h"
 #include "hook/hook.h"
 
 struct sample;
@@ -46,7 +46,7 @@ struct work {
     bool surveyed;                    /* neither cap nor neighbour limits it: it is looked at for statistics only */
     bool measures;                    /* it is to have a sample */
     bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
-    int place;     /* of the stream among those of the turn; -1: none */
+    int slot;      /* of the stream among those of the turn; -1: none */
 };
 
 /* Where nothing is limited, one launch in so many stands for all in the statistics (hook/survey.h). */
@@ -126,21 +126,21 @@ static inline void compute_waits(void)
 }
 
 /* Around a call that waits for one stream, or for all of the current context's; ends only where the call succeeded. */
-void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct gate_wait *ret_wait);
-void compute_wait_ends_slow(const struct gate_wait *wait);
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct semaphore_wait *ret_wait);
+void compute_wait_ends_slow(const struct semaphore_wait *wait);
 
-static inline struct gate_wait compute_wait_begins(CUstream stream, bool per_thread, bool context)
+static inline struct semaphore_wait compute_wait_begins(CUstream stream, bool per_thread, bool context)
 {
-    struct gate_wait wait = {.place = -1};
+    struct semaphore_wait wait = {.slot = -1};
 
     if (__builtin_expect(atomic_load_explicit(&compute_turns, memory_order_relaxed), 0))
         compute_wait_begins_slow(stream, per_thread, context, &wait);
     return wait;
 }
 
-static inline void compute_wait_ends(const struct gate_wait *wait)
+static inline void compute_wait_ends(const struct semaphore_wait *wait)
 {
-    if (__builtin_expect(wait->place >= 0, 0))
+    if (__builtin_expect(wait->slot >= 0, 0))
         compute_wait_ends_slow(wait);
 }
 

@@ -7,7 +7,7 @@
 #include "core/cost.h"
 #include "core/usage.h"
 #include "hook/compute.h"
-#include "hook/gate.h"
+#include "hook/semaphore.h"
 
 #define COMPUTE_NAP_MOST_NS 2000000ULL
 
@@ -25,7 +25,7 @@ struct compute_device {
     atomic_bool ready;
     CUdevice device;
     unsigned vdev;
-    struct gate gate;
+    struct semaphore semaphore;
     _Atomic uint64_t refreshed_ns; /* settings, counts of turns */
     _Atomic uint32_t cap_policy;
     struct cap_hold hold;
@@ -33,7 +33,7 @@ struct compute_device {
 
 static inline bool compute_joined(const struct compute_device *device)
 {
-    return atomic_load_explicit(&device->gate.joined, memory_order_acquire);
+    return atomic_load_explicit(&device->semaphore.joined, memory_order_acquire);
 }
 
 /* Of the run inside the instance that this process belongs to, which has limits of its own; 0: of none. */
@@ -50,7 +50,7 @@ static inline uint32_t compute_cap(unsigned group, unsigned vdev)
 
 static inline uint32_t compute_flags(const struct compute_device *device)
 {
-    return compute_joined(device) ? sched_client_flags(&device->gate.client) : 0;
+    return compute_joined(device) ? sched_client_flags(&device->semaphore.client) : 0;
 }
 
 #define COMPUTE_UNKNOWN_NS 20000ULL /* what a launch is charged about whose cost nothing is known */

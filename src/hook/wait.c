@@ -16,7 +16,7 @@ static CUresult waited(CUresult result)
 
 CUresult hook_ctx_synchronize(enum hook_symbol sym)
 {
-    struct gate_wait wait = compute_wait_begins(NULL, false, true);
+    struct semaphore_wait wait = compute_wait_begins(NULL, false, true);
     CUresult result = REAL(sym, ctx_synchronize)();
 
     if (result == CUDA_SUCCESS)
@@ -32,7 +32,7 @@ CUresult hook_ctx_synchronize_v2(enum hook_symbol sym, CUcontext ctx)
 
 CUresult hook_stream_synchronize(enum hook_symbol sym, CUstream stream)
 {
-    struct gate_wait wait = compute_wait_begins(stream, hook_symbol_per_thread(sym), false);
+    struct semaphore_wait wait = compute_wait_begins(stream, hook_symbol_per_thread(sym), false);
     CUresult result = REAL(sym, stream_synchronize)(stream);
 
     if (result == CUDA_SUCCESS) {

@@ -13,10 +13,10 @@
  * from the pages anew.
  *
  * Turns. The tenant named by `holder` may run. Each process numbers its own turns: work of turn n runs on the GPU once
- * its page's `granted_turn` is at least n, for its streams wait for that word before it (a gate). Granting a turn is
- * storing `granted_turn`, by whichever process notices that the turn before is over; no thread of the process that gets
- * it need run. The GPU writes `fence_completed` when a stream has reached a mark, so that everybody sees when a turn's
- * work is over.
+ * its page's `granted_turn` is at least n, for its streams wait for that word before it (a semaphore). Granting a turn
+ * is storing `granted_turn`, by whichever process notices that the turn before is over; no thread of the process that
+ * gets it need run. The GPU writes `fence_completed` when a stream has reached a fence, so that everybody sees when a
+ * turn's work is over.
  */
 #ifndef VGPU_REGION_ARENA_LAYOUT_H
 #define VGPU_REGION_ARENA_LAYOUT_H
@@ -31,7 +31,7 @@
 #define ARENA_VERSION    2u
 #define ARENA_TENANTS    64
 #define ARENA_PAGES      256
-#define ARENA_PLACES     32   /* streams of a process that work may be on at a time */
+#define ARENA_STREAMS    32   /* streams of a process that work may be on at a time */
 #define ARENA_PAGE_BYTES 4096 /* registered with the driver, so a page of its own */
 
 /* arena_page.flags: a launch looks at nothing else where none is set. */
@@ -79,14 +79,15 @@ struct arena_page {
     _Atomic uint32_t used __attribute__((aligned(64))); /* 0: free. Under the lock; liveness by record lock page + 1 */
     _Atomic uint32_t tenant;
     _Atomic uint32_t pending_turn; /* the turn that new launches belong to */
-    _Atomic uint32_t runnable;     /* 1: work waits at a gate. Set by the process, cleared by a grant; under the lock */
+    _Atomic uint32_t
+        runnable; /* 1: work waits at a semaphore. Set by the process, cleared by a grant; under the lock */
     _Atomic uint32_t yielded_turn; /* the arena's turn number in which this process has ended its part */
     _Atomic uint32_t early;        /* it left although there was time: ARENA_EARLY_* */
-    _Atomic uint32_t unfenced;     /* not 0: there are launches since the last mark; in the turn, and at the gate */
-    _Atomic uint32_t gated_unfenced;
+    _Atomic uint32_t unfenced; /* not 0: there are launches since the last fence; in the turn, and at the semaphore */
+    _Atomic uint32_t queued_unfenced;
     _Atomic uint32_t unknown;            /* work of a time in which nobody measured may run in this turn */
     _Atomic uint32_t submitted_launches; /* launches of the turn */
-    _Atomic uint32_t backlog;            /* launches that wait at the gate */
+    _Atomic uint32_t backlog;            /* launches that wait at the semaphore */
     _Atomic uint32_t pausing;            /* 1: it sleeps because of its cap: no launch comes soon */
     _Atomic uint64_t backlog_ns;         /* what they are estimated to cost */
     _Atomic uint64_t burst_ns;           /* what it launched between its last two waits for results, estimated */
@@ -104,12 +105,12 @@ struct arena_page {
     _Atomic uint32_t wake; /* changes when the process's helper should look; a futex */
 
     /*
-     * Marks, by place. The turn is over when `fence_completed` is `fence_required`. Marks of work that waits at the
-     * gate are made, but are of the next turn: they become `fence_required` when it is granted.
+     * Fences, by place. The turn is over when `fence_completed` is `fence_required`. Fences of work that waits at the
+     * semaphore are made, but are of the next turn: they become `fence_required` when it is granted.
      */
-    _Atomic uint32_t fence_issued[ARENA_PLACES] __attribute__((aligned(64))); /* the last one made; the process's */
-    _Atomic uint32_t fence_required[ARENA_PLACES];                            /* the process's, and of whoever grants */
-    _Atomic uint32_t fence_completed[ARENA_PLACES] __attribute__((aligned(64))); /* the last one reached; the GPU's */
+    _Atomic uint32_t fence_issued[ARENA_STREAMS] __attribute__((aligned(64))); /* the last one made; the process's */
+    _Atomic uint32_t fence_required[ARENA_STREAMS]; /* the process's, and of whoever grants */
+    _Atomic uint32_t fence_completed[ARENA_STREAMS] __attribute__((aligned(64))); /* the last one reached; the GPU's */
 } __attribute__((aligned(ARENA_PAGE_BYTES)));
 
 struct arena_layout {

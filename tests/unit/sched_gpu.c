@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_NS 3000ULL /* from a gate's opening to the start of what is behind it */
+#define OPEN_NS 3000ULL /* from a semaphore's opening to the start of what is behind it */
 
 void gpu_push(struct context *context, unsigned index, const struct op *op)
 {
@@ -79,7 +79,7 @@ static void pass_gates(struct world *world, struct context *context)
 {
     for (unsigned i = 0; i < WORLD_STREAMS; i++) {
         struct queue *queue = &context->queues[i];
-        uint64_t *since_ns = &context->gate_since_ns[i];
+        uint64_t *since_ns = &context->semaphore_since_ns[i];
         struct op *op;
 
         while ((op = head(queue)) && op->kind == OP_GATE) {

@@ -13,31 +13,31 @@
 #define CAP_SLACK_NS   100000ULL
 #define CAP_BURST_NS   5000000ULL
 
-/* What hook/gate.c does */
+/* What hook/semaphore.c does */
 
-static void mark_all(struct context *context)
+static void fence_all(struct context *context)
 {
-    sched_client_marks(&context->client);
+    sched_client_fences(&context->client);
     for (unsigned i = 0; i < WORLD_STREAMS; i++) {
-        struct op mark = {.kind = OP_MARK, .place = i, .ns = MARK_NS, .left_ns = MARK_NS, .pair = -1};
+        struct op fence = {.kind = OP_MARK, .place = i, .ns = MARK_NS, .left_ns = MARK_NS, .pair = -1};
 
         if (!context->place_launched[i])
             continue;
         context->place_launched[i] = false;
-        mark.value = sched_client_mark(&context->client, i, context->work_turn[i]);
-        gpu_push(context, i, &mark);
+        fence.value = sched_client_fence(&context->client, i, context->work_turn[i]);
+        gpu_push(context, i, &fence);
     }
 }
 
-static void gate_mark(const struct proc *proc, struct context *context, bool blocks)
+static void semaphore_fence(const struct proc *proc, struct context *context, bool blocks)
 {
     if (!(sched_client_flags(&context->client) & ARENA_CONTENDED))
         return;
     if (blocks)
         sched_client_waits(&context->client);
-    if ((atomic_load(&context->client.page->unfenced) || atomic_load(&context->client.page->gated_unfenced)) &&
+    if ((atomic_load(&context->client.page->unfenced) || atomic_load(&context->client.page->queued_unfenced)) &&
         (proc->world->marks_always || atomic_load(&context->client.arena->layout->waiting) > 0))
-        mark_all(context);
+        fence_all(context);
 }
 
 static void pause_all(const struct proc *proc, bool pausing)
@@ -49,11 +49,11 @@ static void pause_all(const struct proc *proc, bool pausing)
             continue;
         sched_client_pauses(&context->client, pausing, proc->world->now_ns);
         if (pausing)
-            gate_mark(proc, context, false);
+            semaphore_fence(proc, context, false);
     }
 }
 
-/* False: the thread must wait, at the gate or because it is too far ahead, before it launches. */
+/* False: the thread must wait, at the semaphore or because it is too far ahead, before it launches. */
 static bool enter(struct proc *proc, struct context *context, unsigned stream, uint64_t cost_ns)
 {
     struct world *world = proc->world;
@@ -73,13 +73,13 @@ static bool enter(struct proc *proc, struct context *context, unsigned stream, u
     proc->ahead_until_ns = world->now_ns + (ticket.ahead ? SCHED_NAP_NS : AHEAD_BOUND_NS);
     if (ticket.ahead)
         return false;
-    if (ticket.marks)
-        mark_all(context);
-    first = ticket.gated && (int32_t)(ticket.turn - context->place_turn[stream]) > 0;
+    if (ticket.fences)
+        fence_all(context);
+    first = ticket.queued && (int32_t)(ticket.turn - context->place_turn[stream]) > 0;
     if (first) {
-        struct op gate = {.kind = OP_GATE, .value = ticket.turn, .pair = -1};
+        struct op semaphore = {.kind = OP_GATE, .value = ticket.turn, .pair = -1};
 
-        gpu_push(context, stream, &gate);
+        gpu_push(context, stream, &semaphore);
         context->place_turn[stream] = ticket.turn;
         atomic_fetch_add(&page->wake, 1);
     }
@@ -87,7 +87,7 @@ static bool enter(struct proc *proc, struct context *context, unsigned stream, u
     context->place_launched[stream] = true;
     sched_client_launched(&context->client, ticket.turn);
     proc->ahead_turn = ticket.turn;
-    return !ticket.gated || !ticket.full;
+    return !ticket.queued || !ticket.full;
 }
 
 /* What hook/compute.c does before a launch. */
@@ -186,7 +186,7 @@ static void begin_sync(struct proc *proc)
     proc->host_ns = NEVER;
     for (unsigned i = 0; i < proc->devices && !proc->world->native; i++)
         if (proc->contexts[i].joined)
-            gate_mark(proc, &proc->contexts[i], true);
+            semaphore_fence(proc, &proc->contexts[i], true);
 }
 
 static void launched(struct proc *proc)

@@ -3,10 +3,10 @@
  * helper, each with a client of its own on an arena that is a real file. Everything happens in one thread of this
  * process, in an order that only the seed decides.
  *
- * The GPU (sched_gpu.c): streams are queues of kernels, gates and marks. One process's work runs at a time; where
+ * The GPU (sched_gpu.c): streams are queues of kernels, semaphores and fences. One process's work runs at a time; where
  * several have work that could run, each gets VDEV_NS. To go from one process to another costs switch_ns.
  *
- * The process (sched_host.c) does what hook/compute.c and hook/gate.c do around launches and waits.
+ * The process (sched_host.c) does what hook/compute.c and hook/semaphore.c do around launches and waits.
  */
 #ifndef VGPU_TESTS_LEASE_WORLD_H
 #define VGPU_TESTS_LEASE_WORLD_H
@@ -55,7 +55,7 @@ enum op_kind { OP_KERNEL, OP_GATE, OP_MARK };
 
 struct op {
     enum op_kind kind;
-    uint32_t value; /* the turn of a gate, the number of a mark */
+    uint32_t value; /* the turn of a semaphore, the number of a fence */
     unsigned place;
     uint64_t ns, left_ns;
     int pair; /* which pair of kernels it belongs to; -1: none */
@@ -79,8 +79,8 @@ struct context {
     bool ending;           /* it will be: when the kernel that runs ends, or when others have the hardware */
     bool loaded;           /* on the hardware: at work, or idle and nobody else has come since */
     uint64_t loads;        /* how often it was put there */
-    uint64_t longest_wait; /* that a head stood at a gate */
-    uint64_t gate_since_ns[WORLD_STREAMS];
+    uint64_t longest_wait; /* that a head stood at a semaphore */
+    uint64_t semaphore_since_ns[WORLD_STREAMS];
 
     struct sched_client client;
     struct sched_observer observer;
@@ -106,7 +106,7 @@ struct proc {
     enum host_state state;
     uint64_t host_ns; /* when its thread acts next */
     unsigned in_batch;
-    unsigned stage;  /* of a launch: 0 before, 1 it has come through the gate's bookkeeping */
+    unsigned stage;  /* of a launch: 0 before, 1 it has come through the semaphore's bookkeeping */
     unsigned device; /* of that launch */
     uint32_t ahead_turn;
     bool again; /* the launch is to be asked for once more */
@@ -133,7 +133,7 @@ struct pair_of_kernels {
 struct world {
     uint64_t now_ns, extra_ns, random;
     bool native;       /* nobody takes turns */
-    bool marks_always; /* marks are made on a contended device whether somebody waits or not */
+    bool marks_always; /* fences are made on a contended device whether somebody waits or not */
     uint64_t switch_ns, vdev_ns, late_ns, very_late_ns;
     unsigned very_late_one_in;
     unsigned count, device_count;

@@ -23,7 +23,7 @@ struct party {
     struct vgpu_mutex mutex; /* of what is the process's */
     struct sched_client client;
     struct sched_observer observer;
-    uint32_t gate_turn, work_turn;
+    uint32_t semaphore_turn, work_turn;
     bool launched;
 
     struct op ops[QUEUE]; /* one writes, the device reads */
@@ -51,15 +51,15 @@ static void push(struct party *party, struct op op)
     atomic_store(&party->tail, tail + 1);
 }
 
-/* As hook/gate.c has it */
+/* As hook/semaphore.c has it */
 
-static void mark_all(struct party *party)
+static void fence_all(struct party *party)
 {
-    sched_client_marks(&party->client);
+    sched_client_fences(&party->client);
     if (!party->launched)
         return;
     party->launched = false;
-    push(party, (struct op){.kind = MARK, .value = sched_client_mark(&party->client, 0, party->work_turn)});
+    push(party, (struct op){.kind = MARK, .value = sched_client_fence(&party->client, 0, party->work_turn)});
 }
 
 static void enter(struct party *party, struct sched_ticket *ret_ticket)
@@ -88,11 +88,11 @@ static void launch(struct party *party)
     }
     if (sched_client_flags(&party->client) & ARENA_CONTENDED) {
         enter(party, &ticket);
-        if (ticket.marks)
-            mark_all(party);
-        if (ticket.gated && (int32_t)(ticket.turn - party->gate_turn) > 0) {
+        if (ticket.fences)
+            fence_all(party);
+        if (ticket.queued && (int32_t)(ticket.turn - party->semaphore_turn) > 0) {
             push(party, (struct op){.kind = GATE, .value = ticket.turn});
-            party->gate_turn = ticket.turn;
+            party->semaphore_turn = ticket.turn;
             atomic_fetch_add(&page->wake, 1);
             futex_wake(&page->wake, 1, 1);
         }
@@ -100,7 +100,7 @@ static void launch(struct party *party)
         party->launched = true;
         sched_client_launched(&party->client, ticket.turn);
         mutex_unlock(&party->mutex);
-        while (ticket.gated && ticket.full && !sched_client_open(&party->client, ticket.turn) && !atomic_load(&over))
+        while (ticket.queued && ticket.full && !sched_client_open(&party->client, ticket.turn) && !atomic_load(&over))
             nap_us(50);
     } else {
         atomic_fetch_add(&page->launches, 1);
@@ -120,7 +120,7 @@ static void *run(void *arg)
         if (sched_client_flags(&party->client) & ARENA_CONTENDED) {
             MUTEX_SCOPE(&party->mutex);
             sched_client_waits(&party->client);
-            mark_all(party);
+            fence_all(party);
         }
         start_ns = clock_ns();
         while (atomic_load(&party->head) != atomic_load(&party->tail) && !atomic_load(&over))

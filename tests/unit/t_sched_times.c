@@ -66,7 +66,7 @@ static void test_idle_gives_way(void **state)
         world->each = watch_stillness;
         world_measure(world);
         run_ms(world, 2000);
-        print_world(marks_always ? "3 ms in 10, marks always" : "3 ms in 10, matmul", world);
+        print_world(marks_always ? "3 ms in 10, fences always" : "3 ms in 10, matmul", world);
         print_message("%-34s the device stood still %zu times, for %.1f us at most\n", "", still_count,
                       (double)longest_still_ns() / 1e3);
         assert_between((double)still_count, 150, 10000);

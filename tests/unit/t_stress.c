@@ -299,20 +299,20 @@ static void only_one_fits(void **state)
 #define STARTERS (SLOWER > 1 ? 60 : 300)
 
 /* Children wait for the end of a pipe: hundreds that look again and again would be the load of the test. */
-static int gate[2];
+static int semaphore[2];
 
 static void open_gate(void)
 {
-    close(gate[0]);
-    close(gate[1]);
+    close(semaphore[0]);
+    close(semaphore[1]);
 }
 
 static void wait_at_gate(void)
 {
     char byte;
 
-    close(gate[1]);
-    while (read(gate[0], &byte, 1) < 0)
+    close(semaphore[1]);
+    while (read(semaphore[0], &byte, 1) < 0)
         ;
 }
 
@@ -339,7 +339,7 @@ static void three_hundred_at_once(void **state)
 
     (void)state;
     prepare();
-    assert_int_equal(pipe(gate), 0);
+    assert_int_equal(pipe(semaphore), 0);
     for (int i = 0; i < STARTERS; i++)
         pids[i] = spawn(attach, NULL);
     start_ns = clock_ns();

@@ -1,10 +1,10 @@
-/* Gates and marks in streams, with a driver that writes down what it is told and does it at once, or when asked to. */
+/* Gates and fences in streams, with a driver that writes down what it is told and does it at once, or when asked to. */
 #include "unit.h"
 
 #include "base/mutex.h"
 #include "core/sched_client.h"
 #include "hook/capture.h"
-#include "hook/gate.h"
+#include "hook/semaphore.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static _Thread_local bool relaxed;
 static struct {
     CUresult wait, write, pin, push;
     uintptr_t captures; /* this stream does, and so the legacy stream must not be touched */
-    bool holds;         /* marks are not reached */
+    bool holds;         /* fences are not reached */
     bool calls_back;
 } answer;
 
@@ -159,29 +159,29 @@ static void write_down(bool write, CUstream stream, CUdeviceptr address, uint32_
     mutex_unlock(&driver_mutex);
 }
 
-/* The world: a gate, and another instance's process on the same device */
+/* The world: a semaphore, and another instance's process on the same device */
 
-static struct gate *the_gate; /* of each test its own: its helper stays */
-static struct gate *gates[32];
+static struct semaphore *the_gate; /* of each test its own: its helper stays */
+static struct semaphore *semaphores[32];
 static struct vgpu_arena *arenas[32]; /* of the other; they stay, too */
-#define gate (*the_gate)
+#define semaphore (*the_gate)
 static struct sched_client other;
 
 static void call_back(void)
 {
     struct vgpu_compute settings = {.weight = 100};
     uint64_t turns, waited_ns;
-    struct gate_wait wait;
+    struct semaphore_wait wait;
 
     if (!answer.calls_back)
         return;
-    gate_leave(&gate, gate_enter(&gate, STREAM(5), false, 1000, clock_ns()));
-    gate_mark(&gate, true);
-    gate_wait_begins(&gate, 0, &wait);
-    gate_wait_ends(&gate, &wait);
-    gate_settings(&gate, &settings, &turns, &waited_ns);
-    gate_pause(&gate, false);
-    gate_stream_ends(&gate, STREAM(5), false);
+    semaphore_leave(&semaphore, semaphore_enter(&semaphore, STREAM(5), false, 1000, clock_ns()));
+    semaphore_fence(&semaphore, true);
+    semaphore_wait_begins(&semaphore, 0, &wait);
+    semaphore_wait_ends(&semaphore, &wait);
+    semaphore_settings(&semaphore, &settings, &turns, &waited_ns);
+    semaphore_pause(&semaphore, false);
+    semaphore_stream_ends(&semaphore, STREAM(5), false);
 }
 
 static CUresult flags_of(CUstream stream, unsigned *flags)
@@ -235,7 +235,7 @@ static int setup(void **state)
     setenv("VGPU_ARENA_DIR", scratch(), 1);
     the_gate = calloc(1, sizeof(*the_gate));
     assert_non_null(the_gate);
-    gates[count] = the_gate;
+    semaphores[count] = the_gate;
     memset(&answer, 0, sizeof(answer));
     atomic_store(&capture_active, 0);
     call_count = pinned_count = 0;
@@ -248,12 +248,12 @@ static int setup(void **state)
     hook_real[SYMBOL_cuStreamGetFlags] = (void *)flags_of;
     hook_real[SYMBOL_cuStreamWaitValue32_v2] = (void *)wait_value;
     hook_real[SYMBOL_cuStreamWriteValue32_v2] = (void *)write_value;
-    if (!gate_join(&gate, uuid, &self, 0) || arena_open(uuid, true, &arenas[count]) < 0 ||
+    if (!semaphore_join(&semaphore, uuid, &self, 0) || arena_open(uuid, true, &arenas[count]) < 0 ||
         sched_client_join(arenas[count++], &them, &other) < 0)
         return -1;
     sched_client_resume(&other, clock_ns());
-    gate_resume(&gate, clock_ns());
-    return sched_client_flags(&gate.client) & ARENA_CONTENDED ? 0 : -1;
+    semaphore_resume(&semaphore, clock_ns());
+    return sched_client_flags(&semaphore.client) & ARENA_CONTENDED ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -261,7 +261,7 @@ static int teardown(void **state)
     unsigned wrong = atomic_exchange(&misused, 0) + atomic_exchange(&unrelaxed, 0);
 
     (void)state;
-    atomic_store(&gate.joined, false); /* its helper goes on; it only looks */
+    atomic_store(&semaphore.joined, false); /* its helper goes on; it only looks */
     return wrong ? -1 : 0;
 }
 
@@ -279,15 +279,15 @@ static void other_works(uint64_t ns)
 
 static int launch(CUstream stream)
 {
-    int place = gate_enter(&gate, stream, false, 1000, clock_ns());
+    int slot = semaphore_enter(&semaphore, stream, false, 1000, clock_ns());
 
-    gate_leave(&gate, place);
-    return place;
+    semaphore_leave(&semaphore, slot);
+    return slot;
 }
 
 static bool gates_open(void)
 {
-    return sched_client_open(&gate.client, atomic_load(&gate.client.gated));
+    return sched_client_open(&semaphore.client, atomic_load(&semaphore.client.queued));
 }
 
 static void await_open(unsigned ms)
@@ -328,13 +328,13 @@ static void contexts(void **state)
     assert_int_not_equal(first, second);
     assert_int_equal(calls[1].context, (uintptr_t)CONTEXT(2));
     /* Marked from the other context: that of the stream is made current for it. */
-    gate_mark(&gate, true);
+    semaphore_fence(&semaphore, true);
     before = call_count;
-    gate_context_ends(&gate, CONTEXT(1));
+    semaphore_context_ends(&semaphore, CONTEXT(1));
     context_goes(CONTEXT(1));
     assert_int_equal(call_count, before);
     launch(STREAM(2));
-    gate_mark(&gate, true);
+    semaphore_fence(&semaphore, true);
     /* Its handle may come back. */
     current = CONTEXT(1);
     launch(STREAM(1));
@@ -343,18 +343,18 @@ static void contexts(void **state)
         current = CONTEXT(3 + i);
         other_works(NS_PER_10MS);
         launch(STREAM(3 + i));
-        gate_context_ends(&gate, current);
+        semaphore_context_ends(&semaphore, current);
         context_goes(current);
     }
     current = CONTEXT(2);
     assert_true(launch(STREAM(2)) >= 0);
-    assert_true(atomic_load(&gate.joined));
+    assert_true(atomic_load(&semaphore.joined));
 }
 
 static void more_contexts_than_views(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < GATE_CONTEXTS; i++) {
+    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS; i++) {
         current = CONTEXT(1 + i);
         assert_true(launch(STREAM(i)) >= 0);
     }
@@ -362,7 +362,7 @@ static void more_contexts_than_views(void **state)
     launch(STREAM(1));
     current = CONTEXT(100);
     assert_int_equal(launch(STREAM(100)), -1);
-    assert_false(atomic_load(&gate.joined));
+    assert_false(atomic_load(&semaphore.joined));
     assert_true(gates_open());
 }
 
@@ -373,7 +373,7 @@ static void no_context(void **state)
     assert_int_equal(launch(NULL), -1);
     current = CONTEXT(1);
     assert_true(launch(NULL) >= 0);
-    assert_true(atomic_load(&gate.joined));
+    assert_true(atomic_load(&semaphore.joined));
 }
 
 static void a_context_that_cannot_be_pushed(void **state)
@@ -386,7 +386,7 @@ static void a_context_that_cannot_be_pushed(void **state)
     current = CONTEXT(2);
     answer.push = CUDA_ERROR_INVALID_CONTEXT;
     before = call_count;
-    gate_mark(&gate, true);
+    semaphore_fence(&semaphore, true);
     assert_int_equal(call_count, before);
     await_open(3000);
 }
@@ -402,32 +402,32 @@ static void captures(void **state)
     launch(NULL);
     other_works(10 * NS_PER_10MS);
     atomic_store(&capture_active, 1);
-    gate_stream_ends(&gate, STREAM(1), false);
+    semaphore_stream_ends(&semaphore, STREAM(1), false);
     answer.captures = 0x1000 + 0x10;
     assert_int_equal(told(0, true, 0x1010), 1);
     before = call_count;
-    atomic_store(&gate.client.arena->layout->waiting, 1);
-    gate_mark(&gate, true);
+    atomic_store(&semaphore.client.arena->layout->waiting, 1);
+    semaphore_fence(&semaphore, true);
     assert_int_equal(told(before, true, 1), 0);
     assert_int_equal(told(before, true, 0x1010), 0);
     assert_int_equal(told(before, true, 0x1020), 1);
     atomic_store(&capture_active, 0);
-    gate_mark(&gate, true);
+    semaphore_fence(&semaphore, true);
     assert_int_equal(told(before, true, 1), 1);
 }
 
 /*
- * A mark in the legacy stream is a barrier for all blocking streams, so it comes before anything else is launched; one
+ * A fence in the legacy stream is a barrier for all blocking streams, so it comes before anything else is launched; one
  * in a stream that is apart from it is none.
  */
 static void legacy_stream(void **state)
 {
-    _Atomic uint32_t *turn = &gate.client.arena->layout->turn;
+    _Atomic uint32_t *turn = &semaphore.client.arena->layout->turn;
     unsigned before, apart, once, twice;
     uint32_t number;
 
     (void)state;
-    do { /* until it is not disturbed by the end of a turn, which is marked everywhere */
+    do { /* until it is not disturbed by the end of a turn, which is fenced everywhere */
         number = atomic_load(turn);
         launch(STREAM(1));
         launch(STREAM(APART));
@@ -454,18 +454,18 @@ static void calls_back(void **state)
     other_works(NS_PER_10MS);
     assert_true(launch(STREAM(1)) >= 0);
     assert_true(launch(NULL) >= 0);
-    gate_mark(&gate, true);
+    semaphore_fence(&semaphore, true);
     assert_true(told(0, true, 0) >= 2);
     await_open(3000);
 }
 
 static void *launches_in_own_stream(void *arg)
 {
-    int *place = arg;
+    int *slot = arg;
 
     current = CONTEXT(1);
-    *place = gate_enter(&gate, NULL, true, 1000, clock_ns());
-    gate_leave(&gate, *place);
+    *slot = semaphore_enter(&semaphore, NULL, true, 1000, clock_ns());
+    semaphore_leave(&semaphore, *slot);
     return NULL;
 }
 
@@ -473,19 +473,19 @@ static void *launches_in_own_stream(void *arg)
 static void short_threads(void **state)
 {
     pthread_t thread;
-    int place;
+    int slot;
 
     (void)state;
     answer.holds = true;
-    for (unsigned i = 0; i < 3 * ARENA_PLACES; i++) {
-        assert_int_equal(pthread_create(&thread, NULL, launches_in_own_stream, &place), 0);
+    for (unsigned i = 0; i < 3 * ARENA_STREAMS; i++) {
+        assert_int_equal(pthread_create(&thread, NULL, launches_in_own_stream, &slot), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
-        assert_true(place >= 0);
+        assert_true(slot >= 0);
     }
     assert_true(launch(STREAM(1)) >= 0);
 }
 
-/* Without a place a stream waits all the same, again and again; when marks are reached there are places. */
+/* Without a place a stream waits all the same, again and again; when fences are reached there are places. */
 static void many_streams(void **state)
 {
     unsigned before;
@@ -493,35 +493,35 @@ static void many_streams(void **state)
     (void)state;
     answer.holds = true;
     other_works(10 * NS_PER_10MS);
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
         assert_int_equal(launch(STREAM(i)), i);
     before = call_count;
     for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(launch(STREAM(ARENA_PLACES)), -1);
-    assert_int_equal(told(before, false, (uintptr_t)STREAM(ARENA_PLACES)), 10);
-    /* All were marked, once. */
-    assert_int_equal(told(before, true, 0), ARENA_PLACES);
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
-        atomic_store(&gate.client.page->fence_completed[i], atomic_load(&gate.client.page->fence_issued[i]));
-    assert_true(launch(STREAM(ARENA_PLACES)) >= 0);
+        assert_int_equal(launch(STREAM(ARENA_STREAMS)), -1);
+    assert_int_equal(told(before, false, (uintptr_t)STREAM(ARENA_STREAMS)), 10);
+    /* All were fenced, once. */
+    assert_int_equal(told(before, true, 0), ARENA_STREAMS);
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        atomic_store(&semaphore.client.page->fence_completed[i], atomic_load(&semaphore.client.page->fence_issued[i]));
+    assert_true(launch(STREAM(ARENA_STREAMS)) >= 0);
     await_open(3000);
 }
 
 /* The stream goes, by another thread, while one is about to launch into it. */
 static void ends_meanwhile(void **state)
 {
-    int place;
+    int slot;
 
     (void)state;
-    place = gate_enter(&gate, STREAM(1), false, 1000, clock_ns());
-    assert_true(place >= 0);
-    gate_stream_ends(&gate, STREAM(1), false);
+    slot = semaphore_enter(&semaphore, STREAM(1), false, 1000, clock_ns());
+    assert_true(slot >= 0);
+    semaphore_stream_ends(&semaphore, STREAM(1), false);
     /* Nobody else gets the place until that one has left. */
     for (unsigned i = 2; i < 20; i++)
-        assert_int_not_equal(launch(STREAM(i)), place);
-    gate_leave(&gate, place);
-    assert_false(atomic_load(&gate.places[place].launched));
-    assert_int_equal(launch(STREAM(30)), place);
+        assert_int_not_equal(launch(STREAM(i)), slot);
+    semaphore_leave(&semaphore, slot);
+    assert_false(atomic_load(&semaphore.slots[slot].launched));
+    assert_int_equal(launch(STREAM(30)), slot);
 }
 
 static void given_up(void **state)
@@ -530,9 +530,9 @@ static void given_up(void **state)
     answer.wait = CUDA_ERROR_NOT_SUPPORTED;
     other_works(100 * NS_PER_10MS);
     launch(STREAM(1));
-    assert_false(atomic_load(&gate.joined));
+    assert_false(atomic_load(&semaphore.joined));
     assert_true(gates_open());
-    assert_int_equal(atomic_load(&gate.client.page->used), 0);
+    assert_int_equal(atomic_load(&semaphore.client.page->used), 0);
     assert_int_equal(launch(STREAM(1)), -1);
 }
 
@@ -541,13 +541,13 @@ static void cannot_be_registered(void **state)
     (void)state;
     answer.pin = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(launch(STREAM(1)), -1);
-    assert_false(atomic_load(&gate.joined));
+    assert_false(atomic_load(&semaphore.joined));
     answer.pin = CUDA_SUCCESS;
     assert_int_equal(launch(STREAM(1)), -1);
     assert_int_equal(call_count, 0);
 }
 
-/* The page is another's: gates open, and stay so whatever that one writes. */
+/* The page is another's: semaphores open, and stay so whatever that one writes. */
 static void page_lost(void **state)
 {
     struct vgpu_compute settings = {.weight = 100};
@@ -556,14 +556,14 @@ static void page_lost(void **state)
     (void)state;
     other_works(100 * NS_PER_10MS);
     launch(STREAM(1));
-    arena_release(gate.client.arena,
-                  gate.client.index); /* as if all descriptors had been closed, and it were too late */
-    gate_settings(&gate, &settings, &turns, &waited_ns);
-    assert_false(atomic_load(&gate.joined));
+    arena_release(semaphore.client.arena,
+                  semaphore.client.index); /* as if all descriptors had been closed, and it were too late */
+    semaphore_settings(&semaphore, &settings, &turns, &waited_ns);
+    assert_false(atomic_load(&semaphore.joined));
     assert_true(gates_open());
-    atomic_store(&gate.client.page->granted_turn, 0);
+    atomic_store(&semaphore.client.page->granted_turn, 0);
     await_open(1000);
-    atomic_store(&gate.joined, false);
+    atomic_store(&semaphore.joined, false);
 }
 
 static unsigned threads_of_process(void)
@@ -601,12 +601,12 @@ static void *launches(void *arg)
     for (unsigned i = 0; !atomic_load(&over); i++) {
         launch(STREAM(i % 50));
         if (i % 8 == 0)
-            gate_mark(&gate, i % 16 == 0);
+            semaphore_fence(&semaphore, i % 16 == 0);
         if (i % 64 == 0)
-            gate_stream_ends(&gate, STREAM(i % 50), false);
+            semaphore_stream_ends(&semaphore, STREAM(i % 50), false);
         if (number == 0 && i % 256 == 0) {
-            gate_pause(&gate, true);
-            gate_pause(&gate, false);
+            semaphore_pause(&semaphore, true);
+            semaphore_pause(&semaphore, false);
         }
         if (i % 32 == 0)
             sched_yield();
@@ -622,10 +622,10 @@ static void *contexts_go(void *arg)
     for (unsigned i = 0; !atomic_load(&over); i++) {
         current = CONTEXT(10);
         launch(STREAM(60));
-        gate_context_ends(&gate, CONTEXT(10));
+        semaphore_context_ends(&semaphore, CONTEXT(10));
         context_goes(CONTEXT(10));
         settings.weight = 100 + i % 2;
-        gate_settings(&gate, &settings, &turns, &waited_ns);
+        semaphore_settings(&semaphore, &settings, &turns, &waited_ns);
         usleep(500);
     }
     return arg;
@@ -646,8 +646,8 @@ static void threads(void **state)
     atomic_store(&over, true);
     for (unsigned i = 0; i < 5; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
-    for (unsigned i = 0; i < ARENA_PLACES; i++)
-        assert_int_equal(atomic_load(&gate.places[i].inside), 0);
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        assert_int_equal(atomic_load(&semaphore.slots[i].inside), 0);
 }
 
 int main(void)

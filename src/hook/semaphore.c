@@ -1,0 +1,583 @@
+#include "hook/semaphore_internal.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/gang.h"
+#include "hook/handlers.h"
+#include "hook/capture.h"
+#include "hook/stream_key.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define CU_STREAM_NON_BLOCKING 1u
+#define WAIT_GEQ               0u
+#define REGISTER_MAPPED        2u
+
+#define SHORT_WAIT_NS  500000ULL
+#define AHEAD_STEP_NS  5000000ULL
+#define AHEAD_BOUND_NS (SCHED_RESCUE_NS + SCHED_RESCUE_NS / 4)
+
+static bool driver_can(void)
+{
+    return HAVE(cuStreamWaitValue32_v2) && HAVE(cuStreamWriteValue32_v2) && HAVE(cuMemHostRegister_v2) &&
+           HAVE(cuMemHostGetDevicePointer_v2) && HAVE(cuCtxGetCurrent);
+}
+
+static bool locked_here(const struct semaphore *semaphore)
+{
+    return atomic_load_explicit(&semaphore->owner, memory_order_relaxed) == pthread_self();
+}
+
+static void lock_semaphore(struct semaphore *semaphore)
+{
+    mutex_lock(&semaphore->mutex);
+    atomic_store_explicit(&semaphore->owner, pthread_self(), memory_order_relaxed);
+}
+
+static void unlock_semaphore(struct semaphore *semaphore)
+{
+    atomic_store_explicit(&semaphore->owner, (pthread_t)0, memory_order_relaxed);
+    mutex_unlock(&semaphore->mutex);
+}
+
+static void unlock_scope(struct semaphore *const *semaphore)
+{
+    unlock_semaphore(*semaphore);
+}
+
+/* Holds the mutex until the end of the function, unless the thread has it: a driver may call the hooks back. */
+#define SEMAPHORE_SCOPE(semaphore)                                                                                     \
+    if (locked_here(semaphore))                                                                                        \
+        return;                                                                                                        \
+    lock_semaphore(semaphore);                                                                                         \
+    struct semaphore *semaphore_scope_ CLEANUP(unlock_scope) __attribute__((unused)) = (semaphore)
+
+/* A setting of the device: whoever asks for one last has it. */
+static void set_policy(struct semaphore *semaphore, uint32_t turn_policy)
+{
+    if (turn_policy == semaphore->turn_policy)
+        return;
+    semaphore->turn_policy = turn_policy;
+    if (turn_policy > 0)
+        atomic_store(&semaphore->client.arena->layout->policy, turn_policy - 1);
+}
+
+bool semaphore_join(struct semaphore *semaphore, const char *uuid, const struct sched_identity *self,
+                    uint32_t turn_policy)
+{
+    struct vgpu_arena *arena;
+    char text[64];
+    int rc;
+
+    MUTEX_SCOPE(&semaphore->mutex);
+    if (atomic_load(&semaphore->joined))
+        return true;
+    if (semaphore->failed)
+        return false;
+    rc = driver_can() ? arena_open(uuid, true, &arena) : -EOPNOTSUPP;
+    if (rc == 0)
+        rc = sched_client_join(arena, self, &semaphore->client);
+    if (rc < 0) {
+        semaphore->failed = true;
+        log_info("no turns on device %s: %s; instances share it as the driver does", uuid,
+                 rc == -EOPNOTSUPP ? "the driver has no memory operations for streams"
+                                   : arena_error_text(rc, text, sizeof(text)));
+        return false;
+    }
+    set_policy(semaphore, turn_policy);
+    atomic_store(&semaphore->joined, true);
+    return true;
+}
+
+/* From here on the process shares the device as the driver does. Its page stays its own: streams may look at it. */
+static void give_up(struct semaphore *semaphore, const char *why, int code)
+{
+    if (!atomic_exchange(&semaphore->joined, false))
+        return;
+    semaphore->failed = true;
+    semaphore_stay_away(&semaphore->client);
+    log_info("no turns for process %d: %s (error %d); it shares the device as the driver does", (int)getpid(), why,
+             code);
+}
+
+static bool holds_page(struct semaphore *semaphore)
+{
+    if (!arena_holds(semaphore->client.arena, semaphore->client.index))
+        give_up(semaphore, "its page of the arena is another's now", 0);
+    return atomic_load(&semaphore->joined);
+}
+
+void semaphore_settings(struct semaphore *semaphore, const struct vgpu_compute *settings, uint64_t *ret_turns,
+                        uint64_t *ret_waited_ns)
+{
+    *ret_turns = *ret_waited_ns = 0;
+    SEMAPHORE_SCOPE(semaphore);
+    if (!holds_page(semaphore))
+        return;
+    sched_client_settings(&semaphore->client, settings->weight, settings->priority);
+    set_policy(semaphore, settings->turn_policy);
+    sched_client_take_counts(&semaphore->client, ret_turns, ret_waited_ns);
+}
+
+void semaphore_set_others(struct semaphore *semaphore, struct vgpu_arena *const *others, unsigned count)
+{
+    SEMAPHORE_SCOPE(semaphore);
+    if (atomic_load(&semaphore->joined))
+        gang_set(&semaphore->client, others, count);
+}
+
+void semaphore_resume(struct semaphore *semaphore, uint64_t now_ns)
+{
+    SEMAPHORE_SCOPE(semaphore);
+    if (holds_page(semaphore))
+        sched_client_resume(&semaphore->client, now_ns);
+}
+
+/*
+ * Operations on streams, under the semaphore's mutex, which so is held while the driver is called: fences of a stream
+ * must get into it in their order, and a semaphore before the launch of whoever comes second. The driver may block
+ * there, but no longer than until the semaphores open, and who opens them takes no mutex.
+ */
+
+/* Makes the page known to the driver, in a context that launches while the device is contended for the first time. */
+static CUresult register_page(struct page_map *map)
+{
+    struct capture_mode mode = {.changed = false};
+    CUresult result;
+
+    capture_relax(&mode); /* in any case: another thread may begin a capture just now */
+    result = DRIVER(cuMemHostRegister_v2, mem_host_register)(map->page, ARENA_PAGE_BYTES, REGISTER_MAPPED);
+    /* It may be known from a context that was thought to have ended. */
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        result = DRIVER(cuMemHostGetDevicePointer_v2, mem_host_get_device_pointer)(&map->address, map->page, 0);
+    capture_leave(&mode);
+    return result;
+}
+
+static const struct page_map *make_page_map(struct semaphore *semaphore, CUcontext context)
+{
+    struct page_map *map = NULL;
+    CUresult result;
+
+    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS && !map; i++)
+        if (!semaphore->maps[i].context)
+            map = &semaphore->maps[i];
+    if (map && !map->page)
+        map->page = map == semaphore->maps ? semaphore->client.page
+                                           : arena_page_again(semaphore->client.arena, semaphore->client.index);
+    if (!map || !map->page) {
+        give_up(semaphore, "its page of the arena cannot be had for another context", errno);
+        return NULL;
+    }
+    result = register_page(map);
+    if (result != CUDA_SUCCESS || !semaphore_start_helper(semaphore)) {
+        give_up(semaphore, result != CUDA_SUCCESS ? "its page of the arena cannot be registered" : "no thread", result);
+        return NULL;
+    }
+    map->context = context;
+    return map;
+}
+
+static const struct page_map *page_map_of(struct semaphore *semaphore, CUcontext context)
+{
+    if (!atomic_load(&semaphore->joined))
+        return NULL;
+    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS; i++)
+        if (semaphore->maps[i].context == context)
+            return &semaphore->maps[i];
+    return make_page_map(semaphore, context);
+}
+
+/* Makes a context current; *ret_pushed: pop_context() has something to undo. False: it cannot be. */
+static bool push_context(CUcontext context, bool *ret_pushed)
+{
+    CUcontext current = NULL;
+
+    *ret_pushed = false;
+    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&current) == CUDA_SUCCESS && current == context)
+        return true;
+    *ret_pushed = HAVE(cuCtxPushCurrent_v2) && DRIVER(cuCtxPushCurrent_v2, ctx_push_current)(context) == CUDA_SUCCESS;
+    return *ret_pushed;
+}
+
+static void pop_context(bool pushed)
+{
+    CUcontext popped;
+
+    if (pushed)
+        DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&popped);
+}
+
+/* Only its own thread can name a thread's default stream. */
+static bool nameable(const struct stream_slot *slot)
+{
+    return slot->thread == 0 || slot->thread == (uintptr_t)pthread_self();
+}
+
+/* With the place's context current. */
+static bool write_fence(struct semaphore *semaphore, unsigned index)
+{
+    struct stream_slot *slot = &semaphore->slots[index];
+    CUresult result;
+    uint32_t fence;
+
+    if (capture_touches((CUstream)slot->stream))
+        return false;
+    atomic_store(&slot->launched, false);
+    fence = sched_client_fence(&semaphore->client, index, slot->work_turn);
+    result = DRIVER(cuStreamWriteValue32_v2, stream_write_value32)(
+        (CUstream)slot->stream, slot->map->address + offsetof(struct arena_page, fence_completed) + 4 * index, fence,
+        0);
+    if (result != CUDA_SUCCESS)
+        sched_client_drop_fence(&semaphore->client, index);
+    return result == CUDA_SUCCESS;
+}
+
+static bool fence_stream(struct semaphore *semaphore, unsigned index)
+{
+    struct stream_slot *slot = &semaphore->slots[index];
+    bool pushed, fenced;
+
+    if (!atomic_load(&slot->launched))
+        return true;
+    if (!nameable(slot) || !push_context(slot->map->context, &pushed))
+        return false;
+    fenced = write_fence(semaphore, index);
+    pop_context(pushed);
+    return fenced;
+}
+
+/*
+ * The legacy stream is fenced before something else is launched, for there a fence is a barrier: behind work of
+ * blocking streams that waits for what they are told later, it would stop everything for good.
+ */
+static void fence_legacy(struct semaphore *semaphore, const struct page_map *map)
+{
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        if (semaphore->slots[i].stream == STREAM_LEGACY && semaphore->slots[i].map == map &&
+            !fence_stream(semaphore, i))
+            sched_client_launched(&semaphore->client, semaphore->slots[i].work_turn);
+}
+
+static void fence_all(struct semaphore *semaphore)
+{
+    /* Before the fences: a launch that comes between says so again. */
+    sched_client_fences(&semaphore->client);
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        if (semaphore->slots[i].stream && !fence_stream(semaphore, i))
+            sched_client_launched(&semaphore->client, semaphore->slots[i].work_turn);
+}
+
+/* Places */
+
+static void forget_stream_slot(struct semaphore *semaphore, unsigned index)
+{
+    semaphore->slots[index].stream = 0;
+    atomic_store(&semaphore->slots[index].launched, false);
+    sched_client_drop_fence(&semaphore->client, index);
+}
+
+static bool stream_slot_idle(const struct semaphore *semaphore, unsigned index)
+{
+    const struct arena_page *page = semaphore->client.page;
+
+    return !atomic_load(&semaphore->slots[index].launched) && !atomic_load(&semaphore->slots[index].inside) &&
+           atomic_load(&page->fence_completed[index]) == atomic_load(&page->fence_issued[index]);
+}
+
+static int idle_stream_slot(const struct semaphore *semaphore)
+{
+    int idle = -1;
+
+    for (int i = 0; i < ARENA_STREAMS; i++) {
+        if (!stream_slot_idle(semaphore, (unsigned)i))
+            continue;
+        if (!semaphore->slots[i].stream)
+            return i;
+        if (idle < 0)
+            idle = i;
+    }
+    return idle;
+}
+
+/* Nobody can fence the default streams of threads that are gone. */
+static void forget_dead_threads(struct semaphore *semaphore)
+{
+    for (unsigned i = 0; i < ARENA_STREAMS; i++) {
+        const struct stream_slot *slot = &semaphore->slots[i];
+
+        if (slot->stream && slot->thread && syscall(SYS_tgkill, getpid(), slot->thread_id, 0) < 0 && errno == ESRCH)
+            forget_stream_slot(semaphore, i);
+    }
+}
+
+/* Whether the legacy stream and this one never wait for each other. With the context current. */
+static bool is_apart(uintptr_t stream)
+{
+    unsigned flags = 0;
+
+    return stream != STREAM_LEGACY && HAVE(cuStreamGetFlags) &&
+           DRIVER(cuStreamGetFlags, stream_get_flags)((CUstream)stream, &flags) == CUDA_SUCCESS &&
+           (flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* -1: none is idle. Then they are fenced, so that there are some soon. */
+static int take_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread, const struct page_map *map)
+{
+    int index = idle_stream_slot(semaphore);
+
+    if (index < 0) {
+        forget_dead_threads(semaphore);
+        index = idle_stream_slot(semaphore);
+    }
+    if (index < 0) {
+        fence_all(semaphore);
+        return -1;
+    }
+    semaphore->slots[index].stream = stream;
+    semaphore->slots[index].map = map;
+    semaphore->slots[index].thread = thread;
+    semaphore->slots[index].apart = is_apart(stream);
+    semaphore->slots[index].thread_id = thread ? (pid_t)syscall(SYS_gettid) : 0;
+    semaphore->slots[index].turn = atomic_load(&semaphore->client.page->granted_turn);
+    return index;
+}
+
+static int find_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread, const struct page_map *map)
+{
+    for (int i = 0; i < ARENA_STREAMS; i++) {
+        const struct stream_slot *slot = &semaphore->slots[i];
+
+        if (slot->stream == stream && slot->map == map && slot->thread == thread)
+            return i;
+    }
+    return take_stream_slot(semaphore, stream, thread, map);
+}
+
+static bool put_semaphore(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream, uint32_t turn)
+{
+    CUresult result = DRIVER(cuStreamWaitValue32_v2, stream_wait_value32)(
+        (CUstream)stream, map->address + offsetof(struct arena_page, granted_turn), turn, WAIT_GEQ);
+
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        give_up(semaphore, "streams cannot wait for memory", result);
+    return result == CUDA_SUCCESS;
+}
+
+/* Launches */
+
+/* Waits, in the launching thread, while more than a turn's worth of work stands at the semaphore. */
+static void wait_ahead(struct semaphore *semaphore, uint32_t turn, uint64_t now_ns)
+{
+    struct arena_page *page = semaphore->client.page;
+    uint64_t until_ns = now_ns + AHEAD_BOUND_NS;
+
+    while (!sched_client_open(&semaphore->client, turn) && clock_ns() < until_ns) {
+        uint32_t open = atomic_load(&page->granted_turn);
+
+        if ((int32_t)(open - turn) < 0)
+            futex_wait(&page->granted_turn, open, AHEAD_STEP_NS, 1);
+    }
+}
+
+/* Takes the semaphore's mutex; while the device has enough to do for now, not in vain, but bounded by the client. */
+static const struct page_map *enter(struct semaphore *semaphore, CUcontext context, uint64_t cost_ns, uint64_t now_ns,
+                                    struct sched_ticket *ret_ticket)
+{
+    const struct timespec nap = {.tv_nsec = SCHED_NAP_NS};
+    const struct page_map *map;
+
+    for (;;) {
+        lock_semaphore(semaphore);
+        map = page_map_of(semaphore, context);
+        if (!map)
+            return NULL;
+        sched_client_tidy(&semaphore->client, now_ns);
+        sched_client_launch(&semaphore->client, cost_ns, now_ns, ret_ticket);
+        if (!ret_ticket->ahead)
+            return map;
+        unlock_semaphore(semaphore);
+        nanosleep(&nap, NULL);
+        now_ns = clock_ns();
+    }
+}
+
+/* As the ticket says. True: the stream waits at a semaphore that was put there just now. */
+static bool prepare(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream, int index,
+                    const struct sched_ticket *ticket)
+{
+    struct stream_slot *slot = index < 0 ? NULL : &semaphore->slots[index];
+    bool queued = ticket->queued && (!slot || (int32_t)(ticket->turn - slot->turn) > 0);
+
+    if (ticket->fences)
+        fence_all(semaphore);
+    else if (stream != STREAM_LEGACY && !(slot && slot->apart))
+        fence_legacy(semaphore, map);
+    queued = queued && put_semaphore(semaphore, map, stream, ticket->turn);
+    if (slot) {
+        if (queued)
+            slot->turn = ticket->turn;
+        slot->work_turn = ticket->turn;
+        slot->launches++;
+        atomic_fetch_add(&slot->inside, 1);
+        atomic_store(&slot->launched, true);
+    }
+    sched_client_launched(&semaphore->client, ticket->turn);
+    return queued;
+}
+
+int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_thread, uint64_t cost_ns, uint64_t now_ns)
+{
+    uintptr_t handle = stream_handle(stream, per_thread);
+    uintptr_t thread = stream_is_own_threads(stream, per_thread) ? (uintptr_t)pthread_self() : 0;
+    const struct page_map *map;
+    struct sched_ticket ticket;
+    CUcontext context = NULL;
+    bool queued = false;
+    int index = -1;
+
+    if (locked_here(semaphore) || DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS || context == NULL)
+        return -1;
+    map = enter(semaphore, context, cost_ns, now_ns, &ticket);
+    if (map) {
+        index = find_stream_slot(semaphore, handle, thread, map);
+        queued = prepare(semaphore, map, handle, index, &ticket);
+    }
+    unlock_semaphore(semaphore);
+    if (queued)
+        semaphore_wake_helper(semaphore);
+    if (map && ticket.queued && ticket.full)
+        wait_ahead(semaphore, ticket.turn, now_ns);
+    return index;
+}
+
+/* A fence that another thread made between enter and the launch is not behind the launch. */
+void semaphore_leave(struct semaphore *semaphore, int index)
+{
+    struct stream_slot *slot;
+
+    if (index < 0)
+        return;
+    slot = &semaphore->slots[index];
+    if (!atomic_load(&slot->launched)) {
+        lock_semaphore(semaphore);
+        if (slot->stream) { /* it has not been destroyed meanwhile */
+            atomic_store(&slot->launched, true);
+            sched_client_launched(&semaphore->client, slot->work_turn);
+        }
+        unlock_semaphore(semaphore);
+    }
+    atomic_fetch_sub(&slot->inside, 1);
+}
+
+void semaphore_fence(struct semaphore *semaphore, bool blocks)
+{
+    SEMAPHORE_SCOPE(semaphore);
+    if (blocks)
+        sched_client_waits(&semaphore->client);
+    /*
+     * Who only asks will ask again; a fence for nobody costs the GPU two microseconds. Who waits may do so for long,
+     * and whoever comes meanwhile would have nothing but an estimate to go by.
+     */
+    if ((atomic_load(&semaphore->client.page->unfenced) || atomic_load(&semaphore->client.page->queued_unfenced)) &&
+        (blocks || atomic_load(&semaphore->client.arena->layout->waiting) > 0))
+        fence_all(semaphore);
+}
+
+/* The one place with launches since its last fence, if it is of the current context and of `stream` (0: any); else -1.
+ */
+static int only_launched(const struct semaphore *semaphore, uintptr_t stream)
+{
+    CUcontext context = NULL;
+    int only = -1;
+
+    for (int i = 0; i < ARENA_STREAMS; i++) {
+        if (!atomic_load(&semaphore->slots[i].launched))
+            continue;
+        if (only >= 0)
+            return -1;
+        only = i;
+    }
+    if (only < 0 || (stream && semaphore->slots[only].stream != stream) || !nameable(&semaphore->slots[only]) ||
+        DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS ||
+        context != semaphore->slots[only].map->context)
+        return -1;
+    return only;
+}
+
+void semaphore_wait_begins(struct semaphore *semaphore, uintptr_t stream, struct semaphore_wait *ret_wait)
+{
+    *ret_wait = (struct semaphore_wait){.slot = -1};
+    SEMAPHORE_SCOPE(semaphore);
+    sched_client_waits(&semaphore->client);
+    if (sched_client_left_ns(&semaphore->client, clock_ns()) < SHORT_WAIT_NS)
+        ret_wait->slot = only_launched(semaphore, stream);
+    if (ret_wait->slot >= 0)
+        ret_wait->launches = semaphore->slots[ret_wait->slot].launches;
+    else
+        fence_all(semaphore);
+}
+
+void semaphore_wait_ends(struct semaphore *semaphore, const struct semaphore_wait *wait)
+{
+    struct stream_slot *slot;
+
+    if (wait->slot < 0)
+        return;
+    slot = &semaphore->slots[wait->slot];
+    SEMAPHORE_SCOPE(semaphore);
+    if (!slot->stream || slot->launches != wait->launches || only_launched(semaphore, slot->stream) != wait->slot)
+        return;
+    atomic_store(&slot->launched, false);
+    sched_client_fences(&semaphore->client);
+}
+
+void semaphore_pause(struct semaphore *semaphore, bool pausing)
+{
+    if (locked_here(semaphore))
+        return;
+    lock_semaphore(semaphore);
+    sched_client_pauses(&semaphore->client, pausing, clock_ns());
+    unlock_semaphore(semaphore);
+    if (pausing)
+        semaphore_fence(semaphore, false);
+}
+
+void semaphore_stream_ends(struct semaphore *semaphore, CUstream stream, bool per_thread)
+{
+    uintptr_t handle = stream_handle(stream, per_thread);
+
+    SEMAPHORE_SCOPE(semaphore);
+    for (unsigned i = 0; i < ARENA_STREAMS; i++) {
+        struct stream_slot *slot = &semaphore->slots[i];
+
+        if (slot->stream != handle || !nameable(slot))
+            continue;
+        fence_stream(semaphore, i);
+        slot->stream = 0;
+        atomic_store(&slot->launched, false);
+    }
+}
+
+/* What ran in the context ends with it, fences or not; so does what was registered there. */
+void semaphore_context_ends(struct semaphore *semaphore, CUcontext context)
+{
+    SEMAPHORE_SCOPE(semaphore);
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        if (semaphore->slots[i].stream && semaphore->slots[i].map->context == context)
+            forget_stream_slot(semaphore, i);
+    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS; i++)
+        if (semaphore->maps[i].context == context)
+            semaphore->maps[i].context = NULL;
+}
+
+void semaphore_forked(struct semaphore *semaphore)
+{
+    memset(semaphore, 0, sizeof(*semaphore));
+}

@@ -1,0 +1,17 @@
+/* What the files of the semaphore share. */
+#ifndef VGPU_HOOK_SEMAPHORE_INTERNAL_H
+#define VGPU_HOOK_SEMAPHORE_INTERNAL_H
+
+#include "hook/semaphore.h"
+
+/* Where there are no turns any more: nothing waits at a semaphore, whatever becomes of the page, and nobody for this
+ * one. */
+void semaphore_stay_away(struct sched_client *client);
+
+/* The semaphore's thread, started if need be. False: there can be none. Under the semaphore's mutex. */
+bool semaphore_start_helper(struct semaphore *semaphore);
+
+/* Work of the process waits from now on. Without the mutex. */
+void semaphore_wake_helper(struct semaphore *semaphore);
+
+#endif

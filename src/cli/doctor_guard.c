@@ -11,7 +11,7 @@ void doctor_guard(struct doctor *doctor)
     };
     struct guard_finding findings[GUARD_FACTS];
 
-    guard_examine(run_guard_devices(), run_guard_nvml(), findings);
+    guard_preflight(run_guard_devices(), run_guard_nvml(), findings);
     for (unsigned fact = 0; fact < GUARD_FACTS; fact++)
         doctor_add(doctor, findings[fact].rc ? DOCTOR_WARN : DOCTOR_OK, names[fact],
                    findings[fact].rc > 0

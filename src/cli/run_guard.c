@@ -43,7 +43,7 @@ int run_guard_choose(struct run_options *options)
 
     if (options->guard == GUARD_OFF)
         return RUN_GO_ON;
-    guard_examine(run_guard_devices(), run_guard_nvml(), findings);
+    guard_preflight(run_guard_devices(), run_guard_nvml(), findings);
     for (unsigned fact = 0; fact < GUARD_FACTS; fact++) {
         if (findings[fact].rc >= 0)
             continue;

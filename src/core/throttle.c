@@ -11,22 +11,22 @@
 #define OFF_LEAST_NS (1 * MS)
 
 /* On-time between looks, on average: of who is far from its cap, is using it, is close to the burst, is held. */
-#define IDLE_LOOK_NS  (8 * MS)
-#define LOOK_NS       (4 * MS)
-#define CLOSE_LOOK_NS (1.5 * MS)
-#define HELD_LOOK_NS  (3 * MS)
+#define IDLE_PROBE_NS  (8 * MS)
+#define PROBE_NS       (4 * MS)
+#define CLOSE_PROBE_NS (1.5 * MS)
+#define HELD_PROBE_NS  (3 * MS)
 /* No more of the time goes into them than one part in so many. */
-#define LOOK_PART       20
-#define CLOSE_LOOK_PART 8
-#define LOOK_MOST_NS    (50 * MS) /* whatever a look costs */
+#define PROBE_PART       20
+#define CLOSE_PROBE_PART 8
+#define PROBE_MOST_NS    (50 * MS) /* whatever a probe costs */
 
 /* What the two estimates of how busy the tenant is are made of; how far apart they contradict each other; over which
  * time what was charged by estimate is put right. */
-#define QUICK_LOOKS 12
-#define SLOW_NS     (3000 * MS)
-#define FAR         .35
-#define FAR_DOUBT   4.5 /* and that by so many standard deviations */
-#define SETTLE_NS   (4000 * MS)
+#define QUICK_PROBES 12
+#define SLOW_NS      (3000 * MS)
+#define FAR          .35
+#define FAR_DOUBT    4.5 /* and that by so many standard deviations */
+#define SETTLE_NS    (4000 * MS)
 
 #define COST_MOST_NS (20 * MS) /* what took longer was something else */
 
@@ -63,12 +63,12 @@ static void plan_look(struct throttle *throttle)
     double ns, cost_ns = throttle->look_cost_ns;
 
     if (throttle->held)
-        ns = most(HELD_LOOK_NS, LOOK_PART * cost_ns);
+        ns = most(HELD_PROBE_NS, PROBE_PART * cost_ns);
     else if (throttle->excess_ns > BURST_NS / 3)
-        ns = most(CLOSE_LOOK_NS, CLOSE_LOOK_PART * cost_ns);
+        ns = most(CLOSE_PROBE_NS, CLOSE_PROBE_PART * cost_ns);
     else
-        ns = most(throttle->busy || throttle->excess_ns > 0 ? LOOK_NS : IDLE_LOOK_NS, LOOK_PART * cost_ns);
-    throttle->look_in_ns = least(ns, LOOK_MOST_NS) * (.5 + fraction(throttle));
+        ns = most(throttle->busy || throttle->excess_ns > 0 ? PROBE_NS : IDLE_PROBE_NS, PROBE_PART * cost_ns);
+    throttle->probe_in_ns = least(ns, PROBE_MOST_NS) * (.5 + fraction(throttle));
 }
 
 void throttle_init(struct throttle *throttle, uint64_t seed, uint64_t now_ns)
@@ -99,7 +99,7 @@ static void advance(struct throttle *throttle, uint64_t now_ns)
         from_ns = throttle->on_since_ns;
     if (throttle->on && now_ns > from_ns)
         on_ns = (double)(now_ns - from_ns);
-    throttle->look_in_ns -= on_ns;
+    throttle->probe_in_ns -= on_ns;
     throttle->on_ns += on_ns;
     if (throttle->held) {
         throttle->used_ns += throttle->rate * on_ns;
@@ -156,20 +156,20 @@ void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, ui
 /* The slow estimate, and a new one where the quick one contradicts it. */
 static void learn_rate(struct throttle *throttle, double busy)
 {
-    double quick_ns = QUICK_LOOKS * most(HELD_LOOK_NS, LOOK_PART * throttle->look_cost_ns), apart, variance;
+    double quick_ns = QUICK_PROBES * most(HELD_PROBE_NS, PROBE_PART * throttle->look_cost_ns), apart, variance;
 
     learn(&throttle->quick, busy, least(1, throttle->on_ns / quick_ns));
     throttle->learned_ns = least(throttle->learned_ns + throttle->on_ns, SLOW_NS);
     learn(&throttle->rate, busy, least(1, throttle->on_ns / throttle->learned_ns));
     apart = throttle->quick - throttle->rate;
-    variance = throttle->rate * (1 - throttle->rate) / 2 / QUICK_LOOKS;
+    variance = throttle->rate * (1 - throttle->rate) / 2 / QUICK_PROBES;
     if (apart * apart > most(FAR * FAR, FAR_DOUBT * FAR_DOUBT * variance)) {
         throttle->rate = throttle->quick;
         throttle->learned_ns = quick_ns;
     }
 }
 
-/* What the look says of the time since the last one, and what was charged for that: the difference is charged slowly.
+/* What the probe says of the time since the last one, and what was charged for that: the difference is charged slowly.
  */
 static void settle(struct throttle *throttle, double busy)
 {
@@ -189,7 +189,7 @@ static bool too_much(const struct throttle *throttle)
            throttle->excess_ns * throttle->excess_ns > DOUBT * DOUBT * throttle->chance;
 }
 
-/* What the look says of the time since the last one. */
+/* What the probe says of the time since the last one. */
 static void charge(struct throttle *throttle, double busy, double lost_ns)
 {
     double used_ns = most(0, busy * throttle->on_ns - lost_ns);
@@ -206,11 +206,11 @@ static void charge(struct throttle *throttle, double busy, double lost_ns)
     throttle->held = true;
     throttle->excess_ns = BURST_NS;
     throttle->rate = most(throttle->quick, throttle->cap);
-    throttle->learned_ns = QUICK_LOOKS * HELD_LOOK_NS;
+    throttle->learned_ns = QUICK_PROBES * HELD_PROBE_NS;
     throttle->owed_ns = 0;
 }
 
-void throttle_look(struct throttle *throttle, double busy, uint64_t begin_ns, uint64_t end_ns)
+void throttle_probe(struct throttle *throttle, double busy, uint64_t begin_ns, uint64_t end_ns)
 {
     double lost_ns = THROTTLE_LOST * busy * cost(begin_ns, end_ns);
 
@@ -267,13 +267,13 @@ uint64_t throttle_step_in_ns(const struct throttle *throttle)
     return whole((BURST_NS - throttle->excess_ns) / more - throttle->stops_ns);
 }
 
-uint64_t throttle_look_in_ns(const struct throttle *throttle)
+uint64_t throttle_probe_in_ns(const struct throttle *throttle)
 {
     uint64_t late_ns = throttle->on_since_ns > throttle->at_ns ? throttle->on_since_ns - throttle->at_ns : 0;
 
     if (throttle->cap == 0 || !throttle->on)
         return UINT64_MAX;
-    return late_ns + whole(throttle->look_in_ns);
+    return late_ns + whole(throttle->probe_in_ns);
 }
 
 uint64_t throttle_used_ns(const struct throttle *throttle)

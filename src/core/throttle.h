@@ -31,7 +31,7 @@
 #define THROTTLE_GOES  .85
 #define THROTTLE_STOPS .73
 
-/* The same of a look, for which work is stopped and goes on again: that part of it is lost. */
+/* The same of a probe, for which work is stopped and goes on again: that part of it is lost. */
 #define THROTTLE_LOST .45
 
 #define THROTTLE_BURST_NS 25000000ULL
@@ -45,15 +45,15 @@ struct throttle {
     uint64_t on_since_ns; /* when work has begun, or will, after the last switch to on */
     double excess_ns;     /* that was used beyond the cap */
     double chance;        /* the variance of that, in square nanoseconds, since it was 0 */
-    double on_ns;         /* on-time since the last look */
+    double on_ns;         /* on-time since the last probe */
     double used_ns;       /* charged in all */
     double owed_ns;       /* what looks have shown beyond what was charged, while held */
 
     double rate, quick, learned_ns; /* how busy the tenant is while it is on; the on-time that `rate` is made of */
-    double look_in_ns;              /* the next look, in on-time from here */
+    double probe_in_ns;             /* the next probe, in on-time from here */
 
     double look_cost_ns, goes_ns,
-        stops_ns; /* what a look takes; until work goes on, and stops, from when a switch began */
+        stops_ns; /* what a probe takes; until work goes on, and stops, from when a switch began */
     uint64_t random;
 };
 
@@ -68,14 +68,14 @@ void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, ui
 
 /* Somebody has looked, which took from begin_ns to end_ns: so much of it, 0 to 1, was at work. While it is off, that
  * tells nothing of its rate. */
-void throttle_look(struct throttle *throttle, double busy, uint64_t begin_ns, uint64_t end_ns);
+void throttle_probe(struct throttle *throttle, double busy, uint64_t begin_ns, uint64_t end_ns);
 
 /* Whether it is to be off now, because of its cap. */
 bool throttle_step(struct throttle *throttle, uint64_t now_ns);
 
-/* After how long throttle_step() may say something else; UINT64_MAX: not without a look. After how long to look. */
+/* After how long throttle_step() may say something else; UINT64_MAX: not without a probe. After how long to look. */
 uint64_t throttle_step_in_ns(const struct throttle *throttle);
-uint64_t throttle_look_in_ns(const struct throttle *throttle);
+uint64_t throttle_probe_in_ns(const struct throttle *throttle);
 
 /* GPU time that was charged, in all. */
 uint64_t throttle_used_ns(const struct throttle *throttle);

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "guard/rm.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <errno.h>
 
@@ -20,7 +20,7 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
     if (objects_device(guard->objects, call->client, call->parent, &device) < 0 ||
         card_of(guard, file, call->client, device, &place.vdev) < 0 ||
         cards_subdevice(guard, file, call->client, device, &place.subdevice) < 0) {
-        tell_seldom("guard: a channel is refused: on which card it would be cannot be told");
+        log_ratelimited("guard: a channel is refused: on which card it would be cannot be told");
         return false;
     }
     place.group = call->parent == device ? 0 : call->parent;
@@ -32,7 +32,7 @@ void account_take_back(struct guard *guard, const struct guard_file *file, uint3
                        uint32_t handle)
 {
     if (rm_free(file->fd, client, parent, handle) != RM_OK)
-        tell_seldom("guard: %#x of client %#x, which must not be, could not be freed", handle, client);
+        log_ratelimited("guard: %#x of client %#x, which must not be, could not be freed", handle, client);
     objects_remove(guard->objects, client, handle);
 }
 
@@ -51,8 +51,8 @@ static int channel_made(struct guard *guard, const struct guard_file *file, cons
     if (rc == 0)
         rc = channels_add(guard->channels, &one);
     if (rc < 0)
-        tell_seldom("guard: a channel is refused: there is no room for more of them, or it cannot be switched (%d)",
-                    rc);
+        log_ratelimited("guard: a channel is refused: there is no room for more of them, or it cannot be switched (%d)",
+                        rc);
     return rc;
 }
 
@@ -182,8 +182,8 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
         break;
     }
     if (rc < 0)
-        tell_seldom("guard: a call of client %#x could not be noted (%d): the audit may find a difference",
-                    call->client, rc);
+        log_ratelimited("guard: a call of client %#x could not be noted (%d): the audit may find a difference",
+                        call->client, rc);
     return 0;
 }
 

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -184,8 +184,8 @@ static bool is_blind(struct audit *audit, bool answered)
         audit->blind_ns = now_ns;
     if (answered || now_ns - audit->blind_ns < GUARD_BLIND_NS)
         return false;
-    tell_seldom("guard: NVML has not said what processes hold for %u s: nothing is compared meanwhile",
-                (unsigned)(GUARD_BLIND_NS / NS_PER_S));
+    log_ratelimited("guard: NVML has not said what processes hold for %u s: nothing is compared meanwhile",
+                    (unsigned)(GUARD_BLIND_NS / NS_PER_S));
     return true;
 }
 
@@ -193,11 +193,12 @@ static void tell(const struct guard *guard, unsigned vdev, const struct finding 
 {
     char used[SIZE_TEXT_BYTES], known[SIZE_TEXT_BYTES], most[SIZE_TEXT_BYTES];
 
-    tell_seldom("guard: the instance holds %s of %s, of which %s are accounted for: it has got memory around the guard"
-                " (most of it has process %u: %s)",
-                format_bytes(finding->used_bytes, used, sizeof(used)), guard->card[vdev].uuid_text,
-                format_bytes(finding->known_bytes, known, sizeof(known)), finding->pid,
-                format_bytes(finding->most_bytes, most, sizeof(most)));
+    log_ratelimited(
+        "guard: the instance holds %s of %s, of which %s are accounted for: it has got memory around the guard"
+        " (most of it has process %u: %s)",
+        format_bytes(finding->used_bytes, used, sizeof(used)), guard->card[vdev].uuid_text,
+        format_bytes(finding->known_bytes, known, sizeof(known)), finding->pid,
+        format_bytes(finding->most_bytes, most, sizeof(most)));
 }
 
 bool audit_run(struct audit *audit, struct guard *guard)

@@ -17,7 +17,7 @@
 
 #define ARG_MAX_BYTES  RM_DMABUF_BYTES_MAX
 #define LIST_MAX_BYTES (RM_FB_INFO_MAX * sizeof(struct rm_fb_info_item))
-#define LOOK_AGAIN_NS  (20 * NS_PER_MS) /* a program that is refused again and again is not worth more */
+#define PROBE_AGAIN_NS (20 * NS_PER_MS) /* a program that is refused again and again is not worth more */
 #define PARAMS_AT      16               /* where the address of what is nested is, in RM_ALLOC and RM_CONTROL alike */
 #define RIGHTS_AT      24
 #define NOWHERE        UINT64_MAX /* no program's memory, as the driver sees it */
@@ -163,20 +163,20 @@ static int make_lent(struct guard *guard, const struct trap *trap, const struct 
 {
     bool wants_card = made->call.class_id == RM_CLASS_DEVICE;
     uint64_t *number = (uint64_t *)made->params, its_number = *number;
-    struct lent lent;
+    struct borrowed borrowed;
     int rc;
 
     if (wants_card)
-        lend_cards(guard, trap->tid, &lent);
+        borrow_gpus(guard, trap->tid, &borrowed);
     else
-        lend_capability(guard, trap->tid, number, &lent);
+        borrow_capability(guard, trap->tid, number, &borrowed);
     if (!trap_valid(guard, trap))
         rc = -EINTR;
-    else if (wants_card && lent.count == 0)
+    else if (wants_card && borrowed.count == 0)
         rc = refuse(made, RM_ERR_INSUFFICIENT_PERMISSIONS);
     else
         rc = make(file, made);
-    lend_over(&lent);
+    borrowed_close(&borrowed);
     if (!wants_card)
         *number = its_number;
     return rc;
@@ -251,7 +251,7 @@ static uint32_t find_room(struct guard *guard, struct guard_process *process, co
     if (processes_within_quota(guard, vdev, call->charge_bytes))
         return RM_OK;
     /* What programs have let go of without a call, by exec or munmap, is found by looking. */
-    watch_look(guard, LOOK_AGAIN_NS);
+    watch_look(guard, PROBE_AGAIN_NS);
     if (processes_within_quota(guard, vdev, call->charge_bytes))
         return RM_OK;
     process_refuse(guard, process, vdev, call->charge_bytes, api_of(call));

@@ -229,11 +229,11 @@ static int share_set(void *arg, enum share_state to)
     return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), to);
 }
 
-static int share_look(void *arg, bool stop, struct share_look *ret_look)
+static int share_look(void *arg, bool stop, struct share_probe *ret_probe)
 {
     struct guard_card *card = arg;
 
-    return channels_look(card->guard->channels, (unsigned)(card - card->guard->card), stop, ret_look);
+    return channels_probe(card->guard->channels, (unsigned)(card - card->guard->card), stop, ret_probe);
 }
 
 static void *serve(void *arg)
@@ -261,7 +261,7 @@ static int start_thread(struct guard_card *card)
 
 int cards_begin_share(struct guard *guard, unsigned vdev)
 {
-    static const struct share_ops ops = {.set = share_set, .look = share_look};
+    static const struct share_ops ops = {.set = share_set, .probe = share_look};
     struct guard_card *card = &guard->card[vdev];
     const struct share_self self = {.region = guard->region,
                                     .vdev = vdev,

@@ -220,7 +220,7 @@ static int switch_off(struct set *set, enum share_state to)
     int rc = 0;
 
     if (set->ending && to == SHARE_OFF)
-        looks_stop(set);
+        probes_stop(set);
     set->ending = to == SHARE_ENDING && (!set->off || set->ending);
     atomic_store(&set->off, 1);
     /* Twice: some of those that were there may be there no more. */

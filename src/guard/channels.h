@@ -61,13 +61,13 @@ int channels_set(struct channels *channels, unsigned vdev, enum share_state to);
 
 /*
  * What a card's work looks like from outside, by how often contexts were put on the engine for kernels and taken off it
- * (looks.c). `runs`: which part of the engine it has at this moment, 0 to 1; `worked`: whether it has run, or runs,
- * since the last look. With `stop` a context that is there is taken off the engine to see whether it is at work, which
+ * (probe.c). `runs`: which part of the engine it has at this moment, 0 to 1; `worked`: whether it has run, or runs,
+ * since the last probe. With `stop` a context that is there is taken off the engine to see whether it is at work, which
  * costs a program that works a third of a millisecond; without, one that is there is said to have worked, and `runs`
  * means nothing then. Takes 0.2 ms for each group that does not work, 0.8 for one that does. -ENOTSUP: nothing can be
  * said.
  */
-int channels_look(struct channels *channels, unsigned vdev, bool stop, struct share_look *ret_look);
+int channels_probe(struct channels *channels, unsigned vdev, bool stop, struct share_probe *ret_probe);
 
 /* The keeper's, once nobody else uses the table: switches on whatever may be off. */
 void channels_rescue(struct channels *channels);

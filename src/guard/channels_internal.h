@@ -1,4 +1,4 @@
-/* What channels.c and looks.c share; nobody else includes this. */
+/* What channels.c and probe.c share; nobody else includes this. */
 #ifndef VGPU_GUARD_CHANNELS_INTERNAL_H
 #define VGPU_GUARD_CHANNELS_INTERNAL_H
 
@@ -52,7 +52,7 @@ struct channels {
     struct set set[SETS_MAX];
 };
 
-/* looks.c: takes a set's work off the engine; what may not be scheduled stays off it. */
-void looks_stop(const struct set *set);
+/* probe.c: takes a set's work off the engine; what may not be scheduled stays off it. */
+void probes_stop(const struct set *set);
 
 #endif

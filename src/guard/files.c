@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ int files_init(struct guard *guard)
     self = getpid();
     for (unsigned i = 0; i < GUARD_FILES_MAX; i++)
         guard->file[i].fd = -1;
-    return hidden_init(guard);
+    return unreferenced_init(guard);
 }
 
 /* Whether descriptor `fd` of the thread or process is the file that we hold. */
@@ -56,10 +56,10 @@ static struct guard_file *find(struct guard *guard, pid_t tid, int fd)
     return NULL;
 }
 
-static struct guard_file *find_hidden(struct guard *guard, int fd)
+static struct guard_file *find_unreferenced(struct guard *guard, int fd)
 {
     for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd < 0 || !hidden_is(guard, &guard->file[i], fd))
+        if (guard->file[i].fd < 0 || !unreferenced_is(guard, &guard->file[i], fd))
             continue;
         clients_file_seen(guard, &guard->file[i]);
         return &guard->file[i];
@@ -102,7 +102,7 @@ int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kin
     *file = (struct guard_file){.fd = fd, .kind = kind, .number = number};
     note_place(file, tid, task->process, its_fd);
     device_node_of(fd, &file->node);
-    hidden_watch(guard, file);
+    unreferenced_watch(guard, file);
     *ret_file = file;
     return 0;
 }
@@ -114,7 +114,7 @@ static struct guard_file *find_own(struct guard *guard, int fd)
         if (guard->file[i].fd >= 0 && is_file_of(&guard->file[i], self, fd))
             return &guard->file[i];
     }
-    return find_hidden(guard, fd);
+    return find_unreferenced(guard, fd);
 }
 
 /* `fd`: what the caller had there just now, though it may have been another file when it was looked for. */
@@ -155,9 +155,10 @@ int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_fil
         return rc;
     rc = descriptors_left(&guard->descriptors, own) ? take(guard, tid, fd, own, ret_file) : -EMFILE;
     if (rc == -EMFILE)
-        tell_seldom("guard: too many files of the driver are open: raise the hard limit of open files (ulimit -Hn), of "
-                    "which %u are there",
-                    guard->descriptors.most);
+        log_ratelimited(
+            "guard: too many files of the driver are open: raise the hard limit of open files (ulimit -Hn), of "
+            "which %u are there",
+            guard->descriptors.most);
     if (rc < 0)
         close(own);
     return rc;
@@ -282,9 +283,9 @@ static void search_all(const struct guard *guard, struct search *search)
 }
 
 /*
- * A file of the UVM device may be somewhere where it is not seen (hidden.c), or be mapped; it means something to the
- * address spaces in which it was used. For as long as one of those lives, it is not taken for closed: who has used it
- * first may be a child that only asked.
+ * A file of the UVM device may be somewhere where it is not seen (unreferenced.c), or be mapped; it means something to
+ * the address spaces in which it was used. For as long as one of those lives, it is not taken for closed: who has used
+ * it first may be a child that only asked.
  */
 static bool may_be_used(struct guard *guard, const struct guard_file *file)
 {
@@ -302,7 +303,7 @@ static bool may_be_used(struct guard *guard, const struct guard_file *file)
 void file_close(struct guard *guard, struct guard_file *file)
 {
     clients_file_unseen(guard, file->number);
-    if (!hidden_is_closed(guard, file))
+    if (!unreferenced_is_closed(guard, file))
         return;
     objects_space_gone(guard->objects, file->number);
     clients_file_gone(guard, file->number);
@@ -322,7 +323,7 @@ static bool has_ended(const struct guard *guard, pid_t pid)
 static int find_heir(struct guard *guard, const struct guard_file *file, uint32_t owner,
                      struct guard_process **ret_heir)
 {
-    if (!file->hidden && !has_ended(guard, file->pid) && process_get(guard, file->pid, ret_heir) == 0)
+    if (!file->unreferenced && !has_ended(guard, file->pid) && process_get(guard, file->pid, ret_heir) == 0)
         return 0;
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         struct guard_process *process = &guard->process[i];
@@ -362,9 +363,9 @@ void files_check(struct guard *guard, pid_t only_pid)
     for (unsigned i = 0; i < guard->files_high; i++) {
         struct guard_file *file = &guard->file[i];
 
-        if (file->fd < 0 || (only_pid && file->pid != only_pid && !file->hidden))
+        if (file->fd < 0 || (only_pid && file->pid != only_pid && !file->unreferenced))
             continue;
-        if (file->hidden)
+        if (file->unreferenced)
             file_close(guard, file);
         else if (only_pid || (!is_there_still(file) && !may_be_used(guard, file)))
             search_add(&search, file);
@@ -384,5 +385,5 @@ void files_done(struct guard *guard)
             close(guard->file[i].fd);
         guard->file[i].fd = -1;
     }
-    hidden_done(guard);
+    unreferenced_done(guard);
 }

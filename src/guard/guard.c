@@ -69,7 +69,7 @@ static void free_guard(struct guard *guard)
     keeper_end(guard);
     processes_done(guard);
     audit_free(guard->audit);
-    mapper_done(&guard->mapper);
+    map_proxy_done(&guard->map_proxy);
     files_done(guard);
     tasks_done(&guard->tasks);
     objects_free(guard->objects);
@@ -284,8 +284,8 @@ static int start_threads(struct guard *guard)
         guard->watching = rc == 0;
     }
     if (rc == 0) {
-        rc = -pthread_create(&guard->steer_thread, NULL, steer_serve, guard);
-        guard->steering = rc == 0;
+        rc = -pthread_create(&guard->control_thread_thread, NULL, control_thread_serve, guard);
+        guard->control_running = rc == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
@@ -399,8 +399,8 @@ void guard_end(struct guard *guard)
         guard->abandoned = !end_trap_thread(guard);
     if (guard->watching)
         pthread_join(guard->watch_thread, NULL);
-    if (guard->steering)
-        pthread_join(guard->steer_thread, NULL);
+    if (guard->control_running)
+        pthread_join(guard->control_thread_thread, NULL);
     cards_done(guard);
     free_guard(guard);
 }

@@ -8,8 +8,8 @@
  * was checked can be changed afterwards. When this process dies, those calls fail (ENOSYS), and channels that were off
  * are switched on by a keeper process.
  *
- * One guard a process. In this order: guard_examine(), guard_new(), fork, guard_child() in the child and guard_start()
- * in the parent, guard_end().
+ * One guard a process. In this order: guard_preflight(), guard_new(), fork, guard_child() in the child and
+ * guard_start() in the parent, guard_end().
  */
 #ifndef VGPU_GUARD_GUARD_H
 #define VGPU_GUARD_GUARD_H
@@ -24,7 +24,7 @@ enum guard_mode {
     GUARD_OFF,
     GUARD_ON,
     GUARD_STRICT,     /* a difference that the audit finds ends the instance; programs may not switch channels */
-    GUARD_PERMISSIVE, /* for whoever asks guard_examine(): where it cannot work, go on without */
+    GUARD_PERMISSIVE, /* for whoever asks guard_preflight(): where it cannot work, go on without */
 };
 
 struct guard_config {
@@ -59,7 +59,7 @@ struct guard_finding {
 };
 
 /* `nvml`: the path of NVML that the user gives; NULL: none. Nothing is loaded. */
-void guard_examine(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS]);
+void guard_preflight(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS]);
 
 struct guard;
 

@@ -1,8 +1,8 @@
 /*
  * What the files of the supervisor share; nobody else includes this.
  *
- * Threads: the trap thread (trap.c, call.c, lend.c, uvm.c, mapper.c, view.c), the watch thread (watch.c), the steering
- * thread (steer.c), and one for each card's share (cards.c).
+ * Threads: the trap thread (trap.c, call.c, borrowed.c, uvm.c, map_proxy.c, view.c), the watch thread (watch.c), the
+ * steering thread (control_thread.c), and one for each card's share (cards.c).
  *
  * Locks, in the order in which they are taken:
  *   guard->lock      processes, files, objects, cards and tasks. Held by the trap thread from before a call is executed
@@ -58,13 +58,13 @@ struct guard_process {
 struct guard_file {
     int fd; /* -1: the entry is free */
     enum device_kind kind;
-    uint32_t number;      /* never used twice; its space, if it is a UVM file or holds objects (exports.c) */
-    bool watched, hidden; /* hidden.c; hidden: `fd` is another file's meanwhile */
-    pid_t pid;            /* a process that has it, */
-    pid_t tid;            /* a thread of it, in whose table of descriptors it is */
-    int its_fd;           /* as this number */
-    uint32_t owner;       /* the process that has used it first, of those that live */
-    bool inherited;       /* the address spaces in which it was used are gone */
+    uint32_t number;            /* never used twice; its space, if it is a UVM file or holds objects (exports.c) */
+    bool watched, unreferenced; /* unreferenced.c; hidden: `fd` is another file's meanwhile */
+    pid_t pid;                  /* a process that has it, */
+    pid_t tid;                  /* a thread of it, in whose table of descriptors it is */
+    int its_fd;                 /* as this number */
+    uint32_t owner;             /* the process that has used it first, of those that live */
+    bool inherited;             /* the address spaces in which it was used are gone */
     struct device_node node;
 };
 
@@ -85,11 +85,11 @@ struct guard_card {
     pthread_t thread;              /* there is one once there is `share` */
 };
 
-/* mapper.c; client 0: there is none yet. */
-struct mapper {
+/* map_proxy.c; client 0: there is none yet. */
+struct map_proxy {
     int fd;
     uint32_t client;
-    struct mapper_card {
+    struct map_proxy_card {
         uint32_t device, subdevice; /* 0: none yet */
         bool missing;
     } card[VGPU_DEVICES_MAX]; /* by vdev */
@@ -127,8 +127,8 @@ struct guard {
     int child;          /* the command's pidfd */
     pid_t keeper;
     int keeper_pidfd; /* of this process, which the keeper waits for */
-    pthread_t trap_thread, watch_thread, steer_thread;
-    bool trapping, watching, steering; /* the threads run */
+    pthread_t trap_thread, watch_thread, control_thread_thread;
+    bool trapping, watching, control_running; /* the threads run */
     atomic_bool ending, ended;
     atomic_bool acting; /* the trap thread has the lock */
     bool abandoned;     /* the trap thread is stuck in a program's memory */
@@ -151,8 +151,8 @@ struct guard {
     unsigned makers_high;
     struct audit *audit; /* NULL: without */
     uint32_t next_owner, next_file;
-    int files_epoll, nothing; /* hidden.c */
-    struct mapper mapper;
+    int files_epoll, nothing; /* unreferenced.c */
+    struct map_proxy map_proxy;
     struct guard_card card[VGPU_DEVICES_MAX]; /* by vdev */
     struct guard_device device[GUARD_DEVICES_MAX];
     unsigned devices_high;
@@ -243,31 +243,31 @@ void files_check(struct guard *guard, pid_t only_pid);
  */
 bool files_inherit(struct guard *guard, uint32_t owner);
 
-/* lend.c. Under guard->lock. */
-struct lent {
+/* borrowed.c. Under guard->lock. */
+struct borrowed {
     unsigned count;
     int fd[DEVICE_GPUS_MAX];
     struct device_node node[DEVICE_GPUS_MAX];
 };
-void lend_cards(struct guard *guard, pid_t tid, struct lent *ret_lent); /* what cannot be had is not */
+void borrow_gpus(struct guard *guard, pid_t tid, struct borrowed *ret_borrowed); /* what cannot be had is not */
 /* The capability that is the caller's so manieth descriptor, which becomes ours; UINT64_MAX where it is none. */
-void lend_capability(struct guard *guard, pid_t tid, uint64_t *number, struct lent *ret_lent);
-void lend_over(struct lent *lent);
+void borrow_capability(struct guard *guard, pid_t tid, uint64_t *number, struct borrowed *ret_borrowed);
+void borrowed_close(struct borrowed *borrowed);
 
-/* mapper.c. Under guard->lock. Fills the status in; -EINTR: the caller is gone; another -errno: UVM's. */
-int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-               const struct guard_file *space, struct uvm_map_external *map);
-void mapper_done(struct mapper *mapper);
+/* map_proxy.c. Under guard->lock. Fills the status in; -EINTR: the caller is gone; another -errno: UVM's. */
+int map_proxy_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+                  const struct guard_file *space, struct uvm_map_external *map);
+void map_proxy_done(struct map_proxy *map_proxy);
 
-/* hidden.c. All under guard->lock. */
-int hidden_init(struct guard *guard);
-void hidden_done(struct guard *guard);
-void hidden_watch(const struct guard *guard, struct guard_file *file); /* from now on it can be asked: */
+/* unreferenced.c. All under guard->lock. */
+int unreferenced_init(struct guard *guard);
+void unreferenced_done(struct guard *guard);
+void unreferenced_watch(const struct guard *guard, struct guard_file *file); /* from now on it can be asked: */
 /* Whether a file that nobody is seen to have is closed. If it can be told it is hidden from then on: its duplicate is
  * put away. */
-bool hidden_is_closed(const struct guard *guard, struct guard_file *file);
+bool unreferenced_is_closed(const struct guard *guard, struct guard_file *file);
 /* Whether `fd` is this hidden file, which is none any more then. */
-bool hidden_is(const struct guard *guard, struct guard_file *file, int fd);
+bool unreferenced_is(const struct guard *guard, struct guard_file *file, int fd);
 
 /* exports.c. Under guard->lock: calls by which files come to hold objects, or objects are made of what files hold. */
 struct exports {
@@ -368,8 +368,8 @@ void watch_wake(struct guard *guard);
 void watch_look(struct guard *guard, uint64_t at_least_ns);
 int watch_add(struct guard *guard, struct guard_process *process);
 
-/* steer.c */
-void *steer_serve(void *guard);
+/* control_thread.c */
+void *control_thread_serve(void *guard);
 
 /* leftover.c, at the end: kills what the command has started and left behind with a file of the driver's, open or
  * mapped, whether or not it has made calls. Returns how many. A process that keeps its map from being read is one. */

@@ -143,7 +143,7 @@ static bool was_killed(pid_t pid)
     return false;
 }
 
-static void set_looking(int pidfd)
+static void set_probing(int pidfd)
 {
     MUTEX_SCOPE(&scan.mutex);
     scan.since_ns = clock_ns();
@@ -161,14 +161,14 @@ static bool look_at(pid_t pid)
     pidfd = pidfd_of(pid, 0);
     if (pidfd < 0)
         return false;
-    set_looking(pidfd);
+    set_probing(pidfd);
     if (atomic_load(&scan.count) < KILLED_MAX && (has_file(pid) || maps_driver(pid)) &&
         pidfd_signal(pidfd, SIGKILL) == 0) {
         scan.killed[atomic_load(&scan.count)] = pid;
         atomic_fetch_add(&scan.count, 1);
         more = true;
     }
-    set_looking(-1);
+    set_probing(-1);
     close(pidfd);
     return more;
 }

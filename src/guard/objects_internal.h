@@ -8,7 +8,7 @@
 
 #include "guard/hash.h"
 #include "guard/objects.h"
-#include "guard/spans.h"
+#include "guard/intervals.h"
 
 struct owner {
     uint32_t number;
@@ -62,23 +62,23 @@ struct client {
 
 /* A part of a mapping on one device; a reference of its own, as the driver counts them, too. */
 struct mapping {
-    struct span span;
+    struct interval interval;
     struct reference reference;
 };
 
 struct range {
-    struct span span;
+    struct interval interval;
 };
 
 struct space_gpu {
     uint32_t gpu;
-    struct span *mappings;
+    struct interval *mappings;
     struct space_gpu *next;
 };
 
 struct space {
     struct holder holder;
-    struct span *ranges; /* none overlaps another */
+    struct interval *ranges; /* none overlaps another */
     struct space_gpu *gpus;
     unsigned gpu_count;
 };

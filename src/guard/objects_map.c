@@ -14,9 +14,9 @@ static uint32_t next_random(struct objects *objects)
     return (uint32_t)(x >> 32);
 }
 
-static struct mapping *mapping_of(struct span *span)
+static struct mapping *mapping_of(struct interval *interval)
 {
-    return (struct mapping *)span; /* its first member */
+    return (struct mapping *)interval; /* its first member */
 }
 
 /* The last address; false: there is none, and the driver refuses it. */
@@ -106,7 +106,7 @@ static bool put_gpu(struct objects *objects, struct space *space, struct space_g
 
 static void insert(struct objects *objects, struct space_gpu *gpu, struct mapping *mapping)
 {
-    spans_insert(&gpu->mappings, &mapping->span, next_random(objects));
+    intervals_insert(&gpu->mappings, &mapping->interval, next_random(objects));
 }
 
 static void mapping_end(struct objects *objects, struct mapping *mapping)
@@ -120,19 +120,19 @@ static void cut(struct objects *objects, struct space_gpu *gpu, struct mapping *
 {
     struct mapping *rest;
 
-    if (mapping->span.first < first && mapping->span.last > last) {
+    if (mapping->interval.first < first && mapping->interval.last > last) {
         /* Without room for the second part it stays as it was: that keeps the charge. */
         if (item_new(objects, ITEM_MAPPING, &rest) == 0) {
-            rest->span.first = last + 1;
-            rest->span.last = mapping->span.last;
+            rest->interval.first = last + 1;
+            rest->interval.last = mapping->interval.last;
             reference_split(objects, &rest->reference, &mapping->reference);
             insert(objects, gpu, rest);
-            mapping->span.last = first - 1;
+            mapping->interval.last = first - 1;
         }
-    } else if (mapping->span.first < first) {
-        mapping->span.last = first - 1;
-    } else if (mapping->span.last > last) {
-        mapping->span.first = last + 1;
+    } else if (mapping->interval.first < first) {
+        mapping->interval.last = first - 1;
+    } else if (mapping->interval.last > last) {
+        mapping->interval.first = last + 1;
     } else {
         mapping_end(objects, mapping);
         return;
@@ -142,18 +142,18 @@ static void cut(struct objects *objects, struct space_gpu *gpu, struct mapping *
 
 static void unmap(struct objects *objects, struct space_gpu *gpu, uint64_t first, uint64_t last)
 {
-    struct span *found = NULL, *span;
+    struct interval *found = NULL, *interval;
 
     /* All of them first, so that nothing that is put back is found again. */
-    while ((span = spans_overlap(gpu->mappings, first, last))) {
-        spans_remove(&gpu->mappings, span);
-        span->left = found;
-        found = span;
+    while ((interval = intervals_overlap(gpu->mappings, first, last))) {
+        intervals_remove(&gpu->mappings, interval);
+        interval->left = found;
+        found = interval;
     }
     while (found) {
-        span = found;
-        found = span->left;
-        cut(objects, gpu, mapping_of(span), first, last);
+        interval = found;
+        found = interval->left;
+        cut(objects, gpu, mapping_of(interval), first, last);
     }
 }
 
@@ -173,7 +173,7 @@ static int new_mapping(struct objects *objects, struct space *space, uint32_t nu
     struct mapping *mapping;
     int rc;
 
-    if (gpu && spans_count(gpu->mappings, first, last, OBJECTS_OVERLAPS) >= OBJECTS_OVERLAPS)
+    if (gpu && intervals_count(gpu->mappings, first, last, OBJECTS_OVERLAPS) >= OBJECTS_OVERLAPS)
         return -ENOSPC;
     rc = item_new(objects, ITEM_MAPPING, &mapping);
     if (rc)
@@ -183,8 +183,8 @@ static int new_mapping(struct objects *objects, struct space *space, uint32_t nu
         item_free(objects, ITEM_MAPPING, mapping);
         return rc;
     }
-    mapping->span.first = first;
-    mapping->span.last = last;
+    mapping->interval.first = first;
+    mapping->interval.last = last;
     insert(objects, gpu, mapping);
     *ret_mapping = mapping;
     return 0;
@@ -194,7 +194,7 @@ static void take_back(struct objects *objects, struct space *space, uint32_t num
 {
     struct space_gpu **gpu = find_gpu(space, number);
 
-    spans_remove(&(*gpu)->mappings, &mapping->span);
+    intervals_remove(&(*gpu)->mappings, &mapping->interval);
     put_gpu(objects, space, gpu);
     item_free(objects, ITEM_MAPPING, mapping);
 }
@@ -243,9 +243,9 @@ struct allocation *mapped_at(const struct objects *objects, uint32_t space_numbe
 {
     struct space *space = find_space(objects, space_number);
     struct space_gpu *gpu = space ? *find_gpu(space, number) : NULL;
-    struct span *span = gpu ? spans_at(gpu->mappings, base) : NULL;
+    struct interval *interval = gpu ? intervals_at(gpu->mappings, base) : NULL;
 
-    return span ? mapping_of(span)->reference.allocation : NULL;
+    return interval ? mapping_of(interval)->reference.allocation : NULL;
 }
 
 /*
@@ -254,8 +254,8 @@ struct allocation *mapped_at(const struct objects *objects, uint32_t space_numbe
 
 static void range_end(struct objects *objects, struct space *space, struct range *range)
 {
-    spans_remove(&space->ranges, &range->span);
-    unmap_everywhere(objects, space, range->span.first, range->span.last);
+    intervals_remove(&space->ranges, &range->interval);
+    unmap_everywhere(objects, space, range->interval.first, range->interval.last);
     item_free(objects, ITEM_RANGE, range);
 }
 
@@ -263,7 +263,7 @@ int objects_range(struct objects *objects, uint32_t space_number, uint64_t base,
 {
     struct space *space = find_space(objects, space_number);
     struct range *range;
-    struct span *old;
+    struct interval *old;
     uint64_t last;
     int rc;
 
@@ -274,12 +274,12 @@ int objects_range(struct objects *objects, uint32_t space_number, uint64_t base,
     rc = item_new(objects, ITEM_RANGE, &range);
     if (rc)
         return rc;
-    while ((old = spans_overlap(space->ranges, base, last)))
+    while ((old = intervals_overlap(space->ranges, base, last)))
         range_end(objects, space, (struct range *)old);
     unmap_everywhere(objects, space, base, last);
-    range->span.first = base;
-    range->span.last = last;
-    spans_insert(&space->ranges, &range->span, next_random(objects));
+    range->interval.first = base;
+    range->interval.last = last;
+    intervals_insert(&space->ranges, &range->interval, next_random(objects));
     return 0;
 }
 
@@ -287,11 +287,11 @@ int objects_range(struct objects *objects, uint32_t space_number, uint64_t base,
 static void unmap_beginning(struct objects *objects, struct space *space, uint64_t first)
 {
     for (struct space_gpu **place = &space->gpus; *place;) {
-        struct span *span;
+        struct interval *interval;
 
-        while ((span = spans_at((*place)->mappings, first))) {
-            spans_remove(&(*place)->mappings, span);
-            mapping_end(objects, mapping_of(span));
+        while ((interval = intervals_at((*place)->mappings, first))) {
+            intervals_remove(&(*place)->mappings, interval);
+            mapping_end(objects, mapping_of(interval));
         }
         if (!put_gpu(objects, space, place))
             place = &(*place)->next;
@@ -301,11 +301,11 @@ static void unmap_beginning(struct objects *objects, struct space *space, uint64
 void objects_unmap_all(struct objects *objects, uint32_t space_number, uint64_t base)
 {
     struct space *space = find_space(objects, space_number);
-    struct span *range;
+    struct interval *range;
 
     if (!space)
         return;
-    range = spans_at(space->ranges, base);
+    range = intervals_at(space->ranges, base);
     if (range)
         range_end(objects, space, (struct range *)range);
     else

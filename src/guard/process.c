@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "guard/pidfd.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,8 +102,8 @@ int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_proce
             unused = process;
     }
     if (!unused) {
-        tell_seldom("guard: more than %d processes of the instance use GPUs: process %ld gets none",
-                    GUARD_PROCESSES_MAX, (long)pid);
+        log_ratelimited("guard: more than %d processes of the instance use GPUs: process %ld gets none",
+                        GUARD_PROCESSES_MAX, (long)pid);
         return -EUSERS;
     }
     memset(unused, 0, sizeof(*unused));
@@ -258,8 +258,8 @@ void process_refuse(struct guard *guard, struct guard_process *process, unsigned
     if (ledger_of(guard, process))
         ledger_refuse(process->ledger, vdev, bytes, api);
     else
-        tell_seldom("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64 " of %" PRIu64 " in use", api,
-                    bytes, vdev, processes_used(guard, vdev), processes_quota(guard, vdev));
+        log_ratelimited("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64 " of %" PRIu64 " in use", api,
+                        bytes, vdev, processes_used(guard, vdev), processes_quota(guard, vdev));
 }
 
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)

@@ -46,7 +46,7 @@ static int switch_it(struct share *share, enum share_state to)
     share->ending_ns = to == SHARE_ENDING ? end_ns : 0;
     share->switched_ns = end_ns;
     throttle_switched(&share->throttle, on, begin_ns, end_ns);
-    share_looks_switched(share, end_ns);
+    share_probes_switched(share, end_ns);
     return 0;
 }
 
@@ -188,7 +188,7 @@ static uint64_t run(struct share *share, int *ret_rc)
     now_ns = clock_ns();
     refresh(share, now_ns);
     again_ns = least(least(again_ns, throttle_step_in_ns(&share->throttle)), STEP_MOST_NS);
-    again_ns = least(again_ns, share_looks_in_ns(share, now_ns));
+    again_ns = least(again_ns, share_probes_in_ns(share, now_ns));
     if (share->retry_ns > now_ns)
         again_ns = least(again_ns, share->retry_ns - now_ns);
     if (share->ending_ns)
@@ -207,7 +207,7 @@ uint64_t share_step(struct share *share)
         share->seen_open = atomic_load(&share->seen_page->granted_turn);
         share->seen_wake = atomic_load(&share->seen_page->wake);
     }
-    share_looks_step(share);
+    share_probes_step(share);
     return run(share, &rc);
 }
 
@@ -300,7 +300,7 @@ int share_new(const struct share_self *self, const struct share_limits *limits, 
     memcpy(share->uuid, self->uuid, strlen(self->uuid) + 1);
     share->random = self->id ^ now_ns;
     throttle_init(&share->throttle, share->random, now_ns);
-    share_looks_init(share, now_ns);
+    share_probes_init(share, now_ns);
     rc = join(share, self);
     if (rc < 0)
         log_info("no turns on device %s: %s; the instance shares it as the driver does", share->uuid,

@@ -25,9 +25,9 @@
 /* ENDING: off, but what runs may go on for some milliseconds, if there is nobody else to run. */
 enum share_state { SHARE_ON, SHARE_ENDING, SHARE_OFF };
 
-struct share_look {
+struct share_probe {
     double runs; /* which part of the device's engine it has at this moment, 0 to 1 */
-    bool worked; /* it runs, or has run since the last look */
+    bool worked; /* it runs, or has run since the last probe */
 };
 
 /*
@@ -47,7 +47,7 @@ struct share_ops {
      * means nothing then. -errno: cannot be told, and it is taken for busy: all on-time counts. Takes 0.2 to 0.8 ms;
      * called for less than 10 percent of the time, or 30 while it has a contended device and was idle lately.
      */
-    int (*look)(void *arg, bool stop, struct share_look *ret_look);
+    int (*probe)(void *arg, bool stop, struct share_probe *ret_probe);
 };
 
 struct share_limits {

@@ -30,14 +30,14 @@ struct share {
     uint64_t retry_ns; /* no switch before then, for one has failed */
     _Atomic uint64_t switches;
 
-    /* Looks, see share_look.c. */
+    /* Probes, see share_probe.c. */
     bool idle;         /* what they say by and large */
     bool last_worked;  /* what the last one said */
     bool fresh;        /* there was none since it was switched on */
     uint64_t still_ns; /* since when it has not worked, if it has not */
-    uint64_t looked_ns, idle_ns, cost_ns;
+    uint64_t probed_ns, idle_ns, cost_ns;
     uint64_t idled_ns; /* when it was idle last */
-    unsigned lone_looks;
+    unsigned lone_probes;
     unsigned part; /* of the usual time until the next, in 1/1024 */
     uint64_t random;
 
@@ -52,10 +52,10 @@ struct share {
     _Atomic uint32_t pokes;
 };
 
-/* share_look.c: whether there is work. init: nothing is known. step: looks, if it is time. */
-void share_looks_init(struct share *share, uint64_t now_ns);
-void share_looks_step(struct share *share);
-void share_looks_switched(struct share *share, uint64_t now_ns);
-uint64_t share_looks_in_ns(const struct share *share, uint64_t now_ns);
+/* share_probe.c: whether there is work. init: nothing is known. step: looks, if it is time. */
+void share_probes_init(struct share *share, uint64_t now_ns);
+void share_probes_step(struct share *share);
+void share_probes_switched(struct share *share, uint64_t now_ns);
+uint64_t share_probes_in_ns(const struct share *share, uint64_t now_ns);
 
 #endif

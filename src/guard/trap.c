@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "guard/privilege.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -157,9 +157,10 @@ void *trap_serve(void *arg)
 
         atomic_fetch_add_explicit(&guard->traps, 1, memory_order_relaxed);
         if (result == -EPERM || result == -EACCES)
-            tell_seldom("guard: thread %ld may not be looked into (prctl(PR_SET_DUMPABLE), or its executable cannot "
-                        "be read): it can use no GPU, and map files as shared and writable from their beginning only",
-                        (long)buffers.request->pid);
+            log_ratelimited(
+                "guard: thread %ld may not be looked into (prctl(PR_SET_DUMPABLE), or its executable cannot "
+                "be read): it can use no GPU, and map files as shared and writable from their beginning only",
+                (long)buffers.request->pid);
         answer(guard, &buffers, result);
     }
     stop_listening(guard);

@@ -3,7 +3,7 @@
  * mappings of the device, which are managed memory.
  *
  * Mapping runs in the caller, for the driver compares the caller with the process that made the client, or is made here
- * by a way round (mapper.c). Unmapping and freeing are made here, so that what was looked at is what is released.
+ * by a way round (map_proxy.c). Unmapping and freeing are made here, so that what was looked at is what is released.
  */
 #include "guard/guard_internal.h"
 
@@ -92,7 +92,7 @@ static int map_external(struct guard *guard, const struct trap *trap, const stru
                      map->memory);
     if (rc == -ENOSPC || rc == -ENOMEM)
         return -ENOMEM;
-    return guard->config.maps ? mapper_map(guard, trap, process, file, map) : TRAP_CONTINUE;
+    return guard->config.maps ? map_proxy_map(guard, trap, process, file, map) : TRAP_CONTINUE;
 }
 
 /* Makes the call; the status that it has given. */

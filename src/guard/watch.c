@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "guard/pidfd.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ static bool is_unread(struct guard_process *process, int rc)
         process->unread_ns = now_ns;
     if (!process->unread_ns || now_ns - process->unread_ns < GUARD_BLIND_NS)
         return false;
-    tell_seldom("guard: the memory map of process %ld cannot be read: %s", (long)process->pid, strerror(-rc));
+    log_ratelimited("guard: the memory map of process %ld cannot be read: %s", (long)process->pid, strerror(-rc));
     return true;
 }
 
@@ -119,7 +119,8 @@ void watch_the_watch(struct guard *guard)
 
     if (since_ns == 0 || clock_ns() - since_ns < GUARD_BLIND_NS)
         return;
-    tell_seldom("guard: a program of the instance keeps its memory map from being read: nothing is compared meanwhile");
+    log_ratelimited(
+        "guard: a program of the instance keeps its memory map from being read: nothing is compared meanwhile");
     if (guard->config.mode != GUARD_STRICT || !begin_end(guard))
         return;
     atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
@@ -151,7 +152,7 @@ static void look_around(struct guard *guard, struct audit *audit)
 
     if (differs) {
         atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
-        tell_seldom(
+        log_ratelimited(
             "guard: the instance has mapped more managed memory than its quota leaves, around the guard, or a map "
             "cannot be read");
     }

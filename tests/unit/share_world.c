@@ -15,7 +15,7 @@
 #define ON_NS     (385 * US)
 #define STOPS     .73
 #define GOES      .85
-/* A look reads counts; if the context is loaded it may stop it, for HELD_NS, and read them again. Whose next kernel
+/* A probe reads counts; if the context is loaded it may stop it, for HELD_NS, and read them again. Whose next kernel
  * comes before they are read does not look idle. */
 #define COUNTS_NS (200 * US)
 #define STOP_NS   (600 * US)
@@ -104,7 +104,7 @@ static int set(void *arg, enum share_state to)
     return guarded->set_rc;
 }
 
-/* As guard/looks.c: of a context that is loaded. */
+/* As guard/probe.c: of a context that is loaded. */
 static double stop_it(struct guarded *guarded)
 {
     struct context *context = context_of(guarded);
@@ -123,22 +123,22 @@ static double stop_it(struct guarded *guarded)
     return runs;
 }
 
-static int look(void *arg, bool stop, struct share_look *ret_look)
+static int probe(void *arg, bool stop, struct share_probe *ret_probe)
 {
     struct guarded *guarded = arg;
     struct context *context = context_of(guarded);
     uint64_t begin_ns = guarded->proc->world->now_ns;
 
-    *ret_look = (struct share_look){.worked = false};
-    guarded->looks++;
+    *ret_probe = (struct share_probe){.worked = false};
+    guarded->probes++;
     assert_true(!stop || guarded->state == SHARE_ON);
     pass(guarded, COUNTS_NS);
-    ret_look->worked = context->loads != guarded->seen_loads;
+    ret_probe->worked = context->loads != guarded->seen_loads;
     guarded->seen_loads = context->loads;
     if (guarded->state == SHARE_ON && context->loaded && !guarded->look_rc) {
         if (stop)
-            ret_look->runs = stop_it(guarded);
-        ret_look->worked = ret_look->worked || !stop || ret_look->runs > 0;
+            ret_probe->runs = stop_it(guarded);
+        ret_probe->worked = ret_probe->worked || !stop || ret_probe->runs > 0;
     }
     guarded->looking_ns += guarded->proc->world->now_ns - begin_ns;
     return guarded->look_rc;
@@ -227,7 +227,7 @@ static struct share_limits limits_of(const struct limits *limits)
 struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
                             uint64_t start_ns)
 {
-    struct share_ops ops = {.set = set, .look = look};
+    struct share_ops ops = {.set = set, .probe = probe};
     struct guarded *guarded = calloc(1, sizeof(*guarded));
     struct vgpu_limits region_limits = {.device_count = 0};
     struct share_limits share_limits = limits_of(limits);

@@ -1,7 +1,7 @@
 /*
  * Instances of the guard in the machine in virtual time of sched_world.h: their programs launch as if nobody limited
- * them, and a share each, the real one, switches them off and on. Switches and looks take the time, and have the
- * effects, that were measured (guard/looks.c, docs/measurements.md); a share runs on a stack of its own, so that others
+ * them, and a share each, the real one, switches them off and on. Switches and probes take the time, and have the
+ * effects, that were measured (guard/probe.c, docs/measurements.md); a share runs on a stack of its own, so that others
  * act meanwhile.
  */
 #ifndef VGPU_TESTS_SHARE_WORLD_H
@@ -32,7 +32,7 @@ struct guarded {
     uint64_t ended_least_ns, ended_most_ns; /* from ENDING to when OFF began */
 
     uint64_t seen_loads; /* of its context, by looks */
-    uint64_t offs, looks, stops, looking_ns, off_since_ns, longest_off_ns;
+    uint64_t offs, probes, stops, looking_ns, off_since_ns, longest_off_ns;
     uint64_t marked_ran, marked_offs, marked_looking, marked_stops;
     ucontext_t own, world;
     char *stack;

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "guard/hash.h"
-#include "guard/spans.h"
+#include "guard/intervals.h"
 
 static uint64_t random_state;
 
@@ -93,15 +93,15 @@ static void hash_reserved(void **state)
 
 #define SPANS 512
 
-static struct span spans[SPANS];
+static struct interval spans[SPANS];
 static bool live[SPANS];
 
-static bool overlaps(const struct span *span, uint64_t first, uint64_t last)
+static bool overlaps(const struct interval *span, uint64_t first, uint64_t last)
 {
     return span->first <= last && span->last >= first;
 }
 
-static unsigned height(const struct span *tree)
+static unsigned height(const struct interval *tree)
 {
     unsigned left, right;
 
@@ -113,9 +113,9 @@ static unsigned height(const struct span *tree)
 }
 
 /* Every node knows the highest end below it, and none has more priority than the one above. */
-static void check_tree(const struct span *tree)
+static void check_tree(const struct interval *tree)
 {
-    const struct span *children[] = {tree->left, tree->right};
+    const struct interval *children[] = {tree->left, tree->right};
     uint64_t highest = tree->last;
 
     for (unsigned i = 0; i < 2; i++) {
@@ -128,9 +128,9 @@ static void check_tree(const struct span *tree)
     assert_int_equal(tree->highest, highest);
 }
 
-static void check_questions(struct span *tree, uint64_t first, uint64_t last)
+static void check_questions(struct interval *tree, uint64_t first, uint64_t last)
 {
-    const struct span *found = spans_overlap(tree, first, last), *begins = spans_at(tree, first);
+    const struct interval *found = intervals_overlap(tree, first, last), *begins = intervals_at(tree, first);
     unsigned count = 0, begin = 0;
 
     for (unsigned i = 0; i < SPANS; i++) {
@@ -143,14 +143,14 @@ static void check_questions(struct span *tree, uint64_t first, uint64_t last)
         assert_true(live[found - spans] && overlaps(found, first, last));
     if (begins)
         assert_true(live[begins - spans] && begins->first == first);
-    assert_int_equal(spans_count(tree, first, last, SPANS + 1), count);
-    assert_int_equal(spans_count(tree, first, last, 3), count < 3 ? count : 3);
-    assert_int_equal(spans_count(tree, first, last, 0), 0);
+    assert_int_equal(intervals_count(tree, first, last, SPANS + 1), count);
+    assert_int_equal(intervals_count(tree, first, last, 3), count < 3 ? count : 3);
+    assert_int_equal(intervals_count(tree, first, last, 0), 0);
 }
 
 static void spans_as_an_array(void **state)
 {
-    struct span *tree = NULL;
+    struct interval *tree = NULL;
 
     (void)state;
     random_state = 1;
@@ -159,12 +159,12 @@ static void spans_as_an_array(void **state)
         uint64_t first = next_random() % 1000, last = first + next_random() % (step % 3 ? 8 : 400);
 
         if (live[i]) {
-            spans_remove(&tree, &spans[i]);
+            intervals_remove(&tree, &spans[i]);
         } else {
             /* The ends of the address space now and then. */
             spans[i].first = next_random() % 50 ? next_random() % 1000 : 0;
             spans[i].last = next_random() % 50 ? spans[i].first + next_random() % 40 : UINT64_MAX;
-            spans_insert(&tree, &spans[i], (uint32_t)next_random());
+            intervals_insert(&tree, &spans[i], (uint32_t)next_random());
         }
         live[i] = !live[i];
         if (tree)
@@ -178,7 +178,7 @@ static void spans_as_an_array(void **state)
 static void spans_in_order(void **state)
 {
     enum { MANY = 100000 };
-    struct span *many = calloc(MANY, sizeof(*many)), *tree;
+    struct interval *many = calloc(MANY, sizeof(*many)), *tree;
 
     (void)state;
     assert_non_null(many);
@@ -188,11 +188,11 @@ static void spans_in_order(void **state)
         for (unsigned i = 0; i < MANY; i++) {
             many[i].first = order == 0 ? i : order == 1 ? MANY - i : 7;
             many[i].last = many[i].first;
-            spans_insert(&tree, &many[i], (uint32_t)next_random());
+            intervals_insert(&tree, &many[i], (uint32_t)next_random());
         }
         assert_in_range(height(tree), 17, 100); /* a list has 100 000; 40 is usual */
         for (unsigned i = 0; i < MANY; i++)
-            spans_remove(&tree, &many[i]);
+            intervals_remove(&tree, &many[i]);
         assert_null(tree);
     }
     free(many);

@@ -17,7 +17,7 @@ struct tenant {
     struct share *share;
     pthread_t thread;
     atomic_bool ending, on, busy;
-    _Atomic unsigned sets, endings, looks, wrong_looks;
+    _Atomic unsigned sets, endings, probes, wrong_looks;
 };
 
 static int set(void *arg, enum share_state to)
@@ -32,19 +32,19 @@ static int set(void *arg, enum share_state to)
     return 0;
 }
 
-static int look(void *arg, bool stop, struct share_look *ret_look)
+static int probe(void *arg, bool stop, struct share_probe *ret_probe)
 {
     struct tenant *tenant = arg;
     bool busy = atomic_load(&tenant->busy);
 
-    atomic_fetch_add(&tenant->looks, 1);
+    atomic_fetch_add(&tenant->probes, 1);
     if (stop && !atomic_load(&tenant->on))
         atomic_fetch_add(&tenant->wrong_looks, 1);
-    *ret_look = (struct share_look){.runs = busy, .worked = busy};
+    *ret_probe = (struct share_probe){.runs = busy, .worked = busy};
     return 0;
 }
 
-static const struct share_ops ops = {.set = set, .look = look};
+static const struct share_ops ops = {.set = set, .probe = probe};
 
 static void *serve(void *arg)
 {

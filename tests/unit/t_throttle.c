@@ -1,7 +1,7 @@
 /*
  * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device of its own; switches
- * and looks that take their time and have the effects that were measured (guard/looks.c): a look stops the tenant for a
- * moment, and takes one that is between two short kernels for half busy.
+ * and looks that take their time and have the effects that were measured (guard/probe.c): a probe stops the tenant for
+ * a moment, and takes one that is between two short kernels for half busy.
  */
 #include "core/throttle.h"
 #include "unit.h"
@@ -12,9 +12,9 @@
 #define WINDOWS   500
 #define BURST_NS  (100 * MS)
 
-#define ADAPTS_NS (1500 * MS) /* looks are few */
+#define ADAPTS_NS (1500 * MS) /* probes are few */
 
-#define COUNTS_NS (200 * US) /* a look, where nothing can run; */
+#define COUNTS_NS (200 * US) /* a probe, where nothing can run; */
 #define HELD_NS   (330 * US) /* else it stops what runs for so long. */
 #define GAP_NS    (200 * US) /* Whose next kernel comes within this does not look idle; */
 #define ENDS_NS   (10 * US)  /* one that ends within this is not seen to run. */
@@ -29,7 +29,7 @@ struct machine {
     uint64_t now_ns, random;
     struct tenant tenant;
     bool runs;                      /* the tenant's channels are on, and it is not stopped */
-    bool loaded;                    /* something may run, for all that a look knows */
+    bool loaded;                    /* something may run, for all that a probe knows */
     uint64_t kernel_left, gap_left; /* one of them is 0 */
     uint64_t idle_from_ns;
 
@@ -39,7 +39,7 @@ struct machine {
     struct throttle throttle;
     double seen; /* by looks, in all */
 
-    uint64_t gpu_ns, looking_ns, looks, offs, window_end_ns, windows[WINDOWS];
+    uint64_t gpu_ns, looking_ns, probes, offs, window_end_ns, windows[WINDOWS];
     unsigned window;
     uint64_t begun_ns, burst_ns[1000], bursts; /* GPU time by millisecond, for the last 100 */
     double burst_most_ns;
@@ -124,7 +124,7 @@ static void switch_it(struct machine *machine, bool on)
     machine->offs += !on;
 }
 
-static void look(struct machine *machine)
+static void probe(struct machine *machine)
 {
     uint64_t begin_ns = machine->now_ns;
     double busy = 0;
@@ -144,9 +144,9 @@ static void look(struct machine *machine)
         run_until(machine, begin_ns + machine->look_cost_ns);
     }
     machine->looking_ns += machine->now_ns - begin_ns;
-    machine->looks++;
+    machine->probes++;
     machine->seen += busy;
-    throttle_look(&machine->throttle, machine->blind ? 1 : busy, begin_ns, machine->now_ns);
+    throttle_probe(&machine->throttle, machine->blind ? 1 : busy, begin_ns, machine->now_ns);
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -166,12 +166,12 @@ static void run_for(struct machine *machine, uint64_t ns)
             continue;
         }
         step_ns = throttle_step_in_ns(&machine->throttle);
-        look_ns = throttle_look_in_ns(&machine->throttle);
+        look_ns = throttle_probe_in_ns(&machine->throttle);
         assert_true(step_ns > 0 && look_ns > 0);
         run_until(machine, machine->now_ns + less(less(step_ns, look_ns), until_ns - machine->now_ns) +
                                (uint64_t)(random_part(machine) * 60e3));
         if (look_ns <= step_ns && machine->runs)
-            look(machine);
+            probe(machine);
     }
 }
 
@@ -181,7 +181,7 @@ static void measure(struct machine *machine)
     memset(machine->windows, 0, sizeof(machine->windows));
     machine->window_end_ns = machine->now_ns + WINDOW_NS;
     machine->begun_ns = machine->now_ns;
-    machine->gpu_ns = machine->looking_ns = machine->looks = machine->offs = 0;
+    machine->gpu_ns = machine->looking_ns = machine->probes = machine->offs = 0;
     machine->seen = 0;
     machine->burst_most_ns = 0;
 }
@@ -214,7 +214,7 @@ static double share(const struct machine *machine)
     return (double)machine->gpu_ns / (double)(machine->now_ns - machine->begun_ns);
 }
 
-static double looking(const struct machine *machine)
+static double probing(const struct machine *machine)
 {
     return (double)machine->looking_ns / (double)(machine->now_ns - machine->begun_ns);
 }
@@ -276,11 +276,11 @@ static void test_cap(void **state)
             wrong = share(&machine) - cap;
             print_message("%8.1f us, %2u %%: %.4f sd %.4f looks %.3f of the time, %.1f switches/s\n",
                           (double)tenants[i].kernel_ns / 1e3, caps[k], share(&machine), root(variance(&machine)),
-                          looking(&machine), (double)machine.offs / 20);
+                          probing(&machine), (double)machine.offs / 20);
             wrong = wrong < 0 ? -wrong : wrong;
             worst = wrong > worst ? wrong : worst;
             worst_variance = variance(&machine) > worst_variance ? variance(&machine) : worst_variance;
-            most_looking = looking(&machine) > most_looking ? looking(&machine) : most_looking;
+            most_looking = probing(&machine) > most_looking ? probing(&machine) : most_looking;
         }
     print_message("worst: %.4f off, sd %.4f, looking %.3f of the time\n", worst, root(worst_variance), most_looking);
     assert_within(worst, 0, .02);
@@ -304,9 +304,9 @@ static void test_below_cap(void **state)
 
                 run_for(&machine, 60 * NS_PER_S);
                 print_message("uses %.4f, cap %.2f: %llu switches, looks %.3f of the time\n", share(&machine),
-                              (uses[i] + above) / 100., (unsigned long long)machine.offs, looking(&machine));
+                              (uses[i] + above) / 100., (unsigned long long)machine.offs, probing(&machine));
                 assert_int_equal(machine.offs, 0);
-                most_looking = looking(&machine) > most_looking ? looking(&machine) : most_looking;
+                most_looking = probing(&machine) > most_looking ? probing(&machine) : most_looking;
             }
     assert_within(most_looking, 0, .125);
 }
@@ -330,7 +330,7 @@ static void test_fractions(void **state)
             used = (double)throttle_used_ns(&machine.throttle);
             measure(&machine);
             run_for(&machine, 20 * NS_PER_S);
-            seen = machine.seen / (double)machine.looks;
+            seen = machine.seen / (double)machine.probes;
             used = ((double)throttle_used_ns(&machine.throttle) - used) / 20e9;
             print_message("cap %2u: %.4f, charged %.4f, seen as %.3f while it is on\n", caps[i], share(&machine), used,
                           seen);
@@ -359,7 +359,7 @@ static void test_seen_too_busy(void **state)
         run_for(&machine, 2 * NS_PER_S);
         measure(&machine);
         run_for(&machine, 20 * NS_PER_S);
-        seen = machine.seen / (double)machine.looks;
+        seen = machine.seen / (double)machine.probes;
         gets = caps[i] / 100. * natural / seen;
         print_message("%llu of %llu us, cap %2u: seen as %.3f, gets %.4f, by the looks %.4f\n",
                       (unsigned long long)(tenants[i].kernel_ns / US),
@@ -473,17 +473,17 @@ static void test_nonsense(void **state)
     (void)state;
     throttle_init(&throttle, 0, NS_PER_S);
     assert_false(throttle_step(&throttle, NS_PER_S));
-    assert_int_equal(throttle_look_in_ns(&throttle), UINT64_MAX);
+    assert_int_equal(throttle_probe_in_ns(&throttle), UINT64_MAX);
     assert_int_equal(throttle_step_in_ns(&throttle), UINT64_MAX);
     throttle_cap(&throttle, 30, NS_PER_S);
-    throttle_look(&throttle, 1, 0, 1);
+    throttle_probe(&throttle, 1, 0, 1);
     throttle_switched(&throttle, false, 5, 3);
     throttle_switched(&throttle, true, 5, 3);
     assert_false(throttle_step(&throttle, 7));
-    assert_true(throttle_look_in_ns(&throttle) < NS_PER_S);
+    assert_true(throttle_probe_in_ns(&throttle) < NS_PER_S);
     for (unsigned i = 1; i < 100; i++) {
         throttle_cap(&throttle, i, NS_PER_S);
-        throttle_look(&throttle, i % 3 / 2., 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
+        throttle_probe(&throttle, i % 3 / 2., 2 * NS_PER_S + i * NS_PER_S, (2 + i) * NS_PER_S);
         assert_true(throttle_step_in_ns(&throttle) > 0);
     }
     throttle_cap(&throttle, 1000, 200 * NS_PER_S);

@@ -1,5 +1,5 @@
 /*
- * When to look whether a tenant has work, and what to make of it. A look is some calls to the card's firmware; while
+ * When to look whether a tenant has work, and what to make of it. A probe is some calls to the card's firmware; while
  * the tenant works it costs the tenant something, too. It tells exactly whether there was work since the last one, so
  * one that finds none after a while of its own is enough to call a tenant idle; one that does next to nothing has some
  * now and then, so it takes two in a row to call it busy.
@@ -21,12 +21,12 @@
 #define ASIDE_LATE_NS      (4 * MS)
 #define ASIDE_VERY_LATE_NS (8 * MS)
 #define SOON_NS            (300 * US)
-/* Others may come and wait without being noticed otherwise: a step, without a look. */
+/* Others may come and wait without being noticed otherwise: a step, without a probe. */
 #define STEP_NS (1 * MS)
 
 #define LATE_NS      (1000 * MS)
 #define VERY_LATE_NS (10000 * MS)
-#define SLACK_NS     1000 /* a look is not worth another step */
+#define SLACK_NS     1000 /* a probe is not worth another step */
 
 /* No look before so many times what one takes: of a tenant that works on and on, of one that was idle lately. */
 #define COSTLY       30u
@@ -46,20 +46,20 @@ static uint32_t random_bits(struct share *share)
     return (uint32_t)(*state >> 20);
 }
 
-void share_looks_init(struct share *share, uint64_t now_ns)
+void share_probes_init(struct share *share, uint64_t now_ns)
 {
     share->idle = true;
-    share->looked_ns = share->idle_ns = share->idled_ns = share->still_ns = now_ns;
+    share->probed_ns = share->idle_ns = share->idled_ns = share->still_ns = now_ns;
     share->cost_ns = 800 * US;
     share->part = 1024;
     if (share->random == 0)
         share->random = 1;
 }
 
-void share_looks_switched(struct share *share, uint64_t now_ns)
+void share_probes_switched(struct share *share, uint64_t now_ns)
 {
     share->fresh = share->on;
-    share->looked_ns = share->still_ns = now_ns;
+    share->probed_ns = share->still_ns = now_ns;
 }
 
 static bool claimed(const struct share *share)
@@ -98,31 +98,31 @@ static uint64_t costly_ns(const struct share *share, uint64_t now_ns)
     return (now_ns - share->idled_ns < LATELY_NS ? COSTLY_IDLER : COSTLY) * share->cost_ns;
 }
 
-static uint64_t look_in_ns(const struct share *share, uint64_t now_ns)
+static uint64_t probe_in_ns(const struct share *share, uint64_t now_ns)
 {
     uint64_t usual = usual_ns(share, now_ns), least_ns = costly_ns(share, now_ns), ns, throttle_ns;
 
-    throttle_ns = throttle_look_in_ns(&share->throttle);
+    throttle_ns = throttle_probe_in_ns(&share->throttle);
     if (usual == UINT64_MAX)
         return throttle_ns;
     /* Looks that settle a doubt are few. */
     if (usual != SOON_NS && usual != FRESH_NS && usual < least_ns)
         usual = least_ns;
     ns = usual * share->part / 1024;
-    ns = share->looked_ns + ns > now_ns ? share->looked_ns + ns - now_ns : 0;
+    ns = share->probed_ns + ns > now_ns ? share->probed_ns + ns - now_ns : 0;
     return ns < throttle_ns ? ns : throttle_ns;
 }
 
-uint64_t share_looks_in_ns(const struct share *share, uint64_t now_ns)
+uint64_t share_probes_in_ns(const struct share *share, uint64_t now_ns)
 {
-    uint64_t ns = look_in_ns(share, now_ns);
+    uint64_t ns = probe_in_ns(share, now_ns);
 
     if (share->joined && share->preempt.contended && share->on && ns > STEP_NS)
         ns = STEP_NS;
     return ns;
 }
 
-/* `from_ns`: since when the look says what it says. */
+/* `from_ns`: since when the probe says what it says. */
 static void believe(struct share *share, bool worked, uint64_t from_ns, uint64_t now_ns)
 {
     bool again = worked == share->last_worked;
@@ -154,35 +154,35 @@ static bool may_stop(struct share *share)
     if (share->throttle.cap > 0)
         return true;
     if (!in_company(share))
-        return ++share->lone_looks % LONE_STOPS == 0;
+        return ++share->lone_probes % LONE_STOPS == 0;
     return !share->fresh;
 }
 
-static void look(struct share *share)
+static void probe(struct share *share)
 {
     uint64_t begin_ns = clock_ns(), end_ns, cost_ns;
     bool stop = may_stop(share);
-    struct share_look seen = {.worked = false};
-    int rc = share->ops.look(share->arg, stop, &seen);
+    struct share_probe seen = {.worked = false};
+    int rc = share->ops.probe(share->arg, stop, &seen);
 
     if (rc < 0)
-        seen = (struct share_look){.runs = 1, .worked = true};
+        seen = (struct share_probe){.runs = 1, .worked = true};
     end_ns = clock_ns();
     cost_ns = end_ns > begin_ns ? end_ns - begin_ns : 0;
     if (stop && cost_ns < 10 * MS)
         share->cost_ns = (7 * share->cost_ns + cost_ns) / 8;
     if (stop || !seen.worked || rc < 0)
-        throttle_look(&share->throttle, seen.runs, begin_ns, end_ns);
-    believe(share, seen.worked, share->looked_ns, end_ns);
-    share->looked_ns = end_ns;
+        throttle_probe(&share->throttle, seen.runs, begin_ns, end_ns);
+    believe(share, seen.worked, share->probed_ns, end_ns);
+    share->probed_ns = end_ns;
     share->fresh = false;
     share->part = 512 + random_bits(share) % 1024;
     if (seen.worked && share->joined)
         preempt_active(&share->preempt, end_ns);
 }
 
-void share_looks_step(struct share *share)
+void share_probes_step(struct share *share)
 {
-    if (look_in_ns(share, clock_ns()) <= SLACK_NS)
-        look(share);
+    if (probe_in_ns(share, clock_ns()) <= SLACK_NS)
+        probe(share);
 }

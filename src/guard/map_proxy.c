@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "core/vdev.h"
 #include "guard/rm.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,59 +35,59 @@ static int open_again(int fd)
     return again < 0 ? err_last() : again;
 }
 
-static int begin(struct mapper *mapper, const struct guard_file *ctl)
+static int begin(struct map_proxy *map_proxy, const struct guard_file *ctl)
 {
     int rc;
 
-    if (mapper->client)
+    if (map_proxy->client)
         return 0;
-    mapper->fd = open_again(ctl->fd);
-    if (mapper->fd < 0)
-        return mapper->fd;
-    rc = rm_alloc(mapper->fd, 0, 0, &mapper->client, RM_CLASS_ROOT_CLIENT, NULL, 0);
+    map_proxy->fd = open_again(ctl->fd);
+    if (map_proxy->fd < 0)
+        return map_proxy->fd;
+    rc = rm_alloc(map_proxy->fd, 0, 0, &map_proxy->client, RM_CLASS_ROOT_CLIENT, NULL, 0);
     if (rc == RM_OK)
         return 0;
-    close(mapper->fd);
-    *mapper = (struct mapper){0};
+    close(map_proxy->fd);
+    *map_proxy = (struct map_proxy){0};
     return -EIO;
 }
 
 /* A device of the mapper's, if it is that card; else nothing is left of it. */
-static bool try_device(struct mapper *mapper, uint32_t id, const char *uuid_text, struct mapper_card *ret_card)
+static bool try_device(struct map_proxy *map_proxy, uint32_t id, const char *uuid_text, struct map_proxy_card *ret_card)
 {
     uint32_t params[DEVICE_WORDS] = {id};
-    struct mapper_card card = {.device = 0};
+    struct map_proxy_card card = {.device = 0};
     char text[VGPU_UUID_LEN];
     uint8_t uuid[16];
 
-    if (rm_alloc(mapper->fd, mapper->client, mapper->client, &card.device, RM_CLASS_DEVICE, params, sizeof(params)) !=
-        RM_OK)
+    if (rm_alloc(map_proxy->fd, map_proxy->client, map_proxy->client, &card.device, RM_CLASS_DEVICE, params,
+                 sizeof(params)) != RM_OK)
         return false;
-    if (rm_alloc_subdevice(mapper->fd, mapper->client, card.device, &card.subdevice) == RM_OK &&
-        card_uuid(mapper->fd, mapper->client, card.subdevice, uuid) == 0) {
+    if (rm_alloc_subdevice(map_proxy->fd, map_proxy->client, card.device, &card.subdevice) == RM_OK &&
+        card_uuid(map_proxy->fd, map_proxy->client, card.subdevice, uuid) == 0) {
         vdev_uuid_text("GPU", uuid, text);
         if (strcmp(text, uuid_text) == 0) {
             *ret_card = card;
             return true;
         }
     }
-    rm_free(mapper->fd, mapper->client, mapper->client, card.device);
+    rm_free(map_proxy->fd, map_proxy->client, map_proxy->client, card.device);
     return false;
 }
 
-static int find_card(struct guard *guard, pid_t tid, unsigned vdev, struct mapper_card **ret_card)
+static int find_card(struct guard *guard, pid_t tid, unsigned vdev, struct map_proxy_card **ret_card)
 {
-    struct mapper *mapper = &guard->mapper;
-    struct mapper_card *card = &mapper->card[vdev];
-    struct lent lent;
+    struct map_proxy *map_proxy = &guard->map_proxy;
+    struct map_proxy_card *card = &map_proxy->card[vdev];
+    struct borrowed borrowed;
 
     *ret_card = card;
     if (card->device || card->missing)
         return card->device ? 0 : -ENODEV;
-    lend_cards(guard, tid, &lent);
+    borrow_gpus(guard, tid, &borrowed);
     for (uint32_t id = 0; id < DEVICE_IDS && !card->device; id++)
-        try_device(mapper, id, guard->card[vdev].uuid_text, card);
-    lend_over(&lent);
+        try_device(map_proxy, id, guard->card[vdev].uuid_text, card);
+    borrowed_close(&borrowed);
     card->missing = !card->device; /* not to be looked for each time */
     return card->device ? 0 : -ENODEV;
 }
@@ -111,12 +111,12 @@ static int find_parent(struct guard *guard, pid_t tid, const struct guard_file *
                        uint32_t *ret_parent)
 {
     uint32_t parent, class_id;
-    struct mapper_card *card;
+    struct map_proxy_card *card;
     unsigned vdev;
 
     if (parent_of(guard, ctl, map, &parent) < 0 || objects_class(guard->objects, map->client, parent, &class_id) < 0)
         return -ENOENT;
-    *ret_parent = guard->mapper.client;
+    *ret_parent = guard->map_proxy.client;
     if (class_id != RM_CLASS_DEVICE && class_id != RM_CLASS_SUBDEVICE)
         return 0;
     if (card_of(guard, ctl, map->client, parent, &vdev) < 0 || find_card(guard, tid, vdev, &card) < 0)
@@ -129,8 +129,8 @@ static int find_parent(struct guard *guard, pid_t tid, const struct guard_file *
 static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl, const struct uvm_map_external *map,
                   uint32_t *ret_handle, uint32_t *ret_parent)
 {
-    struct mapper *mapper = &guard->mapper;
-    int rc = begin(mapper, ctl);
+    struct map_proxy *map_proxy = &guard->map_proxy;
+    int rc = begin(map_proxy, ctl);
 
     if (rc == 0)
         rc = find_parent(guard, tid, ctl, map, ret_parent);
@@ -139,20 +139,21 @@ static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl, 
     if (rc < 0)
         return rc;
     *ret_handle = 0;
-    rc = rm_dup(mapper->fd, mapper->client, *ret_parent, ret_handle, map->client, map->memory);
+    rc = rm_dup(map_proxy->fd, map_proxy->client, *ret_parent, ret_handle, map->client, map->memory);
     if (rc != RM_ERR_INSUFFICIENT_PERMISSIONS)
         return rc;
     /* The first time, or the program has taken it back. */
-    rc = rm_share(ctl->fd, map->client, mapper->client);
+    rc = rm_share(ctl->fd, map->client, map_proxy->client);
     *ret_handle = 0;
-    return rc == RM_OK ? rm_dup(mapper->fd, mapper->client, *ret_parent, ret_handle, map->client, map->memory) : rc;
+    return rc == RM_OK ? rm_dup(map_proxy->fd, map_proxy->client, *ret_parent, ret_handle, map->client, map->memory)
+                       : rc;
 }
 
-int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-               const struct guard_file *space, struct uvm_map_external *map)
+int map_proxy_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+                  const struct guard_file *space, struct uvm_map_external *map)
 {
     const struct guard_file *ctl = client_file(guard, map->client);
-    struct mapper *mapper = &guard->mapper;
+    struct map_proxy *map_proxy = &guard->map_proxy;
     struct uvm_map_external ours = *map;
     uint32_t parent;
     int rc;
@@ -163,19 +164,19 @@ int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_
     }
     rc = borrow(guard, trap->tid, ctl, map, &ours.memory, &parent);
     if (rc != RM_OK) {
-        tell_seldom("guard: memory %#x of client %#x cannot be mapped by the supervisor: %s %#x", map->memory,
-                    map->client, rc < 0 ? "errno" : "status", (unsigned)(rc < 0 ? -rc : rc));
+        log_ratelimited("guard: memory %#x of client %#x cannot be mapped by the supervisor: %s %#x", map->memory,
+                        map->client, rc < 0 ? "errno" : "status", (unsigned)(rc < 0 ? -rc : rc));
         map->status = rc < 0 ? RM_ERR_INSUFFICIENT_PERMISSIONS : (uint32_t)rc;
         return 0;
     }
-    ours.client = mapper->client;
-    ours.rm_fd = mapper->fd;
+    ours.client = map_proxy->client;
+    ours.rm_fd = map_proxy->fd;
     if (!trap_valid(guard, trap))
         rc = -EINTR;
     else if (ioctl(space->fd, UVM_MAP_EXTERNAL_ALLOCATION, &ours) < 0)
         rc = err_last();
-    if (rm_free(mapper->fd, mapper->client, parent, ours.memory) != RM_OK)
-        tell_seldom(
+    if (rm_free(map_proxy->fd, map_proxy->client, parent, ours.memory) != RM_OK)
+        log_ratelimited(
             "guard: a duplicate of memory %#x of client %#x could not be freed: it stays on the card as long as "
             "vgpu runs",
             map->memory, map->client);
@@ -183,9 +184,9 @@ int mapper_map(struct guard *guard, const struct trap *trap, const struct guard_
     return rc;
 }
 
-void mapper_done(struct mapper *mapper)
+void map_proxy_done(struct map_proxy *map_proxy)
 {
-    if (mapper->client)
-        close(mapper->fd);
-    *mapper = (struct mapper){0};
+    if (map_proxy->client)
+        close(map_proxy->fd);
+    *map_proxy = (struct map_proxy){0};
 }

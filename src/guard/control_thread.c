@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "guard/control.h"
-#include "guard/tell.h"
+#include "guard/ratelimit.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -29,8 +29,8 @@ static bool apply(struct guard *guard, bool pause)
         rc = share_pause(share, pause);
         done = done && rc == 0;
         if (rc < 0)
-            tell_seldom("guard: channels on %s could not be switched at once (%s)", guard->card[i].uuid_text,
-                        strerror(-rc));
+            log_ratelimited("guard: channels on %s could not be switched at once (%s)", guard->card[i].uuid_text,
+                            strerror(-rc));
     }
     return done;
 }
@@ -70,7 +70,7 @@ static void serve_one(struct guard *guard)
                                                        : 0);
 }
 
-void *steer_serve(void *arg)
+void *control_thread_serve(void *arg)
 {
     struct guard *guard = arg;
     struct pollfd ready[] = {{.fd = guard->control_socket, .events = POLLIN}, {.fd = guard->wake, .events = POLLIN}};

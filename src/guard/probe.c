@@ -3,7 +3,7 @@
  * the engine and taken off it again, and with which effort; and a group can be stopped for a moment, after which it
  * goes on. What follows from that (bench/gpu/guard_facts.py, docs/measurements.md):
  *
- * - A context that is not on the engine does not run, and if it was not put there since the last look, it has not run.
+ * - A context that is not on the engine does not run, and if it was not put there since the last probe, it has not run.
  * - One that is there may be at work, or have been for a while and nobody else has come. It is stopped: the engine has
  *   to interrupt a kernel for that (cilp, cta), or was idle (wfi), or has become so within some 10 us.
  * - If it was idle and the context is there again at once, there are many short kernels: the end of one was waited for,
@@ -57,7 +57,7 @@ static int preempt(const struct set *set, const struct group *group)
     return rm_control(set->fd, set->client, group->handle, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params));
 }
 
-static void stop(const struct set *set, struct group *group, struct share_look *look)
+static void stop(const struct set *set, struct group *group, struct share_probe *probe)
 {
     struct rm_ctxsw_stats after;
     uint64_t begin_ns = clock_ns(), ns;
@@ -66,19 +66,19 @@ static void stop(const struct set *set, struct group *group, struct share_look *
 
     ns = clock_ns() - begin_ns;
     if (rc != RM_OK || read_counts(set, group, &after) != RM_OK) {
-        look->runs = 1; /* whatever it is, it is there */
-        look->worked = true;
+        probe->runs = 1; /* whatever it is, it is there */
+        probe->worked = true;
         return;
     }
     runs = part(&group->counts, &after, ns);
     group->doubted = group->doubted || went_back(&group->counts, &after);
     group->counts = after;
-    look->worked = look->worked || runs > 0;
-    look->runs = runs > look->runs ? runs : look->runs;
+    probe->worked = probe->worked || runs > 0;
+    probe->runs = runs > probe->runs ? runs : probe->runs;
 }
 
 /* -ENOTSUP: the driver does not say. */
-static int look_at(const struct set *set, struct group *group, bool may_stop, struct share_look *look)
+static int look_at(const struct set *set, struct group *group, bool may_stop, struct share_probe *probe)
 {
     struct rm_ctxsw_stats now;
     int rc = read_counts(set, group, &now);
@@ -91,19 +91,19 @@ static int look_at(const struct set *set, struct group *group, bool may_stop, st
     if (group->seen && went_back(&group->counts, &now))
         group->doubted = true;
     if (group->seen ? now.restore != group->counts.restore : now.restore != 0)
-        look->worked = true;
+        probe->worked = true;
     group->counts = now;
     group->seen = true;
     if (group->doubted)
-        *look = (struct share_look){.runs = 1, .worked = true};
+        *probe = (struct share_probe){.runs = 1, .worked = true};
     else if (!set->off && is_loaded(&now) && may_stop)
-        stop(set, group, look);
+        stop(set, group, probe);
     else if (!set->off && is_loaded(&now))
-        look->worked = true; /* for all that one knows */
+        probe->worked = true; /* for all that one knows */
     return 0;
 }
 
-void looks_stop(const struct set *set)
+void probes_stop(const struct set *set)
 {
     for (unsigned i = 0; i < set->groups; i++) {
         const struct group *group = &set->group[i];
@@ -114,11 +114,11 @@ void looks_stop(const struct set *set)
     }
 }
 
-int channels_look(struct channels *channels, unsigned vdev, bool may_stop, struct share_look *ret_look)
+int channels_probe(struct channels *channels, unsigned vdev, bool may_stop, struct share_probe *ret_probe)
 {
     int rc = 0;
 
-    *ret_look = (struct share_look){.worked = false};
+    *ret_probe = (struct share_probe){.worked = false};
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
@@ -127,7 +127,7 @@ int channels_look(struct channels *channels, unsigned vdev, bool may_stop, struc
             continue;
         for (unsigned k = 0; k < set->groups && rc == 0; k++) {
             if (!set->group[k].silent)
-                rc = look_at(set, &set->group[k], may_stop, ret_look);
+                rc = look_at(set, &set->group[k], may_stop, ret_probe);
         }
     }
     return rc;

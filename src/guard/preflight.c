@@ -28,7 +28,7 @@ static bool is_older(int major, int minor, int than_major, int than_minor)
     return major < than_major || (major == than_major && minor < than_minor);
 }
 
-static void examine_kernel(struct guard_finding *finding)
+static void preflight_kernel(struct guard_finding *finding)
 {
     struct utsname name;
     int major = 0, minor = 0;
@@ -58,7 +58,7 @@ static void examine_kernel(struct guard_finding *finding)
     SAY(finding, "Linux %s", name.release);
 }
 
-static void examine_seccomp(struct guard_finding *finding)
+static void preflight_seccomp(struct guard_finding *finding)
 {
     char error[64];
 
@@ -101,7 +101,7 @@ static bool may_trace_all(void)
     return syscall(SYS_capget, &head, data) == 0 && data[CAP_SYS_PTRACE / 32].effective & 1u << CAP_SYS_PTRACE % 32;
 }
 
-static void examine_ptrace(struct guard_finding *finding)
+static void preflight_ptrace(struct guard_finding *finding)
 {
     char text[16] = "0";
     size_t length;
@@ -127,7 +127,7 @@ static void examine_ptrace(struct guard_finding *finding)
 }
 
 /* Not needed where the mode is not strict, so never a reason not to work. */
-static void examine_nvml(const char *given, struct guard_finding *finding)
+static void preflight_nvml(const char *given, struct guard_finding *finding)
 {
     static const char advice[] = "--guard=strict does not run without it, the other modes do not compare what they "
                                  "account for with its figures; give its path in VGPU_NVML";
@@ -144,7 +144,7 @@ static void examine_nvml(const char *given, struct guard_finding *finding)
         SAY(finding, "%s %s: %s", path, given ? "cannot be read" : "is in none of the system's folders", advice);
 }
 
-static void examine_hmm(struct guard_finding *finding)
+static void preflight_hmm(struct guard_finding *finding)
 {
     char text[8];
     size_t length;
@@ -162,13 +162,13 @@ static void examine_hmm(struct guard_finding *finding)
     }
 }
 
-void guard_examine(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS])
+void guard_preflight(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS])
 {
     memset(ret_findings, 0, GUARD_FACTS * sizeof(*ret_findings));
-    examine_kernel(&ret_findings[GUARD_FACT_KERNEL]);
-    examine_seccomp(&ret_findings[GUARD_FACT_SECCOMP]);
+    preflight_kernel(&ret_findings[GUARD_FACT_KERNEL]);
+    preflight_seccomp(&ret_findings[GUARD_FACT_SECCOMP]);
     examine_driver(device_dir, &ret_findings[GUARD_FACT_DRIVER]);
-    examine_ptrace(&ret_findings[GUARD_FACT_PTRACE]);
-    examine_nvml(nvml, &ret_findings[GUARD_FACT_NVML]);
-    examine_hmm(&ret_findings[GUARD_FACT_HMM]);
+    preflight_ptrace(&ret_findings[GUARD_FACT_PTRACE]);
+    preflight_nvml(nvml, &ret_findings[GUARD_FACT_NVML]);
+    preflight_hmm(&ret_findings[GUARD_FACT_HMM]);
 }

@@ -26,14 +26,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int hidden_init(struct guard *guard)
+int unreferenced_init(struct guard *guard)
 {
     guard->files_epoll = epoll_create1(EPOLL_CLOEXEC);
     guard->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return guard->files_epoll < 0 || guard->nothing < 0 ? err_last() : 0;
 }
 
-void hidden_done(struct guard *guard)
+void unreferenced_done(struct guard *guard)
 {
     if (guard->files_epoll >= 0)
         close(guard->files_epoll);
@@ -68,7 +68,7 @@ static bool is_listed(const struct guard *guard, uint32_t number)
     return found;
 }
 
-void hidden_watch(const struct guard *guard, struct guard_file *file)
+void unreferenced_watch(const struct guard *guard, struct guard_file *file)
 {
     /* (A stand-in for the UVM device may know poll().) */
     file->watched = file->kind != DEVICE_UVM && add(guard, file->fd, file->number) == 0;
@@ -154,22 +154,22 @@ static bool anybody_may_have(const struct guard *guard, const struct guard_file 
     return false;
 }
 
-bool hidden_is_closed(const struct guard *guard, struct guard_file *file)
+bool unreferenced_is_closed(const struct guard *guard, struct guard_file *file)
 {
     if (!file->watched)
         return !anybody_may_have(guard, file);
-    if (!file->hidden && dup3(guard->nothing, file->fd, O_CLOEXEC) < 0)
+    if (!file->unreferenced && dup3(guard->nothing, file->fd, O_CLOEXEC) < 0)
         return false;
-    file->hidden = true;
+    file->unreferenced = true;
     return !is_listed(guard, file->number);
 }
 
-bool hidden_is(const struct guard *guard, struct guard_file *file, int fd)
+bool unreferenced_is(const struct guard *guard, struct guard_file *file, int fd)
 {
-    if (!file->hidden || dup3(fd, file->fd, O_CLOEXEC) < 0)
+    if (!file->unreferenced || dup3(fd, file->fd, O_CLOEXEC) < 0)
         return false;
     if (add(guard, file->fd, file->number) == -EEXIST) {
-        file->hidden = false;
+        file->unreferenced = false;
         return true;
     }
     epoll_ctl(guard->files_epoll, EPOLL_CTL_DEL, file->fd, NULL);

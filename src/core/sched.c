@@ -210,7 +210,7 @@ bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
     return false;
 }
 
-void sched_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns)
+void sched_boost(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
@@ -456,7 +456,7 @@ void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
     STORE(layout->tidied_ns, now_ns);
 }
 
-void sched_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
+void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
 {
     admit(page, 0, now_ns);
     if (sched_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))

@@ -17,10 +17,10 @@
 #define AHEAD_LEAST 50000ULL /* and it has not been this far ahead meanwhile */
 
 /* What makes a program a light one. */
-#define SPELL_NS       100000000ULL
-#define LIGHT_LAUNCHES 200u
-#define LIGHT_WAITS    20u
-#define LIGHT_PERCENT  15u
+#define WINDOW_NS        100000000ULL
+#define LOW_USE_LAUNCHES 200u
+#define LOW_USE_WAITS    20u
+#define LOW_USE_PERCENT  15u
 
 #define PACED_MOST_NS 100000000ULL   /* that a launch is held back; then none is for */
 #define UNPACED_NS    10000000000ULL /* this long */
@@ -308,7 +308,7 @@ static void press(struct sched_client *client, uint64_t now_ns)
 
     if (!arena_lock(client->arena, client->index, &word))
         return;
-    sched_press(client->arena, client->tenant, now_ns - client->paused_ns < PAUSED_NS, now_ns);
+    sched_boost(client->arena, client->tenant, now_ns - client->paused_ns < PAUSED_NS, now_ns);
     arena_unlock(client->arena, word);
 }
 
@@ -393,24 +393,24 @@ static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sc
  */
 static void reckon(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns)
 {
-    uint64_t spell_ns = now_ns - client->spell_since_ns;
+    uint64_t window_ns = now_ns - client->window_since_ns;
 
-    if (spell_ns >= SPELL_NS) {
-        bool light = spell_ns < 2 * SPELL_NS && client->spell_launches >= LIGHT_LAUNCHES &&
-                     client->spell_waits <= client->spell_launches / LIGHT_WAITS &&
-                     client->spell_cost_ns < spell_ns / 100 * LIGHT_PERCENT;
+    if (window_ns >= WINDOW_NS) {
+        bool light = window_ns < 2 * WINDOW_NS && client->window_launches >= LOW_USE_LAUNCHES &&
+                     client->window_waits <= client->window_launches / LOW_USE_WAITS &&
+                     client->window_cost_ns < window_ns / 100 * LOW_USE_PERCENT;
 
-        client->light_until_ns = light ? now_ns + SPELL_NS + SPELL_NS / 2 : 0;
-        client->spell_since_ns = now_ns;
-        client->spell_cost_ns = 0;
-        client->spell_launches = client->spell_waits = 0;
+        client->low_use_until_ns = light ? now_ns + WINDOW_NS + WINDOW_NS / 2 : 0;
+        client->window_since_ns = now_ns;
+        client->window_cost_ns = 0;
+        client->window_launches = client->window_waits = 0;
     }
-    client->spell_cost_ns += cost_ns;
-    client->spell_launches++;
+    client->window_cost_ns += cost_ns;
+    client->window_launches++;
 }
 
 /* Nothing of a light program waits, and nobody waits for it. */
-static void step_aside(struct sched_client *client, uint64_t now_ns)
+static void defer_turn(struct sched_client *client, uint64_t now_ns)
 {
     struct vgpu_arena *arena = client->arena;
     uint32_t word;
@@ -419,7 +419,7 @@ static void step_aside(struct sched_client *client, uint64_t now_ns)
         return;
     if (!arena_lock(arena, client->index, &word))
         return;
-    sched_step_aside(arena, client->page, client->tenant, now_ns);
+    sched_defer(arena, client->page, client->tenant, now_ns);
     arena_unlock(arena, word);
 }
 
@@ -453,8 +453,8 @@ void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t
     reckon(client, cost_ns, now_ns);
     if (client->tenant >= ARENA_TENANTS || stays_native(client, now_ns, ret_ticket)) {
         sched_open(client->page, ret_ticket->turn);
-    } else if (now_ns < client->light_until_ns && policy_lets_beside(client->arena->layout, client->tenant)) {
-        step_aside(client, now_ns);
+    } else if (now_ns < client->low_use_until_ns && policy_lets_beside(client->arena->layout, client->tenant)) {
+        defer_turn(client, now_ns);
         sched_open(client->page, ret_ticket->turn);
     } else {
         launch(client, cost_ns, now_ns, ret_ticket);
@@ -473,7 +473,7 @@ uint64_t sched_client_left_ns(const struct sched_client *client, uint64_t now_ns
 void sched_client_waits(struct sched_client *client)
 {
     client->waited = true;
-    client->spell_waits++;
+    client->window_waits++;
     if (client->burst_ns > 0)
         STORE(client->page->burst_ns, client->burst_ns);
     client->burst_ns = 0;

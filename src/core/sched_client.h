@@ -69,8 +69,8 @@ struct sched_client {
 
     uint64_t paused_ns; /* when its cap last made it sleep */
     /* A spell of launches, by which a light program is told; until when it is taken for one. */
-    uint64_t spell_since_ns, spell_cost_ns, light_until_ns;
-    unsigned spell_launches, spell_waits;
+    uint64_t window_since_ns, window_cost_ns, low_use_until_ns;
+    unsigned window_launches, window_waits;
 
     uint64_t told_waited_ns, told_turns; /* of the page, taken over by sched_client_take_counts() */
 };

@@ -73,7 +73,7 @@ void sched_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64
 bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
 
 /* A thread of the tenant, which waits, can do nothing else meanwhile. `patient`: its cap holds it back as well. */
-void sched_press(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns);
+void sched_boost(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns);
 
 /* `page`, of `tenant`, begins to wait; or gets on, where its tenant has the device. */
 void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
@@ -82,7 +82,7 @@ void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
 void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
 
 /* `page` takes no part for now: it does not wait, and if nobody else is there for its tenant, the device goes on. */
-void sched_step_aside(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
 
 /* Nothing of the tenant runs: nor does anything of before it was contended. */
 void sched_known(struct vgpu_arena *arena, unsigned tenant);

@@ -72,7 +72,7 @@ static void let_go(struct preempt *preempt)
 }
 
 /* Under the arena's lock. It does not take part, and the device is somebody else's. */
-static void step_aside(struct preempt *preempt, uint64_t now_ns)
+static void defer_turn(struct preempt *preempt, uint64_t now_ns)
 {
     struct sched_client *client = &preempt->client;
 
@@ -113,9 +113,9 @@ void preempt_leave(struct preempt *preempt, bool wants, uint64_t now_ns)
         begin_to_wait(preempt, now_ns);
         if (sched_holder(layout) == (int)client->tenant && !is_open(preempt))
             sched_next(client->arena, sched_end(layout, now_ns), false, now_ns);
-        sched_press(client->arena, client->tenant, true, now_ns);
+        sched_boost(client->arena, client->tenant, true, now_ns);
     } else {
-        step_aside(preempt, now_ns);
+        defer_turn(preempt, now_ns);
     }
     arena_unlock(client->arena, word);
 }
@@ -267,7 +267,7 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
             return since_ns == 0 ? PREEMPT_RUNS : PREEMPT_WAITS;
         }
         begin_to_wait(preempt, now_ns);
-        sched_press(client->arena, client->tenant, true, now_ns);
+        sched_boost(client->arena, client->tenant, true, now_ns);
         arena_unlock(client->arena, word);
         /* It was given a turn, and has lost it without having had it. */
         preempt->waiting_ns = since_ns ? since_ns : now_ns;

@@ -151,9 +151,9 @@ static bool admit(struct request *request, enum hook_symbol sym, const void *ret
 static void settle_block(const struct request *request, bool charged)
 {
     uint64_t rest = request->reserved_bytes - request->bytes;
-    uint64_t figure;
+    uint64_t nvml_bytes;
 
-    if (!charged || reconcile_figure(request->vdev, &figure) < 0) {
+    if (!charged || reconcile_nvml_usage(request->vdev, &nvml_bytes) < 0) {
         ledger_cancel(request->ledger, request->vdev, rest);
         return;
     }
@@ -301,13 +301,13 @@ static void destroyed(const void *array, const struct vgpu_track_entry *entry, C
 {
     struct vgpu_ledger *ledger = hook_ledger();
     bool shared = entry->bytes <= SHARED_MAX_BYTES;
-    uint64_t figure;
+    uint64_t nvml_bytes;
 
     if (result != CUDA_SUCCESS) {
         charge_put_back(CHARGE_ARRAYS, (uintptr_t)array, entry);
         return;
     }
-    shared = shared && reconcile_figure(entry->vdev, &figure) == 0;
+    shared = shared && reconcile_nvml_usage(entry->vdev, &nvml_bytes) == 0;
     if (shared)
         ledger_settle(ledger, entry->vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)entry->bytes);
     charge_give_back(ledger, CHARGE_ARRAYS, (uintptr_t)array, entry);

@@ -17,7 +17,7 @@ static inline bool capture_running(void)
 
 /*
  * Around calls of our own: enter, call, leave. A reader that must not meet the beginning of a capture half-way holds
- * a growth's lock meanwhile (growth.h): a capture begins only after every such lock was free once.
+ * a growth's lock meanwhile (driver_sized.h): a capture begins only after every such lock was free once.
  */
 struct capture_mode {
     bool changed;

@@ -115,7 +115,7 @@ bool context_admission_settle(struct context_admission *admission, uint64_t *ret
     uint64_t known = ledger_context_cost(ledger, vdev), bytes;
 
     reconcile_await(vdev);
-    if (reconcile_growth(ledger, vdev, admission->reserved_bytes, &bytes) < 0) {
+    if (reconcile_excess(ledger, vdev, admission->reserved_bytes, &bytes) < 0) {
         bytes = known > 0 ? known : CONTEXT_COST_GUESS;
         ledger_learn_context_cost(ledger, vdev, bytes);
     } else if (admission->alone && atomic_load(&under_way[vdev]) == 1) {

@@ -9,7 +9,7 @@
 #include "hook/capture.h"
 #include "hook/charge.h"
 #include "hook/compute.h"
-#include "hook/growth.h"
+#include "hook/driver_sized.h"
 #include "hook/stream_key.h"
 
 #include <stdlib.h>
@@ -20,11 +20,11 @@
 
 /* What the driver keeps for graphs on one device. */
 struct backing {
-    struct growth growth;
+    struct driver_sized sized;
     CUdevice device;
     atomic_bool ready;
     atomic_uint trims;    /* changes whenever the memory may have gone back, or gone to graphs on another stream */
-    CUstream last_stream; /* of the last launch; under the lock of `growth` */
+    CUstream last_stream; /* of the last launch; under the lock of `sized` */
 };
 
 /* An executable graph that has memory nodes. */
@@ -48,9 +48,9 @@ void graph_memory_possible(void)
     atomic_store_explicit(&memory_possible, true, memory_order_relaxed);
 }
 
-static bool read_backing(const struct growth *growth, uint64_t *ret_bytes)
+static bool read_backing(const struct driver_sized *sized, uint64_t *ret_bytes)
 {
-    const struct backing *backing = (const struct backing *)growth; /* its first member */
+    const struct backing *backing = (const struct backing *)sized; /* its first member */
     cuuint64_t value = 0;
 
     if (!HAVE(cuDeviceGetGraphMemAttribute) ||
@@ -62,9 +62,9 @@ static bool read_backing(const struct growth *growth, uint64_t *ret_bytes)
 }
 
 /* A graph whose launch begins after the first count is not taken for backed; one before it keeps what it claimed. */
-static void trim_backing(struct growth *growth)
+static void trim_backing(struct driver_sized *sized)
 {
-    struct backing *backing = (struct backing *)growth;
+    struct backing *backing = (struct backing *)sized;
 
     if (!HAVE(cuDeviceGraphMemTrim))
         return;
@@ -73,7 +73,7 @@ static void trim_backing(struct growth *growth)
     atomic_fetch_add(&backing->trims, 1);
 }
 
-static const struct growth_driver backing_driver = {.read = read_backing, .trim = trim_backing};
+static const struct driver_sized_ops backing_driver = {.read = read_backing, .trim = trim_backing};
 
 /* NULL where the device is none of the instance's. */
 static struct backing *backing_of(CUdevice device)
@@ -92,7 +92,7 @@ static struct backing *backing_of(CUdevice device)
     fork_check();
     mutex_lock(&backings_lock);
     if (!atomic_load(&backing->ready)) {
-        growth_init(&backing->growth, vdev, VGPU_KIND_GRAPH, &backing_driver);
+        driver_sized_init(&backing->sized, vdev, VGPU_KIND_GRAPH, &backing_driver);
         backing->device = device;
         atomic_store_explicit(&backing->ready, true, memory_order_release);
     }
@@ -108,7 +108,7 @@ void graph_refresh_device(CUdevice device)
         return;
     fork_check();
     if (atomic_load_explicit(&backings[device].ready, memory_order_acquire))
-        growth_refresh(&backings[device].growth, ledger);
+        driver_sized_refresh(&backings[device].sized, ledger);
 }
 
 void graph_refresh_all(void)
@@ -122,8 +122,8 @@ void graph_trim_vdev(unsigned vdev)
     struct vgpu_ledger *ledger = hook_ledger();
 
     for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) && backings[i].growth.vdev == vdev)
-            growth_trim(&backings[i].growth, ledger);
+        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) && backings[i].sized.vdev == vdev)
+            driver_sized_trim(&backings[i].sized, ledger);
     }
 }
 
@@ -131,7 +131,7 @@ void graph_quiesce(void)
 {
     for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
         if (atomic_load_explicit(&backings[i].ready, memory_order_acquire))
-            growth_quiesce(&backings[i].growth);
+            driver_sized_quiesce(&backings[i].sized);
     }
 }
 
@@ -139,7 +139,7 @@ void graph_forked(void)
 {
     mutex_init(&backings_lock);
     for (int i = 0; i < VGPU_DEVICES_MAX; i++)
-        growth_forked(&backings[i].growth);
+        driver_sized_forked(&backings[i].sized);
     atomic_store(&exec_count, 0);
 }
 
@@ -289,7 +289,7 @@ struct launch {
     struct vgpu_ledger *ledger;
     struct graph_memory *memory;
     struct backing *backing[VGPU_DEVICES_MAX];
-    struct growth_ticket ticket[VGPU_DEVICES_MAX];
+    struct driver_sized_ticket ticket[VGPU_DEVICES_MAX];
     unsigned trims[VGPU_DEVICES_MAX];
 };
 
@@ -299,7 +299,7 @@ static void end_places(struct launch *launch, unsigned count, CUresult result)
         if (launch->backing[i] == NULL)
             continue;
         /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing more gets in. */
-        growth_end(&launch->backing[i]->growth, launch->ledger, &launch->ticket[i], 0);
+        driver_sized_end(&launch->backing[i]->sized, launch->ledger, &launch->ticket[i], 0);
         if (result == CUDA_SUCCESS)
             atomic_store(&launch->memory->places[i].backed, launch->trims[i] + 1);
     }
@@ -343,9 +343,9 @@ static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream s
         launch->backing[i] = backing;
         if (backing == NULL)
             continue;
-        if (!growth_claim(&backing->growth, place->bytes, still_backed, &next, &launch->ticket[i]) &&
-            !growth_begin(&backing->growth, launch->ledger, place->bytes, &launch->ticket[i])) {
-            ledger_refuse(launch->ledger, backing->growth.vdev, place->bytes, hook_symbol_name(sym));
+        if (!driver_sized_claim(&backing->sized, place->bytes, still_backed, &next, &launch->ticket[i]) &&
+            !driver_sized_begin(&backing->sized, launch->ledger, place->bytes, &launch->ticket[i])) {
+            ledger_refuse(launch->ledger, backing->sized.vdev, place->bytes, hook_symbol_name(sym));
             end_places(launch, i, CUDA_ERROR_OUT_OF_MEMORY);
             return false;
         }

@@ -78,7 +78,7 @@ static CUresult end(struct loading *loading, CUresult result, void *handle, CUre
         ledger_cancel(loading->ledger, loading->vdev, loading->reserved_bytes);
         return result;
     }
-    if (reconcile_growth(loading->ledger, loading->vdev, loading->reserved_bytes, &bytes) < 0)
+    if (reconcile_excess(loading->ledger, loading->vdev, loading->reserved_bytes, &bytes) < 0)
         bytes = loading->need_bytes > CHARGE_BLOCK_BYTES ? loading->reserved_bytes : 0;
     if (ledger_commit(loading->ledger, loading->vdev, VGPU_KIND_MODULE, loading->reserved_bytes, bytes) < 0) {
         unload(handle);

@@ -11,7 +11,7 @@
 #include "hook/deferred.h"
 #include "hook/freeing.h"
 #include "hook/graph.h"
-#include "hook/growth.h"
+#include "hook/driver_sized.h"
 #include "hook/reconcile.h"
 #include "hook/stream_key.h"
 
@@ -21,7 +21,7 @@
 
 /* Never freed: a handle that comes back finds its pool again. */
 struct pool {
-    struct growth growth;
+    struct driver_sized sized;
     CUmemoryPool handle;
     CUdevice device;
     atomic_bool counted; /* lies on a device of ours, and nobody else is charged for it */
@@ -39,9 +39,9 @@ static atomic_uint current_generation;
 
 /* Growth: what a pool has */
 
-static bool read_pool(const struct growth *growth, uint64_t *ret_bytes)
+static bool read_pool(const struct driver_sized *sized, uint64_t *ret_bytes)
 {
-    const struct pool *pool = (const struct pool *)growth; /* its first member */
+    const struct pool *pool = (const struct pool *)sized; /* its first member */
     cuuint64_t value = 0;
 
     if (DRIVER(cuMemPoolGetAttribute, mem_pool_get_attribute)(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
@@ -51,13 +51,13 @@ static bool read_pool(const struct growth *growth, uint64_t *ret_bytes)
     return true;
 }
 
-static void trim_pool(struct growth *growth)
+static void trim_pool(struct driver_sized *sized)
 {
     if (HAVE(cuMemPoolTrimTo))
-        DRIVER(cuMemPoolTrimTo, mem_pool_trim_to)(((struct pool *)growth)->handle, 0);
+        DRIVER(cuMemPoolTrimTo, mem_pool_trim_to)(((struct pool *)sized)->handle, 0);
 }
 
-static const struct growth_driver pool_driver = {.read = read_pool, .trim = trim_pool};
+static const struct driver_sized_ops pool_driver = {.read = read_pool, .trim = trim_pool};
 
 static void refresh(CUdevice device, bool all)
 {
@@ -68,7 +68,7 @@ static void refresh(CUdevice device, bool all)
     fork_check();
     for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
         if ((all || pool->device == device) && atomic_load_explicit(&pool->counted, memory_order_relaxed))
-            growth_refresh(&pool->growth, ledger);
+            driver_sized_refresh(&pool->sized, ledger);
     }
 }
 
@@ -105,8 +105,8 @@ void pool_trim_vdev(unsigned vdev)
     struct vgpu_ledger *ledger = hook_ledger();
 
     for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
-        if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->growth.vdev == vdev)
-            growth_trim(&pool->growth, ledger);
+        if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->sized.vdev == vdev)
+            driver_sized_trim(&pool->sized, ledger);
     }
 }
 
@@ -114,7 +114,7 @@ void pool_quiesce(void)
 {
     fork_check();
     for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next)
-        growth_quiesce(&pool->growth);
+        driver_sized_quiesce(&pool->sized);
 }
 
 /* The table of pools */
@@ -151,7 +151,7 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
         pool = charge_zalloc(sizeof(*pool));
         if (pool == NULL)
             goto out;
-        growth_init(&pool->growth, vdev, kind, &pool_driver);
+        driver_sized_init(&pool->sized, vdev, kind, &pool_driver);
         pool->handle = handle;
         pool->device = device;
         atomic_init(&pool->counted, counted);
@@ -160,10 +160,10 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
         atomic_store_explicit(&buckets[bucket], pool, memory_order_release);
         atomic_store_explicit(&pools, pool, memory_order_release);
     } else if (anew) {
-        pool->growth.vdev = vdev;
-        pool->growth.kind = kind;
+        pool->sized.vdev = vdev;
+        pool->sized.kind = kind;
         pool->device = device;
-        growth_attach(&pool->growth, 0);
+        driver_sized_attach(&pool->sized, 0);
         atomic_store(&pool->counted, counted);
     }
 out:
@@ -284,7 +284,7 @@ static void forget_current(void)
 struct allocation {
     struct vgpu_ledger *ledger;
     struct pool *pool; /* NULL: nothing is charged */
-    struct growth_ticket ticket;
+    struct driver_sized_ticket ticket;
 };
 
 /* Whether a request is worth a charge at all, before its pool is looked for. */
@@ -312,13 +312,13 @@ static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t by
         allocation->pool = pool = NULL;
     if (pool == NULL)
         return true;
-    if (growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
+    if (driver_sized_begin(&pool->sized, allocation->ledger, bytes, &allocation->ticket))
         return true;
-    quota_bytes = ledger_quota(allocation->ledger, pool->growth.vdev);
+    quota_bytes = ledger_quota(allocation->ledger, pool->sized.vdev);
     if ((quota_bytes == 0 || bytes <= quota_bytes) && freeing_wait(stream, per_thread) &&
-        growth_begin(&pool->growth, allocation->ledger, bytes, &allocation->ticket))
+        driver_sized_begin(&pool->sized, allocation->ledger, bytes, &allocation->ticket))
         return true;
-    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_symbol_name(sym));
+    ledger_refuse(allocation->ledger, pool->sized.vdev, bytes, hook_symbol_name(sym));
     return false;
 }
 
@@ -331,13 +331,13 @@ static CUresult conclude(enum hook_symbol sym, struct allocation *allocation, CU
 
     if (pool == NULL)
         return result;
-    if (growth_end(&pool->growth, allocation->ledger, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
+    if (driver_sized_end(&pool->sized, allocation->ledger, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
         result != CUDA_SUCCESS)
         return result;
     per_thread = hook_symbol_per_thread(sym);
     REAL(per_thread ? SYMBOL_cuMemFreeAsync_ptsz : SYMBOL_cuMemFreeAsync, mem_free_async)(address, stream);
-    growth_trim(&pool->growth, allocation->ledger);
-    ledger_refuse(allocation->ledger, pool->growth.vdev, bytes, hook_symbol_name(sym));
+    driver_sized_trim(&pool->sized, allocation->ledger);
+    ledger_refuse(allocation->ledger, pool->sized.vdev, bytes, hook_symbol_name(sym));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -456,9 +456,9 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     struct vgpu_ledger *ledger = hook_ledger();
     struct pool *known = ledger != NULL ? find(pool) : NULL;
     bool counted = known != NULL && atomic_exchange(&known->counted, false);
-    unsigned vdev = counted ? known->growth.vdev : 0;
-    enum vgpu_kind kind = counted ? known->growth.kind : VGPU_KIND_POOL;
-    uint64_t charged = counted ? growth_detach(&known->growth) : 0;
+    unsigned vdev = counted ? known->sized.vdev : 0;
+    enum vgpu_kind kind = counted ? known->sized.kind : VGPU_KIND_POOL;
+    uint64_t charged = counted ? driver_sized_detach(&known->sized) : 0;
     CUresult result;
 
     forget_current(); /* it may have been one; then the device goes back to its default pool */
@@ -466,7 +466,7 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     result = REAL(sym, mem_pool_destroy)(pool);
     forget_current();
     if (counted && result != CUDA_SUCCESS) {
-        growth_attach(&known->growth, charged);
+        driver_sized_attach(&known->sized, charged);
         atomic_store(&known->counted, true);
     } else if (charged > 0) {
         ledger_release(ledger, vdev, kind, charged);
@@ -486,7 +486,7 @@ static void look_at(CUmemoryPool handle)
     struct pool *pool = ledger != NULL ? find(handle) : NULL;
 
     if (pool != NULL && atomic_load(&pool->counted))
-        growth_refresh(&pool->growth, ledger);
+        driver_sized_refresh(&pool->sized, ledger);
 }
 
 CUresult hook_mem_pool_trim_to(enum hook_symbol sym, CUmemoryPool pool, size_t keep_bytes)
@@ -529,7 +529,7 @@ void pool_forked(void)
 {
     mutex_init(&pools_lock);
     for (struct pool *pool = atomic_load(&pools); pool != NULL; pool = pool->next) {
-        growth_forked(&pool->growth);
+        driver_sized_forked(&pool->sized);
         atomic_store(&pool->counted, false);
     }
     deferred_forked();

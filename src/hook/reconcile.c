@@ -170,7 +170,7 @@ static bool numbers_are_ours(const struct nvml_process *processes, unsigned coun
     return true;
 }
 
-int reconcile_figure(unsigned vdev, uint64_t *ret_bytes)
+int reconcile_nvml_usage(unsigned vdev, uint64_t *ret_bytes)
 {
     KEEP_ERRNO;
     CLEANUP_FREE struct nvml_process *processes = NULL;
@@ -206,15 +206,15 @@ int reconcile_figure(unsigned vdev, uint64_t *ret_bytes)
  * the driver makes it and until after the driver has freed it, so the larger of a look before and a look after covers
  * what was under way.
  */
-static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_figure, uint64_t *ret_accounted)
+static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml_bytes, uint64_t *ret_accounted)
 {
-    uint64_t before = ledger_accounted_in_nvml(ledger, vdev), after, figure;
-    int rc = reconcile_figure(vdev, &figure);
+    uint64_t before = ledger_accounted_in_nvml(ledger, vdev), after, nvml_bytes;
+    int rc = reconcile_nvml_usage(vdev, &nvml_bytes);
 
     if (rc < 0)
         return rc;
     after = ledger_accounted_in_nvml(ledger, vdev);
-    *ret_figure = figure;
+    *ret_nvml_bytes = nvml_bytes;
     *ret_accounted = before > after ? before : after;
     return 0;
 }
@@ -243,23 +243,23 @@ static void look_again(void)
  * reservation stands, as far as it can be true (what is being freed makes `most` too small): rather too much is
  * charged than too little.
  */
-int reconcile_growth(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes)
+int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes)
 {
-    uint64_t mark, held, held_after, untracked, figure, accounted, rest, least, most;
+    uint64_t mark, held, held_after, untracked, nvml_bytes, accounted, rest, least, most;
     int rc;
 
     look_again();
     mark = charge_free_mark();
     held = held_in_nvml(ledger, vdev);
-    rc = compare(ledger, vdev, &figure, &accounted);
+    rc = compare(ledger, vdev, &nvml_bytes, &accounted);
     if (rc < 0)
         return rc;
     held_after = held_in_nvml(ledger, vdev);
     untracked = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
     rest = (accounted > reserved_bytes ? accounted - reserved_bytes : 0) + untracked;
-    least = figure > rest ? figure - rest : 0;
+    least = nvml_bytes > rest ? nvml_bytes - rest : 0;
     rest = (held < held_after ? held : held_after) + untracked;
-    most = figure > rest ? figure - rest : 0;
+    most = nvml_bytes > rest ? nvml_bytes - rest : 0;
     look_again();
     if (mark == UINT64_MAX || charge_free_mark() != mark)
         most = UINT64_MAX;
@@ -277,17 +277,17 @@ int reconcile_growth(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
 static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t before = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
-    uint64_t mark, held, now, figure, accounted, surely, at_most;
+    uint64_t mark, held, now, nvml_bytes, accounted, surely, at_most;
     int rc;
 
     look_again();
     mark = charge_free_mark();
     held = held_in_nvml(ledger, vdev);
-    rc = compare(ledger, vdev, &figure, &accounted);
+    rc = compare(ledger, vdev, &nvml_bytes, &accounted);
     if (rc < 0)
         return rc;
-    surely = figure > accounted ? figure - accounted : 0;
-    at_most = figure > held ? figure - held : 0;
+    surely = nvml_bytes > accounted ? nvml_bytes - accounted : 0;
+    at_most = nvml_bytes > held ? nvml_bytes - held : 0;
     now = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
     if (surely > now) {
         ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)(surely - now));

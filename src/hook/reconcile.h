@@ -27,13 +27,13 @@ void reconcile_prepare(unsigned vdev);
 void reconcile_await(unsigned vdev);
 
 /* What this process holds of a device by the driver's account; -ENODATA: unknown. */
-int reconcile_figure(unsigned vdev, uint64_t *ret_bytes);
+int reconcile_nvml_usage(unsigned vdev, uint64_t *ret_bytes);
 
 /*
  * What the figure shows beyond the ledger, of which `reserved_bytes` are set aside for what is being measured.
  * -ENODATA: unknown.
  */
-int reconcile_growth(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes);
+int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes);
 
 /* Brings UNTRACKED up to date. -ENODATA: unknown, nothing changed. */
 int reconcile_now(unsigned vdev);

@@ -332,15 +332,6 @@ int device_vdev_uuid(unsigned vdev, char ret_uuid[VGPU_UUID_LEN])
     return 0;
 }
 
-void device_each(void (*visit)(CUdevice device, unsigned vdev, void *arg), void *arg)
-{
-    const struct table *table = get_table();
-
-    for (unsigned i = 0; table && i < table->count; i++)
-        if (table->devices[i].vdev != NO_VDEV)
-            visit((CUdevice)i, table->devices[i].vdev, arg);
-}
-
 CUresult hook_device_get(enum hook_symbol sym, CUdevice *device, int ordinal)
 {
     return REAL(sym, device_get)(device, device_foreign(ordinal) ? DEVICE_NONE : ordinal);

@@ -26,7 +26,4 @@ uint64_t device_resident_threads(CUdevice device);
 int device_of_vdev(unsigned vdev, CUdevice *ret_device);
 int device_vdev_uuid(unsigned vdev, char ret_uuid[VGPU_UUID_LEN]);
 
-/* Calls back for each device of the instance. */
-void device_each(void (*visit)(CUdevice device, unsigned vdev, void *arg), void *arg);
-
 #endif

@@ -59,7 +59,7 @@ static void trim_pool(struct driver_sized *sized)
 
 static const struct driver_sized_ops pool_driver = {.read = read_pool, .trim = trim_pool};
 
-static void refresh(CUdevice device, bool all)
+static void refresh(void)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -67,14 +67,9 @@ static void refresh(CUdevice device, bool all)
         return;
     fork_check();
     for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
-        if ((all || pool->device == device) && atomic_load_explicit(&pool->counted, memory_order_relaxed))
+        if (atomic_load_explicit(&pool->counted, memory_order_relaxed))
             driver_sized_refresh(&pool->sized, ledger);
     }
-}
-
-void pool_refresh_device(CUdevice device)
-{
-    refresh(device, false);
 }
 
 void pool_refresh_all(void)
@@ -83,7 +78,7 @@ void pool_refresh_all(void)
 
     fork_check();
     deferred_settle();
-    refresh(0, true);
+    refresh();
 }
 
 void pool_refresh_after(CUstream stream, bool per_thread)
@@ -92,12 +87,12 @@ void pool_refresh_after(CUstream stream, bool per_thread)
 
     fork_check();
     deferred_settle_stream(stream, per_thread);
-    refresh(0, true);
+    refresh();
 }
 
 void pool_look_again(void)
 {
-    refresh(0, true);
+    refresh();
 }
 
 void pool_trim_vdev(unsigned vdev)

@@ -11,7 +11,6 @@
  * After a synchronisation of any kind, at which the driver takes back what pools have no use for: so does the quota.
  * Costs a few loads where pools hold nothing, one attribute read for each that does; never synchronises.
  */
-void pool_refresh_device(CUdevice device);
 void pool_refresh_all(void);
 
 /* The same after waiting for one stream: what was freed in the order of another one stays charged. */

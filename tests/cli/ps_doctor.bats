@@ -90,6 +90,18 @@ load common.bash
     no_instances
 }
 
+@test "ps: an instance that runs in a mount namespace of its own, and in a PID namespace" {
+    unshare -rm true 2>err || skip "no namespaces here: $(cat err)"
+    mkfifo hold1 hold2
+    unshare -rm "$vgpu" run --name far sh -c 'read line <hold1' 3>&- &
+    unshare -rmpf --mount-proc "$vgpu" run --name farther sh -c 'read line <hold2' 3>&- &
+    wait_for sh -c "'$vgpu' ps --json | jq -e '[.instances[] | {name, running}] == [{name: \"far\", running: 1}, {name: \"farther\", running: 1}]'"
+    echo >hold1
+    echo >hold2
+    wait
+    no_instances
+}
+
 @test "ps: what says in its environment only that it is in an instance keeps none" {
     mkdir -p "$VGPU_RUNTIME_DIR/instances/ghost"
     mkfifo hold

@@ -60,7 +60,7 @@ smi_fields() {
     "$vgpu" run --mem "${quota_mib}M" -- nvidia-smi -q >"$out/under" || return 1
     diff "$out/bare1" "$out/bare2" | grep '^[<>]' | cut -d: -f1 | sort -u >"$out/moving"
     diff "$out/bare1" "$out/under" | grep '^[<>]' | grep -vFf <(sed 's/^[<>] *//; s/ *$//' "$out/moving" | sort -u) |
-        grep -vE 'Total|Used|Free|Reserved|Process|PID|Timestamp' >"$out/other"
+        grep -vE 'Total|Used|Free|Reserved|Process|PID|Timestamp|Power Draw|Temp|Clocks' >"$out/other"
     [ ! -s "$out/other" ]
 }
 

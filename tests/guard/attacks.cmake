@@ -124,7 +124,7 @@ foreach(what exec first)
 endforeach()
 
 guard_attack(region)
-guard_test(region_slices --mem 4G -- ${attack} 1G -- ${out}/attack_region slices)
+guard_test(region_slices --mem 4G -- ${attack} 1G -- ${out}/attack_region vdevs)
 guard_test(region_card --gpus 2 --mem 4G -- ${attack} 1G --guard=strict --gpu 0 -- ${out}/attack_region card)
 guard_test(region_cap --mem 4G -- ${attack} 1G --guard=strict --cores 10 -- ${out}/attack_region cap)
 guard_test(region_numbers --gpus 2 --mem 4G -- ${attack} 0 --guard=strict --mem 0:1G,1:2G -- ${out}/attack_region numbers)

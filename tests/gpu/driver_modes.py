@@ -121,13 +121,21 @@ class Child:
         self.process.send_signal(signal.SIGKILL)
 
 
+def stat(pid):
+    """State, whether it is exiting (PF_EXITING), and threads of a process that nobody has waited for; see proc(5)."""
+    with open(f"/proc/{pid}/stat", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return fields[0], bool(int(fields[6]) & 4), int(fields[17])
+
+
 def wait_for_exit(pid):
-    """Until the kernel takes the process apart, by the flags in /proc/PID/stat (PF_EXITING)."""
-    while True:
-        with open(f"/proc/{pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        if int(fields[6]) & 4:
-            return
+    while not stat(pid)[1]:
+        pass
+
+
+def has_ended(pid):
+    state, _, threads = stat(pid)
+    return state == "Z" and threads == 1
 
 
 def serve(fd, answer):
@@ -268,7 +276,13 @@ def mode_killed(quota):
         child = Child("hold", size)
         child.kill()
         wait_for_exit(child.process.pid)
-        result, address = driver.try_alloc(size)
+        # On a slow machine it may take longer than an allocation waits for it.
+        result = OUT_OF_MEMORY
+        while result == OUT_OF_MEMORY:
+            ended = has_ended(child.process.pid)
+            result, address = driver.try_alloc(size)
+            if ended:
+                break
         check(result == 0, f"round {round}: cuMemAlloc returned {result}")
         driver.free(address)
         child.process.wait()

@@ -122,10 +122,14 @@ static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t by
     uint64_t registration = ledger_registration(ledger), quota = region_quota(ledger->region->layout, 0, vdev), now_ns;
     NO_CANCEL;
 
-    if (ledger->guards || (quota && bytes > quota) ||
-        !slots_exiting(ledger->region->layout, vdev, registration_index(registration)))
-        return false;
     now_ns = clock_ns();
+    /* Each process is asked for in /proc: not again and again where a program is refused again and again. */
+    if (ledger->guards || (quota && bytes > quota) || now_ns - load_relaxed(&ledger->exits_asked_ns) < EXIT_NAP_NS)
+        return false;
+    if (!slots_exiting(ledger->region->layout, vdev, registration_index(registration))) {
+        store_relaxed(&ledger->exits_asked_ns, now_ns);
+        return false;
+    }
     if (*end_ns == 0)
         *end_ns = now_ns + LEDGER_EXIT_BOUND_NS;
     if (now_ns >= *end_ns)

@@ -32,7 +32,8 @@ struct vgpu_ledger {
     struct vgpu_mutex registration_lock;
     atomic_bool told; /* that there is no slot to be had */
     _Atomic uint64_t reaped_ns;
-    _Atomic uint64_t mirrored_ns; /* of core/hami.c */
+    _Atomic uint64_t exits_asked_ns; /* when no process was found that exits; any thread, relaxed: it is a hint */
+    _Atomic uint64_t mirrored_ns;    /* of core/hami.c */
     /* After what we hold of `vdev` has changed; VGPU_VDEVS: after anything else has. NULL: nobody wants to know. */
     void (*changed)(struct vgpu_ledger *ledger, unsigned vdev);
     struct fork_watch watch;

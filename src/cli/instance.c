@@ -163,6 +163,14 @@ static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_li
     return same ? 0 : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
 }
 
+bool instance_has_device(const struct vgpu_limits *limits, const char *uuid)
+{
+    for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX; i++)
+        if (!strcmp(limits->vdev[i].uuid, uuid))
+            return true;
+    return limits->device_count == 0;
+}
+
 const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
                                               const struct vgpu_limits *has)
 {

@@ -39,6 +39,9 @@ struct instance_request {
  */
 int instance_enter(const struct instance_request *request, struct instance *ret_instance);
 
+/* Whether the instance has the device of that UUID: one that names none has all. */
+bool instance_has_device(const struct vgpu_limits *limits, const char *uuid);
+
 /* The limits that `has` has for the device of vdev `i` of `asked`, where that names one; else those of the vdev. */
 const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
                                               const struct vgpu_limits *has);

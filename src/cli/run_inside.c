@@ -105,14 +105,6 @@ static const char *lower(struct instance_request *request, const struct vgpu_lim
     return option;
 }
 
-static bool has_device(const struct vgpu_limits *limits, const char *uuid)
-{
-    for (unsigned i = 0; i < limits->device_count; i++)
-        if (!strcmp(limits->vdev[i].uuid, uuid))
-            return true;
-    return limits->device_count == 0;
-}
-
 /*
  * An instance without --gpu has numbers for its devices only once programs have seen them. So what is asked of each
  * device of --gpu has to be the same, and is asked of all. False: it is not.
@@ -122,10 +114,7 @@ static bool spread(struct vgpu_limits *asked)
     struct vgpu_limit one = asked->vdev[0];
 
     for (unsigned i = 1; i < asked->device_count; i++) {
-        const struct vgpu_limit *other = &asked->vdev[i];
-
-        if (other->quota_bytes != one.quota_bytes || other->quota_percent != one.quota_percent ||
-            other->cap_percent != one.cap_percent)
+        if (!vgpu_same_limit(&one, &asked->vdev[i]))
             return false;
     }
     one.uuid[0] = '\0';
@@ -141,7 +130,7 @@ static bool choose_devices(const struct run_options *options, struct instance_re
     struct vgpu_limits *asked = &request->limits;
 
     for (unsigned i = 0; i < asked->device_count; i++) {
-        if (has_device(has, asked->vdev[i].uuid))
+        if (instance_has_device(has, asked->vdev[i].uuid))
             continue;
         message_error("run: --gpu %s: this is inside instance %s, which has no device %s", options->gpu, has->name,
                       asked->vdev[i].uuid);

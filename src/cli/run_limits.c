@@ -273,37 +273,24 @@ static bool take_host_quota(const struct run_options *options, struct vgpu_limit
     return !options->host_mem || run_size("host-mem", options->host_mem, &limits->vdev[VGPU_VDEV_HOST].quota_bytes);
 }
 
-static uint64_t lower_of(uint64_t asked, uint64_t has)
-{
-    return !asked || (has && has < asked) ? has : asked;
-}
-
 /* No more than `has`. A percentage is of what that leaves. */
 static void lower_limit(struct vgpu_limit *asked, const struct vgpu_limit *has)
 {
-    asked->cap_percent = (uint32_t)lower_of(asked->cap_percent, has->cap_percent);
-    if (asked->quota_percent && has->quota_bytes) {
-        asked->quota_bytes =
-            has->quota_bytes / 100 * asked->quota_percent + has->quota_bytes % 100 * asked->quota_percent / 100;
+    asked->cap_percent = (uint32_t)vgpu_lower_limit(asked->cap_percent, has->cap_percent);
+    if (has->quota_bytes) {
+        asked->quota_bytes = vgpu_lower_limit(vgpu_limit_quota(asked, has->quota_bytes), has->quota_bytes);
         asked->quota_percent = 0;
-        return;
-    }
-    asked->quota_bytes = lower_of(asked->quota_bytes, has->quota_bytes);
-    if (asked->quota_percent && has->quota_percent)
+    } else if (asked->quota_percent && has->quota_percent) {
         asked->quota_percent = (asked->quota_percent * has->quota_percent + 99) / 100;
-    else
-        asked->quota_percent = (uint32_t)lower_of(asked->quota_percent, has->quota_percent);
+    } else {
+        asked->quota_percent = (uint32_t)vgpu_lower_limit(asked->quota_percent, has->quota_percent);
+    }
 }
 
 static bool same_everywhere(const struct vgpu_limits *limits)
 {
-    const struct vgpu_limit *first = &limits->vdev[0];
-
     for (unsigned i = 1; i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *other = &limits->vdev[i];
-
-        if (first->quota_bytes != other->quota_bytes || first->quota_percent != other->quota_percent ||
-            first->cap_percent != other->cap_percent)
+        if (!vgpu_same_limit(&limits->vdev[0], &limits->vdev[i]))
             return false;
     }
     return true;

@@ -1,6 +1,7 @@
 #include "cli/turns.h"
 
 #include "base/cleanup.h"
+#include "cli/instance.h"
 #include "cli/message.h"
 
 #include <errno.h>
@@ -14,16 +15,6 @@
 
 #define SOME_DEVICE "GPU-" /* by its name: whether the folder takes a file of this user's */
 
-static bool is_chosen(const struct vgpu_limits *limits, const char *uuid)
-{
-    if (!limits || limits->device_count == 0)
-        return true;
-    for (unsigned i = 0; i < limits->device_count && i < VGPU_DEVICES_MAX; i++)
-        if (strcmp(limits->vdev[i].uuid, uuid) == 0)
-            return true;
-    return false;
-}
-
 void turns_examine(const struct vgpu_limits *limits, void (*each)(const struct arena_entry *entry, int rc, void *arg),
                    void *arg)
 {
@@ -36,7 +27,7 @@ void turns_examine(const struct vgpu_limits *limits, void (*each)(const struct a
     if (!entries || arena_list(entries, ENTRIES_MOST, &count) < 0)
         return;
     for (unsigned i = 0; i < count; i++) {
-        if (!is_chosen(limits, entries[i].uuid))
+        if (limits && !instance_has_device(limits, entries[i].uuid))
             continue;
         rc = entries[i].ours ? arena_check(entries[i].uuid) : 0;
         if (rc != 0)

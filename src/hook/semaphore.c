@@ -386,7 +386,10 @@ static void wait_ahead(struct semaphore *semaphore, uint32_t turn, uint64_t now_
     }
 }
 
-/* Takes the semaphore's mutex; while the device has enough to do for now, not in vain, but bounded by the client. */
+/*
+ * Takes the semaphore's mutex. While the client wants no more launches it waits, without the mutex; the client bounds
+ * that. NULL: the context has no page; the mutex is held then, too.
+ */
 static const struct page_map *enter(struct semaphore *semaphore, CUcontext context, uint64_t cost_ns, uint64_t now_ns,
                                     struct sched_ticket *ret_ticket)
 {

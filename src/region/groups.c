@@ -107,17 +107,12 @@ int region_group_new(struct vgpu_region *region, const struct vgpu_limits *limit
     return rc;
 }
 
-static uint64_t lower(uint64_t a, uint64_t b)
-{
-    return a && (!b || a < b) ? a : b;
-}
-
 static void lower_limit(struct vgpu_limit *limit, const struct region_vdev *vdev,
                         const struct region_group_vdev *of_group)
 {
     const struct vgpu_limit *own = &of_group->limit;
 
-    limit->cap_percent = (uint32_t)lower(own->cap_percent, limit->cap_percent);
+    limit->cap_percent = (uint32_t)vgpu_lower_limit(own->cap_percent, limit->cap_percent);
     if (!own->quota_bytes && !own->quota_percent)
         return;
     limit->quota_percent = own->quota_percent;
@@ -146,8 +141,8 @@ bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_li
         region_load_limits(layout, &limits);
         for (unsigned i = 0; i < VGPU_VDEVS; i++)
             lower_limit(&limits.vdev[i], &layout->vdev[i], &group->vdev[i]);
-        limits.compute.copy_bytes_s = lower(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
-        limits.compute.weight = (uint32_t)lower(group->compute.weight, limits.compute.weight);
+        limits.compute.copy_bytes_s = vgpu_lower_limit(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
+        limits.compute.weight = (uint32_t)vgpu_lower_limit(group->compute.weight, limits.compute.weight);
         if (group->compute.priority < limits.compute.priority)
             limits.compute.priority = group->compute.priority;
         *ret_limits = limits;

@@ -127,6 +127,18 @@ enum vgpu_turn_policy {
  */
 uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_bytes);
 
+/* The lower of two limits, of which 0 is none. */
+static inline uint64_t vgpu_lower_limit(uint64_t a, uint64_t b)
+{
+    return a && (!b || a < b) ? a : b;
+}
+
+/* Whether both are the same, whatever the device. */
+static inline bool vgpu_same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
+{
+    return a->quota_bytes == b->quota_bytes && a->quota_percent == b->quota_percent && a->cap_percent == b->cap_percent;
+}
+
 #define VGPU_WEIGHT_DEFAULT 100u
 #define VGPU_WEIGHT_MAX     1000u
 #define VGPU_PRIORITY_MAX   255u

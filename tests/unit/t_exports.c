@@ -10,17 +10,6 @@
 static struct vgpu_region *region;
 static struct vgpu_ledger *ledger; /* of this process, which imports */
 
-static uint64_t used(void)
-{
-    struct vgpu_snapshot snapshot;
-    uint64_t bytes;
-
-    assert_int_equal(region_snapshot(region, &snapshot), 0);
-    bytes = snapshot.vdev[0].used_bytes;
-    snapshot_done(&snapshot);
-    return bytes;
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -100,7 +89,7 @@ static void stays_until_the_last_leaves(void **state)
         assert_true(found(7, &memory));
         assert_int_equal(memory.bytes, 64 * MIB);
         assert_int_equal(ledger_share_join(ledger, memory.share), 0);
-        assert_int_equal(used(), 64 * MIB);
+        assert_int_equal(snapshot_used(region), 64 * MIB);
         end_of(pid);
         assert_int_equal(ledger_reserve(ledger, 0, GIB - 63 * MIB), -ENOMEM);
         assert_int_equal(ledger_reserve(ledger, 0, GIB - 64 * MIB), 0);

@@ -32,17 +32,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static uint64_t used(void)
-{
-    struct vgpu_snapshot snapshot;
-    uint64_t bytes;
-
-    assert_int_equal(region_snapshot(region, &snapshot), 0);
-    bytes = snapshot.vdev[0].used_bytes;
-    snapshot_done(&snapshot);
-    return bytes;
-}
-
 static void the_guard_is_held_to_the_quota(void **state)
 {
     (void)state;
@@ -50,9 +39,9 @@ static void the_guard_is_held_to_the_quota(void **state)
     assert_int_equal(ledger_reserve(supervised, 0, GIB), 0);
     assert_int_equal(ledger_commit(supervised, 0, VGPU_KIND_DRIVER, GIB, GIB), 0);
     assert_int_equal(ledger_reserve(supervised, 0, 1), -ENOMEM);
-    assert_int_equal(used(), GIB);
+    assert_int_equal(snapshot_used(region), GIB);
     ledger_release(supervised, 0, VGPU_KIND_DRIVER, GIB);
-    assert_int_equal(used(), 0);
+    assert_int_equal(snapshot_used(region), 0);
 }
 
 static void what_a_process_says_counts_for_nothing(void **state)
@@ -63,7 +52,7 @@ static void what_a_process_says_counts_for_nothing(void **state)
     assert_int_equal(ledger_reserve(own, 0, 4 * GIB), 0);
     assert_int_equal(ledger_commit(own, 0, VGPU_KIND_DATA, 4 * GIB, 4 * GIB), 0);
     assert_int_equal(ledger_held(own, 0, VGPU_KIND_DATA), 4 * GIB);
-    assert_int_equal(used(), 0);
+    assert_int_equal(snapshot_used(region), 0);
     assert_int_equal(ledger_reserve(supervised, 0, GIB / 4), 0);
     ledger_view(own, 0, 8 * GIB, 8 * GIB, &total, &available);
     assert_int_equal(total, GIB);
@@ -71,9 +60,9 @@ static void what_a_process_says_counts_for_nothing(void **state)
     ledger_release(own, 0, VGPU_KIND_DATA, 4 * GIB);
     ledger_set(own, 0, VGPU_KIND_CONTEXT, 2 * GIB);
     ledger_set(own, 0, VGPU_KIND_CONTEXT, 0);
-    assert_int_equal(used(), GIB / 4);
+    assert_int_equal(snapshot_used(region), GIB / 4);
     ledger_cancel(supervised, 0, GIB / 4);
-    assert_int_equal(used(), 0);
+    assert_int_equal(snapshot_used(region), 0);
     assert_int_equal(ledger_reserve(supervised, 0, GIB), 0);
     ledger_cancel(supervised, 0, GIB);
 }

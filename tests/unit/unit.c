@@ -101,3 +101,14 @@ void nap_ms(unsigned ms)
 
     nanosleep(&nap, NULL);
 }
+
+uint64_t snapshot_used(struct vgpu_region *region)
+{
+    struct vgpu_snapshot snapshot;
+    uint64_t bytes;
+
+    assert_int_equal(region_snapshot(region, &snapshot), 0);
+    bytes = snapshot.vdev[0].used_bytes;
+    snapshot_done(&snapshot);
+    return bytes;
+}

@@ -56,6 +56,9 @@ void *shared_memory(size_t bytes);
 /* A new region file with `quota_bytes` on vdev 0; "" is the file's name in the scratch folder. */
 struct vgpu_region *new_region(const char *name, uint64_t quota_bytes);
 
+/* What the region's first vdev shows as used. */
+uint64_t snapshot_used(struct vgpu_region *region);
+
 void nap_ms(unsigned ms);
 
 /* Leaves a test out, and says why in the summary of `make test`. */

@@ -1,10 +1,11 @@
 /*
- * What the library adds to a call, over noopcuda's libcuda.so.1: the driver's call and the hooked one in turn, block
- * by block in the same process; of each pair of blocks the difference, and of the differences the median.
+ * What the library adds to a call, over noopcuda's libcuda.so.1: the driver's call and the hooked
+ * one in turn, block by block in the same process; of each pair of blocks the difference, and of
+ * the differences the median.
  *
  *   calls                  one line a measurement: name, ns a call more than the driver's own
- *   calls work [PAUSE_US]  work for the device only, with a pause before each block that is not measured
- *   calls neighbour FILE   uses the device a little for as long as there is that file
+ *   calls work [PAUSE_US]  work for the device only, with a pause before each block that is not
+ * measured calls neighbour FILE   uses the device a little for as long as there is that file
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -14,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-                         void **);
+typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, void *, void **, void **);
 typedef int (*alloc_fn)(uint64_t *, size_t);
 typedef int (*free_fn)(uint64_t);
 typedef int (*alloc_async_fn)(uint64_t *, size_t, void *);

@@ -1,7 +1,7 @@
 /*
- * A libcuda.so.1 whose calls return at once, for measuring what the hooks add. Outputs are plausible and pointers
- * unique; nothing is allocated. bench_real() hands out a function's own address, so that one process can compare the
- * driver's call with the hooked one in turn.
+ * A libcuda.so.1 whose calls return at once, for measuring what the hooks add. Outputs are
+ * plausible and pointers unique; nothing is allocated. bench_real() hands out a function's own
+ * address, so that one process can compare the driver's call with the hooked one in turn.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -11,13 +11,14 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define CALL(symbol, ...)                                                                                              \
-    EXPORT int symbol(__VA_ARGS__);                                                                                    \
+#define CALL(symbol, ...)                                                                          \
+    EXPORT int symbol(__VA_ARGS__);                                                                \
     int symbol(__VA_ARGS__)
 
 /* Answered by noop_defaults.c. */
-int cuLaunchKernel(void), cuLaunchKernelEx(void), cuGraphLaunch(void), cuMemFree_v2(void), cuMemFreeAsync(void),
-    cuMemcpyHtoDAsync_v2(void), cuMemcpyDtoDAsync_v2(void), cuMemsetD8Async(void), cuFuncGetAttribute(void);
+int cuLaunchKernel(void), cuLaunchKernelEx(void), cuGraphLaunch(void), cuMemFree_v2(void),
+    cuMemFreeAsync(void), cuMemcpyHtoDAsync_v2(void), cuMemcpyDtoDAsync_v2(void),
+    cuMemsetD8Async(void), cuFuncGetAttribute(void);
 
 #define CARD_BYTES (1ULL << 40)
 
@@ -155,7 +156,8 @@ CALL(cuDeviceGetDefaultMemPool, void **ret, int device)
 CALL(cuMemPoolGetAttribute, void *of, int attribute, uint64_t *value)
 {
     (void)of;
-    *value = attribute == 5 ? 64ULL << 20 : 0; /* the pool is warm: 64 MiB reserved, and it stays so */
+    *value =
+        attribute == 5 ? 64ULL << 20 : 0; /* the pool is warm: 64 MiB reserved, and it stays so */
     return 0;
 }
 
@@ -226,7 +228,8 @@ CALL(cuStreamWriteValue32_v2, void *stream, uint64_t address, uint32_t value, un
     return 0;
 }
 
-CALL(cuGetProcAddress_v2, const char *name, void **address, int version, uint64_t flags, int *status)
+CALL(cuGetProcAddress_v2, const char *name, void **address, int version, uint64_t flags,
+     int *status)
 {
     char versioned[128];
     (void)version;

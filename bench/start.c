@@ -1,11 +1,12 @@
 /*
  * What the preload adds to the start of a program: /bin/true with and without it, in turn.
  *
- *   start LIBRARY [ROUNDS]     in ms: what the start takes without the library, and how much more with it
+ *   start LIBRARY [ROUNDS]     in ms: what the start takes without the library, and how much more
+ * with it
  *
- * CPU time (user and system, from exec to exit) and wall-clock time. Of each the tenth of the runs that were disturbed
- * least counts: its slowest run, without and with the library. So a loaded machine gives nearly the same as an idle
- * one.
+ * CPU time (user and system, from exec to exit) and wall-clock time. Of each the tenth of the runs
+ * that were disturbed least counts: its slowest run, without and with the library. So a loaded
+ * machine gives nearly the same as an idle one.
  */
 #include <spawn.h>
 #include <stdio.h>
@@ -31,12 +32,14 @@ static struct times run_once(char *const environment[])
     pid_t pid = 0;
     int status = 0;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    if (posix_spawn(&pid, argv[0], NULL, NULL, argv, environment) || wait4(pid, &status, 0, &usage) != pid || status) {
+    if (posix_spawn(&pid, argv[0], NULL, NULL, argv, environment) ||
+        wait4(pid, &status, 0, &usage) != pid || status) {
         fprintf(stderr, "start: /bin/true does not run\n");
         exit(2);
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    return (struct times){(double)(end.tv_sec - start.tv_sec) * 1e3 + (double)(end.tv_nsec - start.tv_nsec) / 1e6,
+    return (struct times){(double)(end.tv_sec - start.tv_sec) * 1e3 +
+                              (double)(end.tv_nsec - start.tv_nsec) / 1e6,
                           ms_of(&usage.ru_utime) + ms_of(&usage.ru_stime)};
 }
 
@@ -82,6 +85,7 @@ int main(int argc, char **argv)
     }
     double cpu_ms = undisturbed(cpu, rounds), wall_ms = undisturbed(wall, rounds);
     printf("true_cpu %.3f\ntrue_cpu_added %.3f\n", cpu_ms, undisturbed(cpu_with, rounds) - cpu_ms);
-    printf("true_wall %.3f\ntrue_wall_added %.3f\n", wall_ms, undisturbed(wall_with, rounds) - wall_ms);
+    printf("true_wall %.3f\ntrue_wall_added %.3f\n", wall_ms,
+           undisturbed(wall_with, rounds) - wall_ms);
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * What a share of time looks like from inside: kernels of a millisecond, one after the other, for some seconds. Like
- * demo.c it knows nothing of vgpu and runs on a real card and on the simulator, where a kernel of this name and
- * argument takes the same time.
+ * What a share of time looks like from inside: kernels of a millisecond, one after the other, for
+ * some seconds. Like demo.c it knows nothing of vgpu and runs on a real card and on the simulator,
+ * where a kernel of this name and argument takes the same time.
  *
  *   busy NAME SECONDS     one line: which part of the time the card worked for this program
  */
@@ -31,18 +31,18 @@ static const char ptx[] = ".version 6.0\n"
                           "    ret;\n"
                           "}\n";
 
-#define CALLS(F)                                                                                                       \
-    F(cuInit, (unsigned flags))                                                                                        \
-    F(cuDevicePrimaryCtxRetain, (void **context, int device))                                                          \
-    F(cuDevicePrimaryCtxRelease_v2, (int device))                                                                      \
-    F(cuCtxSetCurrent, (void *context))                                                                                \
-    F(cuModuleLoadData, (void **module, const void *image))                                                            \
-    F(cuModuleGetFunction, (void **function, void *module, const char *name))                                          \
-    F(cuStreamCreate, (void **stream, unsigned flags))                                                                 \
-    F(cuStreamSynchronize, (void *stream))                                                                             \
-    F(cuLaunchKernel,                                                                                                  \
-      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,          \
-       unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra))
+#define CALLS(F)                                                                                   \
+    F(cuInit, (unsigned flags))                                                                    \
+    F(cuDevicePrimaryCtxRetain, (void **context, int device))                                      \
+    F(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    F(cuCtxSetCurrent, (void *context))                                                            \
+    F(cuModuleLoadData, (void **module, const void *image))                                        \
+    F(cuModuleGetFunction, (void **function, void *module, const char *name))                      \
+    F(cuStreamCreate, (void **stream, unsigned flags))                                             \
+    F(cuStreamSynchronize, (void *stream))                                                         \
+    F(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,          \
+                       unsigned block_x, unsigned block_y, unsigned block_z,                       \
+                       unsigned shared_bytes, void *stream, void **params, void **extra))
 
 static struct {
 #define F(name, params) int(*name) params;
@@ -63,8 +63,8 @@ static void load(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
 
     need(library == NULL, "dlopen(libcuda.so.1)");
-#define F(name, params)                                                                                                \
-    cu.name = (int(*) params)dlsym(library, #name);                                                                    \
+#define F(name, params)                                                                            \
+    cu.name = (int(*) params)dlsym(library, #name);                                                \
     need(cu.name == NULL, #name);
     CALLS(F)
 #undef F
@@ -97,11 +97,13 @@ int main(int argc, char **argv)
     need(cu.cuModuleGetFunction(&kernel, module, "simgpu_busy"), "cuModuleGetFunction");
     need(cu.cuStreamCreate(&stream, 1), "cuStreamCreate");
     for (start = now_s(); now_s() < start + strtod(argv[2], NULL); done++) {
-        need(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL), "cuLaunchKernel");
+        need(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL),
+             "cuLaunchKernel");
         need(cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
     }
     passed = now_s() - start;
-    printf("  %-6s %5.1f %% of the card's time\n", argv[1], 100 * done * (double)KERNEL_NS * 1e-9 / passed);
+    printf("  %-6s %5.1f %% of the card's time\n", argv[1],
+           100 * done * (double)KERNEL_NS * 1e-9 / passed);
     need(cu.cuDevicePrimaryCtxRelease_v2(0), "cuDevicePrimaryCtxRelease");
     return 0;
 }

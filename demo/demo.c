@@ -1,7 +1,7 @@
 /*
- * What a memory quota looks like from inside: an ordinary CUDA program that takes memory in every way there is until
- * it is told to stop. It knows nothing of vgpu, finds the driver with dlopen() as most programs do, and runs on a real
- * card and on the simulator alike. demo.sh runs it.
+ * What a memory quota looks like from inside: an ordinary CUDA program that takes memory in every
+ * way there is until it is told to stop. It knows nothing of vgpu, finds the driver with dlopen()
+ * as most programs do, and runs on a real card and on the simulator alike. demo.sh runs it.
  *
  *   demo card                 one line: name and size of the card
  *   demo ways                 a table: each way of allocating, and where it was stopped
@@ -54,39 +54,41 @@ struct node_params {
     CUdeviceptr address;
 };
 
-#define CALLS(F)                                                                                                       \
-    F(cuInit, (unsigned flags))                                                                                        \
-    F(cuDeviceGetName, (char *name, int length, int device))                                                           \
-    F(cuDeviceTotalMem_v2, (size_t * bytes, int device))                                                               \
-    F(cuDevicePrimaryCtxRetain, (void **context, int device))                                                          \
-    F(cuDevicePrimaryCtxRelease_v2, (int device))                                                                      \
-    F(cuCtxSetCurrent, (void *context))                                                                                \
-    F(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                                    \
-    F(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes))                                                            \
-    F(cuMemAllocPitch_v2, (CUdeviceptr * address, size_t * pitch, size_t width, size_t height, unsigned element))      \
-    F(cuMemAllocManaged, (CUdeviceptr * address, size_t bytes, unsigned flags))                                        \
-    F(cuMemFree_v2, (CUdeviceptr address))                                                                             \
-    F(cuMemAllocAsync, (CUdeviceptr * address, size_t bytes, void *stream))                                            \
-    F(cuMemAllocFromPoolAsync, (CUdeviceptr * address, size_t bytes, void *pool, void *stream))                        \
-    F(cuMemFreeAsync, (CUdeviceptr address, void *stream))                                                             \
-    F(cuMemPoolCreate, (void **pool, const struct pool_props *props))                                                  \
-    F(cuMemPoolDestroy, (void *pool))                                                                                  \
-    F(cuArrayCreate_v2, (void **array, const struct array_desc *desc))                                                 \
-    F(cuArray3DCreate_v2, (void **array, const struct array3d_desc *desc))                                             \
-    F(cuArrayDestroy, (void *array))                                                                                   \
-    F(cuMipmappedArrayCreate, (void **array, const struct array3d_desc *desc, unsigned levels))                        \
-    F(cuMipmappedArrayDestroy, (void *array))                                                                          \
-    F(cuMemCreate, (CUdeviceptr * handle, size_t bytes, const struct allocation_prop *prop, unsigned long long flags)) \
-    F(cuMemRelease, (CUdeviceptr handle))                                                                              \
-    F(cuGraphCreate, (void **graph, unsigned flags))                                                                   \
-    F(cuGraphDestroy, (void *graph))                                                                                   \
-    F(cuGraphAddMemAllocNode,                                                                                          \
-      (void **node, void *graph, const void *dependencies, size_t count, struct node_params *params))                  \
-    F(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags))                               \
-    F(cuGraphLaunch, (void *exec, void *stream))                                                                       \
-    F(cuGraphExecDestroy, (void *exec))                                                                                \
-    F(cuDeviceGraphMemTrim, (int device))                                                                              \
-    F(cuStreamCreate, (void **stream, unsigned flags))                                                                 \
+#define CALLS(F)                                                                                   \
+    F(cuInit, (unsigned flags))                                                                    \
+    F(cuDeviceGetName, (char *name, int length, int device))                                       \
+    F(cuDeviceTotalMem_v2, (size_t * bytes, int device))                                           \
+    F(cuDevicePrimaryCtxRetain, (void **context, int device))                                      \
+    F(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    F(cuCtxSetCurrent, (void *context))                                                            \
+    F(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                \
+    F(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes))                                        \
+    F(cuMemAllocPitch_v2,                                                                          \
+      (CUdeviceptr * address, size_t * pitch, size_t width, size_t height, unsigned element))      \
+    F(cuMemAllocManaged, (CUdeviceptr * address, size_t bytes, unsigned flags))                    \
+    F(cuMemFree_v2, (CUdeviceptr address))                                                         \
+    F(cuMemAllocAsync, (CUdeviceptr * address, size_t bytes, void *stream))                        \
+    F(cuMemAllocFromPoolAsync, (CUdeviceptr * address, size_t bytes, void *pool, void *stream))    \
+    F(cuMemFreeAsync, (CUdeviceptr address, void *stream))                                         \
+    F(cuMemPoolCreate, (void **pool, const struct pool_props *props))                              \
+    F(cuMemPoolDestroy, (void *pool))                                                              \
+    F(cuArrayCreate_v2, (void **array, const struct array_desc *desc))                             \
+    F(cuArray3DCreate_v2, (void **array, const struct array3d_desc *desc))                         \
+    F(cuArrayDestroy, (void *array))                                                               \
+    F(cuMipmappedArrayCreate, (void **array, const struct array3d_desc *desc, unsigned levels))    \
+    F(cuMipmappedArrayDestroy, (void *array))                                                      \
+    F(cuMemCreate, (CUdeviceptr * handle, size_t bytes, const struct allocation_prop *prop,        \
+                    unsigned long long flags))                                                     \
+    F(cuMemRelease, (CUdeviceptr handle))                                                          \
+    F(cuGraphCreate, (void **graph, unsigned flags))                                               \
+    F(cuGraphDestroy, (void *graph))                                                               \
+    F(cuGraphAddMemAllocNode, (void **node, void *graph, const void *dependencies, size_t count,   \
+                               struct node_params *params))                                        \
+    F(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags))           \
+    F(cuGraphLaunch, (void *exec, void *stream))                                                   \
+    F(cuGraphExecDestroy, (void *exec))                                                            \
+    F(cuDeviceGraphMemTrim, (int device))                                                          \
+    F(cuStreamCreate, (void **stream, unsigned flags))                                             \
     F(cuStreamSynchronize, (void *stream))
 
 static struct {
@@ -122,9 +124,9 @@ static bool load(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library)
         return false;
-#define F(name, params)                                                                                                \
-    cu.name = (CUresult(*) params)dlsym(library, #name);                                                               \
-    if (!cu.name)                                                                                                      \
+#define F(name, params)                                                                            \
+    cu.name = (CUresult(*) params)dlsym(library, #name);                                           \
+    if (!cu.name)                                                                                  \
         return false;
     CALLS(F)
 #undef F
@@ -225,7 +227,8 @@ static void drop_vmm(struct held *h)
 
 static CUresult take_graph(struct held *h)
 {
-    struct node_params params = {.pool = {.alloc_type = PINNED, .location = ON_DEVICE}, .bytes = STEP};
+    struct node_params params = {.pool = {.alloc_type = PINNED, .location = ON_DEVICE},
+                                 .bytes = STEP};
     void *node;
     need(cu.cuGraphCreate(&h->handle, 0), "cuGraphCreate");
     need(cu.cuGraphAddMemAllocNode(&node, h->handle, NULL, 0, &params), "cuGraphAddMemAllocNode");
@@ -289,16 +292,16 @@ static int show_ways(void)
     start();
     need(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
     need(cu.cuDeviceTotalMem_v2(&device_bytes, 0), "cuDeviceTotalMem");
-    printf("The program sees:  total %.2f GiB, free %.2f GiB (%.2f GiB is its context)\n\n", GIB(total_bytes),
-           GIB(free_bytes), GIB(total_bytes - free_bytes));
+    printf("The program sees:  total %.2f GiB, free %.2f GiB (%.2f GiB is its context)\n\n",
+           GIB(total_bytes), GIB(free_bytes), GIB(total_bytes - free_bytes));
     printf("  %-36s %12s   %-14s %s\n", "way of allocating", "got", "stopped by", "then free");
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++) {
         CUresult result;
         size_t left, total;
         unsigned count = fill(&ways[i], held, &result);
         need(cu.cuMemGetInfo_v2(&left, &total), "cuMemGetInfo");
-        printf("  %-36s %8.2f GiB   %-14s %.2f GiB\n", ways[i].name, GIB(count * ways[i].step_bytes), because(result),
-               GIB(left));
+        printf("  %-36s %8.2f GiB   %-14s %.2f GiB\n", ways[i].name,
+               GIB(count * ways[i].step_bytes), because(result), GIB(left));
         status |= result != 2;
         for (unsigned k = 0; k < count; k++)
             ways[i].drop(&held[k]);
@@ -348,8 +351,8 @@ static int tenant(const char *name, const char *folder)
     await(folder, "bob", ".started");
     unsigned count = fill(&ways[0], held, &result);
     need(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
-    printf("  %-6s sees a card of %.2f GiB and got %.2f GiB of it, context included; then: %s\n", name,
-           GIB(total_bytes), GIB(total_bytes - free_bytes), because(result));
+    printf("  %-6s sees a card of %.2f GiB and got %.2f GiB of it, context included; then: %s\n",
+           name, GIB(total_bytes), GIB(total_bytes - free_bytes), because(result));
     say(folder, name, ".full");
     await(folder, "go", ""); /* demo.sh shows `vgpu ps` meanwhile */
     for (unsigned k = 0; k < count; k++)

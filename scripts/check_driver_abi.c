@@ -1,6 +1,7 @@
 /*
- * Compares src/guard/abi.h and the row of src/guard/branch.c with the headers of NVIDIA's open kernel modules, and
- * prints what differs. Compiled and run by check_driver_abi.sh; takes the driver's version.
+ * Compares src/guard/abi.h and the row of src/guard/branch.c with the headers of NVIDIA's open
+ * kernel modules, and prints what differs. Compiled and run by check_driver_abi.sh; takes the
+ * driver's version.
  */
 #include "guard/abi.h"
 #include "guard/branch.h"
@@ -8,7 +9,8 @@
 #include <stdio.h>
 
 /* Names that NVIDIA's headers define as well. */
-static const uint32_t uvm_initialize = UVM_INITIALIZE, uvm_free = UVM_FREE, uvm_unmap_external = UVM_UNMAP_EXTERNAL,
+static const uint32_t uvm_initialize = UVM_INITIALIZE, uvm_free = UVM_FREE,
+                      uvm_unmap_external = UVM_UNMAP_EXTERNAL,
                       uvm_map_external_allocation = UVM_MAP_EXTERNAL_ALLOCATION,
                       uvm_alloc_semaphore_pool = UVM_ALLOC_SEMAPHORE_POOL,
                       uvm_create_external_range = UVM_CREATE_EXTERNAL_RANGE;
@@ -57,10 +59,11 @@ static void compare(const char *what, unsigned long long ours, unsigned long lon
 
 #define SIZE(ours, theirs)  compare("size of " #ours, sizeof(ours), sizeof(theirs))
 #define VALUE(ours, theirs) compare(#ours, ours, theirs)
-#define FIELD_AT(ours, member, theirs, name)                                                                           \
-    do {                                                                                                               \
-        compare("place of " #ours "." #member, offsetof(ours, member), offsetof(theirs, name));                        \
-        compare("size of " #ours "." #member, sizeof(((ours *)0)->member), sizeof(((theirs *)0)->name));               \
+#define FIELD_AT(ours, member, theirs, name)                                                       \
+    do {                                                                                           \
+        compare("place of " #ours "." #member, offsetof(ours, member), offsetof(theirs, name));    \
+        compare("size of " #ours "." #member, sizeof(((ours *)0)->member),                         \
+                sizeof(((theirs *)0)->name));                                                      \
     } while (0)
 
 static void calls(void)
@@ -97,7 +100,8 @@ static void calls(void)
     VALUE(RM_CLASS_SUBDEVICE, NV20_SUBDEVICE_0);
     VALUE(RM_CLASS_CHANNEL_GROUP, KEPLER_CHANNEL_GROUP_A);
     compare("a channel's class", 1,
-            rm_class_is_channel(KEPLER_CHANNEL_GPFIFO_A) && rm_class_is_channel(HOPPER_CHANNEL_GPFIFO_A));
+            rm_class_is_channel(KEPLER_CHANNEL_GPFIFO_A) &&
+                rm_class_is_channel(HOPPER_CHANNEL_GPFIFO_A));
 }
 
 static void objects(void)
@@ -198,13 +202,15 @@ static void memory(void)
     VALUE(RM_MEMORY_ATTR_LOCATION(DRF_DEF(OS32, _ATTR, _LOCATION, _PCI)), NVOS32_ATTR_LOCATION_PCI);
     VALUE(RM_MEMORY_LOCATION_VIDMEM, NVOS32_ATTR_LOCATION_VIDMEM);
     VALUE(RM_MEMORY_ATTR_PAGE_SIZE(~0u), DRF_MASK(NVOS32_ATTR_PAGE_SIZE));
-    VALUE(RM_MEMORY_ATTR_PAGE_SIZE(DRF_DEF(OS32, _ATTR, _PAGE_SIZE, _HUGE)), NVOS32_ATTR_PAGE_SIZE_HUGE);
+    VALUE(RM_MEMORY_ATTR_PAGE_SIZE(DRF_DEF(OS32, _ATTR, _PAGE_SIZE, _HUGE)),
+          NVOS32_ATTR_PAGE_SIZE_HUGE);
     VALUE(RM_MEMORY_PAGE_DEFAULT, NVOS32_ATTR_PAGE_SIZE_DEFAULT);
     VALUE(RM_MEMORY_PAGE_4K, NVOS32_ATTR_PAGE_SIZE_4KB);
     VALUE(RM_MEMORY_PAGE_BIG, NVOS32_ATTR_PAGE_SIZE_BIG);
     VALUE(RM_MEMORY_PAGE_HUGE, NVOS32_ATTR_PAGE_SIZE_HUGE);
     VALUE(RM_MEMORY_ATTR2_HUGE_SIZE(~0u), DRF_MASK(NVOS32_ATTR2_PAGE_SIZE_HUGE));
-    VALUE(RM_MEMORY_ATTR2_HUGE_SIZE(DRF_DEF(OS32, _ATTR2, _PAGE_SIZE_HUGE, _512MB)), RM_MEMORY_HUGE_512M);
+    VALUE(RM_MEMORY_ATTR2_HUGE_SIZE(DRF_DEF(OS32, _ATTR2, _PAGE_SIZE_HUGE, _512MB)),
+          RM_MEMORY_HUGE_512M);
 #ifdef NVOS32_ATTR2_PAGE_SIZE_HUGE_256GB /* younger than 550 */
     VALUE(RM_MEMORY_HUGE_256G, NVOS32_ATTR2_PAGE_SIZE_HUGE_256GB);
 #endif
@@ -288,7 +294,8 @@ static void controls(void)
     VALUE(RM_CTRL_EXPORT_OBJECT, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD);
     VALUE(RM_CTRL_EXPORT_OBJECTS, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD);
     SIZE(struct rm_export_object, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS);
-    FIELD_AT(struct rm_export_object, type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS, object.type);
+    FIELD_AT(struct rm_export_object, type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS,
+             object.type);
     FIELD_AT(struct rm_export_object, device, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS,
              object.data.rmObject.hDevice);
     FIELD_AT(struct rm_export_object, parent, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS,
@@ -298,12 +305,17 @@ static void controls(void)
     FIELD_AT(struct rm_export_object, fd, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS, fd);
     SIZE(struct rm_export_objects, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS);
     FIELD_AT(struct rm_export_objects, fd, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, fd);
-    FIELD_AT(struct rm_export_objects, device, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, hDevice);
-    FIELD_AT(struct rm_export_objects, object, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, objects);
-    FIELD_AT(struct rm_export_objects, count, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, numObjects);
-    FIELD_AT(struct rm_export_objects, index, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, index);
+    FIELD_AT(struct rm_export_objects, device, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS,
+             hDevice);
+    FIELD_AT(struct rm_export_objects, object, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS,
+             objects);
+    FIELD_AT(struct rm_export_objects, count, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS,
+             numObjects);
+    FIELD_AT(struct rm_export_objects, index, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS,
+             index);
 
-    FIELD_AT(struct rm_export_objects, room, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, maxObjects);
+    FIELD_AT(struct rm_export_objects, room, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS,
+             maxObjects);
     VALUE(RM_EXPORT_MAX, NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_MAX_OBJECTS);
     VALUE(RM_OBJECT_TYPE_RM, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
 
@@ -311,18 +323,24 @@ static void controls(void)
     VALUE(RM_CTRL_IMPORT_OBJECTS, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD);
     SIZE(struct rm_import_object, NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS);
     FIELD_AT(struct rm_import_object, fd, NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS, fd);
-    FIELD_AT(struct rm_import_object, type, NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS, object.type);
+    FIELD_AT(struct rm_import_object, type, NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS,
+             object.type);
     FIELD_AT(struct rm_import_object, parent, NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS,
              object.data.rmObject.hParent);
     FIELD_AT(struct rm_import_object, object, NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS,
              object.data.rmObject.hObject);
     SIZE(struct rm_import_objects, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS);
     FIELD_AT(struct rm_import_objects, fd, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, fd);
-    FIELD_AT(struct rm_import_objects, parent, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, hParent);
-    FIELD_AT(struct rm_import_objects, object, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, objects);
-    FIELD_AT(struct rm_import_objects, type, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, objectTypes);
-    FIELD_AT(struct rm_import_objects, count, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, numObjects);
-    FIELD_AT(struct rm_import_objects, index, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, index);
+    FIELD_AT(struct rm_import_objects, parent, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS,
+             hParent);
+    FIELD_AT(struct rm_import_objects, object, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS,
+             objects);
+    FIELD_AT(struct rm_import_objects, type, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS,
+             objectTypes);
+    FIELD_AT(struct rm_import_objects, count, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS,
+             numObjects);
+    FIELD_AT(struct rm_import_objects, index, NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS,
+             index);
     VALUE(RM_IMPORT_NONE, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_NONE);
     VALUE(RM_IMPORT_VIDMEM, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_VIDMEM);
     VALUE(RM_IMPORT_SYSMEM, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_SYSMEM);
@@ -339,7 +357,8 @@ static void controls(void)
 
     VALUE(RM_CTRL_SURFACE_INFO, NV0041_CTRL_CMD_GET_SURFACE_INFO);
     SIZE(struct rm_fb_info_list, NV0041_CTRL_GET_SURFACE_INFO_PARAMS);
-    FIELD_AT(struct rm_fb_info_list, count, NV0041_CTRL_GET_SURFACE_INFO_PARAMS, surfaceInfoListSize);
+    FIELD_AT(struct rm_fb_info_list, count, NV0041_CTRL_GET_SURFACE_INFO_PARAMS,
+             surfaceInfoListSize);
     FIELD_AT(struct rm_fb_info_list, items, NV0041_CTRL_GET_SURFACE_INFO_PARAMS, surfaceInfoList);
     VALUE(RM_SURFACE_SIZE, NV0041_CTRL_SURFACE_INFO_INDEX_PHYS_SIZE);
     VALUE(4096, NV0041_CTRL_SURFACE_INFO_PHYS_SIZE_SCALE_FACTOR);
@@ -354,14 +373,20 @@ static void controls(void)
     VALUE(RM_GID_BINARY, DRF_DEF(2080_GPU_CMD, _GPU_GET_GID_FLAGS, _FORMAT, _BINARY));
 
     SIZE(struct rm_disable_channels, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS);
-    FIELD_AT(struct rm_disable_channels, disable, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, bDisable);
-    FIELD_AT(struct rm_disable_channels, count, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, numChannels);
+    FIELD_AT(struct rm_disable_channels, disable, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
+             bDisable);
+    FIELD_AT(struct rm_disable_channels, count, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
+             numChannels);
     FIELD_AT(struct rm_disable_channels, only_scheduling, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
              bOnlyDisableScheduling);
-    FIELD_AT(struct rm_disable_channels, rewind, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, bRewindGpPut);
-    FIELD_AT(struct rm_disable_channels, preempt_event, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, pRunlistPreemptEvent);
-    FIELD_AT(struct rm_disable_channels, client, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, hClientList);
-    FIELD_AT(struct rm_disable_channels, channel, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, hChannelList);
+    FIELD_AT(struct rm_disable_channels, rewind, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
+             bRewindGpPut);
+    FIELD_AT(struct rm_disable_channels, preempt_event, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
+             pRunlistPreemptEvent);
+    FIELD_AT(struct rm_disable_channels, client, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
+             hClientList);
+    FIELD_AT(struct rm_disable_channels, channel, NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS,
+             hChannelList);
 
     SIZE(struct rm_fb_info_item, NV2080_CTRL_FB_INFO);
     FIELD_AT(struct rm_fb_info_item, index, NV2080_CTRL_FB_INFO, index);
@@ -396,7 +421,8 @@ static void uvm(void)
     FIELD_AT(struct uvm_map_external, length, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, length);
     FIELD_AT(struct uvm_map_external, offset, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, offset);
     FIELD_AT(struct uvm_map_external, gpu, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, perGpuAttributes);
-    FIELD_AT(struct uvm_map_external, gpu_count, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, gpuAttributesCount);
+    FIELD_AT(struct uvm_map_external, gpu_count, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS,
+             gpuAttributesCount);
     FIELD_AT(struct uvm_map_external, rm_fd, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, rmCtrlFd);
     FIELD_AT(struct uvm_map_external, client, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, hClient);
     FIELD_AT(struct uvm_map_external, memory, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, hMemory);
@@ -411,7 +437,8 @@ static void uvm(void)
     FIELD_AT(struct uvm_range, base, UVM_ALLOC_SEMAPHORE_POOL_PARAMS, base);
     FIELD_AT(struct uvm_range, length, UVM_ALLOC_SEMAPHORE_POOL_PARAMS, length);
     FIELD_AT(struct uvm_range, base, UVM_FREE_PARAMS, base);
-    compare("place of UVM_FREE's status", sizeof(UVM_FREE_PARAMS) - 8, offsetof(UVM_FREE_PARAMS, rmStatus));
+    compare("place of UVM_FREE's status", sizeof(UVM_FREE_PARAMS) - 8,
+            offsetof(UVM_FREE_PARAMS, rmStatus));
 }
 
 static void row(const char *text)
@@ -426,10 +453,11 @@ static void row(const char *text)
     sscanf(text, "%u.%u", &version.major, &version.minor);
     if (branch_find(&version, &found) < 0) {
         different++;
-        printf("%s is not in src/guard/branch.c; its row: {%u, 0, %zu, %zu, %zu, %zu, %zu, %zu}\n", text, version.major,
-               sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS), sizeof(NVOS46_PARAMETERS),
-               sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS), sizeof(UVM_FREE_PARAMS),
-               sizeof(nv_ioctl_export_to_dma_buf_fd_t), offsetof(nv_ioctl_export_to_dma_buf_fd_t, handles));
+        printf("%s is not in src/guard/branch.c; its row: {%u, 0, %zu, %zu, %zu, %zu, %zu, %zu}\n",
+               text, version.major, sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS),
+               sizeof(NVOS46_PARAMETERS), sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS),
+               sizeof(UVM_FREE_PARAMS), sizeof(nv_ioctl_export_to_dma_buf_fd_t),
+               offsetof(nv_ioctl_export_to_dma_buf_fd_t, handles));
         return;
     }
     compare("fb_info_bytes", found->fb_info_bytes, sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS));
@@ -437,7 +465,8 @@ static void row(const char *text)
     compare("schedule_bytes", found->schedule_bytes, sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS));
     compare("uvm_free_bytes", found->uvm_free_bytes, sizeof(UVM_FREE_PARAMS));
     compare("dmabuf_bytes", found->dmabuf_bytes, sizeof(nv_ioctl_export_to_dma_buf_fd_t));
-    compare("dmabuf_handles_at", found->dmabuf_handles_at, offsetof(nv_ioctl_export_to_dma_buf_fd_t, handles));
+    compare("dmabuf_handles_at", found->dmabuf_handles_at,
+            offsetof(nv_ioctl_export_to_dma_buf_fd_t, handles));
 }
 
 int main(int argc, char **argv)

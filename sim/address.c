@@ -1,7 +1,7 @@
 /*
- * Simulated device addresses. One stretch of the process's address space is set aside at the first use, without access,
- * so that no host pointer can be mistaken for a device pointer; ranges are cut from it in 2 MiB blocks. The first copy
- * that touches a range makes it readable and writable.
+ * Simulated device addresses. One stretch of the process's address space is set aside at the first
+ * use, without access, so that no host pointer can be mistaken for a device pointer; ranges are cut
+ * from it in 2 MiB blocks. The first copy that touches a range makes it readable and writable.
  */
 #include "sim.h"
 
@@ -24,7 +24,8 @@ static bool arena_open(void)
     if (arena)
         return true;
     for (uint64_t bytes = 4ULL << 40; bytes >= 64ULL << 30; bytes /= 4) {
-        void *memory = mmap(NULL, bytes + SIM_BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *memory = mmap(NULL, bytes + SIM_BLOCK, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED)
             continue;
         arena_blocks = bytes / SIM_BLOCK;
@@ -50,7 +51,8 @@ static bool run_free(uint64_t start, uint64_t count, uint64_t *ret_next)
     return true;
 }
 
-static bool search(uint64_t from, uint64_t until, uint64_t count, uint64_t align, uint64_t *ret_start)
+static bool search(uint64_t from, uint64_t until, uint64_t count, uint64_t align,
+                   uint64_t *ret_start)
 {
     uint64_t first = arena / SIM_BLOCK;
 
@@ -81,13 +83,15 @@ static bool pick(uint64_t count, uint64_t align, uint64_t *ret_start)
             }
         }
     }
-    if (!search(cursor, arena_blocks, count, align, ret_start) && !search(0, arena_blocks, count, align, ret_start))
+    if (!search(cursor, arena_blocks, count, align, ret_start) &&
+        !search(0, arena_blocks, count, align, ret_start))
         return false;
     cursor = *ret_start + count;
     return true;
 }
 
-struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment, enum sim_range_kind what)
+struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment,
+                               enum sim_range_kind what)
 {
     uint64_t count = (bytes + SIM_BLOCK - 1) / SIM_BLOCK, start, next;
     uint64_t align = alignment > SIM_BLOCK ? alignment / SIM_BLOCK : 1;
@@ -145,7 +149,8 @@ int range_charge(struct sim_range *range, int device, enum sim_kind kind, uint64
     return code;
 }
 
-/* Gives back what the range is charged for; importers in other processes keep the memory on the device. */
+/* Gives back what the range is charged for; importers in other processes keep the memory on the
+ * device. */
 static void range_uncharge(struct sim_range *range)
 {
     sim_release(range->device, range->kind, range->charged);
@@ -153,7 +158,8 @@ static void range_uncharge(struct sim_range *range)
     if (!range->object_id)
         return;
     sim_lock_state();
-    struct sim_object *object = state_object_find_locked(sim.state, range->object_id, range->object_nonce);
+    struct sim_object *object =
+        state_object_find_locked(sim.state, range->object_id, range->object_nonce);
     if (object && range->what == RANGE_IMPORT)
         state_object_drop_locked(sim.state, object, sim.slot);
     else if (object)
@@ -190,6 +196,7 @@ bool range_touch(struct sim_range *range)
         return true;
     if (range->bytes > SIM_BACKED && range->kind != SIM_MANAGED)
         return false;
-    range->touched = !mprotect((void *)(uintptr_t)range->base, range->bytes, PROT_READ | PROT_WRITE);
+    range->touched =
+        !mprotect((void *)(uintptr_t)range->base, range->bytes, PROT_READ | PROT_WRITE);
     return range->touched;
 }

@@ -59,8 +59,9 @@ static uint64_t power_of_two(uint64_t value)
 }
 
 /*
- * Bytes of one level, before rounding to PAGE: rows of whole 64-byte tiles; a 2D image in blocks of up to 16 tiles of 8
- * rows, a 3D one in blocks of 8 rows and up to 16 slices. This reproduces the sizes measured on an H200.
+ * Bytes of one level, before rounding to PAGE: rows of whole 64-byte tiles; a 2D image in blocks of
+ * up to 16 tiles of 8 rows, a 3D one in blocks of 8 rows and up to 16 slices. This reproduces the
+ * sizes measured on an H200.
  */
 static uint64_t level_bytes(const struct abi_array3d_desc *desc, unsigned level)
 {
@@ -84,11 +85,13 @@ static bool desc_valid(const struct abi_array3d_desc *desc)
 {
     bool channels = desc->channels == 1 || desc->channels == 2 || desc->channels == 4;
 
-    return desc->width && desc->width <= 268435456 && desc->height <= 131072 && desc->depth <= 32768 &&
-           element_bytes(desc->format) && channels && (desc->height || !desc->depth || desc->flags & ARRAY_LAYERED);
+    return desc->width && desc->width <= 268435456 && desc->height <= 131072 &&
+           desc->depth <= 32768 && element_bytes(desc->format) && channels &&
+           (desc->height || !desc->depth || desc->flags & ARRAY_LAYERED);
 }
 
-static int array_new(const struct abi_array3d_desc *desc, uint64_t bytes, struct sim_array **ret_array)
+static int array_new(const struct abi_array3d_desc *desc, uint64_t bytes,
+                     struct sim_array **ret_array)
 {
     struct sim_context *context;
 
@@ -146,7 +149,8 @@ static int create_2d(struct sim_array **ret_array, const struct abi_array_desc *
     if (!ret_array || !desc)
         return ERR_INVALID_VALUE;
     struct abi_array3d_desc full = {desc->width, desc->height, 0, desc->format, desc->channels, 0};
-    return desc_valid(&full) ? array_new(&full, level_bytes(&full, 0), ret_array) : ERR_INVALID_VALUE;
+    return desc_valid(&full) ? array_new(&full, level_bytes(&full, 0), ret_array)
+                             : ERR_INVALID_VALUE;
 }
 
 API(cuArrayCreate_v2, struct sim_array **ret_array, const struct abi_array_desc *desc)
@@ -183,8 +187,10 @@ API(cuArray3DCreate, struct sim_array **ret_array, const struct old_desc *desc)
     ENTER_KERNEL(cuArray3DCreate);
     if (!ret_array || !desc)
         return ERR_INVALID_VALUE;
-    struct abi_array3d_desc wide = {desc->width, desc->height, desc->depth, desc->format, desc->channels, desc->flags};
-    return desc_valid(&wide) ? array_new(&wide, level_bytes(&wide, 0), ret_array) : ERR_INVALID_VALUE;
+    struct abi_array3d_desc wide = {desc->width,  desc->height,   desc->depth,
+                                    desc->format, desc->channels, desc->flags};
+    return desc_valid(&wide) ? array_new(&wide, level_bytes(&wide, 0), ret_array)
+                             : ERR_INVALID_VALUE;
 }
 
 API(cuArrayDestroy, struct sim_array *array)
@@ -205,8 +211,8 @@ API(cuArrayGetDescriptor_v2, struct abi_array_desc *ret_desc, struct sim_array *
         return ERR_INVALID_HANDLE;
     if (!ret_desc)
         return ERR_INVALID_VALUE;
-    *ret_desc =
-        (struct abi_array_desc){array->desc.width, array->desc.height, array->desc.format, array->desc.channels};
+    *ret_desc = (struct abi_array_desc){array->desc.width, array->desc.height, array->desc.format,
+                                        array->desc.channels};
     return OK;
 }
 
@@ -231,7 +237,8 @@ static int requirements(struct abi_array_requirements *ret_needs, struct sim_arr
     return OK;
 }
 
-API(cuArrayGetMemoryRequirements, struct abi_array_requirements *ret_needs, struct sim_array *array, int ordinal)
+API(cuArrayGetMemoryRequirements, struct abi_array_requirements *ret_needs, struct sim_array *array,
+    int ordinal)
 {
     ENTER(cuArrayGetMemoryRequirements);
     if (!IS(array, MAGIC_ARRAY))
@@ -268,7 +275,8 @@ static struct sim_array *level_new(struct sim_array *whole, unsigned level, uint
     return array;
 }
 
-API(cuMipmappedArrayCreate, struct sim_mipmap **ret_mipmap, const struct abi_array3d_desc *desc, unsigned levels)
+API(cuMipmappedArrayCreate, struct sim_mipmap **ret_mipmap, const struct abi_array3d_desc *desc,
+    unsigned levels)
 {
     ENTER_KERNEL(cuMipmappedArrayCreate);
     if (!ret_mipmap || !desc || !desc_valid(desc) || !levels)
@@ -294,7 +302,8 @@ API(cuMipmappedArrayCreate, struct sim_mipmap **ret_mipmap, const struct abi_arr
     return OK;
 }
 
-API(cuMipmappedArrayGetLevel, struct sim_array **ret_array, struct sim_mipmap *mipmap, unsigned level)
+API(cuMipmappedArrayGetLevel, struct sim_array **ret_array, struct sim_mipmap *mipmap,
+    unsigned level)
 {
     ENTER(cuMipmappedArrayGetLevel);
     if (!IS(mipmap, MAGIC_MIPMAP))
@@ -322,8 +331,8 @@ API(cuMipmappedArrayDestroy, struct sim_mipmap *mipmap)
     return OK;
 }
 
-API(cuMipmappedArrayGetMemoryRequirements, struct abi_array_requirements *ret_needs, struct sim_mipmap *mipmap,
-    int ordinal)
+API(cuMipmappedArrayGetMemoryRequirements, struct abi_array_requirements *ret_needs,
+    struct sim_mipmap *mipmap, int ordinal)
 {
     ENTER(cuMipmappedArrayGetMemoryRequirements);
     if (!IS(mipmap, MAGIC_MIPMAP))

@@ -32,8 +32,9 @@ API(cuStreamIsCapturing_ptsz, struct sim_stream *stream, int *ret_status)
     return is_capturing(PTSZ(stream), ret_status);
 }
 
-static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *ret_id, struct sim_graph **ret_graph,
-                        struct sim_node *const **ret_tips, size_t *ret_count)
+static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *ret_id,
+                        struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
+                        size_t *ret_count)
 {
     struct sim_stream *stream;
 
@@ -89,8 +90,8 @@ API(cuStreamGetCaptureInfo_v2_ptsz, struct sim_stream *stream, int *ret_status, 
 }
 
 API(cuStreamGetCaptureInfo_v3, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
-    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, const struct abi_edge_data **ret_edges,
-    size_t *ret_count)
+    struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
+    const struct abi_edge_data **ret_edges, size_t *ret_count)
 {
     ENTER(cuStreamGetCaptureInfo_v3);
     if (ret_edges)
@@ -99,8 +100,8 @@ API(cuStreamGetCaptureInfo_v3, struct sim_stream *stream, int *ret_status, uint6
 }
 
 API(cuStreamGetCaptureInfo_v3_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
-    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, const struct abi_edge_data **ret_edges,
-    size_t *ret_count)
+    struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
+    const struct abi_edge_data **ret_edges, size_t *ret_count)
 {
     ENTER(cuStreamGetCaptureInfo_v3_ptsz);
     if (ret_edges)
@@ -110,7 +111,8 @@ API(cuStreamGetCaptureInfo_v3_ptsz, struct sim_stream *stream, int *ret_status, 
 
 enum { UPDATE_ADD, UPDATE_SET };
 
-static int update_tips(struct sim_stream *handle, struct sim_node *const *needs, size_t count, unsigned how)
+static int update_tips(struct sim_stream *handle, struct sim_node *const *needs, size_t count,
+                       unsigned how)
 {
     struct sim_stream *stream;
 
@@ -131,14 +133,15 @@ static int update_tips(struct sim_stream *handle, struct sim_node *const *needs,
     return code;
 }
 
-API(cuStreamUpdateCaptureDependencies, struct sim_stream *stream, struct sim_node **needs, size_t count, unsigned how)
+API(cuStreamUpdateCaptureDependencies, struct sim_stream *stream, struct sim_node **needs,
+    size_t count, unsigned how)
 {
     ENTER(cuStreamUpdateCaptureDependencies);
     return update_tips(stream, needs, count, how);
 }
 
-API(cuStreamUpdateCaptureDependencies_ptsz, struct sim_stream *stream, struct sim_node **needs, size_t count,
-    unsigned how)
+API(cuStreamUpdateCaptureDependencies_ptsz, struct sim_stream *stream, struct sim_node **needs,
+    size_t count, unsigned how)
 {
     ENTER(cuStreamUpdateCaptureDependencies_ptsz);
     return update_tips(PTSZ(stream), needs, count, how);

@@ -1,6 +1,6 @@
 /*
- * Stream capture: beginning, ending, joining through events, and what spoils it. A capture belongs to its first stream;
- * streams that wait for a captured event join it.
+ * Stream capture: beginning, ending, joining through events, and what spoils it. A capture belongs
+ * to its first stream; streams that wait for a captured event join it.
  */
 #include "stream.h"
 
@@ -146,7 +146,8 @@ static int join(struct sim_stream *stream, struct sim_event *event)
         stream->tips.count = 0;
     }
     for (int at = 0; at < event->nodes.count; at++) {
-        if (!nodes_have(&stream->tips, event->nodes.list[at]) && !nodes_add(&stream->tips, event->nodes.list[at]))
+        if (!nodes_have(&stream->tips, event->nodes.list[at]) &&
+            !nodes_add(&stream->tips, event->nodes.list[at]))
             return ERR_OUT_OF_MEMORY;
     }
     return OK;
@@ -171,7 +172,8 @@ static int begin_locked(struct sim_stream *stream, int mode, struct sim_graph *g
         free(capture);
         return ERR_OUT_OF_MEMORY;
     }
-    *capture = (struct sim_capture){sim_number(), mode, CAPTURE_ACTIVE, target, !graph, stream, &sim_thread, captures};
+    *capture = (struct sim_capture){sim_number(), mode,   CAPTURE_ACTIVE, target,
+                                    !graph,       stream, &sim_thread,    captures};
     captures = capture;
     stream->capture = capture;
     stream->tips.count = 0;
@@ -179,8 +181,8 @@ static int begin_locked(struct sim_stream *stream, int mode, struct sim_graph *g
     return OK;
 }
 
-static int begin(struct sim_stream *handle, int mode, struct sim_graph *graph, struct sim_node *const *needs,
-                 size_t count)
+static int begin(struct sim_stream *handle, int mode, struct sim_graph *graph,
+                 struct sim_node *const *needs, size_t count)
 {
     struct sim_stream *stream;
 
@@ -223,8 +225,8 @@ API(cuStreamBeginCapture_v2_ptsz, struct sim_stream *stream, int mode)
     return begin(PTSZ(stream), mode, NULL, NULL, 0);
 }
 
-API(cuStreamBeginCaptureToGraph, struct sim_stream *stream, struct sim_graph *graph, struct sim_node *const *needs,
-    const struct abi_edge_data *edges, size_t count, int mode)
+API(cuStreamBeginCaptureToGraph, struct sim_stream *stream, struct sim_graph *graph,
+    struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count, int mode)
 {
     ENTER(cuStreamBeginCaptureToGraph);
     (void)edges;
@@ -233,8 +235,8 @@ API(cuStreamBeginCaptureToGraph, struct sim_stream *stream, struct sim_graph *gr
     return begin(stream, mode, graph, needs, count);
 }
 
-API(cuStreamBeginCaptureToGraph_ptsz, struct sim_stream *stream, struct sim_graph *graph, struct sim_node *const *needs,
-    const struct abi_edge_data *edges, size_t count, int mode)
+API(cuStreamBeginCaptureToGraph_ptsz, struct sim_stream *stream, struct sim_graph *graph,
+    struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count, int mode)
 {
     ENTER(cuStreamBeginCaptureToGraph_ptsz);
     (void)edges;

@@ -1,4 +1,5 @@
-/* cuCheckpointProcess*: another process's memory leaves the device and comes back; meanwhile its calls stand still. */
+/* cuCheckpointProcess*: another process's memory leaves the device and comes back; meanwhile its
+ * calls stand still. */
 #include "sim.h"
 
 #include <string.h>

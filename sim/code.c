@@ -107,8 +107,8 @@ void code_leave(struct sim_code *code, const struct sim_context *context)
     free(load);
 }
 
-int code_variable(const struct sim_code *code, const struct sim_context *context, const char *name, devptr *ret_address,
-                  size_t *ret_bytes)
+int code_variable(const struct sim_code *code, const struct sim_context *context, const char *name,
+                  devptr *ret_address, size_t *ret_bytes)
 {
     const struct sim_symbol *symbol = image_variable(code->image, name);
     const struct sim_load *load = load_in(code, context);
@@ -124,7 +124,8 @@ int code_variable(const struct sim_code *code, const struct sim_context *context
     return OK;
 }
 
-int code_managed(const struct sim_code *code, const char *name, devptr *ret_address, size_t *ret_bytes)
+int code_managed(const struct sim_code *code, const char *name, devptr *ret_address,
+                 size_t *ret_bytes)
 {
     const struct sim_symbol *symbol = image_variable(code->image, name);
 

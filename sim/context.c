@@ -1,12 +1,18 @@
-/* Contexts: made, destroyed, current. A context costs device memory from its creation until it is destroyed. */
+/* Contexts: made, destroyed, current. A context costs device memory from its creation until it is
+ * destroyed. */
 #include "sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const size_t default_limits[LIMITS] = {
-    [LIMIT_STACK] = 1024,   [LIMIT_PRINTF] = 8650752,    [LIMIT_HEAP] = 8388608,           [LIMIT_SYNC_DEPTH] = 2,
-    [LIMIT_PENDING] = 2048, [LIMIT_L2_GRANULARITY] = 64, [LIMIT_PERSISTING_L2] = 11796480,
+    [LIMIT_STACK] = 1024,
+    [LIMIT_PRINTF] = 8650752,
+    [LIMIT_HEAP] = 8388608,
+    [LIMIT_SYNC_DEPTH] = 2,
+    [LIMIT_PENDING] = 2048,
+    [LIMIT_L2_GRANULARITY] = 64,
+    [LIMIT_PERSISTING_L2] = 11796480,
 };
 
 int context_need(struct sim_context **ret_context)
@@ -30,7 +36,8 @@ static void count_context(int change)
     state_unlock(sim.state);
 }
 
-int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version, bool primary)
+int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
+                  bool primary)
 {
     if (sim_charge(sim.map[ordinal], SIM_CONTEXT, sim.context_bytes))
         return ERR_OUT_OF_MEMORY;
@@ -126,8 +133,8 @@ API(cuCtxCreate_v2, struct sim_context **ret_context, unsigned flags, int ordina
     return create(ret_context, flags, ordinal, 3020);
 }
 
-API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *parameters, int count, unsigned flags,
-    int ordinal)
+API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *parameters, int count,
+    unsigned flags, int ordinal)
 {
     ENTER_KERNEL(cuCtxCreate_v3);
     if (count < 0 || (count && !parameters))

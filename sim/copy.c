@@ -1,8 +1,9 @@
 /*
- * Copies and memsets: real ones between memory that is kept (see address.c), nothing where an end is not. Memsets and
- * copies within the device take the device's time, by SIMGPU_BANDWIDTH; copies from and to the host take the time of an
- * engine for that direction, by SIMGPU_COPY_BANDWIDTH, and none of the device's. Contents change when the call is made
- * or, behind what holds the stream, when that lets it go.
+ * Copies and memsets: real ones between memory that is kept (see address.c), nothing where an end
+ * is not. Memsets and copies within the device take the device's time, by SIMGPU_BANDWIDTH; copies
+ * from and to the host take the time of an engine for that direction, by SIMGPU_COPY_BANDWIDTH, and
+ * none of the device's. Contents change when the call is made or, behind what holds the stream,
+ * when that lets it go.
  */
 #include "copy.h"
 
@@ -11,7 +12,8 @@
 
 #define LEAST_NS 1000 /* what anything on the device takes */
 
-/* The range's memory can be read and written. False: it is kept by nobody, and a copy does nothing. -1: no memory. */
+/* The range's memory can be read and written. False: it is kept by nobody, and a copy does nothing.
+ * -1: no memory. */
 static int usable(uintptr_t address, uint64_t bytes)
 {
     struct sim_range *range = range_find(address), *found;
@@ -80,8 +82,8 @@ struct end {
 };
 
 /* One end of a described copy as an address with a row and a slice step. */
-static bool resolve_end(const struct end *end, size_t width, uintptr_t *ret_address, size_t *ret_pitch,
-                        size_t *ret_slice)
+static bool resolve_end(const struct end *end, size_t width, uintptr_t *ret_address,
+                        size_t *ret_pitch, size_t *ret_slice)
 {
     size_t pitch = end->pitch ? end->pitch : width, height = end->height ? end->height : 1;
     uintptr_t base;
@@ -110,15 +112,18 @@ static bool resolve_end(const struct end *end, size_t width, uintptr_t *ret_addr
 
 bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box)
 {
-    struct end src = {copy->src_type,   copy->src_host, copy->src_device, copy->src_array, copy->src_pitch,
-                      copy->src_height, copy->src_x,    copy->src_y,      copy->src_z};
-    struct end dst = {copy->dst_type,   copy->dst_host, copy->dst_device, copy->dst_array, copy->dst_pitch,
-                      copy->dst_height, copy->dst_x,    copy->dst_y,      copy->dst_z};
+    struct end src = {copy->src_type,  copy->src_host,  copy->src_device,
+                      copy->src_array, copy->src_pitch, copy->src_height,
+                      copy->src_x,     copy->src_y,     copy->src_z};
+    struct end dst = {copy->dst_type,  copy->dst_host,  copy->dst_device,
+                      copy->dst_array, copy->dst_pitch, copy->dst_height,
+                      copy->dst_x,     copy->dst_y,     copy->dst_z};
 
     ret_box->width = copy->width;
     ret_box->height = copy->height;
     ret_box->depth = copy->depth;
-    return resolve_end(&src, copy->width, &ret_box->src, &ret_box->src_pitch, &ret_box->src_slice) &&
+    return resolve_end(&src, copy->width, &ret_box->src, &ret_box->src_pitch,
+                       &ret_box->src_slice) &&
            resolve_end(&dst, copy->width, &ret_box->dst, &ret_box->dst_pitch, &ret_box->dst_slice);
 }
 
@@ -153,7 +158,8 @@ static uint64_t bytes_of(const struct data *data)
 {
     if (!data->set)
         return (uint64_t)data->box.width * data->box.height * data->box.depth;
-    return (uint64_t)data->node.width * data->node.element_bytes * (data->node.height ? data->node.height : 1);
+    return (uint64_t)data->node.width * data->node.element_bytes *
+           (data->node.height ? data->node.height : 1);
 }
 
 static int check(const struct data *data)
@@ -165,7 +171,9 @@ static int check(const struct data *data)
         return OK;
     if (data->set) {
         size_t rows = set->height ? set->height : 1;
-        return usable(set->dst, (rows - 1) * set->pitch + set->width * set->element_bytes) < 0 ? ERR_INVALID_VALUE : OK;
+        return usable(set->dst, (rows - 1) * set->pitch + set->width * set->element_bytes) < 0
+                   ? ERR_INVALID_VALUE
+                   : OK;
     }
     return usable(box->src, span(box, box->src_pitch, box->src_slice)) < 0 ||
                    usable(box->dst, span(box, box->dst_pitch, box->dst_slice)) < 0
@@ -188,7 +196,8 @@ static void run_later(void *user)
 }
 
 /*
- * A source in memory that isn't pinned may change as soon as the call returns: the real driver has taken a copy of it.
+ * A source in memory that isn't pinned may change as soon as the call returns: the real driver has
+ * taken a copy of it.
  */
 static int keep_source(struct data *data)
 {
@@ -196,7 +205,8 @@ static int keep_source(struct data *data)
     devptr base;
     uint64_t bytes;
 
-    if (host_find(box->src, &base, &bytes) || !usable(box->dst, span(box, box->dst_pitch, box->dst_slice)))
+    if (host_find(box->src, &base, &bytes) ||
+        !usable(box->dst, span(box, box->dst_pitch, box->dst_slice)))
         return OK;
     data->kept = malloc(bytes_of(data));
     if (!data->kept)
@@ -218,7 +228,8 @@ static int do_later(struct sim_stream *stream, const struct data *data, bool kee
     *later = *data;
     int code = keep ? keep_source(later) : OK;
     if (!code)
-        code = work_submit(stream, (struct sim_op){.kind = OP_DO, .function = run_later, .user = later});
+        code = work_submit(stream,
+                           (struct sim_op){.kind = OP_DO, .function = run_later, .user = later});
     if (code) {
         free(later->kept);
         free(later);
@@ -247,8 +258,9 @@ static int submit_within(struct sim_stream *stream, const struct data *data, boo
 static int submit_host(struct sim_stream *stream, const struct data *data, bool is_free)
 {
     bool to_device = way_of(data) == WAY_TO_DEVICE, early = is_free && to_device;
-    struct sim_op op = {.kind = OP_COPY,
-                        .copy = {bytes_of(data), to_device ? SIM_TO_DEVICE : SIM_TO_HOST, sim_now_ns(), 0}};
+    struct sim_op op = {
+        .kind = OP_COPY,
+        .copy = {bytes_of(data), to_device ? SIM_TO_DEVICE : SIM_TO_HOST, sim_now_ns(), 0}};
 
     int code = early ? run(data) : OK;
     if (!code)
@@ -361,8 +373,9 @@ static int copy_now(struct sim_stream *stream, const struct data *data, enum way
     sim_lock();
     int code = check(data);
     if (!code && way != WAY_HOST && !sim.noop)
-        end_ns = work_copy_begin(stream->context->device, way == WAY_TO_DEVICE ? SIM_TO_DEVICE : SIM_TO_HOST,
-                                 bytes_of(data), sim_now_ns());
+        end_ns = work_copy_begin(stream->context->device,
+                                 way == WAY_TO_DEVICE ? SIM_TO_DEVICE : SIM_TO_HOST, bytes_of(data),
+                                 sim_now_ns());
     if (!code)
         code = run(data);
     sim_unlock();
@@ -378,7 +391,8 @@ static bool pinned(uintptr_t address)
     return host_find(address, &base, &bytes) || range_find(address);
 }
 
-/* Where copies within the device are concerned, even synchronous ones don't wait, as on the real driver. */
+/* Where copies within the device are concerned, even synchronous ones don't wait, as on the real
+ * driver. */
 int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
 {
     struct data data = {.box = *box};

@@ -1,4 +1,5 @@
-/* The copy and memset calls. Synchronous ones run in the legacy stream, their _ptds twins in the thread's own. */
+/* The copy and memset calls. Synchronous ones run in the legacy stream, their _ptds twins in the
+ * thread's own. */
 #include "copy.h"
 
 static int flat(uintptr_t dst, uintptr_t src, size_t bytes, struct sim_stream *stream, bool wait)
@@ -8,35 +9,40 @@ static int flat(uintptr_t dst, uintptr_t src, size_t bytes, struct sim_stream *s
     return copy_submit(&box, stream, wait);
 }
 
-/* symbol(dst, src, bytes), its per-thread twin, and symbol(dst, src, bytes, stream) with its twin. */
-#define FLAT(now, now_twin, later, later_twin, dst_type, src_type)                                                     \
-    API(now, dst_type dst, src_type src, size_t bytes)                                                                 \
-    {                                                                                                                  \
-        ENTER(now);                                                                                                    \
-        return flat((uintptr_t)dst, (uintptr_t)src, bytes, STREAM_LEGACY, true);                                       \
-    }                                                                                                                  \
-    API(now_twin, dst_type dst, src_type src, size_t bytes)                                                            \
-    {                                                                                                                  \
-        ENTER(now_twin);                                                                                               \
-        return flat((uintptr_t)dst, (uintptr_t)src, bytes, STREAM_PER_THREAD, true);                                   \
-    }                                                                                                                  \
-    API(later, dst_type dst, src_type src, size_t bytes, struct sim_stream *stream)                                    \
-    {                                                                                                                  \
-        ENTER(later);                                                                                                  \
-        return flat((uintptr_t)dst, (uintptr_t)src, bytes, stream, false);                                             \
-    }                                                                                                                  \
-    API(later_twin, dst_type dst, src_type src, size_t bytes, struct sim_stream *stream)                               \
-    {                                                                                                                  \
-        ENTER(later_twin);                                                                                             \
-        return flat((uintptr_t)dst, (uintptr_t)src, bytes, PTSZ(stream), false);                                       \
+/* symbol(dst, src, bytes), its per-thread twin, and symbol(dst, src, bytes, stream) with its
+ * twin. */
+#define FLAT(now, now_twin, later, later_twin, dst_type, src_type)                                 \
+    API(now, dst_type dst, src_type src, size_t bytes)                                             \
+    {                                                                                              \
+        ENTER(now);                                                                                \
+        return flat((uintptr_t)dst, (uintptr_t)src, bytes, STREAM_LEGACY, true);                   \
+    }                                                                                              \
+    API(now_twin, dst_type dst, src_type src, size_t bytes)                                        \
+    {                                                                                              \
+        ENTER(now_twin);                                                                           \
+        return flat((uintptr_t)dst, (uintptr_t)src, bytes, STREAM_PER_THREAD, true);               \
+    }                                                                                              \
+    API(later, dst_type dst, src_type src, size_t bytes, struct sim_stream *stream)                \
+    {                                                                                              \
+        ENTER(later);                                                                              \
+        return flat((uintptr_t)dst, (uintptr_t)src, bytes, stream, false);                         \
+    }                                                                                              \
+    API(later_twin, dst_type dst, src_type src, size_t bytes, struct sim_stream *stream)           \
+    {                                                                                              \
+        ENTER(later_twin);                                                                         \
+        return flat((uintptr_t)dst, (uintptr_t)src, bytes, PTSZ(stream), false);                   \
     }
 
 FLAT(cuMemcpy, cuMemcpy_ptds, cuMemcpyAsync, cuMemcpyAsync_ptsz, devptr, devptr)
-FLAT(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, devptr, const void *)
-FLAT(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, void *, devptr)
-FLAT(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, devptr, devptr)
+FLAT(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, devptr,
+     const void *)
+FLAT(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, void *,
+     devptr)
+FLAT(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, devptr,
+     devptr)
 
-API(cuMemcpyPeer, devptr dst, struct sim_context *to, devptr src, struct sim_context *from, size_t bytes)
+API(cuMemcpyPeer, devptr dst, struct sim_context *to, devptr src, struct sim_context *from,
+    size_t bytes)
 {
     ENTER(cuMemcpyPeer);
     (void)to;
@@ -44,7 +50,8 @@ API(cuMemcpyPeer, devptr dst, struct sim_context *to, devptr src, struct sim_con
     return flat((uintptr_t)dst, (uintptr_t)src, bytes, STREAM_LEGACY, true);
 }
 
-API(cuMemcpyPeer_ptds, devptr dst, struct sim_context *to, devptr src, struct sim_context *from, size_t bytes)
+API(cuMemcpyPeer_ptds, devptr dst, struct sim_context *to, devptr src, struct sim_context *from,
+    size_t bytes)
 {
     ENTER(cuMemcpyPeer_ptds);
     (void)to;
@@ -52,8 +59,8 @@ API(cuMemcpyPeer_ptds, devptr dst, struct sim_context *to, devptr src, struct si
     return flat((uintptr_t)dst, (uintptr_t)src, bytes, STREAM_PER_THREAD, true);
 }
 
-API(cuMemcpyPeerAsync, devptr dst, struct sim_context *to, devptr src, struct sim_context *from, size_t bytes,
-    struct sim_stream *stream)
+API(cuMemcpyPeerAsync, devptr dst, struct sim_context *to, devptr src, struct sim_context *from,
+    size_t bytes, struct sim_stream *stream)
 {
     ENTER(cuMemcpyPeerAsync);
     (void)to;
@@ -61,8 +68,8 @@ API(cuMemcpyPeerAsync, devptr dst, struct sim_context *to, devptr src, struct si
     return flat((uintptr_t)dst, (uintptr_t)src, bytes, stream, false);
 }
 
-API(cuMemcpyPeerAsync_ptsz, devptr dst, struct sim_context *to, devptr src, struct sim_context *from, size_t bytes,
-    struct sim_stream *stream)
+API(cuMemcpyPeerAsync_ptsz, devptr dst, struct sim_context *to, devptr src,
+    struct sim_context *from, size_t bytes, struct sim_stream *stream)
 {
     ENTER(cuMemcpyPeerAsync_ptsz);
     (void)to;
@@ -105,17 +112,17 @@ static int boxed_2d(const struct abi_memcpy2d *flat_copy, struct sim_stream *str
     return boxed(&copy, stream, wait);
 }
 
-#define BOXED(symbol, type, function, stream_of, waits)                                                                \
-    API(symbol, const struct type *copy)                                                                               \
-    {                                                                                                                  \
-        ENTER(symbol);                                                                                                 \
-        return function(copy, stream_of, waits);                                                                       \
+#define BOXED(symbol, type, function, stream_of, waits)                                            \
+    API(symbol, const struct type *copy)                                                           \
+    {                                                                                              \
+        ENTER(symbol);                                                                             \
+        return function(copy, stream_of, waits);                                                   \
     }
-#define BOXED_ASYNC(symbol, type, function, stream_of)                                                                 \
-    API(symbol, const struct type *copy, struct sim_stream *stream)                                                    \
-    {                                                                                                                  \
-        ENTER(symbol);                                                                                                 \
-        return function(copy, stream_of, false);                                                                       \
+#define BOXED_ASYNC(symbol, type, function, stream_of)                                             \
+    API(symbol, const struct type *copy, struct sim_stream *stream)                                \
+    {                                                                                              \
+        ENTER(symbol);                                                                             \
+        return function(copy, stream_of, false);                                                   \
     }
 
 BOXED(cuMemcpy2D_v2, abi_memcpy2d, boxed_2d, STREAM_LEGACY, true)
@@ -133,7 +140,8 @@ BOXED(cuMemcpy3DPeer_ptds, abi_memcpy3d, boxed, STREAM_PER_THREAD, true)
 BOXED_ASYNC(cuMemcpy3DPeerAsync, abi_memcpy3d, boxed, stream)
 BOXED_ASYNC(cuMemcpy3DPeerAsync_ptsz, abi_memcpy3d, boxed, PTSZ(stream))
 
-static int with_array(const struct abi_memcpy3d *ends, size_t bytes, struct sim_stream *stream, bool wait)
+static int with_array(const struct abi_memcpy3d *ends, size_t bytes, struct sim_stream *stream,
+                      bool wait)
 {
     struct abi_memcpy3d copy = *ends;
 
@@ -142,15 +150,17 @@ static int with_array(const struct abi_memcpy3d *ends, size_t bytes, struct sim_
     return boxed(&copy, stream, wait);
 }
 
-#define TO_ARRAY(memory, field)                                                                                        \
-    &(struct abi_memcpy3d)                                                                                             \
-    {                                                                                                                  \
-        .src_type = memory, .field = src, .dst_type = MEMORY_ARRAY, .dst_array = array, .dst_x = offset                \
+#define TO_ARRAY(memory, field)                                                                    \
+    &(struct abi_memcpy3d)                                                                         \
+    {                                                                                              \
+        .src_type = memory, .field = src, .dst_type = MEMORY_ARRAY, .dst_array = array,            \
+        .dst_x = offset                                                                            \
     }
-#define FROM_ARRAY(memory, field)                                                                                      \
-    &(struct abi_memcpy3d)                                                                                             \
-    {                                                                                                                  \
-        .src_type = MEMORY_ARRAY, .src_array = array, .src_x = offset, .dst_type = memory, .field = dst                \
+#define FROM_ARRAY(memory, field)                                                                  \
+    &(struct abi_memcpy3d)                                                                         \
+    {                                                                                              \
+        .src_type = MEMORY_ARRAY, .src_array = array, .src_x = offset, .dst_type = memory,         \
+        .field = dst                                                                               \
     }
 
 API(cuMemcpyHtoA_v2, void *array, size_t offset, const void *src, size_t bytes)
@@ -159,7 +169,8 @@ API(cuMemcpyHtoA_v2, void *array, size_t offset, const void *src, size_t bytes)
     return with_array(TO_ARRAY(MEMORY_HOST, src_host), bytes, STREAM_LEGACY, true);
 }
 
-API(cuMemcpyHtoAAsync_v2, void *array, size_t offset, const void *src, size_t bytes, struct sim_stream *stream)
+API(cuMemcpyHtoAAsync_v2, void *array, size_t offset, const void *src, size_t bytes,
+    struct sim_stream *stream)
 {
     ENTER(cuMemcpyHtoAAsync_v2);
     return with_array(TO_ARRAY(MEMORY_HOST, src_host), bytes, stream, false);
@@ -177,7 +188,8 @@ API(cuMemcpyAtoH_v2, void *dst, void *array, size_t offset, size_t bytes)
     return with_array(FROM_ARRAY(MEMORY_HOST, dst_host), bytes, STREAM_LEGACY, true);
 }
 
-API(cuMemcpyAtoHAsync_v2, void *dst, void *array, size_t offset, size_t bytes, struct sim_stream *stream)
+API(cuMemcpyAtoHAsync_v2, void *dst, void *array, size_t offset, size_t bytes,
+    struct sim_stream *stream)
 {
     ENTER(cuMemcpyAtoHAsync_v2);
     return with_array(FROM_ARRAY(MEMORY_HOST, dst_host), bytes, stream, false);
@@ -195,7 +207,8 @@ API(cuMemcpyHtoA_v2_ptds, void *array, size_t offset, const void *src, size_t by
     return with_array(TO_ARRAY(MEMORY_HOST, src_host), bytes, STREAM_PER_THREAD, true);
 }
 
-API(cuMemcpyHtoAAsync_v2_ptsz, void *array, size_t offset, const void *src, size_t bytes, struct sim_stream *stream)
+API(cuMemcpyHtoAAsync_v2_ptsz, void *array, size_t offset, const void *src, size_t bytes,
+    struct sim_stream *stream)
 {
     ENTER(cuMemcpyHtoAAsync_v2_ptsz);
     return with_array(TO_ARRAY(MEMORY_HOST, src_host), bytes, PTSZ(stream), false);
@@ -213,7 +226,8 @@ API(cuMemcpyAtoH_v2_ptds, void *dst, void *array, size_t offset, size_t bytes)
     return with_array(FROM_ARRAY(MEMORY_HOST, dst_host), bytes, STREAM_PER_THREAD, true);
 }
 
-API(cuMemcpyAtoHAsync_v2_ptsz, void *dst, void *array, size_t offset, size_t bytes, struct sim_stream *stream)
+API(cuMemcpyAtoHAsync_v2_ptsz, void *dst, void *array, size_t offset, size_t bytes,
+    struct sim_stream *stream)
 {
     ENTER(cuMemcpyAtoHAsync_v2_ptsz);
     return with_array(FROM_ARRAY(MEMORY_HOST, dst_host), bytes, PTSZ(stream), false);
@@ -250,96 +264,101 @@ API(cuMemcpyAtoA_v2_ptds, void *dst, size_t dst_offset, void *src, size_t src_of
     return between_arrays(dst, dst_offset, src, src_offset, bytes, STREAM_PER_THREAD);
 }
 
-static int flat_batch(const devptr *dsts, const devptr *srcs, const size_t *sizes, size_t count, size_t attributes,
-                      struct sim_stream *stream)
+static int flat_batch(const devptr *dsts, const devptr *srcs, const size_t *sizes, size_t count,
+                      size_t attributes, struct sim_stream *stream)
 {
     int code = OK;
 
-    if (!dsts || !srcs || !sizes || !count || !attributes || attributes > count || (uintptr_t)stream <= 1)
+    if (!dsts || !srcs || !sizes || !count || !attributes || attributes > count ||
+        (uintptr_t)stream <= 1)
         return ERR_INVALID_VALUE;
     for (size_t at = 0; at < count && !code; at++)
         code = flat((uintptr_t)dsts[at], (uintptr_t)srcs[at], sizes[at], stream, false);
     return code;
 }
 
-#define FLAT_BATCH(symbol, symbol_v2, stream_of)                                                                       \
-    API(symbol, devptr *dsts, devptr *srcs, size_t *sizes, size_t count, const void *attributes,                       \
-        const size_t *attribute_indices, size_t attribute_count, size_t *ret_failed, struct sim_stream *stream)        \
-    {                                                                                                                  \
-        ENTER(symbol);                                                                                                 \
-        (void)attributes;                                                                                              \
-        (void)attribute_indices;                                                                                       \
-        int code = flat_batch(dsts, srcs, sizes, count, attribute_count, stream_of);                                   \
-        if (code && ret_failed)                                                                                        \
-            *ret_failed = SIZE_MAX; /* none in particular */                                                           \
-        return code;                                                                                                   \
-    }                                                                                                                  \
-    API(symbol_v2, devptr *dsts, devptr *srcs, size_t *sizes, size_t count, const void *attributes,                    \
-        const size_t *attribute_indices, size_t attribute_count, struct sim_stream *stream)                            \
-    {                                                                                                                  \
-        ENTER(symbol_v2);                                                                                              \
-        (void)attributes;                                                                                              \
-        (void)attribute_indices;                                                                                       \
-        return flat_batch(dsts, srcs, sizes, count, attribute_count, stream_of);                                       \
+#define FLAT_BATCH(symbol, symbol_v2, stream_of)                                                   \
+    API(symbol, devptr *dsts, devptr *srcs, size_t *sizes, size_t count, const void *attributes,   \
+        const size_t *attribute_indices, size_t attribute_count, size_t *ret_failed,               \
+        struct sim_stream *stream)                                                                 \
+    {                                                                                              \
+        ENTER(symbol);                                                                             \
+        (void)attributes;                                                                          \
+        (void)attribute_indices;                                                                   \
+        int code = flat_batch(dsts, srcs, sizes, count, attribute_count, stream_of);               \
+        if (code && ret_failed)                                                                    \
+            *ret_failed = SIZE_MAX; /* none in particular */                                       \
+        return code;                                                                               \
+    }                                                                                              \
+    API(symbol_v2, devptr *dsts, devptr *srcs, size_t *sizes, size_t count,                        \
+        const void *attributes, const size_t *attribute_indices, size_t attribute_count,           \
+        struct sim_stream *stream)                                                                 \
+    {                                                                                              \
+        ENTER(symbol_v2);                                                                          \
+        (void)attributes;                                                                          \
+        (void)attribute_indices;                                                                   \
+        return flat_batch(dsts, srcs, sizes, count, attribute_count, stream_of);                   \
     }
 FLAT_BATCH(cuMemcpyBatchAsync, cuMemcpyBatchAsync_v2, stream)
 FLAT_BATCH(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync_v2_ptsz, PTSZ(stream))
 
-static int set(devptr dst, size_t pitch, unsigned value, unsigned element_bytes, size_t width, size_t height,
-               struct sim_stream *stream, bool wait)
+static int set(devptr dst, size_t pitch, unsigned value, unsigned element_bytes, size_t width,
+               size_t height, struct sim_stream *stream, bool wait)
 {
     struct abi_memset_node node = {dst, pitch, value, element_bytes, width, height, NULL};
 
     return copy_submit_memset(&node, stream, wait);
 }
 
-#define SET(name, type, bytes)                                                                                         \
-    API(cuMemset##name##_v2, devptr dst, type value, size_t count)                                                     \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##_v2);                                                                                    \
-        return set(dst, 0, value, bytes, count, 1, STREAM_LEGACY, true);                                               \
-    }                                                                                                                  \
-    API(cuMemset##name##_v2_ptds, devptr dst, type value, size_t count)                                                \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##_v2_ptds);                                                                               \
-        return set(dst, 0, value, bytes, count, 1, STREAM_PER_THREAD, true);                                           \
-    }                                                                                                                  \
-    API(cuMemset##name##Async, devptr dst, type value, size_t count, struct sim_stream *stream)                        \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##Async);                                                                                  \
-        return set(dst, 0, value, bytes, count, 1, stream, false);                                                     \
-    }                                                                                                                  \
-    API(cuMemset##name##Async_ptsz, devptr dst, type value, size_t count, struct sim_stream *stream)                   \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##Async_ptsz);                                                                             \
-        return set(dst, 0, value, bytes, count, 1, PTSZ(stream), false);                                               \
+#define SET(name, type, bytes)                                                                     \
+    API(cuMemset##name##_v2, devptr dst, type value, size_t count)                                 \
+    {                                                                                              \
+        ENTER(cuMemset##name##_v2);                                                                \
+        return set(dst, 0, value, bytes, count, 1, STREAM_LEGACY, true);                           \
+    }                                                                                              \
+    API(cuMemset##name##_v2_ptds, devptr dst, type value, size_t count)                            \
+    {                                                                                              \
+        ENTER(cuMemset##name##_v2_ptds);                                                           \
+        return set(dst, 0, value, bytes, count, 1, STREAM_PER_THREAD, true);                       \
+    }                                                                                              \
+    API(cuMemset##name##Async, devptr dst, type value, size_t count, struct sim_stream *stream)    \
+    {                                                                                              \
+        ENTER(cuMemset##name##Async);                                                              \
+        return set(dst, 0, value, bytes, count, 1, stream, false);                                 \
+    }                                                                                              \
+    API(cuMemset##name##Async_ptsz, devptr dst, type value, size_t count,                          \
+        struct sim_stream *stream)                                                                 \
+    {                                                                                              \
+        ENTER(cuMemset##name##Async_ptsz);                                                         \
+        return set(dst, 0, value, bytes, count, 1, PTSZ(stream), false);                           \
     }
 SET(D8, unsigned char, 1)
 SET(D16, unsigned short, 2)
 SET(D32, unsigned, 4)
 
-#define SET_2D(name, type, bytes)                                                                                      \
-    API(cuMemset##name##_v2, devptr dst, size_t pitch, type value, size_t width, size_t height)                        \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##_v2);                                                                                    \
-        return set(dst, pitch, value, bytes, width, height, STREAM_LEGACY, true);                                      \
-    }                                                                                                                  \
-    API(cuMemset##name##_v2_ptds, devptr dst, size_t pitch, type value, size_t width, size_t height)                   \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##_v2_ptds);                                                                               \
-        return set(dst, pitch, value, bytes, width, height, STREAM_PER_THREAD, true);                                  \
-    }                                                                                                                  \
-    API(cuMemset##name##Async, devptr dst, size_t pitch, type value, size_t width, size_t height,                      \
-        struct sim_stream *stream)                                                                                     \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##Async);                                                                                  \
-        return set(dst, pitch, value, bytes, width, height, stream, false);                                            \
-    }                                                                                                                  \
-    API(cuMemset##name##Async_ptsz, devptr dst, size_t pitch, type value, size_t width, size_t height,                 \
-        struct sim_stream *stream)                                                                                     \
-    {                                                                                                                  \
-        ENTER(cuMemset##name##Async_ptsz);                                                                             \
-        return set(dst, pitch, value, bytes, width, height, PTSZ(stream), false);                                      \
+#define SET_2D(name, type, bytes)                                                                  \
+    API(cuMemset##name##_v2, devptr dst, size_t pitch, type value, size_t width, size_t height)    \
+    {                                                                                              \
+        ENTER(cuMemset##name##_v2);                                                                \
+        return set(dst, pitch, value, bytes, width, height, STREAM_LEGACY, true);                  \
+    }                                                                                              \
+    API(cuMemset##name##_v2_ptds, devptr dst, size_t pitch, type value, size_t width,              \
+        size_t height)                                                                             \
+    {                                                                                              \
+        ENTER(cuMemset##name##_v2_ptds);                                                           \
+        return set(dst, pitch, value, bytes, width, height, STREAM_PER_THREAD, true);              \
+    }                                                                                              \
+    API(cuMemset##name##Async, devptr dst, size_t pitch, type value, size_t width, size_t height,  \
+        struct sim_stream *stream)                                                                 \
+    {                                                                                              \
+        ENTER(cuMemset##name##Async);                                                              \
+        return set(dst, pitch, value, bytes, width, height, stream, false);                        \
+    }                                                                                              \
+    API(cuMemset##name##Async_ptsz, devptr dst, size_t pitch, type value, size_t width,            \
+        size_t height, struct sim_stream *stream)                                                  \
+    {                                                                                              \
+        ENTER(cuMemset##name##Async_ptsz);                                                         \
+        return set(dst, pitch, value, bytes, width, height, PTSZ(stream), false);                  \
     }
 SET_2D(D2D8, unsigned char, 1)
 SET_2D(D2D16, unsigned short, 2)

@@ -40,7 +40,8 @@ void sim_delay(uint64_t duration_ns)
     uint64_t end = sim_now_ns() + duration_ns;
 
     if (duration_ns > 100000) {
-        struct timespec until = {.tv_sec = (time_t)(end / 1000000000ULL), .tv_nsec = (long)(end % 1000000000ULL)};
+        struct timespec until = {.tv_sec = (time_t)(end / 1000000000ULL),
+                                 .tv_nsec = (long)(end % 1000000000ULL)};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
             ;
     }
@@ -118,13 +119,15 @@ int sim_enter_slow(enum sim_call call, bool early)
     if (!sim.page->ready && (!early || sim.was_ready))
         return sim.was_ready && early && call != CALL_cuInit ? OK : ERR_NOT_INITIALIZED;
     /* a checkpointed process stands still until it is restored and unlocked */
-    while (!early && *(volatile uint32_t *)sim.frozen && strncmp(call_names[call], "cuCheckpoint", 12))
+    while (!early && *(volatile uint32_t *)sim.frozen &&
+           strncmp(call_names[call], "cuCheckpoint", 12))
         sim_delay(200000);
     __atomic_fetch_add(&sim.calls[call], 1, __ATOMIC_RELAXED);
     return OK;
 }
 
-/* Registers again under another slot, with all that this process holds: its slot was taken for a dead one's. */
+/* Registers again under another slot, with all that this process holds: its slot was taken for a
+ * dead one's. */
 static void register_again(void)
 {
     int slot;
@@ -157,7 +160,8 @@ static void register_again(void)
 void sim_lock_state(void)
 {
     state_lock(sim.state);
-    while (__builtin_expect(sim.self->generation != sim.generation || sim.self->life != SIM_LIVE, 0)) {
+    while (
+        __builtin_expect(sim.self->generation != sim.generation || sim.self->life != SIM_LIVE, 0)) {
         state_unlock(sim.state);
         register_again();
         state_lock(sim.state);
@@ -235,7 +239,8 @@ static int visible_item(const char *text, size_t length)
     return found;
 }
 
-/* Order is kept; the list ends at the first item that names nothing; a device named twice makes it empty. */
+/* Order is kept; the list ends at the first item that names nothing; a device named twice makes it
+ * empty. */
 static void read_visible_devices(void)
 {
     const char *text = getenv("CUDA_VISIBLE_DEVICES");
@@ -276,7 +281,8 @@ static int initialise(void)
         return ERR_NO_DEVICE;
     if (state_register(sim.state, &sim.slot))
         return ERR_OPERATING_SYSTEM;
-    struct sim_page *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sim_page *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return ERR_OPERATING_SYSTEM;
     madvise(page, 4096, MADV_WIPEONFORK);

@@ -1,4 +1,5 @@
-/* Every symbol of the driver that nobody else here defines: NOT_SUPPORTED, each at an address of its own. */
+/* Every symbol of the driver that nobody else here defines: NOT_SUPPORTED, each at an address of
+ * its own. */
 #include "sim.h"
 
 static int unsupported(enum sim_call call)
@@ -8,11 +9,11 @@ static int unsupported(enum sim_call call)
     return code ? code : ERR_NOT_SUPPORTED;
 }
 
-#define DEFAULT(symbol)                                                                                                \
-    __attribute__((weak)) SIM_EXPORT int symbol(void);                                                                 \
-    int symbol(void)                                                                                                   \
-    {                                                                                                                  \
-        return unsupported(CALL_##symbol);                                                                             \
+#define DEFAULT(symbol)                                                                            \
+    __attribute__((weak)) SIM_EXPORT int symbol(void);                                             \
+    int symbol(void)                                                                               \
+    {                                                                                              \
+        return unsupported(CALL_##symbol);                                                         \
     }
 #define HOOK(symbol, group, role, body) DEFAULT(symbol)
 #define PASS(symbol, group)             DEFAULT(symbol)

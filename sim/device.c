@@ -141,7 +141,8 @@ static int attribute(int number, int ordinal)
 API(cuDeviceGetAttribute, int *ret_value, int number, int ordinal)
 {
     ENTER(cuDeviceGetAttribute);
-    if (!ret_value || number < 1 || number > attributes[sizeof(attributes) / sizeof(attributes[0]) - 1].number)
+    if (!ret_value || number < 1 ||
+        number > attributes[sizeof(attributes) / sizeof(attributes[0]) - 1].number)
         return ERR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
         return ERR_INVALID_DEVICE;
@@ -195,7 +196,8 @@ API(cuDeviceGetByPCIBusId, int *ret_device, const char *text)
 
 API(cuDeviceGetProperties, int *properties, int ordinal)
 {
-    /* CUdevprop: threads per block, block and grid dimensions, shared and constant memory, warp, pitch, registers, ...
+    /* CUdevprop: threads per block, block and grid dimensions, shared and constant memory, warp,
+     * pitch, registers, ...
      */
     static const int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 
@@ -242,7 +244,8 @@ API(cuDeviceGetExecAffinitySupport, int *ret_supported, int type, int ordinal)
     return OK;
 }
 
-API(cuDeviceGetTexture1DLinearMaxWidth, size_t *ret_width, int format, unsigned channels, int ordinal)
+API(cuDeviceGetTexture1DLinearMaxWidth, size_t *ret_width, int format, unsigned channels,
+    int ordinal)
 {
     ENTER(cuDeviceGetTexture1DLinearMaxWidth);
     (void)format;

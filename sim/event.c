@@ -176,7 +176,8 @@ static int elapsed(float *ret_ms, struct sim_event *start, struct sim_event *end
         return ERR_INVALID_VALUE;
     if ((start->flags | end->flags) & FLAG_DISABLE_TIMING)
         return ERR_INVALID_HANDLE;
-    if (start->state == EVENT_NEVER || end->state == EVENT_NEVER || start->capture_id || end->capture_id)
+    if (start->state == EVENT_NEVER || end->state == EVENT_NEVER || start->capture_id ||
+        end->capture_id)
         return ERR_INVALID_HANDLE;
     sim_lock();
     bool done = event_done(start) && event_done(end);
@@ -256,7 +257,8 @@ static int all_streams(struct sim_context *context, struct sim_event *event, enu
 API(cuCtxRecordEvent, struct sim_context *context, struct sim_event *event)
 {
     ENTER(cuCtxRecordEvent);
-    return IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD) : ERR_INVALID_CONTEXT;
+    return IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD)
+                                      : ERR_INVALID_CONTEXT;
 }
 
 API(cuCtxWaitEvent, struct sim_context *context, struct sim_event *event)

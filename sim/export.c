@@ -1,8 +1,9 @@
 /*
- * cuGetExportTable: the tables of functions by which NVIDIA's CUDA runtime, static or shared, talks to the driver
- * beside its API. Nothing documents them; the facts here (UUIDs, slots, arguments, results) are those that the ZLUDA
- * project found out, https://github.com/vosen/ZLUDA, dark_api/src/lib.rs. A table begins with its size, and a slot that
- * nobody has found a use for answers NOT_SUPPORTED.
+ * cuGetExportTable: the tables of functions by which NVIDIA's CUDA runtime, static or shared, talks
+ * to the driver beside its API. Nothing documents them; the facts here (UUIDs, slots, arguments,
+ * results) are those that the ZLUDA project found out, https://github.com/vosen/ZLUDA,
+ * dark_api/src/lib.rs. A table begins with its size, and a slot that nobody has found a use for
+ * answers NOT_SUPPORTED.
  */
 #include "md2.h"
 #include "sim.h"
@@ -21,13 +22,13 @@ static int unknown(void)
     return ERR_NOT_SUPPORTED;
 }
 
-#define SIZE(table)                                                                                                    \
-    {                                                                                                                  \
-        .bytes = sizeof(table)                                                                                         \
+#define SIZE(table)                                                                                \
+    {                                                                                              \
+        .bytes = sizeof(table)                                                                     \
     }
-#define CALL(function)                                                                                                 \
-    {                                                                                                                  \
-        .call = (void (*)(void))(function)                                                                             \
+#define CALL(function)                                                                             \
+    {                                                                                              \
+        .call = (void (*)(void))(function)                                                         \
     }
 #define UNKNOWN CALL(unknown)
 
@@ -51,8 +52,8 @@ static int load_wrapper(struct sim_module **ret_module, const void *wrapper)
     return module_load(ret_module, wrapper);
 }
 
-static int load_wrapper_ext(struct sim_module **ret_module, const void *wrapper, void *options, void *values,
-                            unsigned count)
+static int load_wrapper_ext(struct sim_module **ret_module, const void *wrapper, void *options,
+                            void *values, unsigned count)
 {
     (void)options;
     (void)values;
@@ -60,8 +61,8 @@ static int load_wrapper_ext(struct sim_module **ret_module, const void *wrapper,
     return module_load(ret_module, wrapper);
 }
 
-static int load_fatbin_ext(const void *fatbin, struct sim_module **ret_module, void *options, void *values,
-                           unsigned count)
+static int load_fatbin_ext(const void *fatbin, struct sim_module **ret_module, void *options,
+                           void *values, unsigned count)
 {
     return load_wrapper_ext(ret_module, fatbin, options, values, count);
 }
@@ -92,13 +93,14 @@ static unsigned check_process(void)
     return 0;
 }
 
-/* Memory in which the runtime and its tools leave notes for one another; in what units its size is, nobody says. */
-#define NOTES(name, count)                                                                                             \
-    static void name(void **ret_memory, size_t *ret_count)                                                             \
-    {                                                                                                                  \
-        static uint64_t notes[count];                                                                                  \
-        *ret_memory = notes;                                                                                           \
-        *ret_count = (count);                                                                                          \
+/* Memory in which the runtime and its tools leave notes for one another; in what units its size is,
+ * nobody says. */
+#define NOTES(name, count)                                                                         \
+    static void name(void **ret_memory, size_t *ret_count)                                         \
+    {                                                                                              \
+        static uint64_t notes[count];                                                              \
+        *ret_memory = notes;                                                                       \
+        *ret_count = (count);                                                                      \
     }
 NOTES(notes_of_calls, 1024)
 NOTES(notes_of_tools, 14)
@@ -112,22 +114,25 @@ static const union slot cudart_interface[13] = {
 static const union slot tools_tls[4] = {SIZE(tools_tls), UNKNOWN, UNKNOWN, UNKNOWN};
 
 static const union slot tools_hooks[7] = {
-    SIZE(tools_hooks), UNKNOWN, CALL(notes_of_calls), UNKNOWN, UNKNOWN, UNKNOWN, CALL(notes_of_tools),
+    SIZE(tools_hooks), UNKNOWN, CALL(notes_of_calls), UNKNOWN,
+    UNKNOWN,           UNKNOWN, CALL(notes_of_tools),
 };
 
 /* This one has no size, and ends with a NULL. */
 static const union slot context_storage[] = {
     CALL(storage_put), CALL(storage_delete), CALL(storage_get), {.call = NULL}};
 
-static const union slot context_checks[4] = {SIZE(context_checks), UNKNOWN, CALL(check_context), CALL(check_process)};
+static const union slot context_checks[4] = {SIZE(context_checks), UNKNOWN, CALL(check_context),
+                                             CALL(check_process)};
 
 static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned char *ret_digest);
 
 static const union slot integrity[3] = {SIZE(integrity), CALL(check_integrity), UNKNOWN};
 
 /*
- * The runtime's self-test of itself and its driver (cudaErrorSoftwareValidityNotEstablished is its failure): for a
- * version that ends with 0 or 1 the answer is fixed, else it is a digest of who asks whom, about which devices.
+ * The runtime's self-test of itself and its driver (cudaErrorSoftwareValidityNotEstablished is its
+ * failure): for a version that ends with 0 or 1 the answer is fixed, else it is a digest of who
+ * asks whom, about which devices.
  */
 static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned char *ret_digest)
 {
@@ -140,8 +145,9 @@ static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned cha
         const void *interface, *integrity;
         void (*check)(void);
         uint64_t unix_seconds;
-    } asked = {(uint32_t)sim.version, version,   (uint32_t)getpid(), (uint32_t)(uintptr_t)pthread_self(),
-               cudart_interface,      integrity, integrity[1].call,  unix_seconds};
+    } asked = {
+        (uint32_t)sim.version, version,   (uint32_t)getpid(), (uint32_t)(uintptr_t)pthread_self(),
+        cudart_interface,      integrity, integrity[1].call,  unix_seconds};
     struct md2 md2;
 
     if (!ret_digest)
@@ -168,15 +174,24 @@ static const struct {
     struct abi_uuid uuid;
     const union slot *slots;
 } tables[] = {
-    {{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}},
+    {{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
+       0xf9}},
      cudart_interface},
-    {{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc}}, tools_tls},
-    {{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66}}, tools_hooks},
-    {{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}},
+    {{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
+       0xdc}},
+     tools_tls},
+    {{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
+       0x66}},
+     tools_hooks},
+    {{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
+       0x93}},
      context_storage},
-    {{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e}},
+    {{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
+       0x7e}},
      context_checks},
-    {{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}}, integrity},
+    {{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
+       0xf2}},
+     integrity},
 };
 
 API(cuGetExportTable, const void **ret_table, const struct abi_uuid *uuid)

@@ -12,7 +12,8 @@ struct sim_external {
     uint64_t bytes;
 };
 
-API(cuImportExternalMemory, struct sim_external **ret_external, const struct abi_external_memory_desc *desc)
+API(cuImportExternalMemory, struct sim_external **ret_external,
+    const struct abi_external_memory_desc *desc)
 {
     struct sim_context *context;
 

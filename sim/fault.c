@@ -1,9 +1,10 @@
 /*
  * Faults, delays and durations that a test asks for.
  *
- * SIMGPU_FAULT=symbol:nth:result,...  the nth call of the symbol (1 for the first) returns that result, does nothing
- * SIMGPU_LATENCY=50us,symbol=20ms,... time added to calls that reach the kernel, and to single symbols
- * SIMGPU_KERNEL=10us,gemm=2ms,...     how long kernels take, and those whose names have the text in them
+ * SIMGPU_FAULT=symbol:nth:result,...  the nth call of the symbol (1 for the first) returns that
+ * result, does nothing SIMGPU_LATENCY=50us,symbol=20ms,... time added to calls that reach the
+ * kernel, and to single symbols SIMGPU_KERNEL=10us,gemm=2ms,...     how long kernels take, and
+ * those whose names have the text in them
  */
 #include "sim.h"
 
@@ -38,7 +39,8 @@ static void read_fault(const char *item)
     unsigned long long nth;
     int result;
 
-    if (fault_count == ITEMS || sscanf(item, "%79[^:]:%llu:%d", faults[fault_count].symbol, &nth, &result) != 3)
+    if (fault_count == ITEMS ||
+        sscanf(item, "%79[^:]:%llu:%d", faults[fault_count].symbol, &nth, &result) != 3)
         return;
     faults[fault_count].nth = nth;
     faults[fault_count].result = result;

@@ -63,13 +63,15 @@ API(cuFuncSetAttribute, struct sim_function *function, int attribute, int value)
 API(cuKernelGetAttribute, int *ret_value, int attribute, struct sim_function *kernel, int ordinal)
 {
     ENTER(cuKernelGetAttribute);
-    return sim_ordinal_valid(ordinal) ? get_attribute(ret_value, attribute, kernel) : ERR_INVALID_DEVICE;
+    return sim_ordinal_valid(ordinal) ? get_attribute(ret_value, attribute, kernel)
+                                      : ERR_INVALID_DEVICE;
 }
 
 API(cuKernelSetAttribute, int attribute, int value, struct sim_function *kernel, int ordinal)
 {
     ENTER(cuKernelSetAttribute);
-    return sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value) : ERR_INVALID_DEVICE;
+    return sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value)
+                                      : ERR_INVALID_DEVICE;
 }
 
 API(cuFuncSetCacheConfig, struct sim_function *function, int config)
@@ -114,7 +116,8 @@ API(cuKernelGetName, const char **ret_name, struct sim_function *kernel)
     return get_name(ret_name, kernel);
 }
 
-static int param_info(struct sim_function *function, size_t index, size_t *ret_offset, size_t *ret_bytes)
+static int param_info(struct sim_function *function, size_t index, size_t *ret_offset,
+                      size_t *ret_bytes)
 {
     const unsigned char *bytes;
 
@@ -137,13 +140,15 @@ static int param_info(struct sim_function *function, size_t index, size_t *ret_o
     return OK;
 }
 
-API(cuFuncGetParamInfo, struct sim_function *function, size_t index, size_t *ret_offset, size_t *ret_bytes)
+API(cuFuncGetParamInfo, struct sim_function *function, size_t index, size_t *ret_offset,
+    size_t *ret_bytes)
 {
     ENTER(cuFuncGetParamInfo);
     return param_info(function, index, ret_offset, ret_bytes);
 }
 
-API(cuKernelGetParamInfo, struct sim_function *kernel, size_t index, size_t *ret_offset, size_t *ret_bytes)
+API(cuKernelGetParamInfo, struct sim_function *kernel, size_t index, size_t *ret_offset,
+    size_t *ret_bytes)
 {
     ENTER(cuKernelGetParamInfo);
     return param_info(kernel, index, ret_offset, ret_bytes);
@@ -185,16 +190,16 @@ static int blocks_per_sm(int *ret_blocks, struct sim_function *function, int thr
     return OK;
 }
 
-API(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *ret_blocks, struct sim_function *function, int threads,
-    size_t shared_bytes)
+API(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *ret_blocks, struct sim_function *function,
+    int threads, size_t shared_bytes)
 {
     ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
     (void)shared_bytes;
     return blocks_per_sm(ret_blocks, function, threads);
 }
 
-API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *ret_blocks, struct sim_function *function, int threads,
-    size_t shared_bytes, unsigned flags)
+API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *ret_blocks,
+    struct sim_function *function, int threads, size_t shared_bytes, unsigned flags)
 {
     ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
     (void)shared_bytes;
@@ -227,8 +232,9 @@ API(cuOccupancyMaxPotentialBlockSize, int *ret_grid, int *ret_block, struct sim_
     return potential(ret_grid, ret_block, function, limit);
 }
 
-API(cuOccupancyMaxPotentialBlockSizeWithFlags, int *ret_grid, int *ret_block, struct sim_function *function,
-    void *shared_of_block, size_t shared_bytes, int limit, unsigned flags)
+API(cuOccupancyMaxPotentialBlockSizeWithFlags, int *ret_grid, int *ret_block,
+    struct sim_function *function, void *shared_of_block, size_t shared_bytes, int limit,
+    unsigned flags)
 {
     ENTER(cuOccupancyMaxPotentialBlockSizeWithFlags);
     (void)shared_of_block;
@@ -237,7 +243,8 @@ API(cuOccupancyMaxPotentialBlockSizeWithFlags, int *ret_grid, int *ret_block, st
     return potential(ret_grid, ret_block, function, limit);
 }
 
-API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_function *function, int blocks, int threads)
+API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_function *function,
+    int blocks, int threads)
 {
     ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
     if (!IS(function, MAGIC_FUNCTION))
@@ -248,7 +255,8 @@ API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_funct
     return OK;
 }
 
-API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *function, const void *config)
+API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *function,
+    const void *config)
 {
     ENTER(cuOccupancyMaxPotentialClusterSize);
     if (!ret_size || !config)
@@ -257,7 +265,8 @@ API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *func
     return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
 }
 
-API(cuOccupancyMaxActiveClusters, int *ret_clusters, struct sim_function *function, const void *config)
+API(cuOccupancyMaxActiveClusters, int *ret_clusters, struct sim_function *function,
+    const void *config)
 {
     ENTER(cuOccupancyMaxActiveClusters);
     if (!ret_clusters || !config)

@@ -50,7 +50,8 @@ static int look_up(const char *name, int version, bool per_thread, void **ret_en
     }
     for (int at = first; at < last; at++) {
         const struct version *row = &versions[at];
-        if (row->per_thread == (per_thread && twins) && row->since <= version && (!best || row->since >= best->since))
+        if (row->per_thread == (per_thread && twins) && row->since <= version &&
+            (!best || row->since >= best->since))
             best = row;
     }
     *ret_entry = best ? (void *)best->entry : NULL;
@@ -76,7 +77,8 @@ API(cuGetProcAddress, const char *name, void **ret_entry, int version, uint64_t 
 }
 
 /* Unlike the older one it succeeds, with a NULL entry, when there is nothing to be found. */
-API(cuGetProcAddress_v2, const char *name, void **ret_entry, int version, uint64_t flags, int *ret_status)
+API(cuGetProcAddress_v2, const char *name, void **ret_entry, int version, uint64_t flags,
+    int *ret_status)
 {
     ENTER_EARLY(cuGetProcAddress_v2);
     if (!arguments_valid(name, ret_entry, version, flags))

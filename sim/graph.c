@@ -32,7 +32,8 @@ void nodes_remove(struct sim_nodes *nodes, const struct sim_node *node)
     for (int at = 0; at < nodes->count; at++) {
         if (nodes->list[at] != node)
             continue;
-        memmove(nodes->list + at, nodes->list + at + 1, (size_t)(nodes->count - at - 1) * sizeof(*nodes->list));
+        memmove(nodes->list + at, nodes->list + at + 1,
+                (size_t)(nodes->count - at - 1) * sizeof(*nodes->list));
         nodes->count--;
         return;
     }
@@ -84,7 +85,8 @@ struct sim_node *node_new(struct sim_graph *graph, int type)
 int node_depend(struct sim_node *node, struct sim_node *const *needs, size_t count)
 {
     for (size_t at = 0; at < count; at++) {
-        if (!IS(needs[at], MAGIC_NODE) || needs[at]->graph != node->graph || nodes_have(&node->needs, needs[at]))
+        if (!IS(needs[at], MAGIC_NODE) || needs[at]->graph != node->graph ||
+            nodes_have(&node->needs, needs[at]))
             return ERR_INVALID_VALUE;
         if (!nodes_add(&node->needs, needs[at]))
             return ERR_OUT_OF_MEMORY;
@@ -100,7 +102,8 @@ static void own_arguments(struct sim_node *node)
 
 void node_set_kernel(struct sim_node *node, const struct abi_kernel_node *parameters)
 {
-    struct sim_function *function = parameters->function ? parameters->function : parameters->kernel;
+    struct sim_function *function =
+        parameters->function ? parameters->function : parameters->kernel;
 
     node->u.kernel = *parameters;
     node->u.kernel.function = function;
@@ -159,7 +162,8 @@ static bool copy_node(struct sim_graph *graph, struct sim_node *source)
     return true;
 }
 
-/* Adds a node's copy after the copies of all that it comes after; false on a cycle or without memory. */
+/* Adds a node's copy after the copies of all that it comes after; false on a cycle or without
+ * memory. */
 static bool copy_in_order(struct sim_graph *copy, struct sim_node *node)
 {
     if (node->mark == 2)
@@ -238,7 +242,8 @@ API(cuGraphClone, struct sim_graph **ret_graph, struct sim_graph *graph)
     return OK;
 }
 
-API(cuGraphNodeFindInClone, struct sim_node **ret_node, struct sim_node *node, struct sim_graph *clone)
+API(cuGraphNodeFindInClone, struct sim_node **ret_node, struct sim_node *node,
+    struct sim_graph *clone)
 {
     ENTER(cuGraphNodeFindInClone);
     if (!ret_node || !IS(node, MAGIC_NODE) || !IS(clone, MAGIC_GRAPH))
@@ -259,8 +264,10 @@ API(cuGraphNodeGetType, struct sim_node *node, int *ret_type)
     return OK;
 }
 
-/* The protocol of all list calls: without a list, *count is set to the length; with one, what is left is NULL. */
-static int give_list(struct sim_node *const *nodes, int length, struct sim_node **ret_list, size_t *count)
+/* The protocol of all list calls: without a list, *count is set to the length; with one, what is
+ * left is NULL. */
+static int give_list(struct sim_node *const *nodes, int length, struct sim_node **ret_list,
+                     size_t *count)
 {
     if (!ret_list) {
         *count = (size_t)length;
@@ -302,7 +309,8 @@ API(cuGraphGetRootNodes, struct sim_graph *graph, struct sim_node **ret_nodes, s
     return code;
 }
 
-static int get_edges(struct sim_graph *graph, struct sim_node **ret_from, struct sim_node **ret_to, size_t *count)
+static int get_edges(struct sim_graph *graph, struct sim_node **ret_from, struct sim_node **ret_to,
+                     size_t *count)
 {
     struct sim_nodes from = {0}, to = {0};
 
@@ -326,14 +334,15 @@ static int get_edges(struct sim_graph *graph, struct sim_node **ret_from, struct
     return OK;
 }
 
-API(cuGraphGetEdges, struct sim_graph *graph, struct sim_node **ret_from, struct sim_node **ret_to, size_t *count)
+API(cuGraphGetEdges, struct sim_graph *graph, struct sim_node **ret_from, struct sim_node **ret_to,
+    size_t *count)
 {
     ENTER(cuGraphGetEdges);
     return get_edges(graph, ret_from, ret_to, count);
 }
 
-API(cuGraphGetEdges_v2, struct sim_graph *graph, struct sim_node **ret_from, struct sim_node **ret_to,
-    struct abi_edge_data *ret_edges, size_t *count)
+API(cuGraphGetEdges_v2, struct sim_graph *graph, struct sim_node **ret_from,
+    struct sim_node **ret_to, struct abi_edge_data *ret_edges, size_t *count)
 {
     ENTER(cuGraphGetEdges_v2);
     if (ret_edges && count)
@@ -357,8 +366,8 @@ API(cuGraphNodeGetDependencies, struct sim_node *node, struct sim_node **ret_nod
     return get_needs(node, ret_nodes, count);
 }
 
-API(cuGraphNodeGetDependencies_v2, struct sim_node *node, struct sim_node **ret_nodes, struct abi_edge_data *ret_edges,
-    size_t *count)
+API(cuGraphNodeGetDependencies_v2, struct sim_node *node, struct sim_node **ret_nodes,
+    struct abi_edge_data *ret_edges, size_t *count)
 {
     ENTER(cuGraphNodeGetDependencies_v2);
     if (ret_edges && count)
@@ -398,8 +407,8 @@ API(cuGraphNodeGetDependentNodes_v2, struct sim_node *node, struct sim_node **re
     return get_dependents(node, ret_nodes, count);
 }
 
-static int change_edges(struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to, size_t count,
-                        bool add)
+static int change_edges(struct sim_graph *graph, struct sim_node *const *from,
+                        struct sim_node *const *to, size_t count, bool add)
 {
     int code = OK;
 
@@ -420,30 +429,30 @@ static int change_edges(struct sim_graph *graph, struct sim_node *const *from, s
     return code;
 }
 
-API(cuGraphAddDependencies, struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
-    size_t count)
+API(cuGraphAddDependencies, struct sim_graph *graph, struct sim_node *const *from,
+    struct sim_node *const *to, size_t count)
 {
     ENTER(cuGraphAddDependencies);
     return change_edges(graph, from, to, count, true);
 }
 
-API(cuGraphAddDependencies_v2, struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
-    const struct abi_edge_data *edges, size_t count)
+API(cuGraphAddDependencies_v2, struct sim_graph *graph, struct sim_node *const *from,
+    struct sim_node *const *to, const struct abi_edge_data *edges, size_t count)
 {
     ENTER(cuGraphAddDependencies_v2);
     (void)edges;
     return change_edges(graph, from, to, count, true);
 }
 
-API(cuGraphRemoveDependencies, struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
-    size_t count)
+API(cuGraphRemoveDependencies, struct sim_graph *graph, struct sim_node *const *from,
+    struct sim_node *const *to, size_t count)
 {
     ENTER(cuGraphRemoveDependencies);
     return change_edges(graph, from, to, count, false);
 }
 
-API(cuGraphRemoveDependencies_v2, struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
-    const struct abi_edge_data *edges, size_t count)
+API(cuGraphRemoveDependencies_v2, struct sim_graph *graph, struct sim_node *const *from,
+    struct sim_node *const *to, const struct abi_edge_data *edges, size_t count)
 {
     ENTER(cuGraphRemoveDependencies_v2);
     (void)edges;

@@ -7,7 +7,8 @@ enum { FLAG_AUTO_FREE = 1, FLAG_UPLOAD = 2 };
 
 static struct sim_exec gone; /* owns allocations of executable graphs that were destroyed */
 
-static int instantiate(struct sim_exec **ret_exec, struct sim_graph *graph, unsigned long long flags)
+static int instantiate(struct sim_exec **ret_exec, struct sim_graph *graph,
+                       unsigned long long flags)
 {
     if (!ret_exec || !IS(graph, MAGIC_GRAPH) || flags & ~15ULL)
         return ERR_INVALID_VALUE;
@@ -30,8 +31,8 @@ static int instantiate(struct sim_exec **ret_exec, struct sim_graph *graph, unsi
     return OK;
 }
 
-API(cuGraphInstantiate, struct sim_exec **ret_exec, struct sim_graph *graph, struct sim_node **ret_node, char *log,
-    size_t log_bytes)
+API(cuGraphInstantiate, struct sim_exec **ret_exec, struct sim_graph *graph,
+    struct sim_node **ret_node, char *log, size_t log_bytes)
 {
     ENTER_KERNEL(cuGraphInstantiate);
     (void)ret_node;
@@ -40,8 +41,8 @@ API(cuGraphInstantiate, struct sim_exec **ret_exec, struct sim_graph *graph, str
     return instantiate(ret_exec, graph, 0);
 }
 
-API(cuGraphInstantiate_v2, struct sim_exec **ret_exec, struct sim_graph *graph, struct sim_node **ret_node, char *log,
-    size_t log_bytes)
+API(cuGraphInstantiate_v2, struct sim_exec **ret_exec, struct sim_graph *graph,
+    struct sim_node **ret_node, char *log, size_t log_bytes)
 {
     ENTER_KERNEL(cuGraphInstantiate_v2);
     (void)ret_node;
@@ -50,13 +51,15 @@ API(cuGraphInstantiate_v2, struct sim_exec **ret_exec, struct sim_graph *graph, 
     return instantiate(ret_exec, graph, 0);
 }
 
-API(cuGraphInstantiateWithFlags, struct sim_exec **ret_exec, struct sim_graph *graph, unsigned long long flags)
+API(cuGraphInstantiateWithFlags, struct sim_exec **ret_exec, struct sim_graph *graph,
+    unsigned long long flags)
 {
     ENTER_KERNEL(cuGraphInstantiateWithFlags);
     return instantiate(ret_exec, graph, flags);
 }
 
-static int with_params(struct sim_exec **ret_exec, struct sim_graph *graph, struct abi_instantiate_params *parameters)
+static int with_params(struct sim_exec **ret_exec, struct sim_graph *graph,
+                       struct abi_instantiate_params *parameters)
 {
     if (!parameters)
         return ERR_INVALID_VALUE;
@@ -140,12 +143,15 @@ static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_
     return code;
 }
 
-/* Frees what the graph allocated and nobody freed, or leaves it to another owner, to be freed by address later. */
-static void free_allocations(struct sim_exec *exec, const struct sim_graph *graph, struct sim_exec *heir)
+/* Frees what the graph allocated and nobody freed, or leaves it to another owner, to be freed by
+ * address later. */
+static void free_allocations(struct sim_exec *exec, const struct sim_graph *graph,
+                             struct sim_exec *heir)
 {
     for (int at = 0; at < graph->nodes.count && exec->live_allocations; at++) {
         const struct sim_node *node = graph->nodes.list[at];
-        struct sim_range *range = node->type == NODE_MEM_ALLOC ? range_find(node->u.alloc.address) : NULL;
+        struct sim_range *range =
+            node->type == NODE_MEM_ALLOC ? range_find(node->u.alloc.address) : NULL;
         if (node->type == NODE_CHILD)
             free_allocations(exec, node->u.child, heir);
         if (!range || range->owner != exec)
@@ -286,7 +292,8 @@ static bool same_shape(const struct sim_graph *one, const struct sim_graph *two)
     return true;
 }
 
-/* The new graph's copy takes the old one's place; node handles of the original stay those of the first graph. */
+/* The new graph's copy takes the old one's place; node handles of the original stay those of the
+ * first graph. */
 static int update_locked(struct sim_exec *exec, struct sim_graph *graph)
 {
     struct sim_graph *copy = graph_copy(graph);
@@ -314,7 +321,8 @@ static int update(struct sim_exec *exec, struct sim_graph *graph)
     return code;
 }
 
-API(cuGraphExecUpdate, struct sim_exec *exec, struct sim_graph *graph, struct sim_node **ret_node, int *ret_result)
+API(cuGraphExecUpdate, struct sim_exec *exec, struct sim_graph *graph, struct sim_node **ret_node,
+    int *ret_result)
 {
     ENTER(cuGraphExecUpdate);
     int code = update(exec, graph);
@@ -325,7 +333,8 @@ API(cuGraphExecUpdate, struct sim_exec *exec, struct sim_graph *graph, struct si
     return code;
 }
 
-API(cuGraphExecUpdate_v2, struct sim_exec *exec, struct sim_graph *graph, struct abi_update_info *ret_info)
+API(cuGraphExecUpdate_v2, struct sim_exec *exec, struct sim_graph *graph,
+    struct abi_update_info *ret_info)
 {
     ENTER(cuGraphExecUpdate_v2);
     int code = update(exec, graph);

@@ -1,7 +1,7 @@
 /*
- * Memory of graphs. A node only takes addresses; a launch makes sure that the device's graph memory has room for what
- * the graph holds at once, in steps of 32 MiB. Graphs that run one after the other use the same memory, which stays
- * until it is trimmed.
+ * Memory of graphs. A node only takes addresses; a launch makes sure that the device's graph memory
+ * has room for what the graph holds at once, in steps of 32 MiB. Graphs that run one after the
+ * other use the same memory, which stays until it is trimmed.
  */
 #include "stream.h"
 
@@ -22,7 +22,8 @@ static uint64_t round_up(uint64_t bytes)
 
 int graph_memory_node(struct sim_node *node, struct abi_mem_alloc_node *parameters)
 {
-    if (parameters->props.location.type != LOCATION_DEVICE || !sim_ordinal_valid(parameters->props.location.id))
+    if (parameters->props.location.type != LOCATION_DEVICE ||
+        !sim_ordinal_valid(parameters->props.location.id))
         return ERR_INVALID_VALUE;
     struct sim_range *range = range_new(parameters->bytes, RANGE_GRAPH);
     if (!range)

@@ -1,4 +1,5 @@
-/* Destroyed objects are kept for a while, with their magic gone, so that a stale handle is seen as one. */
+/* Destroyed objects are kept for a while, with their magic gone, so that a stale handle is seen as
+ * one. */
 #include "sim.h"
 
 #include <stdlib.h>

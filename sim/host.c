@@ -35,7 +35,8 @@ bool host_find(devptr address, devptr *ret_base, uint64_t *ret_bytes)
     return true;
 }
 
-static int add(struct sim_context *context, void *memory, size_t bytes, unsigned flags, bool registered)
+static int add(struct sim_context *context, void *memory, size_t bytes, unsigned flags,
+               bool registered)
 {
     struct host *host = calloc(1, sizeof(*host));
 
@@ -86,7 +87,8 @@ static int alloc_call(void **ret_memory, size_t bytes, unsigned flags)
         *ret_memory = NULL;
         return OK;
     }
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return ERR_OUT_OF_MEMORY;
     sim_lock();

@@ -1,7 +1,7 @@
 /*
- * Reads cubins and fat binaries. The layout of a fat binary is that of the toolkit's fatbinary_section.h and of ZLUDA's
- * cuda_types/src/dark_api.rs (https://github.com/vosen/ZLUDA), that of a cubin's attributes is from
- * https://github.com/VivekPanyam/cudaparsers (src/cubin.rs).
+ * Reads cubins and fat binaries. The layout of a fat binary is that of the toolkit's
+ * fatbinary_section.h and of ZLUDA's cuda_types/src/dark_api.rs (https://github.com/vosen/ZLUDA),
+ * that of a cubin's attributes is from https://github.com/VivekPanyam/cudaparsers (src/cubin.rs).
  */
 #include "image.h"
 #include "unpack.h"
@@ -75,7 +75,8 @@ static bool section_of(const struct cubin *cubin, unsigned index, Elf64_Shdr *re
     if (index >= cubin->header.e_shnum || !within(&cubin->view, offset, sizeof(*ret_section)))
         return false;
     memcpy(ret_section, cubin->view.from + offset, sizeof(*ret_section));
-    return ret_section->sh_type == SHT_NOBITS || within(&cubin->view, ret_section->sh_offset, ret_section->sh_size);
+    return ret_section->sh_type == SHT_NOBITS ||
+           within(&cubin->view, ret_section->sh_offset, ret_section->sh_size);
 }
 
 /* A text in a table of texts; "" where there is none. */
@@ -89,7 +90,8 @@ static const char *text_of(const struct cubin *cubin, const Elf64_Shdr *table, u
     return from + offset;
 }
 
-static bool read_parameters(const struct cubin *cubin, const Elf64_Shdr *info, struct sim_symbol *symbol)
+static bool read_parameters(const struct cubin *cubin, const Elf64_Shdr *info,
+                            struct sim_symbol *symbol)
 {
     const unsigned char *from = cubin->view.from + info->sh_offset;
     uint16_t size, ordinal;
@@ -127,14 +129,16 @@ static bool read_kernel(const struct cubin *cubin, struct sim_symbol *symbol)
         if (!section_of(cubin, index, &section))
             continue;
         const char *name = text_of(cubin, &cubin->names, section.sh_name);
-        if (!strncmp(name, prefix, sizeof(prefix) - 1) && !strcmp(name + sizeof(prefix) - 1, symbol->name))
+        if (!strncmp(name, prefix, sizeof(prefix) - 1) &&
+            !strcmp(name + sizeof(prefix) - 1, symbol->name))
             return read_parameters(cubin, &section, symbol);
     }
     return true;
 }
 
-static bool read_variable(const struct cubin *cubin, const Elf64_Sym *entry, const Elf64_Shdr *section,
-                          struct sim_image *image, struct sim_symbol *symbol)
+static bool read_variable(const struct cubin *cubin, const Elf64_Sym *entry,
+                          const Elf64_Shdr *section, struct sim_image *image,
+                          struct sim_symbol *symbol)
 {
     symbol->bytes = entry->st_size;
     if (symbol->kind == SYMBOL_VARIABLE) {
@@ -146,12 +150,14 @@ static bool read_variable(const struct cubin *cubin, const Elf64_Sym *entry, con
         return true;
     symbol->initial = malloc((size_t)symbol->bytes);
     if (symbol->initial)
-        memcpy(symbol->initial, cubin->view.from + section->sh_offset + entry->st_value, (size_t)symbol->bytes);
+        memcpy(symbol->initial, cubin->view.from + section->sh_offset + entry->st_value,
+               (size_t)symbol->bytes);
     return symbol->initial;
 }
 
 /* Takes over the symbol if a program can ask for it. */
-static bool read_symbol(const struct cubin *cubin, const Elf64_Sym *entry, const char *name, struct sim_image *image)
+static bool read_symbol(const struct cubin *cubin, const Elf64_Sym *entry, const char *name,
+                        struct sim_image *image)
 {
     struct sim_symbol *symbol = &image->symbols[image->count];
     bool kernel = ELF64_ST_TYPE(entry->st_info) == STT_FUNC && entry->st_other & OTHER_KERNEL;
@@ -171,7 +177,8 @@ static bool read_symbol(const struct cubin *cubin, const Elf64_Sym *entry, const
     return read_variable(cubin, entry, &section, image, symbol);
 }
 
-static bool read_symbols(const struct cubin *cubin, const Elf64_Shdr *table, struct sim_image *image)
+static bool read_symbols(const struct cubin *cubin, const Elf64_Shdr *table,
+                         struct sim_image *image)
 {
     uint64_t count = table->sh_size / sizeof(Elf64_Sym);
     Elf64_Shdr names;
@@ -197,7 +204,8 @@ static bool read_cubin(struct view view, struct sim_image **ret_image)
         return true;
     memcpy(&cubin.header, view.from, sizeof(cubin.header));
     if (cubin.header.e_ident[EI_CLASS] != ELFCLASS64 || cubin.header.e_machine != MACHINE_CUDA ||
-        cubin.header.e_shentsize != sizeof(section) || !section_of(&cubin, cubin.header.e_shstrndx, &cubin.names))
+        cubin.header.e_shentsize != sizeof(section) ||
+        !section_of(&cubin, cubin.header.e_shstrndx, &cubin.names))
         return true;
     for (unsigned index = 0; index < cubin.header.e_shnum; index++) {
         if (!section_of(&cubin, index, &section) || section.sh_type != SHT_SYMTAB)
@@ -214,8 +222,8 @@ static bool read_file(const struct fat_entry *entry, struct view file, struct si
         return read_cubin(file, ret_image);
     if (!within(&file, 0, entry->compressed_bytes))
         return true;
-    void *plain = unpack(entry->flags & FAT_ZSTD ? PACKED_ZSTD : PACKED_LZ4, file.from, entry->compressed_bytes,
-                         entry->plain_bytes);
+    void *plain = unpack(entry->flags & FAT_ZSTD ? PACKED_ZSTD : PACKED_LZ4, file.from,
+                         entry->compressed_bytes, entry->plain_bytes);
     bool done = !plain || read_cubin((struct view){plain, entry->plain_bytes}, ret_image);
     free(plain);
     return done;
@@ -336,7 +344,8 @@ void image_free(struct sim_image *image)
 static const struct sim_symbol *find(const struct sim_image *image, const char *name, bool kernel)
 {
     for (unsigned at = 0; image && at < image->count; at++) {
-        if ((image->symbols[at].kind == SYMBOL_KERNEL) == kernel && !strcmp(image->symbols[at].name, name))
+        if ((image->symbols[at].kind == SYMBOL_KERNEL) == kernel &&
+            !strcmp(image->symbols[at].name, name))
             return &image->symbols[at];
     }
     return NULL;

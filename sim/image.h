@@ -1,6 +1,6 @@
 /*
- * What the image of a module holds, where simgpu can read it: a cubin, alone or uncompressed in a fat binary. Of PTX,
- * of compressed code and of anything else it knows nothing.
+ * What the image of a module holds, where simgpu can read it: a cubin, alone or uncompressed in a
+ * fat binary. Of PTX, of compressed code and of anything else it knows nothing.
  */
 #ifndef SIM_IMAGE_H
 #define SIM_IMAGE_H
@@ -17,9 +17,9 @@ struct sim_parameter {
 struct sim_symbol {
     char *name;
     enum sim_symbol_kind kind;
-    uint64_t bytes;                   /* of a variable */
-    void *initial;                    /* its first value, NULL: zeros */
-    uint64_t offset;                  /* of a variable that isn't managed: in the memory of all of them */
+    uint64_t bytes;  /* of a variable */
+    void *initial;   /* its first value, NULL: zeros */
+    uint64_t offset; /* of a variable that isn't managed: in the memory of all of them */
     struct sim_parameter *parameters; /* of a kernel, by ordinal */
     unsigned parameter_count;
 };
@@ -31,8 +31,9 @@ struct sim_image {
 };
 
 /*
- * Reads an image, or the wrapper that a compiler puts around one, and keeps no pointer into it. False: out of memory.
- * *ret_image is NULL where nothing is known of it; image_free() is for the caller.
+ * Reads an image, or the wrapper that a compiler puts around one, and keeps no pointer into it.
+ * False: out of memory. *ret_image is NULL where nothing is known of it; image_free() is for the
+ * caller.
  */
 bool image_read(const void *image, struct sim_image **ret_image);
 /* The same of a file. */

@@ -37,7 +37,8 @@ static int export_read(int fd, struct sim_object *ret_copy)
 static int make_object(const struct sim_object *wanted, uint64_t *ret_id, uint64_t *ret_nonce)
 {
     sim_lock_state();
-    struct sim_object *object = state_object_new_locked(sim.state, sim.slot, wanted->device, wanted->bytes);
+    struct sim_object *object =
+        state_object_new_locked(sim.state, sim.slot, wanted->device, wanted->bytes);
     if (object) {
         object->pool = wanted->pool;
         object->map_bytes = wanted->map_bytes;
@@ -77,7 +78,8 @@ static int export_physical(struct sim_physical *physical, int *ret_fd)
     return code ? code : export_fd(physical->object_id, physical->object_nonce, ret_fd);
 }
 
-API(cuMemExportToShareableHandle, void *ret_shareable, uint64_t handle, int type, unsigned long long flags)
+API(cuMemExportToShareableHandle, void *ret_shareable, uint64_t handle, int type,
+    unsigned long long flags)
 {
     ENTER_KERNEL(cuMemExportToShareableHandle);
     if (!ret_shareable || flags)
@@ -181,7 +183,8 @@ static struct sim_range *imported(struct sim_context *context, uint64_t id)
     return NULL;
 }
 
-static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *handle, devptr *ret_address)
+static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *handle,
+                    devptr *ret_address)
 {
     struct sim_range *range = imported(context, handle->id);
     struct sim_object object;
@@ -250,7 +253,8 @@ API(cuIpcCloseMemHandle, devptr address)
     return valid ? OK : ERR_INVALID_VALUE;
 }
 
-API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool, int type, unsigned long long flags)
+API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool, int type,
+    unsigned long long flags)
 {
     ENTER_KERNEL(cuMemPoolExportToShareableHandle);
     if (!ret_shareable || !IS(pool, MAGIC_POOL) || flags || type != HANDLE_POSIX_FD ||
@@ -259,21 +263,22 @@ API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool
     sim_lock();
     int code = OK;
     if (!pool->object_id)
-        code =
-            make_object(&(struct sim_object){.device = pool->device, .pool = 1}, &pool->object_id, &pool->object_nonce);
+        code = make_object(&(struct sim_object){.device = pool->device, .pool = 1},
+                           &pool->object_id, &pool->object_nonce);
     if (!code)
         code = export_fd(pool->object_id, pool->object_nonce, ret_shareable);
     sim_unlock();
     return code;
 }
 
-API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *shareable, int type, unsigned long long flags)
+API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *shareable, int type,
+    unsigned long long flags)
 {
     struct sim_object content;
 
     ENTER_KERNEL(cuMemPoolImportFromShareableHandle);
-    if (!ret_pool || flags || type != HANDLE_POSIX_FD || export_read((int)(intptr_t)shareable, &content) ||
-        !content.pool)
+    if (!ret_pool || flags || type != HANDLE_POSIX_FD ||
+        export_read((int)(intptr_t)shareable, &content) || !content.pool)
         return ERR_INVALID_VALUE;
     sim_lock();
     struct sim_pool *pool = pool_new(content.device, SIM_POOL);
@@ -301,13 +306,15 @@ API(cuMemPoolExportPointer, struct abi_pool_pointer *ret_pointer, devptr address
     struct sim_pool *pool = found ? range->owner : NULL;
     if (found) {
         memset(ret_pointer, 0, sizeof(*ret_pointer));
-        *ret_pointer = (struct abi_pool_pointer){.id = pool->object_id, .nonce = pool->object_nonce, .bytes = bytes};
+        *ret_pointer = (struct abi_pool_pointer){
+            .id = pool->object_id, .nonce = pool->object_nonce, .bytes = bytes};
     }
     sim_unlock();
     return found && pool->object_id ? OK : ERR_INVALID_VALUE;
 }
 
-API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool, const struct abi_pool_pointer *pointer)
+API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool,
+    const struct abi_pool_pointer *pointer)
 {
     struct sim_context *context;
 
@@ -315,7 +322,8 @@ API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool, const st
     int code = context_need(&context);
     if (code)
         return code;
-    if (!ret_address || !pointer || !IS(pool, MAGIC_POOL) || !pool->imported || pointer->id != pool->object_id)
+    if (!ret_address || !pointer || !IS(pool, MAGIC_POOL) || !pool->imported ||
+        pointer->id != pool->object_id)
         return ERR_INVALID_VALUE;
     sim_lock();
     struct sim_range *range = range_new(pointer->bytes, RANGE_IMPORT);

@@ -38,8 +38,8 @@ void launch_load(struct sim_function *function, struct sim_context *context)
     function->loaded = true;
 }
 
-int launch_function(struct sim_function *function, const unsigned *grid, const unsigned *block, unsigned shared_bytes,
-                    struct sim_stream *handle, void **params, void **extra)
+int launch_function(struct sim_function *function, const unsigned *grid, const unsigned *block,
+                    unsigned shared_bytes, struct sim_stream *handle, void **params, void **extra)
 {
     struct sim_stream *stream;
 
@@ -51,9 +51,14 @@ int launch_function(struct sim_function *function, const unsigned *grid, const u
     if (code)
         return code;
     if (stream_captures(stream)) {
-        struct abi_kernel_node parameters = {
-            function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, params, extra, NULL,
-            NULL};
+        struct abi_kernel_node parameters = {function,
+                                             {grid[0], grid[1], grid[2]},
+                                             {block[0], block[1], block[2]},
+                                             shared_bytes,
+                                             params,
+                                             extra,
+                                             NULL,
+                                             NULL};
         return capture_kernel(stream, &parameters);
     }
     code = capture_legacy_check(stream);
@@ -75,58 +80,64 @@ static inline bool nothing_to_do(struct sim_function *function)
            !__atomic_load_n(&capture_count, __ATOMIC_RELAXED);
 }
 
-API(cuLaunchKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-    unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream, void **params, void **extra)
+API(cuLaunchKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y,
+    unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+    struct sim_stream *stream, void **params, void **extra)
 {
     ENTER(cuLaunchKernel);
     if (nothing_to_do(function))
         return OK;
-    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
-                           shared_bytes, stream, params, extra);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z},
+                           (unsigned[]){block_x, block_y, block_z}, shared_bytes, stream, params,
+                           extra);
 }
 
-API(cuLaunchKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream,
-    void **params, void **extra)
+API(cuLaunchKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y,
+    unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+    struct sim_stream *stream, void **params, void **extra)
 {
     ENTER(cuLaunchKernel_ptsz);
     if (nothing_to_do(function))
         return OK;
-    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
-                           shared_bytes, PTSZ(stream), params, extra);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z},
+                           (unsigned[]){block_x, block_y, block_z}, shared_bytes, PTSZ(stream),
+                           params, extra);
 }
 
-API(cuLaunchCooperativeKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream,
-    void **params)
+API(cuLaunchCooperativeKernel, struct sim_function *function, unsigned grid_x, unsigned grid_y,
+    unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+    struct sim_stream *stream, void **params)
 {
     ENTER(cuLaunchCooperativeKernel);
-    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
-                           shared_bytes, stream, params, NULL);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z},
+                           (unsigned[]){block_x, block_y, block_z}, shared_bytes, stream, params,
+                           NULL);
 }
 
-API(cuLaunchCooperativeKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, struct sim_stream *stream,
-    void **params)
+API(cuLaunchCooperativeKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigned grid_y,
+    unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+    struct sim_stream *stream, void **params)
 {
     ENTER(cuLaunchCooperativeKernel_ptsz);
-    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z}, (unsigned[]){block_x, block_y, block_z},
-                           shared_bytes, PTSZ(stream), params, NULL);
+    return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z},
+                           (unsigned[]){block_x, block_y, block_z}, shared_bytes, PTSZ(stream),
+                           params, NULL);
 }
 
-API(cuLaunchKernelEx, const struct abi_launch_config *config, struct sim_function *function, void **params,
-    void **extra)
+API(cuLaunchKernelEx, const struct abi_launch_config *config, struct sim_function *function,
+    void **params, void **extra)
 {
     ENTER(cuLaunchKernelEx);
     if (!config)
         return ERR_INVALID_VALUE;
     if (nothing_to_do(function))
         return OK;
-    return launch_function(function, config->grid, config->block, config->shared_bytes, config->stream, params, extra);
+    return launch_function(function, config->grid, config->block, config->shared_bytes,
+                           config->stream, params, extra);
 }
 
-API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_function *function, void **params,
-    void **extra)
+API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_function *function,
+    void **params, void **extra)
 {
     ENTER(cuLaunchKernelEx_ptsz);
     if (!config)
@@ -137,7 +148,8 @@ API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_fu
                            PTSZ((struct sim_stream *)config->stream), params, extra);
 }
 
-/* Lets each of the streams wait for what is in all of them. The events stay: nobody knows when they are done with. */
+/* Lets each of the streams wait for what is in all of them. The events stay: nobody knows when they
+ * are done with. */
 static int meet(struct sim_stream *const *streams, unsigned count)
 {
     struct sim_event *events[SIM_MAX_DEVICES];
@@ -152,15 +164,16 @@ static int meet(struct sim_stream *const *streams, unsigned count)
     }
     for (unsigned at = 0; at < count * count && !code; at++) {
         if (at / count != at % count)
-            code = work_submit(streams[at / count], (struct sim_op){.kind = OP_WAIT, .event = events[at % count]});
+            code = work_submit(streams[at / count],
+                               (struct sim_op){.kind = OP_WAIT, .event = events[at % count]});
     }
     return code;
 }
 
 enum { NO_PRE_LAUNCH_SYNC = 1, NO_POST_LAUNCH_SYNC = 2 };
 
-static int launch_all(struct abi_launch_params *launches, struct sim_stream *const *streams, unsigned count,
-                      unsigned flags)
+static int launch_all(struct abi_launch_params *launches, struct sim_stream *const *streams,
+                      unsigned count, unsigned flags)
 {
     int code = OK;
 
@@ -171,8 +184,9 @@ static int launch_all(struct abi_launch_params *launches, struct sim_stream *con
         code = meet(streams, count);
     sim_unlock();
     for (unsigned at = 0; at < count && !code; at++)
-        code = launch_function(launches[at].function, launches[at].grid, launches[at].block, launches[at].shared_bytes,
-                               launches[at].stream, launches[at].params, NULL);
+        code = launch_function(launches[at].function, launches[at].grid, launches[at].block,
+                               launches[at].shared_bytes, launches[at].stream, launches[at].params,
+                               NULL);
     sim_lock();
     if (!code && !(flags & NO_POST_LAUNCH_SYNC))
         code = meet(streams, count);
@@ -181,7 +195,8 @@ static int launch_all(struct abi_launch_params *launches, struct sim_stream *con
 }
 
 /* One kernel on each of several devices. */
-API(cuLaunchCooperativeKernelMultiDevice, struct abi_launch_params *launches, unsigned count, unsigned flags)
+API(cuLaunchCooperativeKernelMultiDevice, struct abi_launch_params *launches, unsigned count,
+    unsigned flags)
 {
     struct sim_stream *streams[SIM_MAX_DEVICES];
     int code = OK;
@@ -263,7 +278,8 @@ static void run_callback(void *argument)
 }
 
 static int add_callback(struct sim_stream *handle, struct sim_stream *shown,
-                        void (*function)(struct sim_stream *, int, void *), void *user, unsigned flags)
+                        void (*function)(struct sim_stream *, int, void *), void *user,
+                        unsigned flags)
 {
     struct sim_stream *stream;
 
@@ -286,15 +302,15 @@ static int add_callback(struct sim_stream *handle, struct sim_stream *shown,
     return code;
 }
 
-API(cuStreamAddCallback, struct sim_stream *stream, void (*function)(struct sim_stream *, int, void *), void *user,
-    unsigned flags)
+API(cuStreamAddCallback, struct sim_stream *stream,
+    void (*function)(struct sim_stream *, int, void *), void *user, unsigned flags)
 {
     ENTER(cuStreamAddCallback);
     return add_callback(stream, stream, function, user, flags);
 }
 
-API(cuStreamAddCallback_ptsz, struct sim_stream *stream, void (*function)(struct sim_stream *, int, void *), void *user,
-    unsigned flags)
+API(cuStreamAddCallback_ptsz, struct sim_stream *stream,
+    void (*function)(struct sim_stream *, int, void *), void *user, unsigned flags)
 {
     ENTER(cuStreamAddCallback_ptsz);
     return add_callback(PTSZ(stream), stream, function, user, flags);

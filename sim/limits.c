@@ -19,7 +19,8 @@ static uint64_t limit_bytes(struct sim_context *context, int limit, size_t value
 
 static int set_limit(struct sim_context *context, int limit, size_t value)
 {
-    uint64_t old = limit_bytes(context, limit, context->limits[limit]), new = limit_bytes(context, limit, value);
+    uint64_t old = limit_bytes(context, limit, context->limits[limit]),
+             new = limit_bytes(context, limit, value);
 
     if (new > old) {
         if (sim_charge(context->device, SIM_CONTEXT, new - old))
@@ -27,7 +28,8 @@ static int set_limit(struct sim_context *context, int limit, size_t value)
         context->charged += new - old;
     } else {
         /* what the defaults take is part of the context's own cost */
-        uint64_t extra = context->charged - sim.context_bytes, less = old - new < extra ? old - new : extra;
+        uint64_t extra = context->charged - sim.context_bytes,
+                 less = old - new < extra ? old - new : extra;
         sim_release(context->device, SIM_CONTEXT, less);
         context->charged -= less;
     }

@@ -1,4 +1,5 @@
-/* HMAC-MD2: RFC 1319 and RFC 2104, for what cudart asks of a driver (see export.c). Nothing here is a secret. */
+/* HMAC-MD2: RFC 1319 and RFC 2104, for what cudart asks of a driver (see export.c). Nothing here is
+ * a secret. */
 #ifndef SIM_MD2_H
 #define SIM_MD2_H
 
@@ -20,6 +21,7 @@ void md2_end(struct md2 *md2, unsigned char digest[MD2_BYTES]);
 
 /* Begins a message under a key of one block; the same key ends it. */
 void hmac_md2_begin(struct md2 *md2, const unsigned char key[MD2_BYTES]);
-void hmac_md2_end(struct md2 *md2, const unsigned char key[MD2_BYTES], unsigned char digest[MD2_BYTES]);
+void hmac_md2_end(struct md2 *md2, const unsigned char key[MD2_BYTES],
+                  unsigned char digest[MD2_BYTES]);
 
 #endif

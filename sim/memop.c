@@ -1,7 +1,7 @@
 /*
- * Stream memory operations: waiting for a word in memory, and writing one, in the order of a stream. The memory is
- * real: pinned host memory, which may be a file that other processes have mapped too, managed memory, and device memory
- * as far as it is kept.
+ * Stream memory operations: waiting for a word in memory, and writing one, in the order of a
+ * stream. The memory is real: pinned host memory, which may be a file that other processes have
+ * mapped too, managed memory, and device memory as far as it is kept.
  */
 #include "stream.h"
 
@@ -27,8 +27,10 @@ static void *find_word(devptr address, bool wide, bool *ret_known)
     *ret_known = true;
     if (host_find(address, &base, &bytes) && address + word_bytes(wide) <= base + bytes)
         return (void *)(uintptr_t)address;
-    *ret_known = memory_find(address, &base, &bytes, &range) && address + word_bytes(wide) <= base + bytes;
-    return *ret_known && memory_touch(range, address, word_bytes(wide)) ? (void *)(uintptr_t)address : NULL;
+    *ret_known =
+        memory_find(address, &base, &bytes, &range) && address + word_bytes(wide) <= base + bytes;
+    return *ret_known && memory_touch(range, address, word_bytes(wide)) ? (void *)(uintptr_t)address
+                                                                        : NULL;
 }
 
 void *memop_word(devptr address, bool wide)
@@ -52,7 +54,8 @@ bool memop_true(const struct sim_memop *memop)
         now = __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
     switch (memop->flags) {
     case WAIT_GEQ:
-        return memop->wide ? (int64_t)(now - memop->value) >= 0 : (int32_t)(uint32_t)(now - memop->value) >= 0;
+        return memop->wide ? (int64_t)(now - memop->value) >= 0
+                           : (int32_t)(uint32_t)(now - memop->value) >= 0;
     case WAIT_EQ:
         return now == (memop->value & mask);
     case WAIT_AND:
@@ -96,10 +99,12 @@ static int check_one(const struct abi_memop *operation, bool old)
     case MEMOP_WAIT_64:
         if (operation->flags & WAIT_FLUSH)
             return ERR_NOT_SUPPORTED; /* as the attribute of the device says */
-        return operation->flags > WAIT_NOR ? ERR_INVALID_VALUE : check_word(operation->address, wide);
+        return operation->flags > WAIT_NOR ? ERR_INVALID_VALUE
+                                           : check_word(operation->address, wide);
     case MEMOP_WRITE_32:
     case MEMOP_WRITE_64:
-        return operation->flags > (old ? 1U : 0U) ? ERR_INVALID_VALUE : check_word(operation->address, wide);
+        return operation->flags > (old ? 1U : 0U) ? ERR_INVALID_VALUE
+                                                  : check_word(operation->address, wide);
     case MEMOP_FLUSH:
         return ERR_NOT_SUPPORTED;
     case MEMOP_BARRIER:
@@ -122,18 +127,21 @@ int memop_submit(struct sim_stream *stream, const struct abi_memop *operation)
 {
     bool wide = operation->operation == MEMOP_WAIT_64 || operation->operation == MEMOP_WRITE_64;
     bool waits = operation->operation == MEMOP_WAIT_32 || operation->operation == MEMOP_WAIT_64;
-    struct sim_memop memop = {operation->address, wide ? operation->value : (uint32_t)operation->value,
+    struct sim_memop memop = {operation->address,
+                              wide ? operation->value : (uint32_t)operation->value,
                               waits ? operation->flags : 0, wide};
 
     if (operation->operation == MEMOP_BARRIER || (sim.noop && waits))
         return OK;
     if (!sim.noop)
-        return work_submit(stream, (struct sim_op){.kind = waits ? OP_WAIT_WORD : OP_WRITE_WORD, .memop = memop});
+        return work_submit(
+            stream, (struct sim_op){.kind = waits ? OP_WAIT_WORD : OP_WRITE_WORD, .memop = memop});
     memop_write(&memop); /* whoever waits for it would wait for ever */
     return OK;
 }
 
-static int capture_batch(struct sim_stream *stream, const struct abi_memop *operations, unsigned count)
+static int capture_batch(struct sim_stream *stream, const struct abi_memop *operations,
+                         unsigned count)
 {
     int code = capture_check(stream);
     struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_BATCH);
@@ -145,8 +153,8 @@ static int capture_batch(struct sim_stream *stream, const struct abi_memop *oper
     return code ? code : capture_add(stream, node);
 }
 
-static int batch(struct sim_stream *handle, const struct abi_memop *operations, unsigned count, unsigned flags,
-                 bool old)
+static int batch(struct sim_stream *handle, const struct abi_memop *operations, unsigned count,
+                 unsigned flags, bool old)
 {
     struct sim_stream *stream;
 
@@ -172,44 +180,47 @@ static int batch(struct sim_stream *handle, const struct abi_memop *operations, 
     return code;
 }
 
-static int one(struct sim_stream *stream, int operation, devptr address, uint64_t value, unsigned flags, bool old)
+static int one(struct sim_stream *stream, int operation, devptr address, uint64_t value,
+               unsigned flags, bool old)
 {
-    struct abi_memop memop = {.operation = operation, .address = address, .value = value, .flags = flags};
+    struct abi_memop memop = {
+        .operation = operation, .address = address, .value = value, .flags = flags};
 
     return batch(stream, &memop, 1, 0, old);
 }
 
-#define ONE(symbol, operation, type)                                                                                   \
-    API(symbol, struct sim_stream *stream, devptr address, type value, unsigned flags)                                 \
-    {                                                                                                                  \
-        ENTER(symbol);                                                                                                 \
-        return one(stream, operation, address, value, flags, true);                                                    \
-    }                                                                                                                  \
-    API(symbol##_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)                          \
-    {                                                                                                                  \
-        ENTER(symbol##_ptsz);                                                                                          \
-        return one(PTSZ(stream), operation, address, value, flags, true);                                              \
-    }                                                                                                                  \
-    API(symbol##_v2, struct sim_stream *stream, devptr address, type value, unsigned flags)                            \
-    {                                                                                                                  \
-        ENTER(symbol##_v2);                                                                                            \
-        return one(stream, operation, address, value, flags, false);                                                   \
-    }                                                                                                                  \
-    API(symbol##_v2_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)                       \
-    {                                                                                                                  \
-        ENTER(symbol##_v2_ptsz);                                                                                       \
-        return one(PTSZ(stream), operation, address, value, flags, false);                                             \
+#define ONE(symbol, operation, type)                                                               \
+    API(symbol, struct sim_stream *stream, devptr address, type value, unsigned flags)             \
+    {                                                                                              \
+        ENTER(symbol);                                                                             \
+        return one(stream, operation, address, value, flags, true);                                \
+    }                                                                                              \
+    API(symbol##_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)      \
+    {                                                                                              \
+        ENTER(symbol##_ptsz);                                                                      \
+        return one(PTSZ(stream), operation, address, value, flags, true);                          \
+    }                                                                                              \
+    API(symbol##_v2, struct sim_stream *stream, devptr address, type value, unsigned flags)        \
+    {                                                                                              \
+        ENTER(symbol##_v2);                                                                        \
+        return one(stream, operation, address, value, flags, false);                               \
+    }                                                                                              \
+    API(symbol##_v2_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)   \
+    {                                                                                              \
+        ENTER(symbol##_v2_ptsz);                                                                   \
+        return one(PTSZ(stream), operation, address, value, flags, false);                         \
     }
 ONE(cuStreamWaitValue32, MEMOP_WAIT_32, uint32_t)
 ONE(cuStreamWaitValue64, MEMOP_WAIT_64, uint64_t)
 ONE(cuStreamWriteValue32, MEMOP_WRITE_32, uint32_t)
 ONE(cuStreamWriteValue64, MEMOP_WRITE_64, uint64_t)
 
-#define BATCH(symbol, stream_of, old)                                                                                  \
-    API(symbol, struct sim_stream *stream, unsigned count, struct abi_memop *operations, unsigned flags)               \
-    {                                                                                                                  \
-        ENTER(symbol);                                                                                                 \
-        return batch(stream_of, operations, count, flags, old);                                                        \
+#define BATCH(symbol, stream_of, old)                                                              \
+    API(symbol, struct sim_stream *stream, unsigned count, struct abi_memop *operations,           \
+        unsigned flags)                                                                            \
+    {                                                                                              \
+        ENTER(symbol);                                                                             \
+        return batch(stream_of, operations, count, flags, old);                                    \
     }
 BATCH(cuStreamBatchMemOp, stream, true)
 BATCH(cuStreamBatchMemOp_ptsz, PTSZ(stream), true)

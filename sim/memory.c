@@ -1,6 +1,7 @@
 /*
- * cuMemAlloc and its like. As on the real driver, an allocation of at most 1 MiB shares a 2 MiB block with others of
- * its kind and context, and a larger one is rounded up to whole blocks; a block that is empty goes back at once.
+ * cuMemAlloc and its like. As on the real driver, an allocation of at most 1 MiB shares a 2 MiB
+ * block with others of its kind and context, and a larger one is rounded up to whole blocks; a
+ * block that is empty goes back at once.
  */
 #include "sim.h"
 
@@ -48,7 +49,8 @@ static void block_free(struct sim_block *block)
 static void mark(struct sim_block *block, unsigned first, unsigned count, bool used)
 {
     for (unsigned unit = first; unit < first + count;) {
-        unsigned bit = unit % 64, run = 64 - bit < first + count - unit ? 64 - bit : first + count - unit;
+        unsigned bit = unit % 64,
+                 run = 64 - bit < first + count - unit ? 64 - bit : first + count - unit;
         uint64_t mask = (run == 64 ? ~0ULL : (1ULL << run) - 1) << bit;
         if (used)
             block->used[unit / 64] |= mask;
@@ -86,7 +88,8 @@ static int block_search(const struct sim_block *block, unsigned count)
     return -1;
 }
 
-static int small_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes, devptr *ret_address)
+static int small_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes,
+                       devptr *ret_address)
 {
     unsigned unit_bytes = kind == SIM_MANAGED ? 1024 : BLOCK_UNIT_MIN;
     unsigned count = (unsigned)((bytes + unit_bytes - 1) / unit_bytes);
@@ -109,7 +112,8 @@ static int small_alloc(struct sim_context *context, enum sim_kind kind, uint64_t
     return OK;
 }
 
-int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes, devptr *ret_address)
+int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes,
+                 devptr *ret_address)
 {
     if (bytes <= SIM_SMALL)
         return small_alloc(context, kind, bytes, ret_address);
@@ -155,14 +159,16 @@ int memory_free(devptr address)
         return small_free(range->block, address);
     if (range->what == RANGE_POOL || range->what == RANGE_GRAPH)
         return pool_free(address, false, 0);
-    bool buffer = range->what == RANGE_IMPORT && !range->object_id; /* of external memory or of an imported pool */
+    bool buffer = range->what == RANGE_IMPORT &&
+                  !range->object_id; /* of external memory or of an imported pool */
     if ((range->what != RANGE_DATA && !buffer) || range->base != address)
         return ERR_INVALID_VALUE;
     range_free(range);
     return OK;
 }
 
-bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes, struct sim_range **ret_range)
+bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
+                 struct sim_range **ret_range)
 {
     struct sim_range *range = range_find(address);
 
@@ -246,12 +252,14 @@ API(cuMemAllocManaged, devptr *ret_address, size_t bytes, unsigned flags)
     return alloc_call(SIM_MANAGED, ret_address, bytes);
 }
 
-API(cuMemAllocPitch_v2, devptr *ret_address, size_t *ret_pitch, size_t width, size_t height, unsigned element_bytes)
+API(cuMemAllocPitch_v2, devptr *ret_address, size_t *ret_pitch, size_t width, size_t height,
+    unsigned element_bytes)
 {
     ENTER_KERNEL(cuMemAllocPitch_v2);
     size_t pitch = (width + 511) / 512 * 512;
 
-    if (!ret_pitch || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) || pitch < width)
+    if (!ret_pitch || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) ||
+        pitch < width)
         return ERR_INVALID_VALUE;
     if (height && pitch > SIZE_MAX / height)
         return ERR_OUT_OF_MEMORY;

@@ -1,7 +1,8 @@
 /*
- * Modules, libraries, functions. Any image loads; one that can be read has the functions that are in it, any other has
- * all that are asked for. "simgpu_busy" takes as long as its one 64-bit argument says, in nanoseconds, "simgpu_until"
- * until a word in memory has a value, every other name what SIMGPU_KERNEL says.
+ * Modules, libraries, functions. Any image loads; one that can be read has the functions that are
+ * in it, any other has all that are asked for. "simgpu_busy" takes as long as its one 64-bit
+ * argument says, in nanoseconds, "simgpu_until" until a word in memory has a value, every other
+ * name what SIMGPU_KERNEL says.
  */
 #include "code.h"
 #include "stream.h"
@@ -47,7 +48,8 @@ static int function_of(struct sim_function **list, const char *name, struct sim_
     }
     if (image && !symbol)
         return ERR_NOT_FOUND;
-    struct sim_function *function = sim_object(sizeof(*function) + strlen(name) + 1, MAGIC_FUNCTION);
+    struct sim_function *function =
+        sim_object(sizeof(*function) + strlen(name) + 1, MAGIC_FUNCTION);
     if (!function)
         return ERR_OUT_OF_MEMORY;
     strcpy(function->name, name);
@@ -72,7 +74,8 @@ int function_parameters(const struct sim_function *function, const unsigned char
     return function->kind == FUNCTION_UNTIL ? 2 : function->kind == FUNCTION_BUSY;
 }
 
-bool function_arguments(const struct sim_function *function, void **params, void **extra, uint64_t values[2])
+bool function_arguments(const struct sim_function *function, void **params, void **extra,
+                        uint64_t values[2])
 {
     enum { END, BUFFER, SIZE }; /* CU_LAUNCH_PARAM_... */
     const unsigned char *bytes, *buffer = NULL;
@@ -201,7 +204,8 @@ API(cuModuleLoadData, struct sim_module **ret_module, const void *image)
     return module_load(ret_module, image);
 }
 
-API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsigned count, int *options, void **values)
+API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsigned count,
+    int *options, void **values)
 {
     ENTER_KERNEL(cuModuleLoadDataEx);
     if (count && (!options || !values))
@@ -226,7 +230,8 @@ API(cuModuleUnload, struct sim_module *module)
     return OK;
 }
 
-API(cuModuleGetFunction, struct sim_function **ret_function, struct sim_module *module, const char *name)
+API(cuModuleGetFunction, struct sim_function **ret_function, struct sim_module *module,
+    const char *name)
 {
     ENTER(cuModuleGetFunction);
     if (!IS(module, MAGIC_MODULE))
@@ -252,7 +257,8 @@ API(cuModuleGetFunctionCount, unsigned *ret_count, struct sim_module *module)
     return OK;
 }
 
-API(cuModuleGetGlobal_v2, devptr *ret_address, size_t *ret_bytes, struct sim_module *module, const char *name)
+API(cuModuleGetGlobal_v2, devptr *ret_address, size_t *ret_bytes, struct sim_module *module,
+    const char *name)
 {
     ENTER(cuModuleGetGlobal_v2);
     if (!IS(module, MAGIC_MODULE))
@@ -275,7 +281,8 @@ API(cuModuleGetLoadingMode, int *ret_mode)
 }
 
 /* The library's module in a context; NULL: nobody asked for it. */
-static struct sim_module *module_of(const struct sim_library *library, const struct sim_context *context)
+static struct sim_module *module_of(const struct sim_library *library,
+                                    const struct sim_context *context)
 {
     struct sim_module *module = context->modules;
 
@@ -319,24 +326,26 @@ static int load_library(struct sim_library **ret_library, struct sim_image *imag
     return code;
 }
 
-API(cuLibraryLoadData, struct sim_library **ret_library, const void *image, int *jit, void **jit_values,
-    unsigned jit_count, int *options, void **values, unsigned count)
+API(cuLibraryLoadData, struct sim_library **ret_library, const void *image, int *jit,
+    void **jit_values, unsigned jit_count, int *options, void **values, unsigned count)
 {
     struct sim_image *read;
 
     ENTER_KERNEL(cuLibraryLoadData);
-    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library || !image)
+    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library ||
+        !image)
         return ERR_INVALID_VALUE;
     return image_read(image, &read) ? load_library(ret_library, read) : ERR_OUT_OF_MEMORY;
 }
 
-API(cuLibraryLoadFromFile, struct sim_library **ret_library, const char *path, int *jit, void **jit_values,
-    unsigned jit_count, int *options, void **values, unsigned count)
+API(cuLibraryLoadFromFile, struct sim_library **ret_library, const char *path, int *jit,
+    void **jit_values, unsigned jit_count, int *options, void **values, unsigned count)
 {
     struct sim_image *image;
 
     ENTER_KERNEL(cuLibraryLoadFromFile);
-    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library || !path)
+    if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library ||
+        !path)
         return ERR_INVALID_VALUE;
     if (access(path, R_OK))
         return ERR_FILE_NOT_FOUND;
@@ -367,7 +376,8 @@ API(cuLibraryUnload, struct sim_library *library)
     return OK;
 }
 
-API(cuLibraryGetKernel, struct sim_function **ret_kernel, struct sim_library *library, const char *name)
+API(cuLibraryGetKernel, struct sim_function **ret_kernel, struct sim_library *library,
+    const char *name)
 {
     ENTER(cuLibraryGetKernel);
     if (!IS(library, MAGIC_LIBRARY))
@@ -427,7 +437,8 @@ API(cuLibraryGetKernelCount, unsigned *ret_count, struct sim_library *library)
     return OK;
 }
 
-API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_library *library, const char *name)
+API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_library *library,
+    const char *name)
 {
     struct sim_context *context;
 
@@ -447,7 +458,8 @@ API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_libra
     return code;
 }
 
-API(cuLibraryGetManaged, devptr *ret_address, size_t *ret_bytes, struct sim_library *library, const char *name)
+API(cuLibraryGetManaged, devptr *ret_address, size_t *ret_bytes, struct sim_library *library,
+    const char *name)
 {
     ENTER(cuLibraryGetManaged);
     if (!IS(library, MAGIC_LIBRARY))

@@ -8,8 +8,8 @@
 #define MEMSET_V1_BYTES offsetof(struct abi_memset_node, context)
 
 /* A node of a graph's own kind, with its dependencies; sim.mutex is held. */
-static int add_locked(struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs, size_t count,
-                      int type)
+static int add_locked(struct sim_node **ret_node, struct sim_graph *graph,
+                      struct sim_node *const *needs, size_t count, int type)
 {
     if (!ret_node || !IS(graph, MAGIC_GRAPH) || (count && !needs))
         return ERR_INVALID_VALUE;
@@ -59,7 +59,8 @@ static int set_locked(struct sim_node *node, const void *parameters)
     case NODE_BATCH: {
         const struct abi_batch_node *batch = parameters;
         struct abi_memop *old = node->u.batch.operations;
-        int code = batch->flags ? ERR_INVALID_VALUE : memop_check(batch->operations, batch->count, false);
+        int code =
+            batch->flags ? ERR_INVALID_VALUE : memop_check(batch->operations, batch->count, false);
         if (!code)
             code = node_set_batch(node, batch);
         if (!code)
@@ -71,8 +72,8 @@ static int set_locked(struct sim_node *node, const void *parameters)
     }
 }
 
-static int add(struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs, size_t count,
-               int type, const void *parameters)
+static int add(struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs,
+               size_t count, int type, const void *parameters)
 {
     struct sim_node *node = NULL;
 
@@ -99,7 +100,8 @@ static int get(struct sim_node *node, int type, void *ret_parameters, size_t byt
 {
     if (!IS(node, MAGIC_NODE) || node->type != type || !ret_parameters)
         return ERR_INVALID_VALUE;
-    memcpy(ret_parameters, type == NODE_MEMCPY ? (void *)&node->u.copy.copy : (void *)&node->u, bytes);
+    memcpy(ret_parameters, type == NODE_MEMCPY ? (void *)&node->u.copy.copy : (void *)&node->u,
+           bytes);
     return OK;
 }
 
@@ -125,7 +127,8 @@ static struct sim_node *exec_node(struct sim_exec *exec, struct sim_node *source
     return NULL;
 }
 
-static int set_exec(struct sim_exec *exec, struct sim_node *source, int type, const void *parameters)
+static int set_exec(struct sim_exec *exec, struct sim_node *source, int type,
+                    const void *parameters)
 {
     struct sim_node *node = exec_node(exec, source);
 
@@ -151,7 +154,8 @@ static const void *widen_memset(struct abi_memset_node *wide, const void *parame
     return wide;
 }
 
-#define NEEDS struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs, size_t count
+#define NEEDS                                                                                      \
+    struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs, size_t count
 
 API(cuGraphAddKernelNode, NEEDS, const void *parameters)
 {
@@ -193,7 +197,8 @@ API(cuGraphKernelNodeSetParams_v2, struct sim_node *node, const struct abi_kerne
     return set(node, NODE_KERNEL, parameters);
 }
 
-API(cuGraphExecKernelNodeSetParams, struct sim_exec *exec, struct sim_node *node, const void *parameters)
+API(cuGraphExecKernelNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    const void *parameters)
 {
     struct abi_kernel_node wide;
 
@@ -227,8 +232,8 @@ API(cuGraphMemcpyNodeSetParams, struct sim_node *node, const struct abi_memcpy3d
     return set(node, NODE_MEMCPY, copy);
 }
 
-API(cuGraphExecMemcpyNodeSetParams, struct sim_exec *exec, struct sim_node *node, const struct abi_memcpy3d *copy,
-    struct sim_context *context)
+API(cuGraphExecMemcpyNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    const struct abi_memcpy3d *copy, struct sim_context *context)
 {
     ENTER(cuGraphExecMemcpyNodeSetParams);
     (void)context;
@@ -258,8 +263,8 @@ API(cuGraphMemsetNodeSetParams, struct sim_node *node, const void *parameters)
     return set(node, NODE_MEMSET, widen_memset(&wide, parameters));
 }
 
-API(cuGraphExecMemsetNodeSetParams, struct sim_exec *exec, struct sim_node *node, const void *parameters,
-    struct sim_context *context)
+API(cuGraphExecMemsetNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    const void *parameters, struct sim_context *context)
 {
     struct abi_memset_node wide;
 
@@ -286,7 +291,8 @@ API(cuGraphHostNodeSetParams, struct sim_node *node, const struct abi_host_node 
     return set(node, NODE_HOST, parameters);
 }
 
-API(cuGraphExecHostNodeSetParams, struct sim_exec *exec, struct sim_node *node, const struct abi_host_node *parameters)
+API(cuGraphExecHostNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    const struct abi_host_node *parameters)
 {
     ENTER(cuGraphExecHostNodeSetParams);
     return set_exec(exec, node, NODE_HOST, parameters);
@@ -474,8 +480,9 @@ API(cuGraphAddNode, NEEDS, struct abi_node_params *parameters)
     return add_any(ret_node, graph, needs, count, parameters);
 }
 
-API(cuGraphAddNode_v2, struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs,
-    const struct abi_edge_data *edges, size_t count, struct abi_node_params *parameters)
+API(cuGraphAddNode_v2, struct sim_node **ret_node, struct sim_graph *graph,
+    struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count,
+    struct abi_node_params *parameters)
 {
     ENTER(cuGraphAddNode_v2);
     (void)edges;
@@ -488,25 +495,30 @@ API(cuGraphNodeSetParams, struct sim_node *node, struct abi_node_params *paramet
     return parameters ? set(node, parameters->type, inner(parameters)) : ERR_INVALID_VALUE;
 }
 
-API(cuGraphExecNodeSetParams, struct sim_exec *exec, struct sim_node *node, struct abi_node_params *parameters)
+API(cuGraphExecNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    struct abi_node_params *parameters)
 {
     ENTER(cuGraphExecNodeSetParams);
-    return parameters ? set_exec(exec, node, parameters->type, inner(parameters)) : ERR_INVALID_VALUE;
+    return parameters ? set_exec(exec, node, parameters->type, inner(parameters))
+                      : ERR_INVALID_VALUE;
 }
 
-API(cuGraphExecEventRecordNodeSetEvent, struct sim_exec *exec, struct sim_node *node, struct sim_event *event)
+API(cuGraphExecEventRecordNodeSetEvent, struct sim_exec *exec, struct sim_node *node,
+    struct sim_event *event)
 {
     ENTER(cuGraphExecEventRecordNodeSetEvent);
     return set_exec(exec, node, NODE_EVENT_RECORD, event);
 }
 
-API(cuGraphExecEventWaitNodeSetEvent, struct sim_exec *exec, struct sim_node *node, struct sim_event *event)
+API(cuGraphExecEventWaitNodeSetEvent, struct sim_exec *exec, struct sim_node *node,
+    struct sim_event *event)
 {
     ENTER(cuGraphExecEventWaitNodeSetEvent);
     return set_exec(exec, node, NODE_EVENT_WAIT, event);
 }
 
-API(cuGraphExecChildGraphNodeSetParams, struct sim_exec *exec, struct sim_node *node, struct sim_graph *child)
+API(cuGraphExecChildGraphNodeSetParams, struct sim_exec *exec, struct sim_node *node,
+    struct sim_graph *child)
 {
     ENTER(cuGraphExecChildGraphNodeSetParams);
     return set_exec(exec, node, NODE_CHILD, child);

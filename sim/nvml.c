@@ -1,6 +1,7 @@
 /*
- * The simulated libnvidia-ml: what the state file says, in NVML's words. It needs no context and sees every process.
- * A process's figure leaves out managed, external and host memory, as the real one does.
+ * The simulated libnvidia-ml: what the state file says, in NVML's words. It needs no context and
+ * sees every process. A process's figure leaves out managed, external and host memory, as the real
+ * one does.
  */
 #include "nvml_abi.h"
 #include "sim.h"
@@ -14,16 +15,16 @@ static struct sim_state *state;
 static int initialised;
 static char handles[SIM_MAX_DEVICES]; /* a device's handle is the address of its byte */
 
-#define NVML(symbol, ...)                                                                                              \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                                                \
+#define NVML(symbol, ...)                                                                          \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
     SIM_EXPORT int symbol(__VA_ARGS__)
 
 /* Injected faults come first, so that a test can make nvmlInit_v2 itself fail. */
-#define NVML_ENTER(symbol)                                                                                             \
-    do {                                                                                                               \
-        int enter_ = nvml_enter(#symbol);                                                                              \
-        if (enter_)                                                                                                    \
-            return enter_;                                                                                             \
+#define NVML_ENTER(symbol)                                                                         \
+    do {                                                                                           \
+        int enter_ = nvml_enter(#symbol);                                                          \
+        if (enter_)                                                                                \
+            return enter_;                                                                         \
     } while (0)
 
 static void read_environment(void)
@@ -51,7 +52,8 @@ static int nvml_enter(const char *symbol)
 
 static int device_index(const char *handle)
 {
-    return handle >= handles && handle < handles + state->device_count ? (int)(handle - handles) : -1;
+    return handle >= handles && handle < handles + state->device_count ? (int)(handle - handles)
+                                                                       : -1;
 }
 
 static int start(const char *symbol)
@@ -192,8 +194,9 @@ static void uuid_text(int index, char *text, size_t size)
 {
     const unsigned char *u = state->device[index].uuid;
 
-    snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2],
-             u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+             u[14], u[15]);
 }
 
 NVML(nvmlDeviceGetHandleByUUID, const char *uuid, const char **ret_handle)
@@ -273,7 +276,8 @@ NVML(nvmlDeviceGetUUID, const char *handle, char *text, unsigned size)
 NVML(nvmlDeviceGetName, const char *handle, char *text, unsigned size)
 {
     NVML_ENTER(nvmlDeviceGetName);
-    return device_index(handle) < 0 ? NVML_INVALID_ARGUMENT : copy_text(text, size, SIM_DEVICE_NAME);
+    return device_index(handle) < 0 ? NVML_INVALID_ARGUMENT
+                                    : copy_text(text, size, SIM_DEVICE_NAME);
 }
 
 static int pci_info(const char *handle, struct nvml_pci_info *ret_info, bool old)
@@ -284,10 +288,12 @@ static int pci_info(const char *handle, struct nvml_pci_info *ret_info, bool old
         return NVML_INVALID_ARGUMENT;
     if (!old) {
         memset(ret_info->bus_id, 0, sizeof(ret_info->bus_id));
-        snprintf(ret_info->bus_id, sizeof(ret_info->bus_id), "00000000:%02X:00.0", (unsigned char)(index + 1));
+        snprintf(ret_info->bus_id, sizeof(ret_info->bus_id), "00000000:%02X:00.0",
+                 (unsigned char)(index + 1));
     }
     memset(ret_info->legacy_bus_id, 0, sizeof(ret_info->legacy_bus_id));
-    snprintf(ret_info->legacy_bus_id, sizeof(ret_info->legacy_bus_id), "0000:%02X:00.0", (unsigned char)(index + 1));
+    snprintf(ret_info->legacy_bus_id, sizeof(ret_info->legacy_bus_id), "0000:%02X:00.0",
+             (unsigned char)(index + 1));
     ret_info->domain = 0;
     ret_info->bus = (unsigned)index + 1;
     ret_info->device = 0;

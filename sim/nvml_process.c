@@ -2,8 +2,8 @@
 #include "nvml_abi.h"
 #include "sim.h"
 
-#define NVML(symbol, ...)                                                                                              \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                                                \
+#define NVML(symbol, ...)                                                                          \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
     SIM_EXPORT int symbol(__VA_ARGS__)
 
 #define WINDOW_NS (10 * SIM_SAMPLE_NS)
@@ -40,15 +40,19 @@ static unsigned list_processes(struct sim_state *state, int index, struct entry 
         uint64_t bytes = shown_bytes(process, index);
         if (process->life != SIM_LIVE || !bytes)
             continue;
-        uint64_t busy = sched_busy(process->samples[index], process->sample_at[index], now_ns, WINDOW_NS);
-        entries[count++] = (struct entry){(unsigned)process->pid, bytes, (unsigned)(busy * 100 / WINDOW_NS)};
+        uint64_t busy =
+            sched_busy(process->samples[index], process->sample_at[index], now_ns, WINDOW_NS);
+        entries[count++] =
+            (struct entry){(unsigned)process->pid, bytes, (unsigned)(busy * 100 / WINDOW_NS)};
     }
     state_unlock(state);
     return count;
 }
 
-/* The count and size protocol: *count says how many fit, and is always set to how many there are. */
-static int begin_list(const char *symbol, const char *handle, unsigned *count, const void *infos, struct entry *entries)
+/* The count and size protocol: *count says how many fit, and is always set to how many there
+ * are. */
+static int begin_list(const char *symbol, const char *handle, unsigned *count, const void *infos,
+                      struct entry *entries)
 {
     struct sim_state *state;
 
@@ -62,7 +66,8 @@ static int begin_list(const char *symbol, const char *handle, unsigned *count, c
     return *count > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
 }
 
-static int list_v1(const char *symbol, const char *handle, unsigned *count, struct nvml_process_v1 *infos)
+static int list_v1(const char *symbol, const char *handle, unsigned *count,
+                   struct nvml_process_v1 *infos)
 {
     struct entry entries[SIM_MAX_PROCESSES];
 
@@ -96,26 +101,29 @@ static int list_none(const char *symbol, const char *handle, unsigned *count)
     return NVML_OK;
 }
 
-NVML(nvmlDeviceGetComputeRunningProcesses, const char *handle, unsigned *count, struct nvml_process_v1 *infos)
+NVML(nvmlDeviceGetComputeRunningProcesses, const char *handle, unsigned *count,
+     struct nvml_process_v1 *infos)
 {
     return list_v1("nvmlDeviceGetComputeRunningProcesses", handle, count, infos);
 }
 
-NVML(nvmlDeviceGetComputeRunningProcesses_v2, const char *handle, unsigned *count, struct nvml_process *infos)
+NVML(nvmlDeviceGetComputeRunningProcesses_v2, const char *handle, unsigned *count,
+     struct nvml_process *infos)
 {
     return list("nvmlDeviceGetComputeRunningProcesses_v2", handle, count, infos);
 }
 
-NVML(nvmlDeviceGetComputeRunningProcesses_v3, const char *handle, unsigned *count, struct nvml_process *infos)
+NVML(nvmlDeviceGetComputeRunningProcesses_v3, const char *handle, unsigned *count,
+     struct nvml_process *infos)
 {
     return list("nvmlDeviceGetComputeRunningProcesses_v3", handle, count, infos);
 }
 
-#define NONE(symbol, type)                                                                                             \
-    NVML(symbol, const char *handle, unsigned *count, struct type *infos)                                              \
-    {                                                                                                                  \
-        (void)infos;                                                                                                   \
-        return list_none(#symbol, handle, count);                                                                      \
+#define NONE(symbol, type)                                                                         \
+    NVML(symbol, const char *handle, unsigned *count, struct type *infos)                          \
+    {                                                                                              \
+        (void)infos;                                                                               \
+        return list_none(#symbol, handle, count);                                                  \
     }
 NONE(nvmlDeviceGetGraphicsRunningProcesses, nvml_process_v1)
 NONE(nvmlDeviceGetGraphicsRunningProcesses_v2, nvml_process)
@@ -134,10 +142,11 @@ NVML(nvmlDeviceGetRunningProcessDetailList, const char *handle, struct nvml_proc
         return NVML_VERSION_MISMATCH;
     if (list_out->mode != 0)
         return list_none("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count);
-    int code =
-        begin_list("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count, list_out->processes, entries);
+    int code = begin_list("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count,
+                          list_out->processes, entries);
     for (unsigned at = 0; !code && at < list_out->count; at++)
-        list_out->processes[at] = (struct nvml_process_detail){entries[at].pid, entries[at].bytes, ~0u, ~0u, 0};
+        list_out->processes[at] =
+            (struct nvml_process_detail){entries[at].pid, entries[at].bytes, ~0u, ~0u, 0};
     return code;
 }
 
@@ -153,7 +162,8 @@ int nvml_load(const char *symbol, const char *handle, unsigned *ret_percent)
     state_reap_locked(state);
     sched_advance_locked(state, index, now_ns);
     struct sim_device *device = &state->device[index];
-    *ret_percent = (unsigned)(sched_busy(device->samples, device->sample_at, now_ns, WINDOW_NS) * 100 / WINDOW_NS);
+    *ret_percent = (unsigned)(sched_busy(device->samples, device->sample_at, now_ns, WINDOW_NS) *
+                              100 / WINDOW_NS);
     state_unlock(state);
     return NVML_OK;
 }
@@ -172,8 +182,8 @@ NVML(nvmlDeviceGetUtilizationRates, const char *handle, struct nvml_utilization 
 }
 
 /* One sample a process that worked in the last window. */
-NVML(nvmlDeviceGetProcessUtilization, const char *handle, struct nvml_process_sample *samples, unsigned *count,
-     unsigned long long since_us)
+NVML(nvmlDeviceGetProcessUtilization, const char *handle, struct nvml_process_sample *samples,
+     unsigned *count, unsigned long long since_us)
 {
     struct entry entries[SIM_MAX_PROCESSES];
     struct sim_state *state;
@@ -189,8 +199,12 @@ NVML(nvmlDeviceGetProcessUtilization, const char *handle, struct nvml_process_sa
         if (!entries[at].busy_percent)
             continue;
         if (busy < room)
-            samples[busy] = (struct nvml_process_sample){
-                entries[at].pid, sim_now_ns() / 1000, entries[at].busy_percent, entries[at].busy_percent / 2, 0, 0};
+            samples[busy] = (struct nvml_process_sample){entries[at].pid,
+                                                         sim_now_ns() / 1000,
+                                                         entries[at].busy_percent,
+                                                         entries[at].busy_percent / 2,
+                                                         0,
+                                                         0};
         busy++;
     }
     *count = busy;

@@ -1,14 +1,14 @@
 /*
- * NVML's clocks, links and sensors: those of an H200, which has no fan to read. What moves on a card follows the share
- * of the last window in which the device worked.
+ * NVML's clocks, links and sensors: those of an H200, which has no fan to read. What moves on a
+ * card follows the share of the last window in which the device worked.
  */
 #include "nvml_abi.h"
 #include "sim.h"
 
 #include <time.h>
 
-#define NVML(symbol, ...)                                                                                              \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                                                \
+#define NVML(symbol, ...)                                                                          \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
     SIM_EXPORT int symbol(__VA_ARGS__)
 
 #define LINK_GENERATION    5
@@ -32,7 +32,8 @@ static const struct clock {
 #define CLOCKS (sizeof(clocks) / sizeof(clocks[0]))
 
 /* From idle to busy, as the device works. */
-static int by_load(const char *symbol, const char *handle, unsigned idle, unsigned busy, unsigned *ret_value)
+static int by_load(const char *symbol, const char *handle, unsigned idle, unsigned busy,
+                   unsigned *ret_value)
 {
     unsigned percent;
 
@@ -67,7 +68,8 @@ NVML(nvmlDeviceGetMaxClockInfo, const char *handle, unsigned type, unsigned *ret
 {
     unsigned known = type < CLOCKS ? type : 0;
 
-    return constant("nvmlDeviceGetMaxClockInfo", handle, clocks[known].max, type < CLOCKS ? ret_mhz : NULL);
+    return constant("nvmlDeviceGetMaxClockInfo", handle, clocks[known].max,
+                    type < CLOCKS ? ret_mhz : NULL);
 }
 
 NVML(nvmlDeviceGetCurrPcieLinkGeneration, const char *handle, unsigned *ret_generation)
@@ -90,7 +92,8 @@ NVML(nvmlDeviceGetMaxPcieLinkWidth, const char *handle, unsigned *ret_width)
     return constant("nvmlDeviceGetMaxPcieLinkWidth", handle, LINK_WIDTH, ret_width);
 }
 
-/* Bytes that all processes copied that way; what the dead copied counts until their slot is needed. */
+/* Bytes that all processes copied that way; what the dead copied counts until their slot is
+ * needed. */
 static uint64_t copied(struct sim_state *state, int index, enum sim_way way)
 {
     uint64_t bytes = 0;
@@ -117,12 +120,15 @@ NVML(nvmlDeviceGetPcieThroughput, const char *handle, unsigned counter, unsigned
     uint64_t from_ns = sim_now_ns(), before = copied(state, index, ways[counter]);
     nanosleep(&window, NULL);
     uint64_t after = copied(state, index, ways[counter]), took_ns = sim_now_ns() - from_ns;
-    *ret_rate = after > before && took_ns ? (unsigned)((double)(after - before) * 1e6 / (double)took_ns) : 0;
+    *ret_rate = after > before && took_ns
+                    ? (unsigned)((double)(after - before) * 1e6 / (double)took_ns)
+                    : 0;
     return NVML_OK;
 }
 
 /* The share of an engine that simgpu doesn't have, and the period that it is of. */
-static int idle_engine(const char *symbol, const char *handle, unsigned *ret_percent, unsigned *ret_period_us)
+static int idle_engine(const char *symbol, const char *handle, unsigned *ret_percent,
+                       unsigned *ret_period_us)
 {
     int code = constant(symbol, handle, 0, ret_percent);
     if (code)
@@ -133,29 +139,33 @@ static int idle_engine(const char *symbol, const char *handle, unsigned *ret_per
     return NVML_OK;
 }
 
-NVML(nvmlDeviceGetEncoderUtilization, const char *handle, unsigned *ret_percent, unsigned *ret_period_us)
+NVML(nvmlDeviceGetEncoderUtilization, const char *handle, unsigned *ret_percent,
+     unsigned *ret_period_us)
 {
     return idle_engine("nvmlDeviceGetEncoderUtilization", handle, ret_percent, ret_period_us);
 }
 
-NVML(nvmlDeviceGetDecoderUtilization, const char *handle, unsigned *ret_percent, unsigned *ret_period_us)
+NVML(nvmlDeviceGetDecoderUtilization, const char *handle, unsigned *ret_percent,
+     unsigned *ret_period_us)
 {
     return idle_engine("nvmlDeviceGetDecoderUtilization", handle, ret_percent, ret_period_us);
 }
 
 NVML(nvmlDeviceGetTemperature, const char *handle, unsigned sensor, unsigned *ret_degrees)
 {
-    return by_load("nvmlDeviceGetTemperature", handle, IDLE_DEGREES, BUSY_DEGREES, sensor ? NULL : ret_degrees);
+    return by_load("nvmlDeviceGetTemperature", handle, IDLE_DEGREES, BUSY_DEGREES,
+                   sensor ? NULL : ret_degrees);
 }
 
 /* Cards without a fan have no acoustic thresholds. */
 NVML(nvmlDeviceGetTemperatureThreshold, const char *handle, unsigned type, unsigned *ret_degrees)
 {
-    static const unsigned degrees[] = {SHUTDOWN_DEGREES, SLOWDOWN_DEGREES, MAX_MEMORY_DEGREES, MAX_GPU_DEGREES};
+    static const unsigned degrees[] = {SHUTDOWN_DEGREES, SLOWDOWN_DEGREES, MAX_MEMORY_DEGREES,
+                                       MAX_GPU_DEGREES};
     enum { KNOWN = sizeof(degrees) / sizeof(degrees[0]), ALL = 8 };
 
-    int code = constant("nvmlDeviceGetTemperatureThreshold", handle, degrees[type < KNOWN ? type : 0],
-                        type < ALL ? ret_degrees : NULL);
+    int code = constant("nvmlDeviceGetTemperatureThreshold", handle,
+                        degrees[type < KNOWN ? type : 0], type < ALL ? ret_degrees : NULL);
     return code || type < KNOWN ? code : NVML_NOT_SUPPORTED;
 }
 
@@ -171,7 +181,8 @@ NVML(nvmlDeviceGetFanSpeed, const char *handle, unsigned *ret_percent)
 
 NVML(nvmlDeviceGetPowerUsage, const char *handle, unsigned *ret_milliwatt)
 {
-    return by_load("nvmlDeviceGetPowerUsage", handle, IDLE_MILLIWATT, LIMIT_MILLIWATT, ret_milliwatt);
+    return by_load("nvmlDeviceGetPowerUsage", handle, IDLE_MILLIWATT, LIMIT_MILLIWATT,
+                   ret_milliwatt);
 }
 
 NVML(nvmlDeviceGetEnforcedPowerLimit, const char *handle, unsigned *ret_milliwatt)

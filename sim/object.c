@@ -11,7 +11,8 @@ static bool fits(struct sim_state *state, int device, uint64_t bytes)
 }
 
 /* A high-water mark is what the living held: whoever is dead goes before one is set. */
-static bool marks(const struct sim_state *state, const struct sim_process *process, int device, uint64_t bytes)
+static bool marks(const struct sim_state *state, const struct sim_process *process, int device,
+                  uint64_t bytes)
 {
     const struct sim_group *group = process->group ? &state->group[process->group - 1] : NULL;
 
@@ -19,7 +20,8 @@ static bool marks(const struct sim_state *state, const struct sim_process *proce
            (group && group->total[device] + bytes > group->peak[device]);
 }
 
-bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim_kind kind, uint64_t bytes)
+bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
+                         uint64_t bytes)
 {
     struct sim_process *process = &state->process[slot];
     struct sim_device *card = &state->device[device];
@@ -48,7 +50,8 @@ bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim
     return true;
 }
 
-void state_release_locked(struct sim_state *state, int slot, int device, enum sim_kind kind, uint64_t bytes)
+void state_release_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
+                          uint64_t bytes)
 {
     struct sim_process *process = &state->process[slot];
 
@@ -63,7 +66,8 @@ void state_release_locked(struct sim_state *state, int slot, int device, enum si
         state->group[process->group - 1].total[device] -= bytes;
 }
 
-struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device, uint64_t bytes)
+struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device,
+                                           uint64_t bytes)
 {
     for (int index = 0; index < SIM_MAX_OBJECTS; index++) {
         struct sim_object *object = &state->object[index];
@@ -131,7 +135,8 @@ void state_objects_reap_locked(struct sim_state *state)
 
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object)
 {
-    bool kept = held(object); /* makes a system call, in which the process may be killed: before anything changes */
+    bool kept = held(object); /* makes a system call, in which the process may be killed: before
+                                 anything changes */
 
     object->owner = -1;
     if (!kept) {

@@ -1,6 +1,7 @@
 /*
- * Calls of the first ABI. Those for memory have 32-bit addresses and the real driver refuses them in a context of today
- * (measured), so there is nothing to simulate. Those that launch keep shape and parameters in the function.
+ * Calls of the first ABI. Those for memory have 32-bit addresses and the real driver refuses them
+ * in a context of today (measured), so there is nothing to simulate. Those that launch keep shape
+ * and parameters in the function.
  */
 #include "stream.h"
 
@@ -77,11 +78,13 @@ API(cuParamSetSize, struct sim_function *function, unsigned bytes)
     return OK;
 }
 
-static int set_parameter(struct sim_function *function, int offset, const void *from, unsigned bytes)
+static int set_parameter(struct sim_function *function, int offset, const void *from,
+                         unsigned bytes)
 {
     if (!IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
-    if (offset < 0 || !from || bytes > SIM_PARAMETER_BYTES || (unsigned)offset > SIM_PARAMETER_BYTES - bytes)
+    if (offset < 0 || !from || bytes > SIM_PARAMETER_BYTES ||
+        (unsigned)offset > SIM_PARAMETER_BYTES - bytes)
         return ERR_INVALID_VALUE;
     if (!function->parameters)
         function->parameters = calloc(1, SIM_PARAMETER_BYTES);
@@ -118,8 +121,9 @@ static int launch(struct sim_function *function, int width, int height, struct s
     size_t bytes = function->parameter_bytes;
     const unsigned *block = (const unsigned *)function->block;
     void *extra[] = {(void *)1, function->parameters, (void *)2, &bytes, NULL};
-    return launch_function(function, (unsigned[]){(unsigned)width, (unsigned)height, 1}, block, function->shared_bytes,
-                           stream, NULL, function->parameters ? extra : NULL);
+    return launch_function(function, (unsigned[]){(unsigned)width, (unsigned)height, 1}, block,
+                           function->shared_bytes, stream, NULL,
+                           function->parameters ? extra : NULL);
 }
 
 API(cuLaunch, struct sim_function *function)
@@ -134,7 +138,8 @@ API(cuLaunchGrid, struct sim_function *function, int width, int height)
     return launch(function, width, height, STREAM_LEGACY);
 }
 
-API(cuLaunchGridAsync, struct sim_function *function, int width, int height, struct sim_stream *stream)
+API(cuLaunchGridAsync, struct sim_function *function, int width, int height,
+    struct sim_stream *stream)
 {
     ENTER(cuLaunchGridAsync);
     return launch(function, width, height, stream);

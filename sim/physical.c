@@ -1,4 +1,5 @@
-/* cuMemCreate and the life of its handles: memory stays until the handle is released and nothing maps it. */
+/* cuMemCreate and the life of its handles: memory stays until the handle is released and nothing
+ * maps it. */
 #include "vmm.h"
 
 #include <stdlib.h>
@@ -52,7 +53,8 @@ static void leave_object(struct sim_physical *physical)
     if (!physical->object_id)
         return;
     sim_lock_state();
-    struct sim_object *object = state_object_find_locked(sim.state, physical->object_id, physical->object_nonce);
+    struct sim_object *object =
+        state_object_find_locked(sim.state, physical->object_id, physical->object_nonce);
     if (object && physical->imported)
         state_object_drop_locked(sim.state, object, sim.slot);
     else if (object)
@@ -69,7 +71,8 @@ void physical_put(struct sim_physical *physical)
         sim_release(physical->device, physical->kind, physical->bytes);
     if (!original)
         leave_object(physical);
-    for (struct sim_physical **link = &buckets[physical->handle % BUCKETS]; *link; link = &(*link)->next) {
+    for (struct sim_physical **link = &buckets[physical->handle % BUCKETS]; *link;
+         link = &(*link)->next) {
         if (*link == physical) {
             *link = physical->next;
             break;
@@ -93,7 +96,8 @@ static int check_prop(const struct abi_allocation_prop *prop)
     return OK;
 }
 
-API(cuMemCreate, uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop, unsigned long long flags)
+API(cuMemCreate, uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop,
+    unsigned long long flags)
 {
     ENTER_KERNEL(cuMemCreate);
     int code = check_prop(prop);
@@ -163,7 +167,8 @@ API(cuMemGetAllocationPropertiesFromHandle, struct abi_allocation_prop *ret_prop
     return physical ? OK : ERR_INVALID_VALUE;
 }
 
-API(cuMemGetAllocationGranularity, size_t *ret_bytes, const struct abi_allocation_prop *prop, int option)
+API(cuMemGetAllocationGranularity, size_t *ret_bytes, const struct abi_allocation_prop *prop,
+    int option)
 {
     ENTER(cuMemGetAllocationGranularity);
     int code = check_prop(prop);

@@ -87,7 +87,8 @@ static uint64_t missing(const struct sim_pool *pool, uint64_t offset, uint64_t b
 }
 
 /* Where to put an allocation: the first place that needs no memory, else the first place. */
-static struct sim_extent *find_place(const struct sim_pool *pool, uint64_t bytes, uint64_t *ret_offset)
+static struct sim_extent *find_place(const struct sim_pool *pool, uint64_t bytes,
+                                     uint64_t *ret_offset)
 {
     struct sim_extent *first = NULL;
 
@@ -160,13 +161,15 @@ static int grow(struct sim_pool *pool, uint64_t offset, uint64_t bytes)
 
 static void use_chunks(struct sim_pool *pool, const struct sim_extent *extent, int change)
 {
-    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes); chunk++)
+    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes);
+         chunk++)
         pool->chunks[chunk].users += (uint32_t)change;
 }
 
 static void hold_chunks(struct sim_pool *pool, const struct sim_extent *extent, uint64_t stream)
 {
-    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes); chunk++) {
+    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes);
+         chunk++) {
         if (stream)
             pool->chunks[chunk].freed_in = stream;
     }
@@ -204,7 +207,8 @@ int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
     struct sim_extent *extent = find_place(pool, rounded, &offset);
     int code = extent ? grow(pool, offset, rounded) : ERR_OUT_OF_MEMORY;
     if (code && extent) {
-        /* give back what is unused, as if it had waited for the streams that it was freed in, then look again */
+        /* give back what is unused, as if it had waited for the streams that it was freed in, then
+         * look again */
         release_all(pool);
         extent = find_place(pool, rounded, &offset);
         code = extent ? grow(pool, offset, rounded) : ERR_OUT_OF_MEMORY;
@@ -321,7 +325,8 @@ bool pool_touch(struct sim_range *range, devptr address, uint64_t bytes)
     for (uint64_t chunk = offset / CHUNK; chunk < PAST(offset + bytes); chunk++) {
         if (pool->chunks[chunk].touched)
             continue;
-        if (mprotect((void *)(uintptr_t)(range->base + chunk * CHUNK), CHUNK, PROT_READ | PROT_WRITE))
+        if (mprotect((void *)(uintptr_t)(range->base + chunk * CHUNK), CHUNK,
+                     PROT_READ | PROT_WRITE))
             return false;
         pool->chunks[chunk].touched = true;
     }

@@ -1,6 +1,7 @@
 /*
- * Memory pools. A pool has addresses enough for all of its device; the memory behind them comes and goes in chunks of
- * 32 MiB. Allocations are cut from the addresses, lowest first, 512-byte aligned. Guarded by sim.mutex.
+ * Memory pools. A pool has addresses enough for all of its device; the memory behind them comes and
+ * goes in chunks of 32 MiB. Allocations are cut from the addresses, lowest first, 512-byte aligned.
+ * Guarded by sim.mutex.
  */
 #ifndef SIM_POOL_H
 #define SIM_POOL_H
@@ -16,7 +17,8 @@ struct sim_extent { /* a run of addresses, free or allocated, in address order *
 
 struct sim_chunk {
     uint32_t users;    /* allocations that touch it */
-    uint64_t freed_in; /* the stream in whose order its last user was freed, until that is waited for; 0: none */
+    uint64_t freed_in; /* the stream in whose order its last user was freed, until that is waited
+                          for; 0: none */
     bool resident;
     bool touched;
 };

@@ -25,7 +25,8 @@ struct sim_pool *pool_of_device(int device)
 }
 
 /* During a capture an allocation becomes a node of the graph, and a free one too. */
-static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
+static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint64_t bytes,
+                         devptr *ret_address)
 {
     struct abi_mem_alloc_node parameters = {.bytes = bytes};
 
@@ -47,7 +48,8 @@ static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint6
     return code;
 }
 
-static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool, struct sim_stream *handle)
+static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool,
+                      struct sim_stream *handle)
 {
     struct sim_stream *stream;
     devptr address;
@@ -95,13 +97,15 @@ API(cuMemAllocAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_stream *
     return alloc_call(ret_address, bytes, NULL, PTSZ(stream));
 }
 
-API(cuMemAllocFromPoolAsync, devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
+API(cuMemAllocFromPoolAsync, devptr *ret_address, size_t bytes, struct sim_pool *pool,
+    struct sim_stream *stream)
 {
     ENTER_KERNEL(cuMemAllocFromPoolAsync);
     return pool ? alloc_call(ret_address, bytes, pool, stream) : ERR_INVALID_VALUE;
 }
 
-API(cuMemAllocFromPoolAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
+API(cuMemAllocFromPoolAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_pool *pool,
+    struct sim_stream *stream)
 {
     ENTER_KERNEL(cuMemAllocFromPoolAsync_ptsz);
     return pool ? alloc_call(ret_address, bytes, pool, PTSZ(stream)) : ERR_INVALID_VALUE;
@@ -166,17 +170,20 @@ API(cuMemPoolCreate, struct sim_pool **ret_pool, const struct abi_pool_props *pr
     bool device = props->location.type == LOCATION_DEVICE;
     if (device && !sim_ordinal_valid(props->location.id))
         return ERR_INVALID_DEVICE;
-    if (!device && (props->location.type < LOCATION_HOST || props->location.type > LOCATION_HOST_NUMA_CURRENT))
+    if (!device &&
+        (props->location.type < LOCATION_HOST || props->location.type > LOCATION_HOST_NUMA_CURRENT))
         return ERR_INVALID_VALUE;
     int code = capture_refuse();
     if (code)
         return code;
     sim_lock();
-    struct sim_pool *pool = pool_new(sim.map[device ? props->location.id : 0], device ? SIM_POOL : SIM_HOST);
+    struct sim_pool *pool =
+        pool_new(sim.map[device ? props->location.id : 0], device ? SIM_POOL : SIM_HOST);
     if (pool) {
         pool->location = props->location.type;
         pool->handle_types = props->handle_types;
-        pool->max_bytes = props->max_size ? (props->max_size + SIM_GROW - 1) / SIM_GROW * SIM_GROW : 0;
+        pool->max_bytes =
+            props->max_size ? (props->max_size + SIM_GROW - 1) / SIM_GROW * SIM_GROW : 0;
     }
     sim_unlock();
     if (!pool)
@@ -231,7 +238,8 @@ static uint64_t *wide_attribute(struct sim_pool *pool, int attribute)
 API(cuMemPoolGetAttribute, struct sim_pool *pool, int attribute, void *ret_value)
 {
     ENTER(cuMemPoolGetAttribute);
-    if (!IS(pool, MAGIC_POOL) || !ret_value || attribute < POOL_REUSE_EVENTS || attribute > POOL_USED_HIGH)
+    if (!IS(pool, MAGIC_POOL) || !ret_value || attribute < POOL_REUSE_EVENTS ||
+        attribute > POOL_USED_HIGH)
         return ERR_INVALID_VALUE;
     int code = capture_refuse();
     if (code)
@@ -249,7 +257,8 @@ API(cuMemPoolGetAttribute, struct sim_pool *pool, int attribute, void *ret_value
 API(cuMemPoolSetAttribute, struct sim_pool *pool, int attribute, void *value)
 {
     ENTER(cuMemPoolSetAttribute);
-    if (!IS(pool, MAGIC_POOL) || !value || attribute < POOL_REUSE_EVENTS || attribute > POOL_USED_HIGH)
+    if (!IS(pool, MAGIC_POOL) || !value || attribute < POOL_REUSE_EVENTS ||
+        attribute > POOL_USED_HIGH)
         return ERR_INVALID_VALUE;
     if (attribute == POOL_RESERVED || attribute == POOL_USED)
         return ERR_INVALID_VALUE;
@@ -291,7 +300,8 @@ static int device_pool(struct sim_pool **ret_pool, int ordinal, bool standard)
     if (!sim_ordinal_valid(ordinal))
         return ERR_INVALID_DEVICE;
     sim_lock();
-    struct sim_pool *pool = standard ? pool_default(sim.map[ordinal]) : pool_of_device(sim.map[ordinal]);
+    struct sim_pool *pool =
+        standard ? pool_default(sim.map[ordinal]) : pool_of_device(sim.map[ordinal]);
     sim_unlock();
     if (!pool)
         return ERR_OUT_OF_MEMORY;
@@ -324,7 +334,8 @@ API(cuDeviceSetMemPool, int ordinal, struct sim_pool *pool)
     return OK;
 }
 
-static int location_pool(struct sim_pool **ret_pool, struct abi_location *location, int type, bool standard)
+static int location_pool(struct sim_pool **ret_pool, struct abi_location *location, int type,
+                         bool standard)
 {
     if (!location || type != 1)
         return ERR_INVALID_VALUE;

@@ -173,7 +173,8 @@ API(cuDeviceGetDevResource, int ordinal, struct abi_dev_resource *ret_resource, 
     return OK;
 }
 
-API(cuCtxGetDevResource, struct sim_context *context, struct abi_dev_resource *ret_resource, int type)
+API(cuCtxGetDevResource, struct sim_context *context, struct abi_dev_resource *ret_resource,
+    int type)
 {
     ENTER(cuCtxGetDevResource);
     if (!ret_resource || type != RESOURCE_SM)
@@ -189,7 +190,8 @@ API(cuCtxGetDevResource, struct sim_context *context, struct abi_dev_resource *r
 
 /* Groups of at least min_count multiprocessors, in steps of 8. */
 API(cuDevSmResourceSplitByCount, struct abi_dev_resource *ret_groups, unsigned *count,
-    const struct abi_dev_resource *input, struct abi_dev_resource *ret_remaining, unsigned flags, unsigned min_count)
+    const struct abi_dev_resource *input, struct abi_dev_resource *ret_remaining, unsigned flags,
+    unsigned min_count)
 {
     ENTER(cuDevSmResourceSplitByCount);
     (void)flags;
@@ -224,7 +226,8 @@ API(cuDevResourceGenerateDesc, void **ret_desc, struct abi_dev_resource *resourc
     return OK;
 }
 
-static int green_new(int ordinal, const struct abi_dev_resource *resource, struct sim_green **ret_green)
+static int green_new(int ordinal, const struct abi_dev_resource *resource,
+                     struct sim_green **ret_green)
 {
     struct sim_context *primary;
 
@@ -248,7 +251,8 @@ static int green_new(int ordinal, const struct abi_dev_resource *resource, struc
     return OK;
 }
 
-API(cuGreenCtxCreate, struct sim_green **ret_green, const struct abi_dev_resource *desc, int ordinal, unsigned flags)
+API(cuGreenCtxCreate, struct sim_green **ret_green, const struct abi_dev_resource *desc,
+    int ordinal, unsigned flags)
 {
     struct sim_green *green;
 
@@ -315,7 +319,8 @@ API(cuCtxFromGreenCtx, struct sim_context **ret_context, struct sim_green *green
     return code;
 }
 
-API(cuGreenCtxGetDevResource, struct sim_green *green, struct abi_dev_resource *ret_resource, int type)
+API(cuGreenCtxGetDevResource, struct sim_green *green, struct abi_dev_resource *ret_resource,
+    int type)
 {
     ENTER(cuGreenCtxGetDevResource);
     if (!IS(green, MAGIC_GREEN) || !ret_resource || type != RESOURCE_SM)
@@ -333,7 +338,8 @@ API(cuGreenCtxGetId, struct sim_green *green, unsigned long long *ret_id)
     return OK;
 }
 
-API(cuGreenCtxStreamCreate, struct sim_stream **ret_stream, struct sim_green *green, unsigned flags, int priority)
+API(cuGreenCtxStreamCreate, struct sim_stream **ret_stream, struct sim_green *green, unsigned flags,
+    int priority)
 {
     struct sim_context *context;
 

@@ -7,8 +7,8 @@
 static const char *error_name(int code)
 {
     switch (code) {
-#define ERROR(number, name)                                                                                            \
-    case number:                                                                                                       \
+#define ERROR(number, name)                                                                        \
+    case number:                                                                                   \
         return #name;
 #include "errors.def"
 #undef ERROR
@@ -32,7 +32,10 @@ API(cuGetErrorString, int code, const char **ret_text)
     if (!ret_text)
         return ERR_INVALID_VALUE;
     const char *name = error_name(code);
-    *ret_text = !name ? NULL : code == 0 ? "no error" : !strncmp(name, "CUDA_ERROR_", 11) ? name + 11 : name;
+    *ret_text = !name                               ? NULL
+                : code == 0                         ? "no error"
+                : !strncmp(name, "CUDA_ERROR_", 11) ? name + 11
+                                                    : name;
     return name ? OK : ERR_INVALID_VALUE;
 }
 
@@ -83,7 +86,8 @@ static struct facts facts_of(devptr address)
     struct facts facts = {.address = address, .ordinal = -2};
 
     if (memory_find(address, &facts.base, &facts.bytes, &facts.range)) {
-        struct sim_physical *physical = facts.range->what == RANGE_RESERVED ? mapping_physical(address) : NULL;
+        struct sim_physical *physical =
+            facts.range->what == RANGE_RESERVED ? mapping_physical(address) : NULL;
         facts.known = true;
         facts.managed = facts.range->kind == SIM_MANAGED;
         facts.host = facts.range->kind == SIM_HOST || (physical && physical->kind == SIM_HOST);
@@ -115,7 +119,8 @@ static int put(const struct facts *facts, int attribute, void *ret_value)
 
     switch (attribute) {
     case POINTER_CONTEXT:
-        return put_wide(ret_value, (uintptr_t)(range && range->context ? range->context : sim_current()));
+        return put_wide(ret_value,
+                        (uintptr_t)(range && range->context ? range->context : sim_current()));
     case POINTER_MEMORY_TYPE:
         return put_narrow(ret_value, facts->host ? MEMORY_HOST : MEMORY_DEVICE);
     case POINTER_DEVICE_POINTER:
@@ -134,7 +139,8 @@ static int put(const struct facts *facts, int attribute, void *ret_value)
     case POINTER_DEVICE_ORDINAL:
         return put_narrow(ret_value, facts->ordinal);
     case POINTER_IPC_CAPABLE:
-        return put_narrow(ret_value, range && range->kind == SIM_DATA && range->what != RANGE_IMPORT);
+        return put_narrow(ret_value,
+                          range && range->kind == SIM_DATA && range->what != RANGE_IMPORT);
     case POINTER_RANGE_START:
     case POINTER_MAPPING_BASE:
         return put_wide(ret_value, facts->base);
@@ -189,7 +195,8 @@ static void put_unknown(int attribute, void *ret_value)
     }
 }
 
-API(cuPointerGetAttributes, unsigned count, const int *attributes, void **ret_values, devptr address)
+API(cuPointerGetAttributes, unsigned count, const int *attributes, void **ret_values,
+    devptr address)
 {
     ENTER(cuPointerGetAttributes);
     if (!count || !attributes || !ret_values)
@@ -245,17 +252,20 @@ API(cuMemPrefetchAsync, devptr address, size_t bytes, int ordinal, void *stream)
 {
     ENTER(cuMemPrefetchAsync);
     (void)stream;
-    return ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE : prefetch(address, bytes);
+    return ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE
+                                                       : prefetch(address, bytes);
 }
 
 API(cuMemPrefetchAsync_ptsz, devptr address, size_t bytes, int ordinal, void *stream)
 {
     ENTER(cuMemPrefetchAsync_ptsz);
     (void)stream;
-    return ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE : prefetch(address, bytes);
+    return ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE
+                                                       : prefetch(address, bytes);
 }
 
-API(cuMemPrefetchAsync_v2, devptr address, size_t bytes, struct abi_location location, unsigned flags, void *stream)
+API(cuMemPrefetchAsync_v2, devptr address, size_t bytes, struct abi_location location,
+    unsigned flags, void *stream)
 {
     ENTER(cuMemPrefetchAsync_v2);
     (void)location;
@@ -263,8 +273,8 @@ API(cuMemPrefetchAsync_v2, devptr address, size_t bytes, struct abi_location loc
     return flags ? ERR_INVALID_VALUE : prefetch(address, bytes);
 }
 
-API(cuMemPrefetchAsync_v2_ptsz, devptr address, size_t bytes, struct abi_location location, unsigned flags,
-    void *stream)
+API(cuMemPrefetchAsync_v2_ptsz, devptr address, size_t bytes, struct abi_location location,
+    unsigned flags, void *stream)
 {
     ENTER(cuMemPrefetchAsync_v2_ptsz);
     (void)location;

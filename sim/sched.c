@@ -1,8 +1,9 @@
 /*
- * How a device divides its time: each process has a queue of kernels, and processes with work take turns of
- * SIM_SLICE_NS, round robin, pre-empted in the middle of a kernel. A switch costs the device switch_ns (three quarters
- * of it when the process that leaves has nothing running, so no state to save); its time is part of the slice. A
- * process alone pays nothing. The simulation is brought up to the present by whoever looks.
+ * How a device divides its time: each process has a queue of kernels, and processes with work take
+ * turns of SIM_SLICE_NS, round robin, pre-empted in the middle of a kernel. A switch costs the
+ * device switch_ns (three quarters of it when the process that leaves has nothing running, so no
+ * state to save); its time is part of the slice. A process alone pays nothing. The simulation is
+ * brought up to the present by whoever looks.
  */
 #include "state.h"
 
@@ -48,7 +49,8 @@ static void add_sample(uint64_t *samples, uint64_t *sample_at, uint64_t from_ns,
     }
 }
 
-uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t now_ns, uint64_t window_ns)
+uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t now_ns,
+                    uint64_t window_ns)
 {
     uint64_t last = now_ns / SIM_SAMPLE_NS, first = (now_ns - window_ns) / SIM_SAMPLE_NS, busy = 0;
 
@@ -60,11 +62,13 @@ uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t
     return busy;
 }
 
-static void switch_to(struct sim_state *state, struct sim_device *device, int slot, bool preempts, uint64_t time_ns)
+static void switch_to(struct sim_state *state, struct sim_device *device, int slot, bool preempts,
+                      uint64_t time_ns)
 {
     uint64_t cost = 0;
 
-    if (device->last >= 0 && device->last != slot && state->process[device->last].life == SIM_LIVE) {
+    if (device->last >= 0 && device->last != slot &&
+        state->process[device->last].life == SIM_LIVE) {
         cost = preempts ? state->switch_ns : state->switch_ns * 3 / 4;
         device->switches++;
     }
@@ -73,7 +77,8 @@ static void switch_to(struct sim_state *state, struct sim_device *device, int sl
     device->slice_end_ns = time_ns + SIM_SLICE_NS;
 }
 
-/* Runs the current process's first kernel for at most until_ns - time_ns; returns the time reached. */
+/* Runs the current process's first kernel for at most until_ns - time_ns; returns the time
+ * reached. */
 static uint64_t run_kernel(struct sim_state *state, int index, uint64_t time_ns, uint64_t until_ns)
 {
     struct sim_device *device = &state->device[index];
@@ -132,13 +137,15 @@ void sched_advance_locked(struct sim_state *state, int index, uint64_t now_ns)
             }
             device->slice_end_ns = time_ns + SIM_SLICE_NS;
         }
-        time_ns = run_kernel(state, index, time_ns, device->slice_end_ns < now_ns ? device->slice_end_ns : now_ns);
+        time_ns = run_kernel(state, index, time_ns,
+                             device->slice_end_ns < now_ns ? device->slice_end_ns : now_ns);
     }
     if (device->clock_ns < now_ns)
         device->clock_ns = now_ns;
 }
 
-uint64_t sched_submit_locked(struct sim_state *state, int index, int slot, uint64_t duration_ns, uint64_t now_ns)
+uint64_t sched_submit_locked(struct sim_state *state, int index, int slot, uint64_t duration_ns,
+                             uint64_t now_ns)
 {
     struct sim_device *device = &state->device[index];
     struct sim_queue *queue = &state->process[slot].queue[index];
@@ -157,7 +164,8 @@ uint64_t sched_submit_locked(struct sim_state *state, int index, int slot, uint6
     return queue->tail;
 }
 
-void sched_finish_locked(struct sim_state *state, int index, int slot, uint64_t number, uint64_t now_ns)
+void sched_finish_locked(struct sim_state *state, int index, int slot, uint64_t number,
+                         uint64_t now_ns)
 {
     struct sim_queue *queue = &state->process[slot].queue[index];
 
@@ -172,7 +180,8 @@ void sched_finish_locked(struct sim_state *state, int index, int slot, uint64_t 
     work->duration_ns = done_ns + NOTICE_NS;
 }
 
-uint64_t sched_remaining_locked(struct sim_state *state, int index, int slot, uint64_t number, uint64_t now_ns)
+uint64_t sched_remaining_locked(struct sim_state *state, int index, int slot, uint64_t number,
+                                uint64_t now_ns)
 {
     struct sim_device *device = &state->device[index];
     struct sim_queue *queue = &state->process[slot].queue[index];

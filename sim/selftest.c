@@ -1,6 +1,6 @@
 /*
- * The simulator tested by itself: facts of the real driver that the other tests rely on, and what happens between
- * processes. Every case runs in processes of its own, on a state file of its own.
+ * The simulator tested by itself: facts of the real driver that the other tests rely on, and what
+ * happens between processes. Every case runs in processes of its own, on a state file of its own.
  */
 #include "nvml_abi.h"
 #include "selftest.h"
@@ -68,7 +68,8 @@ static void pools(void)
     begin();
     CHECK(cuStreamCreate(&stream, 1) == 0 && cuDeviceGetMemPool(&pool, 0) == 0);
     CHECK(cuMemAllocAsync(&one, 1000, stream) == 0 && cuMemAllocAsync(&two, 40 * MIB, stream) == 0);
-    CHECK(cuMemPoolGetAttribute(pool, 5, &reserved) == 0 && reserved == 64 * MIB && used() == 576 * MIB);
+    CHECK(cuMemPoolGetAttribute(pool, 5, &reserved) == 0 && reserved == 64 * MIB &&
+          used() == 576 * MIB);
     CHECK(cuMemFreeAsync(two, stream) == 0 && used() == 576 * MIB);
     CHECK(cuStreamSynchronize(stream) == 0 && used() == 544 * MIB);
     CHECK(cuMemFree_v2(one) == 0 && cuCtxSynchronize() == 0 && used() == 512 * MIB);
@@ -99,7 +100,8 @@ static void arrays(void)
             CHECK(cuMipmappedArrayCreate(&array, &desc, cases[at].levels) == 0);
             CHECK(cuMipmappedArrayGetMemoryRequirements(&needs, array, 0) == 0);
         } else {
-            CHECK(cuArray3DCreate_v2(&array, &desc) == 0 && cuArrayGetMemoryRequirements(&needs, array, 0) == 0);
+            CHECK(cuArray3DCreate_v2(&array, &desc) == 0 &&
+                  cuArrayGetMemoryRequirements(&needs, array, 0) == 0);
         }
         CHECK(needs.size == cases[at].bytes);
     }
@@ -122,7 +124,8 @@ static void captures(void)
     CHECK(cuMemAllocAsync(&memory, 10 * MIB, stream) == 0 && cuMemFreeAsync(memory, stream) == 0);
     CHECK(cuStreamEndCapture(stream, &graph) == 0 && used() == 512 * MIB);
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 && used() == 512 * MIB);
-    CHECK(cuGraphLaunch(exec, stream) == 0 && cuStreamSynchronize(stream) == 0 && used() == 544 * MIB);
+    CHECK(cuGraphLaunch(exec, stream) == 0 && cuStreamSynchronize(stream) == 0 &&
+          used() == 544 * MIB);
     CHECK(cuGraphLaunch(exec, stream) == 0 && used() == 544 * MIB && cuGraphExecDestroy(exec) == 0);
     CHECK(used() == 544 * MIB && cuDeviceGraphMemTrim(0) == 0 && used() == 512 * MIB);
 }
@@ -141,10 +144,13 @@ static void streams(void)
     float elapsed_ms = 0;
 
     begin();
-    CHECK(cuModuleLoadData(&module, "image") == 0 && cuModuleGetFunction(&function, module, "simgpu_busy") == 0);
-    CHECK(cuStreamCreate(&stream, 1) == 0 && cuEventCreate(&first, 0) == 0 && cuEventCreate(&second, 0) == 0);
+    CHECK(cuModuleLoadData(&module, "image") == 0 &&
+          cuModuleGetFunction(&function, module, "simgpu_busy") == 0);
+    CHECK(cuStreamCreate(&stream, 1) == 0 && cuEventCreate(&first, 0) == 0 &&
+          cuEventCreate(&second, 0) == 0);
     /* the simulator's threads are made at the first of these */
-    CHECK(cuLaunchHostFunc(stream, count_host, &ran) == 0 && cuStreamSynchronize(stream) == 0 && ran == 1);
+    CHECK(cuLaunchHostFunc(stream, count_host, &ran) == 0 && cuStreamSynchronize(stream) == 0 &&
+          ran == 1);
     ran = 0;
     CHECK(cuEventRecord(first, stream) == 0);
     CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) == 0);
@@ -154,7 +160,8 @@ static void streams(void)
     CHECK(cuStreamQuery(stream) == 600 && cuEventQuery(second) == 600 && ran == 0);
     CHECK(cuEventElapsedTime(&elapsed_ms, first, second) == 600);
     CHECK(cuStreamSynchronize(stream) == 0 && ran == 1 && cuEventQuery(second) == 0);
-    CHECK(cuEventElapsedTime(&elapsed_ms, first, second) == 0 && elapsed_ms >= 40.0f && elapsed_ms < 2000.0f);
+    CHECK(cuEventElapsedTime(&elapsed_ms, first, second) == 0 && elapsed_ms >= 40.0f &&
+          elapsed_ms < 2000.0f);
 }
 
 static void hold_forever(void)
@@ -229,8 +236,10 @@ static void send_fd(int fd)
 {
     char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 0;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
     header->cmsg_level = SOL_SOCKET;
@@ -244,8 +253,10 @@ static int receive_fd(void)
 {
     char control[CMSG_SPACE(sizeof(int))], byte;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
     int fd = -1;
 
     CHECK(recvmsg(sockets[1], &message, 0) == 1 && CMSG_FIRSTHDR(&message));
@@ -255,12 +266,14 @@ static int receive_fd(void)
 
 static void export_memory(void)
 {
-    struct abi_allocation_prop prop = {.type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
+    struct abi_allocation_prop prop = {
+        .type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
     uint64_t handle;
     int fd;
 
     begin();
-    CHECK(cuMemCreate(&handle, 100, &prop, 0) == 1 && cuMemCreate(&handle, 64 * MIB, &prop, 0) == 0);
+    CHECK(cuMemCreate(&handle, 100, &prop, 0) == 1 &&
+          cuMemCreate(&handle, 64 * MIB, &prop, 0) == 0);
     CHECK(cuMemExportToShareableHandle(&fd, handle, HANDLE_POSIX_FD, 0) == 0);
     send_fd(fd);
     for (;;)
@@ -279,7 +292,8 @@ static void pool_without_addresses(void)
 
     begin();
     CHECK(cuMemPoolCreate(&pool, &props) == 0 && cuMemPoolCreate(&other, &props) == 0);
-    CHECK((file = fopen("/proc/self/statm", "r")) && fscanf(file, "%lu", &pages) == 1 && fclose(file) == 0);
+    CHECK((file = fopen("/proc/self/statm", "r")) && fscanf(file, "%lu", &pages) == 1 &&
+          fclose(file) == 0);
     CHECK(getrlimit(RLIMIT_AS, &before) == 0);
     small = before;
     small.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + 16 * MIB;
@@ -295,7 +309,8 @@ static void pool_without_addresses(void)
 /* A descriptor alone keeps memory, and can be imported. */
 static void kept_by_descriptor(void)
 {
-    struct abi_allocation_prop prop = {.type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
+    struct abi_allocation_prop prop = {
+        .type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
     uint64_t handle;
     int fd, again;
 
@@ -328,15 +343,18 @@ static void exported(void)
     kill(exporter, SIGKILL);
     finish(exporter);
     CHECK(used() == (512 + 64) * MIB);
-    CHECK(cuMemAddressReserve(&address, 64 * MIB, 0, 0, 0) == 0 && cuMemMap(address, 64 * MIB, 0, handle, 0) == 0);
+    CHECK(cuMemAddressReserve(&address, 64 * MIB, 0, 0, 0) == 0 &&
+          cuMemMap(address, 64 * MIB, 0, handle, 0) == 0);
     CHECK(cuMemRelease(handle) == 0 && used() == (512 + 64) * MIB);
-    CHECK(cuMemUnmap(address, 32 * MIB) == 1 && cuMemUnmap(address, 64 * MIB) == 0 && used() == 512 * MIB);
+    CHECK(cuMemUnmap(address, 32 * MIB) == 1 && cuMemUnmap(address, 64 * MIB) == 0 &&
+          used() == 512 * MIB);
     CHECK(cuMemUnmap(address, 64 * MIB) == 1); /* nothing is mapped there */
 }
 
 #define SHARE_MS 1000
 
-/* Keeps the device's queue filled for a second and says, by its exit, how many percent of it were its own. */
+/* Keeps the device's queue filled for a second and says, by its exit, how many percent of it were
+ * its own. */
 static void work_a_second(void)
 {
     void *module, *function, *stream, *events[8];
@@ -344,7 +362,8 @@ static void work_a_second(void)
     void *parameters[] = {&duration_ns};
 
     begin();
-    CHECK(cuModuleLoadData(&module, "image") == 0 && cuModuleGetFunction(&function, module, "simgpu_busy") == 0);
+    CHECK(cuModuleLoadData(&module, "image") == 0 &&
+          cuModuleGetFunction(&function, module, "simgpu_busy") == 0);
     CHECK(cuStreamCreate(&stream, 1) == 0);
     for (int at = 0; at < 8; at++)
         CHECK(cuEventCreate(&events[at], 0) == 0);
@@ -381,7 +400,8 @@ static void faults(void)
 
     setenv("SIMGPU_FAULT", "cuMemAlloc_v2:2:2,cuMemFree_v2:1:719", 1);
     begin();
-    CHECK(cuMemAlloc_v2(&memory, 10) == 0 && cuMemAlloc_v2(&memory, 10) == 2 && cuMemAlloc_v2(&memory, 10) == 0);
+    CHECK(cuMemAlloc_v2(&memory, 10) == 0 && cuMemAlloc_v2(&memory, 10) == 2 &&
+          cuMemAlloc_v2(&memory, 10) == 0);
     CHECK(cuMemFree_v2(memory) == 719 && cuMemFree_v2(memory) == 0);
 }
 
@@ -400,7 +420,8 @@ static void visible(void)
     static const struct {
         const char *text;
         int count;
-    } cases[] = {{"", 0}, {"-1", 0}, {"2", 1}, {"3,1", 2}, {"0,9,1", 1}, {"0,0", 0}, {"GPU-10", 1}, {"GPU-zz", 0}};
+    } cases[] = {{"", 0},      {"-1", 0},  {"2", 1},      {"3,1", 2},
+                 {"0,9,1", 1}, {"0,0", 0}, {"GPU-10", 1}, {"GPU-zz", 0}};
 
     for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
         pid_t pid = fork();
@@ -408,7 +429,8 @@ static void visible(void)
             _exit(visible_count(cases[at].text));
         int count = finish(pid);
         if (count != cases[at].count)
-            printf("CUDA_VISIBLE_DEVICES=%s: %d devices, not %d\n", cases[at].text, count, cases[at].count);
+            printf("CUDA_VISIBLE_DEVICES=%s: %d devices, not %d\n", cases[at].text, count,
+                   cases[at].count);
         CHECK(count == cases[at].count);
     }
 }
@@ -432,11 +454,14 @@ static void entry_points(void)
     int status;
 
     for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
-        CHECK(cuGetProcAddress_v2(cases[at].name, &entry, cases[at].version, (uint64_t)cases[at].flags, &status) == 0);
+        CHECK(cuGetProcAddress_v2(cases[at].name, &entry, cases[at].version,
+                                  (uint64_t)cases[at].flags, &status) == 0);
         CHECK(status == 0 && entry == symbol_address(cases[at].symbol));
     }
-    CHECK(cuGetProcAddress_v2("cuMemAllocAsync", &entry, 11010, 0, &status) == 0 && status == 2 && !entry);
-    CHECK(cuGetProcAddress_v2("cuMemAlloc_v2", &entry, 13000, 0, &status) == 0 && status == 1 && !entry);
+    CHECK(cuGetProcAddress_v2("cuMemAllocAsync", &entry, 11010, 0, &status) == 0 && status == 2 &&
+          !entry);
+    CHECK(cuGetProcAddress_v2("cuMemAlloc_v2", &entry, 13000, 0, &status) == 0 && status == 1 &&
+          !entry);
     CHECK(cuGetProcAddress("cuNothing", &entry, 13000, 0) == 500);
 }
 
@@ -449,21 +474,27 @@ static void sensors(void)
     CHECK(nvmlDeviceGetPowerUsage(NULL, &value) == NVML_UNINITIALIZED);
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &card) == 0);
     for (unsigned clock = 0; clock < 4; clock++) {
-        CHECK(nvmlDeviceGetMaxClockInfo(card, clock, &most) == 0 && nvmlDeviceGetClockInfo(card, clock, &value) == 0);
+        CHECK(nvmlDeviceGetMaxClockInfo(card, clock, &most) == 0 &&
+              nvmlDeviceGetClockInfo(card, clock, &value) == 0);
         CHECK(value > 0 && value <= most);
     }
     CHECK(nvmlDeviceGetClockInfo(card, 99, &value) == NVML_INVALID_ARGUMENT);
     CHECK(nvmlDeviceGetMaxClockInfo(card, 0, NULL) == NVML_INVALID_ARGUMENT);
-    CHECK(nvmlDeviceGetMaxPcieLinkWidth(card, &most) == 0 && nvmlDeviceGetCurrPcieLinkWidth(card, &value) == 0);
+    CHECK(nvmlDeviceGetMaxPcieLinkWidth(card, &most) == 0 &&
+          nvmlDeviceGetCurrPcieLinkWidth(card, &value) == 0);
     CHECK(value >= 1 && value <= most);
     CHECK(nvmlDeviceGetMaxPcieLinkGeneration(card, &most) == 0);
     CHECK(nvmlDeviceGetCurrPcieLinkGeneration(card, &value) == 0 && value >= 1 && value <= most);
-    CHECK(nvmlDeviceGetEncoderUtilization(card, &value, &period) == 0 && value <= 100 && period > 0);
-    CHECK(nvmlDeviceGetDecoderUtilization(card, &value, &period) == 0 && value <= 100 && period > 0);
-    CHECK(nvmlDeviceGetTemperatureThreshold(card, 0, &most) == 0 && nvmlDeviceGetTemperature(card, 0, &value) == 0);
+    CHECK(nvmlDeviceGetEncoderUtilization(card, &value, &period) == 0 && value <= 100 &&
+          period > 0);
+    CHECK(nvmlDeviceGetDecoderUtilization(card, &value, &period) == 0 && value <= 100 &&
+          period > 0);
+    CHECK(nvmlDeviceGetTemperatureThreshold(card, 0, &most) == 0 &&
+          nvmlDeviceGetTemperature(card, 0, &value) == 0);
     CHECK(value > 0 && value < most);
     CHECK(nvmlDeviceGetTemperature(card, 99, &value) == NVML_INVALID_ARGUMENT);
-    CHECK(nvmlDeviceGetEnforcedPowerLimit(card, &most) == 0 && nvmlDeviceGetPowerUsage(card, &value) == 0);
+    CHECK(nvmlDeviceGetEnforcedPowerLimit(card, &most) == 0 &&
+          nvmlDeviceGetPowerUsage(card, &value) == 0);
     CHECK(value > 0 && value <= most + most / 4);
     int code = nvmlDeviceGetFanSpeed(card, &value);
     CHECK(code == NVML_NOT_SUPPORTED || (code == 0 && value <= 100));
@@ -471,8 +502,8 @@ static void sensors(void)
 }
 
 /*
- * Some 50 ms of copies to the device, of which NVML's window of 20 ms sees some; asked again until it does. The memory
- * is too large to keep contents, so the calls themselves take no time.
+ * Some 50 ms of copies to the device, of which NVML's window of 20 ms sees some; asked again until
+ * it does. The memory is too large to keep contents, so the calls themselves take no time.
  */
 static void link_counted(void)
 {

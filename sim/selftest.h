@@ -14,13 +14,13 @@
 
 #define MIB (1ULL << 20)
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                     \
-            fflush(stdout);                                                                                            \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                 \
+            fflush(stdout);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 static inline uint64_t now_ns(void)
@@ -36,7 +36,8 @@ struct selftest {
     void (*function)(void);
 };
 
-/* Runs each case in a process and on a state file of its own; SELFTEST_ONLY names one. What main() returns. */
+/* Runs each case in a process and on a state file of its own; SELFTEST_ONLY names one. What main()
+ * returns. */
 int selftest_run(const struct selftest *cases, size_t count);
 /* cuInit and a context. */
 void *begin(void);
@@ -48,7 +49,8 @@ int finish(pid_t pid);
 void *kernel(const char *name);
 /* Launches simgpu_busy. */
 void launch_busy(void *function, void *stream, uint64_t duration_ns);
-/* A number of the ledger, by simctl: the one behind key= in the last line that begins so; UINT64_MAX: none. */
+/* A number of the ledger, by simctl: the one behind key= in the last line that begins so;
+ * UINT64_MAX: none. */
 uint64_t ledger(const char *line_start, const char *key);
 
 static inline void *symbol_address(const char *name)
@@ -77,7 +79,8 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *ret_milliwatt);
 int cuInit(unsigned flags);
 int cuDeviceGetCount(int *ret_count);
 int cuGetProcAddress(const char *name, void **ret_entry, int version, uint64_t flags);
-int cuGetProcAddress_v2(const char *name, void **ret_entry, int version, uint64_t flags, int *ret_status);
+int cuGetProcAddress_v2(const char *name, void **ret_entry, int version, uint64_t flags,
+                        int *ret_status);
 int cuCtxCreate_v2(void **ret_context, unsigned flags, int ordinal);
 int cuCtxSynchronize(void);
 int cuGetExportTable(const void **ret_table, const struct abi_uuid *uuid);
@@ -85,8 +88,8 @@ int cuDevicePrimaryCtxRetain(void **ret_context, int ordinal);
 int cuDevicePrimaryCtxRelease_v2(int ordinal);
 int cuDevicePrimaryCtxReset_v2(int ordinal);
 int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *ret_active);
-int cuLibraryLoadData(void **ret_library, const void *image, int *jit, void **jit_values, unsigned jit_count,
-                      int *options, void **values, unsigned count);
+int cuLibraryLoadData(void **ret_library, const void *image, int *jit, void **jit_values,
+                      unsigned jit_count, int *options, void **values, unsigned count);
 int cuLibraryGetKernel(void **ret_kernel, void *library, const char *name);
 int cuLibraryUnload(void *library);
 int cuLibraryGetGlobal(devptr *ret_address, size_t *ret_bytes, void *library, const char *name);
@@ -119,9 +122,11 @@ int cuMemAllocFromPoolAsync(devptr *ret_address, size_t bytes, void *pool, void 
 int cuMemAllocAsync(devptr *ret_address, size_t bytes, void *stream);
 int cuMemFreeAsync(devptr address, void *stream);
 int cuArray3DCreate_v2(void **ret_array, const struct abi_array3d_desc *desc);
-int cuArrayGetMemoryRequirements(struct abi_array_requirements *ret_needs, void *array, int ordinal);
+int cuArrayGetMemoryRequirements(struct abi_array_requirements *ret_needs, void *array,
+                                 int ordinal);
 int cuMipmappedArrayCreate(void **ret_array, const struct abi_array3d_desc *desc, unsigned levels);
-int cuMipmappedArrayGetMemoryRequirements(struct abi_array_requirements *ret_needs, void *array, int ordinal);
+int cuMipmappedArrayGetMemoryRequirements(struct abi_array_requirements *ret_needs, void *array,
+                                          int ordinal);
 int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamEndCapture(void *stream, void **ret_graph);
 int cuThreadExchangeStreamCaptureMode(int *mode);
@@ -131,15 +136,19 @@ int cuGraphExecDestroy(void *exec);
 int cuDeviceGraphMemTrim(int ordinal);
 int cuModuleLoadData(void **ret_module, const void *image);
 int cuModuleGetFunction(void **ret_function, void *module, const char *name);
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared_bytes, void *stream, void **params, void **extra);
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra);
 int cuLaunchHostFunc(void *stream, void (*function)(void *), void *user);
-int cuMemCreate(uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop, unsigned long long flags);
+int cuMemCreate(uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop,
+                unsigned long long flags);
 int cuMemRelease(uint64_t handle);
-int cuMemAddressReserve(devptr *ret_address, size_t bytes, size_t alignment, devptr wanted, unsigned long long flags);
-int cuMemMap(devptr address, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags);
+int cuMemAddressReserve(devptr *ret_address, size_t bytes, size_t alignment, devptr wanted,
+                        unsigned long long flags);
+int cuMemMap(devptr address, size_t bytes, size_t offset, uint64_t handle,
+             unsigned long long flags);
 int cuMemUnmap(devptr address, size_t bytes);
-int cuMemExportToShareableHandle(void *ret_shareable, uint64_t handle, int type, unsigned long long flags);
+int cuMemExportToShareableHandle(void *ret_shareable, uint64_t handle, int type,
+                                 unsigned long long flags);
 int cuMemImportFromShareableHandle(uint64_t *ret_handle, void *shareable, int type);
 int cuCtxDestroy_v2(void *context);
 int cuCtxSetCurrent(void *context);
@@ -151,16 +160,18 @@ int cuMemHostGetDevicePointer_v2(devptr *ret_address, void *memory, unsigned fla
 int cuMemcpyHtoDAsync_v2(devptr dst, const void *src, size_t bytes, void *stream);
 int cuMemcpyDtoHAsync_v2(void *dst, devptr src, size_t bytes, void *stream);
 int cuMemcpyDtoDAsync_v2(devptr dst, devptr src, size_t bytes, void *stream);
-int cuMemcpyBatchAsync_v2(devptr *dsts, devptr *srcs, size_t *sizes, size_t count, void *attributes, size_t *indices,
-                          size_t attribute_count, void *stream);
+int cuMemcpyBatchAsync_v2(devptr *dsts, devptr *srcs, size_t *sizes, size_t count, void *attributes,
+                          size_t *indices, size_t attribute_count, void *stream);
 int cuMemcpy2DAsync_v2(const struct abi_memcpy2d *copy, void *stream);
 int cuMemcpy3DAsync_v2(const struct abi_memcpy3d *copy, void *stream);
 int cuMemsetD8Async(devptr dst, unsigned char value, size_t count, void *stream);
 int cuMemsetD16Async(devptr dst, unsigned short value, size_t count, void *stream);
 int cuMemsetD32Async(devptr dst, unsigned value, size_t count, void *stream);
 int cuMemsetD32Async_ptsz(devptr dst, unsigned value, size_t count, void *stream);
-int cuMemsetD2D8Async(devptr dst, size_t pitch, unsigned char value, size_t width, size_t height, void *stream);
-int cuMemsetD2D32Async(devptr dst, size_t pitch, unsigned value, size_t width, size_t height, void *stream);
+int cuMemsetD2D8Async(devptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
+                      void *stream);
+int cuMemsetD2D32Async(devptr dst, size_t pitch, unsigned value, size_t width, size_t height,
+                       void *stream);
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 int cuStreamWaitValue32(void *stream, devptr address, uint32_t value, unsigned flags);
 int cuStreamWaitValue32_v2(void *stream, devptr address, uint32_t value, unsigned flags);
@@ -169,16 +180,23 @@ int cuStreamWaitValue64_v2(void *stream, devptr address, uint64_t value, unsigne
 int cuStreamWriteValue32_v2(void *stream, devptr address, uint32_t value, unsigned flags);
 int cuStreamWriteValue32_v2_ptsz(void *stream, devptr address, uint32_t value, unsigned flags);
 int cuStreamWriteValue64_v2(void *stream, devptr address, uint64_t value, unsigned flags);
-int cuStreamBatchMemOp_v2(void *stream, unsigned count, struct abi_memop *operations, unsigned flags);
-int cuLaunchKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared_bytes, void *stream, void **params, void **extra);
-int cuLaunchKernelEx(const struct abi_launch_config *config, void *function, void **params, void **extra);
-int cuLaunchKernelEx_ptsz(const struct abi_launch_config *config, void *function, void **params, void **extra);
-int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                              unsigned bz, unsigned shared_bytes, void *stream, void **params);
-int cuLaunchCooperativeKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                   unsigned bz, unsigned shared_bytes, void *stream, void **params);
-int cuLaunchCooperativeKernelMultiDevice(struct abi_launch_params *launches, unsigned count, unsigned flags);
+int cuStreamBatchMemOp_v2(void *stream, unsigned count, struct abi_memop *operations,
+                          unsigned flags);
+int cuLaunchKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                        unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
+                        void **params, void **extra);
+int cuLaunchKernelEx(const struct abi_launch_config *config, void *function, void **params,
+                     void **extra);
+int cuLaunchKernelEx_ptsz(const struct abi_launch_config *config, void *function, void **params,
+                          void **extra);
+int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
+                              void **params);
+int cuLaunchCooperativeKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz,
+                                   unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
+                                   void *stream, void **params);
+int cuLaunchCooperativeKernelMultiDevice(struct abi_launch_params *launches, unsigned count,
+                                         unsigned flags);
 int cuFuncSetBlockShape(void *function, int x, int y, int z);
 int cuParamSetSize(void *function, unsigned bytes);
 int cuParamSeti(void *function, int offset, unsigned value);
@@ -191,11 +209,13 @@ int cuGraphAddKernelNode_v2(void **ret_node, void *graph, void *const *needs, si
                             const struct abi_kernel_node *parameters);
 int cuGraphAddMemsetNode(void **ret_node, void *graph, void *const *needs, size_t count,
                          const struct abi_memset_node *parameters, void *context);
-int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const struct abi_kernel_node *parameters);
+int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node,
+                                      const struct abi_kernel_node *parameters);
 int cuGraphKernelNodeSetParams_v2(void *node, const struct abi_kernel_node *parameters);
 int cuGraphKernelNodeGetParams_v2(void *node, struct abi_kernel_node *ret_parameters);
 int cuGraphExecUpdate_v2(void *exec, void *graph, struct abi_update_info *ret_info);
-int cuGraphExecBatchMemOpNodeSetParams(void *exec, void *node, const struct abi_batch_node *parameters);
+int cuGraphExecBatchMemOpNodeSetParams(void *exec, void *node,
+                                       const struct abi_batch_node *parameters);
 int cuGraphBatchMemOpNodeGetParams(void *node, struct abi_batch_node *ret_parameters);
 int cuGraphGetNodes(void *graph, void **ret_nodes, size_t *count);
 int cuGraphNodeGetType(void *node, int *ret_type);

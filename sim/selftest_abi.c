@@ -4,7 +4,7 @@
 #include "sim_abi.h"
 
 #define SAME(own, theirs) _Static_assert(sizeof(struct own) == sizeof(theirs), #own)
-#define FIELD(own, field, theirs, their_field)                                                                         \
+#define FIELD(own, field, theirs, their_field)                                                     \
     _Static_assert(offsetof(struct own, field) == offsetof(theirs, their_field), #own "." #field)
 
 SAME(abi_uuid, CUuuid);
@@ -63,12 +63,17 @@ SAME(abi_update_info, CUgraphExecUpdateResultInfo);
 SAME(abi_affinity, CUexecAffinityParam);
 SAME(abi_dev_resource, CUdevResource);
 FIELD(abi_dev_resource, u, CUdevResource, sm);
-_Static_assert((int)LIMITS <= CU_LIMIT_MAX && CU_LIMIT_PERSISTING_L2_CACHE_SIZE == (int)LIMIT_PERSISTING_L2, "limits");
+_Static_assert((int)LIMITS <= CU_LIMIT_MAX &&
+                   CU_LIMIT_PERSISTING_L2_CACHE_SIZE == (int)LIMIT_PERSISTING_L2,
+               "limits");
 _Static_assert((int)NODE_BATCH == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP &&
-                   (int)NODE_MEM_FREE == CU_GRAPH_NODE_TYPE_MEM_FREE && (int)NODE_EMPTY == CU_GRAPH_NODE_TYPE_EMPTY,
+                   (int)NODE_MEM_FREE == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+                   (int)NODE_EMPTY == CU_GRAPH_NODE_TYPE_EMPTY,
                "nodes");
-_Static_assert((int)WAIT_NOR == CU_STREAM_WAIT_VALUE_NOR && (int)WAIT_FLUSH == CU_STREAM_WAIT_VALUE_FLUSH &&
+_Static_assert((int)WAIT_NOR == CU_STREAM_WAIT_VALUE_NOR &&
+                   (int)WAIT_FLUSH == CU_STREAM_WAIT_VALUE_FLUSH &&
                    (int)MEMOP_WRITE_64 == CU_STREAM_MEM_OP_WRITE_VALUE_64 &&
                    (int)MEMOP_BARRIER == CU_STREAM_MEM_OP_BARRIER,
                "stream memory operations");
-_Static_assert((int)ERR_GRAPH_EXEC_UPDATE_FAILURE == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "errors");
+_Static_assert((int)ERR_GRAPH_EXEC_UPDATE_FAILURE == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+               "errors");

@@ -1,4 +1,5 @@
-/* Device time: what every kind of work takes, and who is said to have had it. The ledger is the judge: it is exact. */
+/* Device time: what every kind of work takes, and who is said to have had it. The ledger is the
+ * judge: it is exact. */
 #include "selftest.h"
 
 #include <pthread.h>
@@ -37,13 +38,14 @@ static uint64_t done_ns(void)
     return done;
 }
 
-#define TAKES(expected_ns, call)                                                                                       \
-    do {                                                                                                               \
-        CHECK((call) == 0);                                                                                            \
-        uint64_t took_ = done_ns(), wants_ = (expected_ns);                                                            \
-        if (took_ != wants_)                                                                                           \
-            printf("%s: %llu ns, not %llu\n", #call, (unsigned long long)took_, (unsigned long long)wants_);           \
-        CHECK(took_ == wants_);                                                                                        \
+#define TAKES(expected_ns, call)                                                                   \
+    do {                                                                                           \
+        CHECK((call) == 0);                                                                        \
+        uint64_t took_ = done_ns(), wants_ = (expected_ns);                                        \
+        if (took_ != wants_)                                                                       \
+            printf("%s: %llu ns, not %llu\n", #call, (unsigned long long)took_,                    \
+                   (unsigned long long)wants_);                                                    \
+        CHECK(took_ == wants_);                                                                    \
     } while (0)
 
 /* Every call that launches, with the busy kernel. */
@@ -55,7 +57,8 @@ static void launches(void)
     void *extra[] = {(void *)1, &duration_ns, (void *)2, &bytes, NULL};
 
     setenv("SIMGPU_COUNT", "2", 1);
-    void *context = begin(), *second, *old = kernel("simgpu_busy"), *busy = kernel("simgpu_busy"), *any = kernel("any");
+    void *context = begin(), *second, *old = kernel("simgpu_busy"), *busy = kernel("simgpu_busy"),
+         *any = kernel("any");
     void *stream = new_stream();
     struct abi_launch_config config = {{1, 1, 1}, {32, 1, 1}, 0, stream, NULL, 0};
     TAKES(10000, cuLaunchKernel(any, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
@@ -66,7 +69,8 @@ static void launches(void)
     TAKES(3 * MS, cuLaunchKernelEx_ptsz(&config, busy, parameters, NULL));
     TAKES(3 * MS, cuLaunchCooperativeKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, parameters));
     TAKES(3 * MS, cuLaunchCooperativeKernel_ptsz(busy, 1, 1, 1, 1, 1, 1, 0, stream, parameters));
-    CHECK(cuLaunch(old) == 1 && cuFuncSetBlockShape(old, 2048, 1, 1) == 1 && cuFuncSetBlockShape(old, 32, 1, 1) == 0);
+    CHECK(cuLaunch(old) == 1 && cuFuncSetBlockShape(old, 2048, 1, 1) == 1 &&
+          cuFuncSetBlockShape(old, 32, 1, 1) == 0);
     CHECK(cuParamSetSize(old, 8) == 0 && cuParamSetv(old, 0, &duration_ns, 8) == 0);
     TAKES(3 * MS, cuLaunch(old));
     CHECK(cuParamSeti(old, 0, 2 * (unsigned)MS) == 0 && cuParamSeti(old, 4, 0) == 0);
@@ -81,7 +85,8 @@ static void launches(void)
     launch_busy(away, stream_away, 20 * MS);
     uint64_t begun = now_ns();
     TAKES(3 * MS, cuLaunchCooperativeKernelMultiDevice(list, 2, 0));
-    CHECK(now_ns() - begun >= 20 * MS && busy_ns(1) == 21 * MS); /* it has waited for the other device */
+    CHECK(now_ns() - begun >= 20 * MS &&
+          busy_ns(1) == 21 * MS); /* it has waited for the other device */
     list[1].stream = stream;
     CHECK(cuLaunchCooperativeKernelMultiDevice(list, 2, 0) == 101);
     list[0].stream = NULL;
@@ -99,7 +104,8 @@ static void graphs(void)
     setenv("SIMGPU_BANDWIDTH", "1000000000", 1);
     begin();
     void *busy = kernel("simgpu_busy"), *stream = new_stream();
-    struct abi_kernel_node shape = {busy, {1, 1, 1}, {32, 1, 1}, 0, parameters, NULL, NULL, NULL}, back;
+    struct abi_kernel_node shape = {busy, {1, 1, 1}, {32, 1, 1}, 0, parameters, NULL, NULL, NULL},
+                           back;
     CHECK(cuGraphCreate(&graph, 0) == 0 && cuMemAlloc_v2(&memory, MIB) == 0);
     for (int at = 0; at < 3; at++) {
         CHECK(cuGraphAddKernelNode_v2(&nodes[at], graph, &before, before != NULL, &shape) == 0);
@@ -110,7 +116,8 @@ static void graphs(void)
     TAKES(3 * MS, cuGraphLaunch(exec, stream));
     TAKES(3 * MS, cuGraphLaunch(exec, NULL));
     shape.params = longer;
-    TAKES(7 * MS, cuGraphExecKernelNodeSetParams_v2(exec, nodes[1], &shape) || cuGraphLaunch(exec, stream));
+    TAKES(7 * MS,
+          cuGraphExecKernelNodeSetParams_v2(exec, nodes[1], &shape) || cuGraphLaunch(exec, stream));
     /* the graph itself still says what it said */
     CHECK(cuGraphKernelNodeGetParams_v2(nodes[1], &back) == 0 && *(uint64_t *)back.params[0] == MS);
     TAKES(3 * MS, cuGraphExecUpdate_v2(exec, graph, &info) || cuGraphLaunch(exec, stream));
@@ -125,16 +132,21 @@ static void graphs(void)
     CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
     launch_busy(busy, stream, 2 * MS);
     CHECK(cuMemcpyDtoDAsync_v2(memory, memory + 500000, 500000, stream) == 0);
-    CHECK(cuStreamEndCapture(stream, &graph) == 0 && cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
+    CHECK(cuStreamEndCapture(stream, &graph) == 0 &&
+          cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
     TAKES(3 * MS, cuGraphLaunch(exec, stream));
 }
 
 /* Memsets take their bytes' time, copies within the device twice that; 10^9 bytes a second here. */
 static void device_copies(void)
 {
-    struct abi_memcpy2d flat = {.src_type = MEMORY_DEVICE, .dst_type = MEMORY_DEVICE, .width = 1000, .height = 1000};
-    struct abi_memcpy3d deep = {
-        .src_type = MEMORY_DEVICE, .dst_type = MEMORY_DEVICE, .width = 100, .height = 100, .depth = 100};
+    struct abi_memcpy2d flat = {
+        .src_type = MEMORY_DEVICE, .dst_type = MEMORY_DEVICE, .width = 1000, .height = 1000};
+    struct abi_memcpy3d deep = {.src_type = MEMORY_DEVICE,
+                                .dst_type = MEMORY_DEVICE,
+                                .width = 100,
+                                .height = 100,
+                                .depth = 100};
     size_t sizes[] = {MIB, 2 * MIB}, first = 0;
     devptr one, two, large, managed;
     uint64_t big = 2000000;
@@ -154,17 +166,19 @@ static void device_copies(void)
     TAKES(1000, cuMemsetD8Async(one, 1, 1, stream)); /* the least */
     TAKES(0, cuMemsetD8Async(one, 1, 0, stream));
     TAKES(2 * big, cuMemcpyDtoDAsync_v2(two, one, big, stream));
-    TAKES(6 * MIB, cuMemcpyBatchAsync_v2((devptr[]){two, two + MIB}, (devptr[]){one, one + MIB}, sizes, 2, sizes,
-                                         &first, 1, stream));
+    TAKES(6 * MIB, cuMemcpyBatchAsync_v2((devptr[]){two, two + MIB}, (devptr[]){one, one + MIB},
+                                         sizes, 2, sizes, &first, 1, stream));
     flat.src_device = deep.src_device = one;
     flat.dst_device = deep.dst_device = two;
     TAKES(2 * MS, cuMemcpy2DAsync_v2(&flat, stream));
     TAKES(2 * MS, cuMemcpy3DAsync_v2(&deep, stream));
     CHECK(cuMemsetD8Async(one + 4 * MIB - 10, 1, 11, stream) == 1);
     /* synchronous ones on the device's own memory don't wait, on managed memory they do */
-    CHECK(cuMemAlloc_v2(&large, 65 * MIB) == 0); /* too large to be kept, so nothing but simulated time */
+    CHECK(cuMemAlloc_v2(&large, 65 * MIB) ==
+          0); /* too large to be kept, so nothing but simulated time */
     uint64_t begun = now_ns();
-    CHECK(cuMemsetD8_v2(large, 7, 20 * MIB) == 0 && cuMemcpyDtoD_v2(large, large + 30 * MIB, 20 * MIB) == 0);
+    CHECK(cuMemsetD8_v2(large, 7, 20 * MIB) == 0 &&
+          cuMemcpyDtoD_v2(large, large + 30 * MIB, 20 * MIB) == 0);
     launch_busy(busy, stream, 10 * MS);
     CHECK(now_ns() - begun < 40 * MS && cuStreamQuery(NULL) == NOT_READY);
     CHECK(cuMemsetD8_v2(one, 7, 100) == 0 && cuMemcpyDtoD_v2(two, one, 100) == 0);
@@ -176,8 +190,8 @@ static void device_copies(void)
 }
 
 /*
- * Copies from and to the host have an engine for each direction, and leave the device alone. Pieces of 100 MB keep no
- * contents here, so that it is only the simulated time that they take.
+ * Copies from and to the host have an engine for each direction, and leave the device alone. Pieces
+ * of 100 MB keep no contents here, so that it is only the simulated time that they take.
  */
 static void host_copies(void)
 {
@@ -187,15 +201,21 @@ static void host_copies(void)
 
     setenv("SIMGPU_COPY_BANDWIDTH", "2500000000", 1);
     begin();
-    void *stream = new_stream(), *other = new_stream(), *busy = kernel("simgpu_busy"), *pageable = malloc(bytes);
-    CHECK(pageable && cuMemHostAlloc(&pinned, bytes, 0) == 0 && cuMemHostAlloc(&back, bytes, 0) == 0);
-    CHECK(cuMemAlloc_v2(&one, bytes) == 0 && cuMemAlloc_v2(&two, bytes) == 0 && cuMemAlloc_v2(&kept, small) == 0);
+    void *stream = new_stream(), *other = new_stream(), *busy = kernel("simgpu_busy"),
+         *pageable = malloc(bytes);
+    CHECK(pageable && cuMemHostAlloc(&pinned, bytes, 0) == 0 &&
+          cuMemHostAlloc(&back, bytes, 0) == 0);
+    CHECK(cuMemAlloc_v2(&one, bytes) == 0 && cuMemAlloc_v2(&two, bytes) == 0 &&
+          cuMemAlloc_v2(&kept, small) == 0);
     uint64_t begun = now_ns();
-    CHECK(cuMemcpyHtoD_v2(one, pageable, bytes) == 0 && now_ns() - begun >= 40 * MS && now_ns() - begun < 75 * MS);
+    CHECK(cuMemcpyHtoD_v2(one, pageable, bytes) == 0 && now_ns() - begun >= 40 * MS &&
+          now_ns() - begun < 75 * MS);
     /* the simulator's threads are made at the first of these */
-    CHECK(cuMemcpyHtoDAsync_v2(one, pinned, bytes, stream) == 0 && cuStreamSynchronize(stream) == 0);
+    CHECK(cuMemcpyHtoDAsync_v2(one, pinned, bytes, stream) == 0 &&
+          cuStreamSynchronize(stream) == 0);
     begun = now_ns();
-    CHECK(cuMemcpyHtoDAsync_v2(one, pinned, bytes, stream) == 0 && cuMemcpyDtoHAsync_v2(back, two, bytes, other) == 0);
+    CHECK(cuMemcpyHtoDAsync_v2(one, pinned, bytes, stream) == 0 &&
+          cuMemcpyDtoHAsync_v2(back, two, bytes, other) == 0);
     launch_busy(busy, NULL, MS);
     CHECK(cuStreamSynchronize(NULL) == 0);
     uint64_t kernel_ns = now_ns() - begun;
@@ -213,8 +233,10 @@ static void host_copies(void)
     begun = now_ns();
     for (int at = 0; at < 1000; at++)
         CHECK(cuMemcpyHtoDAsync_v2(kept, pinned, small, stream) == 0);
-    CHECK(cuStreamSynchronize(stream) == 0 && now_ns() - begun >= 40 * MS && now_ns() - begun < 400 * MS);
-    CHECK(cuMemsetD8_v2(kept, 1, small) == 0 && cuMemcpyDtoHAsync_v2(back, kept, small, stream) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0 && now_ns() - begun >= 40 * MS &&
+          now_ns() - begun < 400 * MS);
+    CHECK(cuMemsetD8_v2(kept, 1, small) == 0 &&
+          cuMemcpyDtoHAsync_v2(back, kept, small, stream) == 0);
     CHECK(cuStreamSynchronize(stream) == 0 && *(char *)back == 1 && busy_ns(0) == 2 * MS + 1000);
     CHECK(ledger("process ", "to_device") == 5 * bytes + 1000 * small &&
           ledger("process ", "to_host") == bytes + small);
@@ -226,7 +248,8 @@ static void wait_turn(void *word)
         usleep(100);
 }
 
-/* Contents behind something that holds the stream: memory that isn't pinned is done with when the call returns. */
+/* Contents behind something that holds the stream: memory that isn't pinned is done with when the
+ * call returns. */
 static void held_contents(void)
 {
     uint32_t go = 0;
@@ -243,14 +266,16 @@ static void held_contents(void)
     strcpy(source, "later");
     CHECK(cuMemcpyDtoH_v2(back, memory, sizeof(back)) == 0 && !back[0]);
     __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
-    CHECK(cuMemcpyDtoHAsync_v2(back, memory + 64, sizeof(back), stream) == 0 && !strcmp(back, "first"));
+    CHECK(cuMemcpyDtoHAsync_v2(back, memory + 64, sizeof(back), stream) == 0 &&
+          !strcmp(back, "first"));
 }
 
 static uint32_t *new_word(devptr *ret_address)
 {
     void *memory;
 
-    CHECK(cuMemHostAlloc(&memory, 4096, 2) == 0 && cuMemHostGetDevicePointer_v2(ret_address, memory, 0) == 0);
+    CHECK(cuMemHostAlloc(&memory, 4096, 2) == 0 &&
+          cuMemHostGetDevicePointer_v2(ret_address, memory, 0) == 0);
     return memory;
 }
 
@@ -306,7 +331,8 @@ static void never_ends(void)
     CHECK(cuStreamSynchronize(stream) == 0);
 }
 
-/* Beside one that never ends: half of the device for each, and all of it when the other is killed. */
+/* Beside one that never ends: half of the device for each, and all of it when the other is
+ * killed. */
 static void beside_endless(void)
 {
     char byte;
@@ -357,7 +383,8 @@ static void come_by(void)
     begin();
 }
 
-/* A program that closes descriptors it did not open keeps its queue: whoever comes by does not take it for dead. */
+/* A program that closes descriptors it did not open keeps its queue: whoever comes by does not take
+ * it for dead. */
 static void descriptors_closed(void)
 {
     void *events[4], *stream, *busy;
@@ -400,7 +427,8 @@ static void groups(void)
     }
     for (int at = 0; at < 4; at++)
         CHECK(finish(pids[at]) == 0);
-    CHECK(ledger("group even ", "busy_ns") == 60 * MS && ledger("group odd ", "busy_ns") == 100 * MS);
+    CHECK(ledger("group even ", "busy_ns") == 60 * MS &&
+          ledger("group odd ", "busy_ns") == 100 * MS);
     CHECK(busy_ns(0) == 160 * MS && ledger("device 0 ", "switches") >= 10);
     char line[32];
     snprintf(line, sizeof(line), "process %d ", (int)pids[1]);

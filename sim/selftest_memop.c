@@ -1,4 +1,5 @@
-/* Stream memory operations: waiting for words in memory, writing them, and what goes on meanwhile. */
+/* Stream memory operations: waiting for words in memory, writing them, and what goes on
+ * meanwhile. */
 #include "selftest.h"
 
 #include <errno.h>
@@ -36,7 +37,8 @@ static uint32_t *new_words(devptr *ret_address)
 {
     void *memory;
 
-    CHECK(cuMemHostAlloc(&memory, 4096, 2) == 0 && cuMemHostGetDevicePointer_v2(ret_address, memory, 0) == 0);
+    CHECK(cuMemHostAlloc(&memory, 4096, 2) == 0 &&
+          cuMemHostGetDevicePointer_v2(ret_address, memory, 0) == 0);
     return memory;
 }
 
@@ -84,8 +86,10 @@ static void conditions(void)
     uint32_t *words = new_words(&address);
     for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
         __atomic_store_n((uint64_t *)words, cases[at].word, __ATOMIC_RELEASE);
-        int code = cases[at].wide ? cuStreamWaitValue64_v2(stream, address, cases[at].value, cases[at].flags)
-                                  : cuStreamWaitValue32_v2(stream, address, (uint32_t)cases[at].value, cases[at].flags);
+        int code = cases[at].wide
+                       ? cuStreamWaitValue64_v2(stream, address, cases[at].value, cases[at].flags)
+                       : cuStreamWaitValue32_v2(stream, address, (uint32_t)cases[at].value,
+                                                cases[at].flags);
         CHECK(code == 0);
         usleep(1000);
         if (cuStreamQuery(stream) != NOT_READY)
@@ -93,8 +97,10 @@ static void conditions(void)
         CHECK(cuStreamQuery(stream) == NOT_READY);
         __atomic_store_n((uint64_t *)words, cases[at].opens, __ATOMIC_RELEASE);
         CHECK(cuStreamSynchronize(stream) == 0);
-        code = cases[at].wide ? cuStreamWaitValue64_v2(stream, address, cases[at].value, cases[at].flags)
-                              : cuStreamWaitValue32_v2(stream, address, (uint32_t)cases[at].value, cases[at].flags);
+        code = cases[at].wide
+                   ? cuStreamWaitValue64_v2(stream, address, cases[at].value, cases[at].flags)
+                   : cuStreamWaitValue32_v2(stream, address, (uint32_t)cases[at].value,
+                                            cases[at].flags);
         CHECK(code == 0 && cuStreamQuery(stream) == 0);
     }
 }
@@ -119,11 +125,15 @@ static void refusals(void)
     CHECK(cuStreamWriteValue32_v2(stream, (uintptr_t)&plain, 7, 0) == 1 && plain == 0);
     CHECK(cuStreamWaitValue32_v2(stream, address + 4096, 0, 0) == 1);
     CHECK(cuMemAlloc_v2(&big, 65 * MIB) == 0 && cuStreamWriteValue32_v2(stream, big, 0, 0) == 801);
-    CHECK(cuMemAlloc_v2(&small, 4096) == 0 && cuStreamWriteValue32_v2(stream, small + 4096, 0, 0) == 1);
-    CHECK(cuStreamBatchMemOp_v2(stream, 1, batch, 0) == 0 && cuStreamBatchMemOp_v2(stream, 2, batch, 0) == 801);
-    CHECK(cuStreamBatchMemOp_v2(stream, 1, batch, 1) == 1 && cuStreamBatchMemOp_v2(stream, 1, NULL, 0) == 1);
+    CHECK(cuMemAlloc_v2(&small, 4096) == 0 &&
+          cuStreamWriteValue32_v2(stream, small + 4096, 0, 0) == 1);
+    CHECK(cuStreamBatchMemOp_v2(stream, 1, batch, 0) == 0 &&
+          cuStreamBatchMemOp_v2(stream, 2, batch, 0) == 801);
+    CHECK(cuStreamBatchMemOp_v2(stream, 1, batch, 1) == 1 &&
+          cuStreamBatchMemOp_v2(stream, 1, NULL, 0) == 1);
     /* the first API is off by default, as on a real card */
-    CHECK(cuDeviceGetAttribute(&old, 92, 0) == 0 && old == 0 && cuStreamWaitValue32(stream, address, 0, 0) == 801);
+    CHECK(cuDeviceGetAttribute(&old, 92, 0) == 0 && old == 0 &&
+          cuStreamWaitValue32(stream, address, 0, 0) == 801);
     CHECK(cuStreamQuery(stream) == 0);
 }
 
@@ -164,14 +174,16 @@ static void gates(void)
         launch_busy(busy, open, 1000000);
         CHECK(cuStreamSynchronize(open) == 0);
     }
-    CHECK(now_ns() - begun < 5000000000 && cuStreamQuery(gated) == NOT_READY && cuEventQuery(event) == NOT_READY);
+    CHECK(now_ns() - begun < 5000000000 && cuStreamQuery(gated) == NOT_READY &&
+          cuEventQuery(event) == NOT_READY);
     usleep(200000);
     uint64_t cpu = (cpu_ns() - begun_cpu) / ((now_ns() - begun) / 100);
     printf("a process with a gate: %llu %% of a processor\n", (unsigned long long)cpu);
     CHECK(cpu < 95 && ledger("device 0 ", "busy_ns") == 50000000);
     store(words, 1);
     CHECK(cuStreamSynchronize(gated) == 0 && cuEventQuery(event) == 0);
-    CHECK(cuEventElapsedTime(&elapsed_ms, before, event) == 0 && elapsed_ms >= 10.0f && elapsed_ms < 4000.0f);
+    CHECK(cuEventElapsedTime(&elapsed_ms, before, event) == 0 && elapsed_ms >= 10.0f &&
+          elapsed_ms < 4000.0f);
     CHECK(ledger("device 0 ", "busy_ns") == 60000000);
 }
 
@@ -207,7 +219,8 @@ static uint64_t open_gates(const char *how, bool wakes)
     }
     qsort(took, ROUNDS, sizeof(took[0]), by_size);
     printf("%s opens a gate after %llu us (median), %llu us (9 of 10)\n", how,
-           (unsigned long long)took[ROUNDS / 2] / 1000, (unsigned long long)took[ROUNDS * 9 / 10] / 1000);
+           (unsigned long long)took[ROUNDS / 2] / 1000,
+           (unsigned long long)took[ROUNDS * 9 / 10] / 1000);
     return took[ROUNDS / 2];
 }
 
@@ -225,7 +238,8 @@ static void woken(void)
     CHECK(open_gates("a store with a wake", true) < 50000000);
 }
 
-/* A word is written when the work before is done, without anybody's asking; and before anybody is told so. */
+/* A word is written when the work before is done, without anybody's asking; and before anybody is
+ * told so. */
 static void writes(void)
 {
     devptr address;
@@ -244,8 +258,10 @@ static void writes(void)
         ;
     uint64_t took = now_ns() - begun;
     CHECK(took > 20000000 && took < 2000000000);
-    printf("a word behind a kernel of 20 ms is written after %llu us\n", (unsigned long long)took / 1000);
-    CHECK(turns_to(words, 3, 2000) && now_ns() - begun > 40000000 && cuStreamQuery(stream) == NOT_READY);
+    printf("a word behind a kernel of 20 ms is written after %llu us\n",
+           (unsigned long long)took / 1000);
+    CHECK(turns_to(words, 3, 2000) && now_ns() - begun > 40000000 &&
+          cuStreamQuery(stream) == NOT_READY);
     for (uint32_t at = 10; at < 200; at++) {
         launch_busy(busy, stream, 20000);
         CHECK(cuStreamWriteValue64_v2(stream, address + 8, (uint64_t)at << 32 | at, 0) == 0);
@@ -288,15 +304,19 @@ static void memories(void)
     void *stream = new_stream(NON_BLOCKING);
     CHECK(cuMemAllocManaged(&managed, 4096, 1) == 0 && cuMemAlloc_v2(&device, 4096) == 0);
     CHECK(cuStreamWaitValue32_v2(stream, managed, 3, WAIT_EQ) == 0);
-    CHECK(cuStreamWriteValue32_v2(stream, device + 8, 5, 0) == 0 && cuStreamQuery(stream) == NOT_READY);
+    CHECK(cuStreamWriteValue32_v2(stream, device + 8, 5, 0) == 0 &&
+          cuStreamQuery(stream) == NOT_READY);
     store((uint32_t *)(uintptr_t)managed, 3);
     CHECK(cuStreamSynchronize(stream) == 0);
     CHECK(cuMemcpyDtoH_v2(&back, device + 8, 4) == 0 && back == 5);
-    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 6, WAIT_GEQ) == 0 && cuStreamQuery(stream) == NOT_READY);
+    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 6, WAIT_GEQ) == 0 &&
+          cuStreamQuery(stream) == NOT_READY);
     void *other = new_stream(NON_BLOCKING);
-    CHECK(cuStreamWriteValue32_v2(other, device + 8, 6, 0) == 0 && cuStreamSynchronize(stream) == 0);
+    CHECK(cuStreamWriteValue32_v2(other, device + 8, 6, 0) == 0 &&
+          cuStreamSynchronize(stream) == 0);
     /* what waits for memory that goes away is let go */
-    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 7, WAIT_GEQ) == 0 && cuStreamQuery(stream) == NOT_READY);
+    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 7, WAIT_GEQ) == 0 &&
+          cuStreamQuery(stream) == NOT_READY);
     CHECK(cuMemFree_v2(device) == 0 && cuStreamSynchronize(stream) == 0);
 }
 
@@ -335,9 +355,11 @@ static void shared_page(void)
     begin();
     void *stream = new_stream(NON_BLOCKING);
     uint32_t *words = map_shared();
-    CHECK(cuMemHostRegister_v2(words, 4096, 2) == 0 && cuMemHostGetDevicePointer_v2(&address, words, 0) == 0);
+    CHECK(cuMemHostRegister_v2(words, 4096, 2) == 0 &&
+          cuMemHostGetDevicePointer_v2(&address, words, 0) == 0);
     CHECK(cuStreamWaitValue32_v2(stream, address, 1, 0) == 0);
-    CHECK(cuStreamWriteValue32_v2(stream, address + 4, 9, 0) == 0 && cuStreamQuery(stream) == NOT_READY);
+    CHECK(cuStreamWriteValue32_v2(stream, address + 4, 9, 0) == 0 &&
+          cuStreamQuery(stream) == NOT_READY);
     store(words + 2, 1);
     CHECK(cuStreamSynchronize(stream) == 0);
     CHECK(finish(other) == 0 && cuMemHostUnregister(words) == 0);
@@ -366,7 +388,8 @@ static void neighbours(void)
     for (int at = 0; at < 3; at++)
         gated[at] = start(stay_gated);
     begin();
-    for (int tries = 0; tries < 500 && ledger("device 0 ", "used") != (4 * 512 + 3 * 2) * MIB; tries++)
+    for (int tries = 0; tries < 500 && ledger("device 0 ", "used") != (4 * 512 + 3 * 2) * MIB;
+         tries++)
         usleep(10000);
     void *busy = kernel("simgpu_busy"), *stream = new_stream(NON_BLOCKING);
     usleep(100000);
@@ -375,22 +398,26 @@ static void neighbours(void)
         launch_busy(busy, stream, 1000000);
     CHECK(cuStreamSynchronize(stream) == 0);
     uint64_t took = now_ns() - begun;
-    printf("200 kernels of 1 ms beside three gated processes: %llu us\n", (unsigned long long)took / 1000);
-    CHECK(took < 3000000000 && ledger("device 0 ", "busy_ns") == 200000000 && ledger("device 0 ", "switches") == 0);
+    printf("200 kernels of 1 ms beside three gated processes: %llu us\n",
+           (unsigned long long)took / 1000);
+    CHECK(took < 3000000000 && ledger("device 0 ", "busy_ns") == 200000000 &&
+          ledger("device 0 ", "switches") == 0);
     for (int at = 0; at < 3; at++) {
         kill(gated[at], SIGKILL);
         finish(gated[at]);
     }
 }
 
-/* The legacy stream comes after gated work of blocking streams, and they after it; others don't care. */
+/* The legacy stream comes after gated work of blocking streams, and they after it; others don't
+ * care. */
 static void legacy_order(void)
 {
     devptr address;
     void *event;
 
     begin();
-    void *busy = kernel("simgpu_busy"), *blocking = new_stream(BLOCKING), *other = new_stream(BLOCKING);
+    void *busy = kernel("simgpu_busy"), *blocking = new_stream(BLOCKING),
+         *other = new_stream(BLOCKING);
     void *free_stream = new_stream(NON_BLOCKING);
     uint32_t *words = new_words(&address);
     CHECK(cuEventCreate(&event, 0) == 0);
@@ -401,9 +428,11 @@ static void legacy_order(void)
     launch_busy(busy, free_stream, 1000);
     CHECK(cuStreamSynchronize(free_stream) == 0);
     usleep(5000);
-    CHECK(cuEventQuery(event) == NOT_READY && cuStreamQuery(other) == NOT_READY && cuStreamQuery(NULL) == NOT_READY);
+    CHECK(cuEventQuery(event) == NOT_READY && cuStreamQuery(other) == NOT_READY &&
+          cuStreamQuery(NULL) == NOT_READY);
     store(words, 1);
-    CHECK(cuStreamSynchronize(other) == 0 && cuEventQuery(event) == 0 && cuStreamQuery(blocking) == 0);
+    CHECK(cuStreamSynchronize(other) == 0 && cuEventQuery(event) == 0 &&
+          cuStreamQuery(blocking) == 0);
 }
 
 /* An event that is recorded again while a record of it is held: waits are for what they saw. */
@@ -413,16 +442,20 @@ static void recorded_again(void)
     void *event;
 
     begin();
-    void *gated = new_stream(NON_BLOCKING), *after = new_stream(NON_BLOCKING), *open = new_stream(NON_BLOCKING);
+    void *gated = new_stream(NON_BLOCKING), *after = new_stream(NON_BLOCKING),
+         *open = new_stream(NON_BLOCKING);
     uint32_t *words = new_words(&address);
     CHECK(cuEventCreate(&event, 0) == 0);
     CHECK(cuStreamWaitValue32_v2(gated, address, 1, 0) == 0 && cuEventRecord(event, gated) == 0);
     CHECK(cuStreamWaitEvent(after, event, 0) == 0 && cuEventRecord(event, after) == 0);
     CHECK(cuStreamQuery(after) == NOT_READY && cuEventQuery(event) == NOT_READY);
-    CHECK(cuEventRecord(event, open) == 0 && cuEventQuery(event) == 0 && cuEventSynchronize(event) == 0);
-    CHECK(cuStreamWaitEvent(open, event, 0) == 0 && cuStreamQuery(open) == 0 && cuStreamQuery(after) == NOT_READY);
+    CHECK(cuEventRecord(event, open) == 0 && cuEventQuery(event) == 0 &&
+          cuEventSynchronize(event) == 0);
+    CHECK(cuStreamWaitEvent(open, event, 0) == 0 && cuStreamQuery(open) == 0 &&
+          cuStreamQuery(after) == NOT_READY);
     store(words, 1);
-    CHECK(cuStreamSynchronize(after) == 0 && cuStreamSynchronize(gated) == 0 && cuEventQuery(event) == 0);
+    CHECK(cuStreamSynchronize(after) == 0 && cuStreamSynchronize(gated) == 0 &&
+          cuEventQuery(event) == 0);
 }
 
 static void captured(void)
@@ -437,14 +470,16 @@ static void captured(void)
     begin();
     void *busy = kernel("simgpu_busy"), *stream = new_stream(NON_BLOCKING);
     uint32_t *words = new_words(&address);
-    CHECK(cuStreamBeginCapture_v2(stream, 0) == 0 && cuStreamWaitValue32_v2(stream, address, 1, 0) == 0);
+    CHECK(cuStreamBeginCapture_v2(stream, 0) == 0 &&
+          cuStreamWaitValue32_v2(stream, address, 1, 0) == 0);
     launch_busy(busy, stream, 10000000);
     CHECK(cuStreamWriteValue32_v2(stream, address + 4, 8, 0) == 0);
     CHECK(cuStreamEndCapture(stream, &graph) == 0 && graph && look(words + 1) == 0);
     CHECK(cuGraphGetNodes(graph, nodes, &count) == 0 && count == 3);
     CHECK(cuGraphNodeGetType(nodes[0], &type) == 0 && type == NODE_BATCH);
     CHECK(cuGraphBatchMemOpNodeGetParams(nodes[0], &node_params) == 0 && node_params.count == 1 &&
-          node_params.operations[0].operation == MEMOP_WAIT_32 && node_params.operations[0].value == 1);
+          node_params.operations[0].operation == MEMOP_WAIT_32 &&
+          node_params.operations[0].value == 1);
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 && cuGraphLaunch(exec, stream) == 0);
     usleep(2000);
     CHECK(cuStreamQuery(stream) == NOT_READY);
@@ -485,7 +520,8 @@ static void wait_for_word(void *word)
     CHECK(turns_to(word, 1, 5000));
 }
 
-/* A host function that waits for the device's work in another stream stops neither gates nor writes. */
+/* A host function that waits for the device's work in another stream stops neither gates nor
+ * writes. */
 static void host_waits(void)
 {
     devptr address;
@@ -512,7 +548,8 @@ static void *open_later(void *unused)
     return NULL;
 }
 
-/* A launch waits when more than a thousand are behind a gate; and the first one of a function, with SIMGPU_LAZY. */
+/* A launch waits when more than a thousand are behind a gate; and the first one of a function, with
+ * SIMGPU_LAZY. */
 static void launches_wait(void)
 {
     pthread_t thread;
@@ -536,7 +573,8 @@ static void launches_wait(void)
     CHECK(cuStreamWaitValue32_v2(stream, address, 1, 0) == 0);
     launch_busy(busy, stream, 1000);
     CHECK(look(opened) == 0 && pthread_create(&thread, NULL, open_later, NULL) == 0);
-    CHECK(cuLaunchKernel(any, 1, 1, 1, 1, 1, 1, 0, new_stream(NON_BLOCKING), NULL, NULL) == 0 && look(opened) == 1);
+    CHECK(cuLaunchKernel(any, 1, 1, 1, 1, 1, 1, 0, new_stream(NON_BLOCKING), NULL, NULL) == 0 &&
+          look(opened) == 1);
     CHECK(pthread_join(thread, NULL) == 0 && cuStreamSynchronize(stream) == 0);
 }
 

@@ -38,7 +38,8 @@ void *kernel(const char *name)
 {
     void *module, *function;
 
-    CHECK(cuModuleLoadData(&module, "image") == 0 && cuModuleGetFunction(&function, module, name) == 0);
+    CHECK(cuModuleLoadData(&module, "image") == 0 &&
+          cuModuleGetFunction(&function, module, name) == 0);
     return function;
 }
 

@@ -1,6 +1,7 @@
 /*
- * What CUDA's runtime needs of a driver beside its API: export tables, handles of primary contexts, storage of
- * contexts, libraries that outlive one. The programs that use the runtime itself are in tests/sim/cudart.c.
+ * What CUDA's runtime needs of a driver beside its API: export tables, handles of primary contexts,
+ * storage of contexts, libraries that outlive one. The programs that use the runtime itself are in
+ * tests/sim/cudart.c.
  */
 #include "md2.h"
 #include "nvml_abi.h"
@@ -16,12 +17,12 @@ typedef int delete_call(void *context, void *key);
 typedef int get_call(void **ret_value, void *context, void *key);
 typedef int integrity_call(unsigned version, uint64_t unix_seconds, unsigned char *ret_digest);
 
-static const struct abi_uuid cudart = {
-    {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}};
-static const struct abi_uuid storage = {
-    {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}};
-static const struct abi_uuid integrity = {
-    {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}};
+static const struct abi_uuid cudart = {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87,
+                                        0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}};
+static const struct abi_uuid storage = {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3,
+                                         0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}};
+static const struct abi_uuid integrity = {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d,
+                                           0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}};
 
 static void *const *table_of(const struct abi_uuid *uuid)
 {
@@ -42,7 +43,8 @@ static void digests(void)
         {"abc", "da853b0d3f88d99b30283a69e6ded6bb"},
         {"message digest", "ab4f496bfb2a530b219ff33031fe06b0"},
         {"abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b"},
-        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "da33def2a42df13975352846c30338cd"},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+         "da33def2a42df13975352846c30338cd"},
         {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
          "d5976f79d83d3a0dc9806c3c66f3efd8"},
     };
@@ -68,7 +70,8 @@ static void tables(void)
     CHECK(cuGetExportTable(NULL, &cudart) == 1 && cuGetExportTable(&table, NULL) == 1);
     CHECK(cuGetExportTable(&table, &unknown) == 500 && !table);
     /* a table begins with its size, but the one that ends with a NULL */
-    CHECK((size_t)table_of(&cudart)[0] >= 13 * sizeof(void *) && (size_t)table_of(&integrity)[0] == 3 * sizeof(void *));
+    CHECK((size_t)table_of(&cudart)[0] >= 13 * sizeof(void *) &&
+          (size_t)table_of(&integrity)[0] == 3 * sizeof(void *));
     CHECK(table_of(&storage)[0] && table_of(&storage)[2] && table_of(&cudart) == table_of(&cudart));
 }
 
@@ -107,7 +110,8 @@ static void storages(void)
     int one, two;
     void *context, *value = NULL;
 
-    CHECK(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
+    CHECK(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+          cuCtxSetCurrent(context) == 0);
     void *const *slots = table_of(&storage);
     put_call *put = (put_call *)(uintptr_t)slots[0];
     delete_call *drop = (delete_call *)(uintptr_t)slots[1];
@@ -127,9 +131,11 @@ static void self_tests(void)
 
     CHECK(cuInit(0) == 0);
     integrity_call *check = (integrity_call *)(uintptr_t)table_of(&integrity)[1];
-    CHECK(check(13000, 1, fixed) == 0 && check(11080, 2, other) == 0 && !memcmp(fixed, other, sizeof(fixed)));
+    CHECK(check(13000, 1, fixed) == 0 && check(11080, 2, other) == 0 &&
+          !memcmp(fixed, other, sizeof(fixed)));
     CHECK(check(13001, 1, other) == 0 && memcmp(fixed, other, sizeof(fixed)));
-    CHECK(check(13002, 1, first) == 0 && check(13002, 1, second) == 0 && !memcmp(first, second, sizeof(first)));
+    CHECK(check(13002, 1, first) == 0 && check(13002, 1, second) == 0 &&
+          !memcmp(first, second, sizeof(first)));
     CHECK(check(13002, 2, second) == 0 && memcmp(first, second, sizeof(first)));
 }
 
@@ -143,17 +149,20 @@ static uint64_t used(void)
     return memory.used;
 }
 
-/* A library's code goes with the context that it is in, and comes back where something of it is asked for. */
+/* A library's code goes with the context that it is in, and comes back where something of it is
+ * asked for. */
 static void libraries(void)
 {
     void *context, *library, *kernel_handle;
 
-    CHECK(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
+    CHECK(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+          cuCtxSetCurrent(context) == 0);
     uint64_t before = used();
     CHECK(cuLibraryLoadData(&library, "image", NULL, NULL, 0, NULL, NULL, 0) == 0);
     uint64_t bytes = used() - before;
     CHECK(bytes > 0 && cuDevicePrimaryCtxReset_v2(0) == 0 && used() == 0);
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0 && used() == before);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0 &&
+          used() == before);
     CHECK(cuLibraryGetKernel(&kernel_handle, library, "any") == 0 && used() == before + bytes);
     CHECK(cuLibraryUnload(library) == 0 && used() == before);
 }
@@ -162,7 +171,8 @@ static void libraries(void)
 
 enum { NAMES = 1, STRINGS, SYMBOLS, TEXT, INFO, FIRST, ZEROS, SECTIONS };
 
-/* A cubin as ptxas makes them: kernel "twice" of two parameters, variables "first" (42, 43), "zeros", managed "both".
+/* A cubin as ptxas makes them: kernel "twice" of two parameters, variables "first" (42, 43),
+ * "zeros", managed "both".
  */
 struct cubin {
     Elf64_Ehdr header;
@@ -175,14 +185,16 @@ struct cubin {
 
 static Elf64_Shdr section(unsigned name, unsigned type, size_t offset, size_t bytes, unsigned link)
 {
-    return (Elf64_Shdr){.sh_name = name, .sh_type = type, .sh_offset = offset, .sh_size = bytes, .sh_link = link};
+    return (Elf64_Shdr){
+        .sh_name = name, .sh_type = type, .sh_offset = offset, .sh_size = bytes, .sh_link = link};
 }
 
 #define PART(member) offsetof(struct cubin, member), sizeof(((struct cubin *)0)->member)
 
 static struct cubin make_cubin(void)
 {
-    static const char names[] = "\0.nv.info.twice\0.other", strings[] = "\0twice\0first\0zeros\0both\0inner";
+    static const char names[] = "\0.nv.info.twice\0.other",
+                      strings[] = "\0twice\0first\0zeros\0both\0inner";
     struct cubin cubin = {.header = {.e_ident = ELFMAG, .e_machine = 190}, .first = {42, 43}};
 
     cubin.header.e_ident[EI_CLASS] = ELFCLASS64;
@@ -204,8 +216,10 @@ static struct cubin make_cubin(void)
     cubin.symbols[3] = (Elf64_Sym){13, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0, ZEROS, 0, 2000};
     cubin.symbols[4] = (Elf64_Sym){19, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0x04, FIRST, 4, 4};
     cubin.symbols[5] = (Elf64_Sym){24, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), 0, TEXT, 0, 0};
-    memcpy(cubin.info[0], "\x04\x17\x0c\x00\0\0\0\0\x01\x00\x10\x00\x00\xf0\x61\x01", 16); /* 1: 88 bytes at 16 */
-    memcpy(cubin.info[1], "\x04\x17\x0c\x00\0\0\0\0\x00\x00\x00\x00\x00\xf0\x21\x00", 16); /* 0: 8 bytes at 0 */
+    memcpy(cubin.info[0], "\x04\x17\x0c\x00\0\0\0\0\x01\x00\x10\x00\x00\xf0\x61\x01",
+           16); /* 1: 88 bytes at 16 */
+    memcpy(cubin.info[1], "\x04\x17\x0c\x00\0\0\0\0\x00\x00\x00\x00\x00\xf0\x21\x00",
+           16); /* 0: 8 bytes at 0 */
     return cubin;
 }
 
@@ -227,7 +241,8 @@ static void check_image(void *module)
     CHECK(cuMemcpyDtoH_v2(values, address, 8) == 0 && values[0] == 42 && values[1] == 43);
     CHECK(cuModuleGetGlobal_v2(&address, &bytes, module, "zeros") == 0 && bytes == 2000);
     CHECK(cuMemcpyDtoH_v2(values, address, bytes) == 0 && !values[0] && !values[499]);
-    CHECK(cuModuleGetGlobal_v2(&address, NULL, module, "both") == 0 && *(uint32_t *)(uintptr_t)address == 43);
+    CHECK(cuModuleGetGlobal_v2(&address, NULL, module, "both") == 0 &&
+          *(uint32_t *)(uintptr_t)address == 43);
 }
 
 /* A fat binary of one cubin, with room for what compressing adds. */
@@ -246,7 +261,11 @@ struct fat {
 
 static struct fat make_fat(const struct cubin *cubin)
 {
-    struct fat fat = {.magic = 0xba55ed50, .version = 1, .header_bytes = 16, .bytes = sizeof(fat) - 16, .kind = 2};
+    struct fat fat = {.magic = 0xba55ed50,
+                      .version = 1,
+                      .header_bytes = 16,
+                      .bytes = sizeof(fat) - 16,
+                      .kind = 2};
 
     fat.file_version = 0x101;
     fat.file_header_bytes = 64;
@@ -256,7 +275,8 @@ static struct fat make_fat(const struct cubin *cubin)
     return fat;
 }
 
-/* Packs the cubin as zstd and LZ4 pack what cannot be made smaller: a frame of one block (RFC 8878), one literal run.
+/* Packs the cubin as zstd and LZ4 pack what cannot be made smaller: a frame of one block (RFC
+ * 8878), one literal run.
  */
 static void pack(struct fat *fat, bool with_zstd)
 {
@@ -297,7 +317,8 @@ static void packed(void)
         else /* of what cannot be read nothing is known, so it has every function */
             CHECK(cuModuleGetFunction(&function, module, "inner") == 0);
         fat.plain_bytes--;
-        CHECK(cuModuleLoadData(&module, &fat) == 0 && cuModuleGetFunction(&function, module, "inner") == 0);
+        CHECK(cuModuleLoadData(&module, &fat) == 0 &&
+              cuModuleGetFunction(&function, module, "inner") == 0);
     }
 }
 
@@ -341,8 +362,10 @@ static void contexts(void)
     CHECK(cuLibraryGetModule(&modules[0], library) == 0);
     CHECK(cuCtxCreate_v2(&two, 0, 0) == 0);
     uint64_t before = used();
-    CHECK(cuLibraryGetGlobal(&addresses[1], &bytes, library, "first") == 0 && addresses[0] != addresses[1]);
-    CHECK(cuLibraryGetModule(&modules[1], library) == 0 && modules[0] != modules[1] && used() > before);
+    CHECK(cuLibraryGetGlobal(&addresses[1], &bytes, library, "first") == 0 &&
+          addresses[0] != addresses[1]);
+    CHECK(cuLibraryGetModule(&modules[1], library) == 0 && modules[0] != modules[1] &&
+          used() > before);
     CHECK(cuLibraryGetModule(&modules[2], library) == 0 && modules[1] == modules[2]);
     check_image(modules[1]);
     CHECK(cuCtxDestroy_v2(two) == 0 && cuCtxSetCurrent(one) == 0);
@@ -365,8 +388,10 @@ static void managed(void)
     CHECK(cuLibraryGetGlobal(&again, &bytes, library, "first") == 201);
     CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && cuCtxSetCurrent(context) == 0);
     CHECK(cuLibraryGetGlobal(&again, &bytes, library, "first") == 0 && bytes == 8);
-    CHECK(cuDevicePrimaryCtxReset_v2(0) == 0 && cuLibraryGetManaged(&again, NULL, library, "both") == 0);
-    CHECK(again == address && *(uint32_t *)(uintptr_t)address == 7 && cuLibraryUnload(library) == 0);
+    CHECK(cuDevicePrimaryCtxReset_v2(0) == 0 &&
+          cuLibraryGetManaged(&again, NULL, library, "both") == 0);
+    CHECK(again == address && *(uint32_t *)(uintptr_t)address == 7 &&
+          cuLibraryUnload(library) == 0);
 }
 
 static void durations(void)
@@ -384,9 +409,10 @@ static void durations(void)
 int main(void)
 {
     static const struct selftest cases[] = {
-        {"digests", digests},       {"tables", tables},       {"primaries", primaries}, {"storages", storages},
-        {"self_tests", self_tests}, {"libraries", libraries}, {"images", images},       {"packed", packed},
-        {"contexts", contexts},     {"managed", managed},     {"durations", durations},
+        {"digests", digests},   {"tables", tables},         {"primaries", primaries},
+        {"storages", storages}, {"self_tests", self_tests}, {"libraries", libraries},
+        {"images", images},     {"packed", packed},         {"contexts", contexts},
+        {"managed", managed},   {"durations", durations},
     };
 
     return selftest_run(cases, sizeof(cases) / sizeof(cases[0]));

@@ -1,6 +1,6 @@
 /*
- * Inside one process: the simulated driver's objects. Everything here is guarded by sim.mutex, except what a comment
- * names otherwise; lock order is sim.mutex, then the shared state's.
+ * Inside one process: the simulated driver's objects. Everything here is guarded by sim.mutex,
+ * except what a comment names otherwise; lock order is sim.mutex, then the shared state's.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -15,32 +15,33 @@
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 /* Defines an exported driver function. */
-#define API(symbol, ...)                                                                                               \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                                                \
+#define API(symbol, ...)                                                                           \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
     SIM_EXPORT int symbol(__VA_ARGS__)
 
-/* First statement of every driver function: counts the call, injects faults, refuses before cuInit. */
-#define ENTER(symbol)                                                                                                  \
-    do {                                                                                                               \
-        int enter_ = sim_enter(CALL_##symbol);                                                                         \
-        if (enter_)                                                                                                    \
-            return enter_;                                                                                             \
+/* First statement of every driver function: counts the call, injects faults, refuses before
+ * cuInit. */
+#define ENTER(symbol)                                                                              \
+    do {                                                                                           \
+        int enter_ = sim_enter(CALL_##symbol);                                                     \
+        if (enter_)                                                                                \
+            return enter_;                                                                         \
     } while (0)
 
 /* The same for calls that may come before cuInit. */
-#define ENTER_EARLY(symbol)                                                                                            \
-    do {                                                                                                               \
-        int enter_ = sim_enter_early(CALL_##symbol);                                                                   \
-        if (enter_)                                                                                                    \
-            return enter_;                                                                                             \
+#define ENTER_EARLY(symbol)                                                                        \
+    do {                                                                                           \
+        int enter_ = sim_enter_early(CALL_##symbol);                                               \
+        if (enter_)                                                                                \
+            return enter_;                                                                         \
     } while (0)
 
 /* The same for calls that a real driver takes to the kernel: they cost SIMGPU_LATENCY. */
-#define ENTER_KERNEL(symbol)                                                                                           \
-    do {                                                                                                               \
-        ENTER(symbol);                                                                                                 \
-        if (__builtin_expect(sim.latency_ns != 0, 0))                                                                  \
-            sim_delay(sim.latency_ns);                                                                                 \
+#define ENTER_KERNEL(symbol)                                                                       \
+    do {                                                                                           \
+        ENTER(symbol);                                                                             \
+        if (__builtin_expect(sim.latency_ns != 0, 0))                                              \
+            sim_delay(sim.latency_ns);                                                             \
     } while (0)
 
 #define SIM_DEVICE_NAME   "simgpu (simulated)"
@@ -72,7 +73,8 @@ enum sim_magic {
     MAGIC_USER = 0x55736531,
 };
 
-/* True for a live object of the kind. Handles of destroyed objects stay readable: handles.c never gives them back. */
+/* True for a live object of the kind. Handles of destroyed objects stay readable: handles.c never
+ * gives them back. */
 #define IS(object, kind) ((object) && (object)->magic == (kind))
 
 struct sim_stream;
@@ -169,8 +171,8 @@ struct sim_green {
 struct sim_thread {
     struct sim_context *stack[SIM_STACK];
     int depth;
-    int capture_mode;                            /* 0 global, 1 thread local, 2 relaxed */
-    int captures;                                /* begun by this thread and not ended, relaxed ones aside */
+    int capture_mode; /* 0 global, 1 thread local, 2 relaxed */
+    int captures;     /* begun by this thread and not ended, relaxed ones aside */
     struct sim_stream *streams[SIM_MAX_DEVICES]; /* per-thread default streams, newest contexts */
 };
 
@@ -265,11 +267,13 @@ static inline struct sim_context *sim_current(void)
 int context_need(struct sim_context **ret_context);
 int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context);
 /* Makes a context of an object that was none, or is none any more. */
-int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version, bool primary);
+int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
+                  bool primary);
 void context_destroy(struct sim_context *context);
 int context_of_ordinal(int ordinal, struct sim_context **ret_context);
 
-/* primary.c: the handle of a device's primary context, the same for ever, active or not; NULL: out of memory. */
+/* primary.c: the handle of a device's primary context, the same for ever, active or not; NULL: out
+ * of memory. */
 struct sim_context *primary_of(int ordinal);
 
 /* storage.c: what the runtime keeps with a context. NULL stands for the current one. */
@@ -281,7 +285,8 @@ void storage_drop(struct sim_context *context);
 
 /* address.c: simulated device addresses, backed by memory once a copy touches them. */
 struct sim_range *range_new(uint64_t bytes, enum sim_range_kind what);
-struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment, enum sim_range_kind what);
+struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment,
+                               enum sim_range_kind what);
 struct sim_range *range_find(devptr address);
 void range_free(struct sim_range *range);
 /* Makes the range's memory accessible; false when it is too big to be kept (see SIM_BACKED). */
@@ -293,17 +298,20 @@ int range_charge(struct sim_range *range, int device, enum sim_kind kind, uint64
 /* memory.c */
 /* Makes memory readable and writable for a copy; false when it is not kept. */
 bool memory_touch(struct sim_range *range, devptr address, uint64_t bytes);
-int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes, devptr *ret_address);
+int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes,
+                 devptr *ret_address);
 int memory_free(devptr address);
 /* The allocation that holds an address: its start and size as asked. */
-bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes, struct sim_range **ret_range);
+bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
+                 struct sim_range **ret_range);
 void memory_destroy_all(struct sim_context *context);
 
 /* stream.c */
 struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int priority);
 void stream_destroy_all(struct sim_context *context);
 
-/* module.c: loads an image, a fatbin or the wrapper that the compiler puts around one, into the current context. */
+/* module.c: loads an image, a fatbin or the wrapper that the compiler puts around one, into the
+ * current context. */
 struct sim_module;
 int module_load(struct sim_module **ret_module, const void *image);
 
@@ -312,7 +320,8 @@ void module_destroy_all(struct sim_context *context);
 void array_destroy_all(struct sim_context *context);
 void host_destroy_all(struct sim_context *context);
 
-/* handle.c: keeps a destroyed object's memory for a while, so that a stale handle is seen as one. */
+/* handle.c: keeps a destroyed object's memory for a while, so that a stale handle is seen as
+ * one. */
 void handle_retire(void *object);
 
 /* pool.c */

@@ -1,7 +1,8 @@
 /*
- * The driver's types as far as the simulator reads or writes them: sizes, offsets and values of CUDA 13.0. Written down
- * here so that the simulator needs no toolkit, and apart from src/hook/cuda_abi.h on purpose: a mistake in one of them
- * then shows as a difference. sim/selftest_abi.c compares them with cuda.h where one is installed.
+ * The driver's types as far as the simulator reads or writes them: sizes, offsets and values of
+ * CUDA 13.0. Written down here so that the simulator needs no toolkit, and apart from
+ * src/hook/cuda_abi.h on purpose: a mistake in one of them then shows as a difference.
+ * sim/selftest_abi.c compares them with cuda.h where one is installed.
  */
 #ifndef SIM_ABI_H
 #define SIM_ABI_H
@@ -66,7 +67,12 @@ enum {
 
 enum { MEMORY_HOST = 1, MEMORY_DEVICE = 2, MEMORY_ARRAY = 3, MEMORY_UNIFIED = 4 };
 
-enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA = 3, LOCATION_HOST_NUMA_CURRENT = 4 };
+enum {
+    LOCATION_DEVICE = 1,
+    LOCATION_HOST = 2,
+    LOCATION_HOST_NUMA = 3,
+    LOCATION_HOST_NUMA_CURRENT = 4
+};
 
 enum { HANDLE_POSIX_FD = 1, HANDLE_FABRIC = 8 };
 
@@ -186,7 +192,8 @@ struct abi_memcpy2d {
     size_t height;
 };
 
-struct abi_memcpy3d { /* CUDA_MEMCPY3D; CUDA_MEMCPY3D_PEER has contexts in place of the reserved ones */
+struct abi_memcpy3d { /* CUDA_MEMCPY3D; CUDA_MEMCPY3D_PEER has contexts in place of the reserved
+                         ones */
     size_t src_x, src_y, src_z, src_lod;
     int src_type;
     const void *src_host;

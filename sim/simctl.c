@@ -34,18 +34,23 @@ static void json_text(const char *text)
     putchar('"');
 }
 
-static void json_process(const struct sim_state *state, const struct sim_process *process, uint32_t device)
+static void json_process(const struct sim_state *state, const struct sim_process *process,
+                         uint32_t device)
 {
-    printf("{\"pid\":%d,\"alive\":%s,\"name\":", process->pid, process->life == SIM_LIVE ? "true" : "false");
+    printf("{\"pid\":%d,\"alive\":%s,\"name\":", process->pid,
+           process->life == SIM_LIVE ? "true" : "false");
     json_text(process->name);
     printf(",\"group\":");
     json_text(process->group ? state->group[process->group - 1].name : "");
-    printf(",\"total\":%llu,\"peak\":%llu,\"busy_ns\":%llu,\"to_device\":%llu,\"to_host\":%llu,\"held\":{",
+    printf(",\"total\":%llu,\"peak\":%llu,\"busy_ns\":%llu,\"to_device\":%llu,\"to_host\":%llu,"
+           "\"held\":{",
            (unsigned long long)process->total[device], (unsigned long long)process->peak[device],
-           (unsigned long long)process->busy_ns[device], (unsigned long long)process->copied[device][SIM_TO_DEVICE],
+           (unsigned long long)process->busy_ns[device],
+           (unsigned long long)process->copied[device][SIM_TO_DEVICE],
            (unsigned long long)process->copied[device][SIM_TO_HOST]);
     for (int kind = 0; kind < SIM_KINDS; kind++)
-        printf("%s\"%s\":%llu", kind ? "," : "", kind_names[kind], (unsigned long long)process->held[device][kind]);
+        printf("%s\"%s\":%llu", kind ? "," : "", kind_names[kind],
+               (unsigned long long)process->held[device][kind]);
     printf("}}");
 }
 
@@ -54,11 +59,12 @@ static void json_device(const struct sim_state *state, uint32_t index)
     const struct sim_device *device = &state->device[index];
     const char *comma = "";
 
-    printf(
-        "{\"device\":%u,\"bytes\":%llu,\"used\":%llu,\"peak\":%llu,\"orphan\":%llu,\"busy_ns\":%llu,\"switches\":%llu,"
-        "\"processes\":[",
-        index, (unsigned long long)device->bytes, (unsigned long long)device->used, (unsigned long long)device->peak,
-        (unsigned long long)device->orphan, (unsigned long long)device->busy_ns, (unsigned long long)device->switches);
+    printf("{\"device\":%u,\"bytes\":%llu,\"used\":%llu,\"peak\":%llu,\"orphan\":%llu,\"busy_ns\":%"
+           "llu,\"switches\":%llu,"
+           "\"processes\":[",
+           index, (unsigned long long)device->bytes, (unsigned long long)device->used,
+           (unsigned long long)device->peak, (unsigned long long)device->orphan,
+           (unsigned long long)device->busy_ns, (unsigned long long)device->switches);
     for (uint32_t slot = 0; slot < state->process_count; slot++) {
         const struct sim_process *process = &state->process[slot];
         if (process->life == SIM_FREE || !used_by(process, index))
@@ -72,12 +78,13 @@ static void json_device(const struct sim_state *state, uint32_t index)
     for (int group = 0; group < SIM_MAX_GROUPS && state->group[group].name[0]; group++) {
         printf("%s{\"name\":", comma);
         json_text(state->group[group].name);
-        printf(",\"total\":%llu,\"peak\":%llu,\"busy_ns\":%llu,\"to_device\":%llu,\"to_host\":%llu}",
-               (unsigned long long)state->group[group].total[index],
-               (unsigned long long)state->group[group].peak[index],
-               (unsigned long long)state->group[group].busy_ns[index],
-               (unsigned long long)state->group[group].copied[index][SIM_TO_DEVICE],
-               (unsigned long long)state->group[group].copied[index][SIM_TO_HOST]);
+        printf(
+            ",\"total\":%llu,\"peak\":%llu,\"busy_ns\":%llu,\"to_device\":%llu,\"to_host\":%llu}",
+            (unsigned long long)state->group[group].total[index],
+            (unsigned long long)state->group[group].peak[index],
+            (unsigned long long)state->group[group].busy_ns[index],
+            (unsigned long long)state->group[group].copied[index][SIM_TO_DEVICE],
+            (unsigned long long)state->group[group].copied[index][SIM_TO_HOST]);
         comma = ",";
     }
     printf("]}");
@@ -99,26 +106,32 @@ static void print_text(const struct sim_state *state)
 {
     for (uint32_t index = 0; index < state->device_count; index++) {
         const struct sim_device *device = &state->device[index];
-        printf("device %u bytes=%llu used=%llu peak=%llu orphan=%llu busy_ns=%llu switches=%llu\n", index,
-               (unsigned long long)device->bytes, (unsigned long long)device->used, (unsigned long long)device->peak,
-               (unsigned long long)device->orphan, (unsigned long long)device->busy_ns,
-               (unsigned long long)device->switches);
+        printf("device %u bytes=%llu used=%llu peak=%llu orphan=%llu busy_ns=%llu switches=%llu\n",
+               index, (unsigned long long)device->bytes, (unsigned long long)device->used,
+               (unsigned long long)device->peak, (unsigned long long)device->orphan,
+               (unsigned long long)device->busy_ns, (unsigned long long)device->switches);
         for (uint32_t slot = 0; slot < state->process_count; slot++) {
             const struct sim_process *process = &state->process[slot];
             if (process->life == SIM_FREE || !used_by(process, index))
                 continue;
-            printf("process %d device=%u alive=%d group=%s total=%llu peak=%llu busy_ns=%llu", process->pid, index,
-                   process->life == SIM_LIVE, process->group ? state->group[process->group - 1].name : "-",
-                   (unsigned long long)process->total[index], (unsigned long long)process->peak[index],
+            printf("process %d device=%u alive=%d group=%s total=%llu peak=%llu busy_ns=%llu",
+                   process->pid, index, process->life == SIM_LIVE,
+                   process->group ? state->group[process->group - 1].name : "-",
+                   (unsigned long long)process->total[index],
+                   (unsigned long long)process->peak[index],
                    (unsigned long long)process->busy_ns[index]);
             for (int kind = 0; kind < SIM_KINDS; kind++)
-                printf(" %s=%llu", kind_names[kind], (unsigned long long)process->held[index][kind]);
-            printf(" to_device=%llu to_host=%llu\n", (unsigned long long)process->copied[index][SIM_TO_DEVICE],
+                printf(" %s=%llu", kind_names[kind],
+                       (unsigned long long)process->held[index][kind]);
+            printf(" to_device=%llu to_host=%llu\n",
+                   (unsigned long long)process->copied[index][SIM_TO_DEVICE],
                    (unsigned long long)process->copied[index][SIM_TO_HOST]);
         }
         for (int group = 0; group < SIM_MAX_GROUPS && state->group[group].name[0]; group++)
-            printf("group %s device=%u total=%llu busy_ns=%llu to_device=%llu to_host=%llu peak=%llu\n",
-                   state->group[group].name, index, (unsigned long long)state->group[group].total[index],
+            printf("group %s device=%u total=%llu busy_ns=%llu to_device=%llu to_host=%llu "
+                   "peak=%llu\n",
+                   state->group[group].name, index,
+                   (unsigned long long)state->group[group].total[index],
                    (unsigned long long)state->group[group].busy_ns[index],
                    (unsigned long long)state->group[group].copied[index][SIM_TO_DEVICE],
                    (unsigned long long)state->group[group].copied[index][SIM_TO_HOST],
@@ -131,8 +144,9 @@ static void print_contexts(const struct sim_state *state)
     for (uint32_t slot = 0; slot < state->process_count; slot++) {
         const struct sim_process *process = &state->process[slot];
         if (process->life != SIM_FREE)
-            printf("process %d alive=%d created=%llu live=%llu\n", process->pid, process->life == SIM_LIVE,
-                   (unsigned long long)process->contexts_created, (unsigned long long)process->contexts_live);
+            printf("process %d alive=%d created=%llu live=%llu\n", process->pid,
+                   process->life == SIM_LIVE, (unsigned long long)process->contexts_created,
+                   (unsigned long long)process->contexts_live);
     }
 }
 
@@ -163,13 +177,13 @@ static void reset_peaks_locked(struct sim_state *state)
 
 static int usage(FILE *out, int code)
 {
-    fprintf(out,
-            "usage: simctl ledger [--json]   what the simulated driver holds, and device time, by process and group\n"
-            "       simctl contexts          contexts ever created, by process\n"
-            "       simctl calls [PID]       driver calls, by process and symbol\n"
-            "       simctl reset-peak        high-water marks start again from now\n"
-            "       simctl reset             everything as new, sizes by the environment\n"
-            "The state file is named by SIMGPU_STATE.\n");
+    fprintf(out, "usage: simctl ledger [--json]   what the simulated driver holds, and device "
+                 "time, by process and group\n"
+                 "       simctl contexts          contexts ever created, by process\n"
+                 "       simctl calls [PID]       driver calls, by process and symbol\n"
+                 "       simctl reset-peak        high-water marks start again from now\n"
+                 "       simctl reset             everything as new, sizes by the environment\n"
+                 "The state file is named by SIMGPU_STATE.\n");
     return code;
 }
 

@@ -21,7 +21,8 @@
 
 #define DESCRIPTOR_BASE (1LL << 41) /* offsets of descriptors of objects: DESCRIPTOR_BASE + id */
 
-/* Of the process's own; opened again if the program closed it, and perhaps opened something else there. */
+/* Of the process's own; opened again if the program closed it, and perhaps opened something else
+ * there. */
 struct kept_file {
     char path[4096];
     int fd;
@@ -136,8 +137,10 @@ static int lock_file(void)
 
 static struct flock descriptor_lock(uint64_t id, short type)
 {
-    return (struct flock){
-        .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(DESCRIPTOR_BASE + (int64_t)id), .l_len = 1};
+    return (struct flock){.l_type = type,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)(DESCRIPTOR_BASE + (int64_t)id),
+                          .l_len = 1};
 }
 
 int state_descriptor_new(const struct sim_object *object, int *ret_fd)
@@ -273,7 +276,8 @@ static void recompute_queue(struct sim_queue *queue)
     queue->remaining_ns = 0;
     for (uint64_t item = queue->head; item < queue->tail; item++)
         queue->remaining_ns += queue->ring[item % SIM_RING].duration_ns;
-    queue->remaining_ns -= queue->progress_ns < queue->remaining_ns ? queue->progress_ns : queue->remaining_ns;
+    queue->remaining_ns -=
+        queue->progress_ns < queue->remaining_ns ? queue->progress_ns : queue->remaining_ns;
 }
 
 /* After a process died inside the lock, totals are made again from what the slots say. */
@@ -325,8 +329,9 @@ bool state_alive(struct sim_state *state, int slot)
 }
 
 /*
- * Locks a slot for as long as this process lives and does not exec. A mapping, which no child inherits, keeps the open
- * file: a program that closes descriptors it did not open (closefrom) closes no lock.
+ * Locks a slot for as long as this process lives and does not exec. A mapping, which no child
+ * inherits, keeps the open file: a program that closes descriptors it did not open (closefrom)
+ * closes no lock.
  */
 static int take_life(int slot)
 {
@@ -422,7 +427,9 @@ static uint64_t own_start_ticks(void)
     text[length] = 0;
     char *rest = strrchr(text, ')');
     if (rest)
-        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks);
+        sscanf(rest + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &ticks);
     return ticks;
 }
 

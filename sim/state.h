@@ -1,9 +1,11 @@
 /*
- * The card that simgpu simulates, as the processes that share it see it: one file, mapped by every process.
+ * The card that simgpu simulates, as the processes that share it see it: one file, mapped by every
+ * process.
  *
- * The file is named by SIMGPU_STATE (default /dev/shm/simgpu-<uid>) and made on demand. A companion file with ".lock"
- * behind the name carries a lock for each process: the kernel drops it when the process dies or execs, and then
- * whoever looks next takes the process's memory and queued work away. Everything is guarded by one robust mutex.
+ * The file is named by SIMGPU_STATE (default /dev/shm/simgpu-<uid>) and made on demand. A companion
+ * file with ".lock" behind the name carries a lock for each process: the kernel drops it when the
+ * process dies or execs, and then whoever looks next takes the process's memory and queued work
+ * away. Everything is guarded by one robust mutex.
  *
  * Functions return 0 or -errno unless they say otherwise. Those named ..._locked need the lock.
  */
@@ -94,8 +96,8 @@ struct sim_process {
     uint64_t peak[SIM_MAX_DEVICES];
     uint64_t contexts_created;
     uint64_t contexts_live;
-    uint32_t checkpoint;                        /* CUprocessState */
-    uint32_t polls;                             /* it looks at words in memory again and again; see worker.c */
+    uint32_t checkpoint; /* CUprocessState */
+    uint32_t polls;      /* it looks at words in memory again and again; see worker.c */
     uint64_t copied[SIM_MAX_DEVICES][SIM_WAYS]; /* bytes */
     uint64_t put_away[SIM_MAX_DEVICES][SIM_KINDS];
     uint64_t busy_ns[SIM_MAX_DEVICES];
@@ -119,10 +121,11 @@ struct sim_object {
     uint64_t bytes;
     uint64_t nonce;
     uint64_t holders[SIM_MAX_PROCESSES / 64]; /* importers */
-    int32_t owner;                            /* slot that is charged; -1: gone, the device holds it */
+    int32_t owner; /* slot that is charged; -1: gone, the device holds it */
     int32_t device;
     int32_t pool;       /* 1: a mempool, which weighs nothing itself */
-    uint64_t map_bytes; /* what an import is as large as; of memory that weighs nothing on the device, too */
+    uint64_t map_bytes; /* what an import is as large as; of memory that weighs nothing on the
+                           device, too */
     struct abi_allocation_prop prop;
 };
 
@@ -161,10 +164,12 @@ struct sim_state {
     struct sim_process process[SIM_MAX_PROCESSES];
 };
 
-/* Maps the state, making it where there is none. Keeps its descriptors for the life of the process. */
+/* Maps the state, making it where there is none. Keeps its descriptors for the life of the
+ * process. */
 int state_open(struct sim_state **ret_state);
 
-/* As state_open(), but fails with -ENOENT where there is none, and doesn't look at the environment's sizes. */
+/* As state_open(), but fails with -ENOENT where there is none, and doesn't look at the
+ * environment's sizes. */
 int state_open_existing(struct sim_state **ret_state);
 
 /* Registers the calling process and takes its lock. -ENOSPC when the table is full. */
@@ -183,27 +188,33 @@ int state_reap_locked(struct sim_state *state);
 void state_reset_locked(struct sim_state *state);
 
 /*
- * Adds bytes of a kind to a process, false when the device is full. Dead processes are reaped before it says so.
+ * Adds bytes of a kind to a process, false when the device is full. Dead processes are reaped
+ * before it says so.
  */
-bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim_kind kind, uint64_t bytes);
-void state_release_locked(struct sim_state *state, int slot, int device, enum sim_kind kind, uint64_t bytes);
+bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
+                         uint64_t bytes);
+void state_release_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
+                          uint64_t bytes);
 
 /* Shared objects: see object.c */
-struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device, uint64_t bytes);
+struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device,
+                                           uint64_t bytes);
 /* nonce 0: whatever it is. */
 struct sim_object *state_object_find_locked(struct sim_state *state, uint64_t id, uint64_t nonce);
 void state_object_hold_locked(struct sim_object *object, int slot);
 /* Ends an importer's hold; the bytes go when nobody is left, nor a descriptor. */
 void state_object_drop_locked(struct sim_state *state, struct sim_object *object, int slot);
-/* Ends the owner's hold. The caller releases its own charge first; what others still have becomes the device's. */
+/* Ends the owner's hold. The caller releases its own charge first; what others still have becomes
+ * the device's. */
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object);
 void state_objects_forget_locked(struct sim_state *state, int slot);
 /* Takes away what only a descriptor kept that is closed by now. */
 void state_objects_reap_locked(struct sim_state *state);
 
 /*
- * Descriptors of an object. As with the driver's, all are files of one inode, the state's: which object one is of is
- * its open file's offset, and a lock that goes with the open file says whether any is left, in whatever process.
+ * Descriptors of an object. As with the driver's, all are files of one inode, the state's: which
+ * object one is of is its open file's offset, and a lock that goes with the open file says whether
+ * any is left, in whatever process.
  */
 int state_descriptor_new(const struct sim_object *object, int *ret_fd);
 /* The object's id; 0: it is no such descriptor. */
@@ -213,14 +224,19 @@ bool state_descriptor_left(uint64_t id);
 /* The scheduler. */
 void sched_advance_locked(struct sim_state *state, int device, uint64_t now_ns);
 /* Returns the kernel's number (1 for the first), 0 when the queue is full. */
-uint64_t sched_submit_locked(struct sim_state *state, int device, int slot, uint64_t duration_ns, uint64_t now_ns);
-/* Ends a kernel that runs until it is told to: at once if it runs or ran, else as soon as its turn comes. */
-void sched_finish_locked(struct sim_state *state, int device, int slot, uint64_t number, uint64_t now_ns);
+uint64_t sched_submit_locked(struct sim_state *state, int device, int slot, uint64_t duration_ns,
+                             uint64_t now_ns);
+/* Ends a kernel that runs until it is told to: at once if it runs or ran, else as soon as its turn
+ * comes. */
+void sched_finish_locked(struct sim_state *state, int device, int slot, uint64_t number,
+                         uint64_t now_ns);
 /* A lower bound of the time until kernel `number` of the slot is done; 0 when it is. */
-uint64_t sched_remaining_locked(struct sim_state *state, int device, int slot, uint64_t number, uint64_t now_ns);
+uint64_t sched_remaining_locked(struct sim_state *state, int device, int slot, uint64_t number,
+                                uint64_t now_ns);
 void sched_leave_locked(struct sim_state *state, int slot);
 /* Busy nanoseconds of the last window_ns, from samples. */
-uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t now_ns, uint64_t window_ns);
+uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t now_ns,
+                    uint64_t window_ns);
 
 uint64_t sim_now_ns(void);
 uint64_t sim_namespace_inode(void);

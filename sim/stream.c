@@ -244,26 +244,26 @@ API(cuCtxSynchronize_v2, struct sim_context *context)
 }
 
 /* Getters of a stream, each with its per-thread twin. */
-#define GETTER(symbol, type, expression)                                                                               \
-    static int get_##symbol(struct sim_stream *handle, type *ret_value)                                                \
-    {                                                                                                                  \
-        struct sim_stream *stream;                                                                                     \
-        int code = stream_resolve(handle, &stream);                                                                    \
-        if (!code && !ret_value)                                                                                       \
-            code = ERR_INVALID_VALUE;                                                                                  \
-        if (!code)                                                                                                     \
-            *ret_value = expression;                                                                                   \
-        return code;                                                                                                   \
-    }                                                                                                                  \
-    API(symbol, struct sim_stream *stream, type *ret_value)                                                            \
-    {                                                                                                                  \
-        ENTER(symbol);                                                                                                 \
-        return get_##symbol(stream, ret_value);                                                                        \
-    }                                                                                                                  \
-    API(symbol##_ptsz, struct sim_stream *stream, type *ret_value)                                                     \
-    {                                                                                                                  \
-        ENTER(symbol##_ptsz);                                                                                          \
-        return get_##symbol(PTSZ(stream), ret_value);                                                                  \
+#define GETTER(symbol, type, expression)                                                           \
+    static int get_##symbol(struct sim_stream *handle, type *ret_value)                            \
+    {                                                                                              \
+        struct sim_stream *stream;                                                                 \
+        int code = stream_resolve(handle, &stream);                                                \
+        if (!code && !ret_value)                                                                   \
+            code = ERR_INVALID_VALUE;                                                              \
+        if (!code)                                                                                 \
+            *ret_value = expression;                                                               \
+        return code;                                                                               \
+    }                                                                                              \
+    API(symbol, struct sim_stream *stream, type *ret_value)                                        \
+    {                                                                                              \
+        ENTER(symbol);                                                                             \
+        return get_##symbol(stream, ret_value);                                                    \
+    }                                                                                              \
+    API(symbol##_ptsz, struct sim_stream *stream, type *ret_value)                                 \
+    {                                                                                              \
+        ENTER(symbol##_ptsz);                                                                      \
+        return get_##symbol(PTSZ(stream), ret_value);                                              \
     }
 
 GETTER(cuStreamGetFlags, unsigned, stream->flags)
@@ -272,7 +272,8 @@ GETTER(cuStreamGetId, unsigned long long, stream->id)
 GETTER(cuStreamGetDevice, int, stream->context->ordinal)
 GETTER(cuStreamGetCtx, struct sim_context *, stream->context)
 
-static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_context, struct sim_green **ret_green)
+static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_context,
+                          struct sim_green **ret_green)
 {
     struct sim_stream *stream;
 
@@ -286,13 +287,15 @@ static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_co
     return OK;
 }
 
-API(cuStreamGetCtx_v2, struct sim_stream *stream, struct sim_context **ret_context, struct sim_green **ret_green)
+API(cuStreamGetCtx_v2, struct sim_stream *stream, struct sim_context **ret_context,
+    struct sim_green **ret_green)
 {
     ENTER(cuStreamGetCtx_v2);
     return get_context_v2(stream, ret_context, ret_green);
 }
 
-API(cuStreamGetCtx_v2_ptsz, struct sim_stream *stream, struct sim_context **ret_context, struct sim_green **ret_green)
+API(cuStreamGetCtx_v2_ptsz, struct sim_stream *stream, struct sim_context **ret_context,
+    struct sim_green **ret_green)
 {
     ENTER(cuStreamGetCtx_v2_ptsz);
     return get_context_v2(PTSZ(stream), ret_context, ret_green);
@@ -330,7 +333,8 @@ API(cuStreamAttachMemAsync, struct sim_stream *stream, devptr address, size_t by
     return attach(stream, address);
 }
 
-API(cuStreamAttachMemAsync_ptsz, struct sim_stream *stream, devptr address, size_t bytes, unsigned flags)
+API(cuStreamAttachMemAsync_ptsz, struct sim_stream *stream, devptr address, size_t bytes,
+    unsigned flags)
 {
     ENTER(cuStreamAttachMemAsync_ptsz);
     (void)bytes;

@@ -1,9 +1,10 @@
 /*
  * Streams, events, captures and graphs of one process. Guarded by sim.mutex.
  *
- * Kernels of all streams of a process go into the process's one queue for the device (see sched.c), so work on the
- * device is in order by itself. What the device cannot order (host functions, host copies, waits for another device or
- * for a word in memory) holds its stream: later work of the stream waits in stream->first until worker.c has got there.
+ * Kernels of all streams of a process go into the process's one queue for the device (see sched.c),
+ * so work on the device is in order by itself. What the device cannot order (host functions, host
+ * copies, waits for another device or for a word in memory) holds its stream: later work of the
+ * stream waits in stream->first until worker.c has got there.
  */
 #ifndef SIM_STREAM_H
 #define SIM_STREAM_H
@@ -36,8 +37,8 @@ struct sim_memop {
     bool wide; /* 64 bits */
 };
 
-/* A record of an event that was held when it was asked for. Whoever waits for it waits for this one, whatever the event
- * is used for later. */
+/* A record of an event that was held when it was asked for. Whoever waits for it waits for this
+ * one, whatever the event is used for later. */
 struct sim_record {
     int references;
     bool submitted;
@@ -110,11 +111,12 @@ struct sim_stream {
     struct sim_op *first, *end;
     bool held; /* in the worker's list */
     struct sim_stream *next_held;
-    uint64_t kept, let_go;               /* operations that ever were in its list, and that left it */
-    uint64_t joins_legacy, legacy_joins; /* `kept` of the other one, up to which the two are in order already */
-    uint64_t free_ns;                    /* until when something held it */
-    int writes;                          /* words to be written once its kernels are done */
-    struct sim_stream *next;             /* of the context */
+    uint64_t kept, let_go; /* operations that ever were in its list, and that left it */
+    uint64_t joins_legacy,
+        legacy_joins;        /* `kept` of the other one, up to which the two are in order already */
+    uint64_t free_ns;        /* until when something held it */
+    int writes;              /* words to be written once its kernels are done */
+    struct sim_stream *next; /* of the context */
     struct sim_capture *capture;
     struct sim_nodes tips; /* nodes that the next captured one depends on */
 };
@@ -183,7 +185,8 @@ struct sim_exec {
 };
 
 /* stream.c */
-/* The stream behind a handle, NULL and the two special ones included; 0 or an error. Needs a current context for those.
+/* The stream behind a handle, NULL and the two special ones included; 0 or an error. Needs a
+ * current context for those.
  */
 int stream_resolve(struct sim_stream *handle, struct sim_stream **ret_stream);
 
@@ -192,13 +195,15 @@ int stream_resolve(struct sim_stream *handle, struct sim_stream **ret_stream);
 int work_submit(struct sim_stream *stream, struct sim_op op);
 int work_call(struct sim_stream *stream, void (*function)(void *), void *user);
 /*
- * Puts the stream behind what the legacy stream's rule wants it to come after. Sets whether nothing holds it then, so
- * that what it is told to do may be done now.
+ * Puts the stream behind what the legacy stream's rule wants it to come after. Sets whether nothing
+ * holds it then, so that what it is told to do may be done now.
  */
 int work_begin(struct sim_stream *stream, bool *ret_free);
-/* Waits for room in a stream that is held, as a launch does. Called before any other look at the stream. */
+/* Waits for room in a stream that is held, as a launch does. Called before any other look at the
+ * stream. */
 void work_room(struct sim_stream *stream);
-/* Does an operation if it can be done now; the part of a held stream's first one is the worker's. */
+/* Does an operation if it can be done now; the part of a held stream's first one is the
+ * worker's. */
 bool work_try(struct sim_stream *stream, struct sim_op *op);
 /* A copy that could begin at a time gets its place on the engine: when it will be over. */
 uint64_t work_copy_begin(int device, enum sim_way way, uint64_t bytes, uint64_t time_ns);
@@ -319,13 +324,15 @@ struct sim_function {
 };
 /* Parameters by kind: how many, and their sizes. */
 int function_parameters(const struct sim_function *function, const unsigned char **ret_bytes);
-/* Copies the arguments of a launch; false where the function has no parameters, or the launch none for them. */
-bool function_arguments(const struct sim_function *function, void **params, void **extra, uint64_t values[2]);
+/* Copies the arguments of a launch; false where the function has no parameters, or the launch none
+ * for them. */
+bool function_arguments(const struct sim_function *function, void **params, void **extra,
+                        uint64_t values[2]);
 struct sim_kernel function_kernel(const struct sim_function *function, void **params, void **extra);
 
 /* launch.c */
-int launch_function(struct sim_function *function, const unsigned *grid, const unsigned *block, unsigned shared_bytes,
-                    struct sim_stream *handle, void **params, void **extra);
+int launch_function(struct sim_function *function, const unsigned *grid, const unsigned *block,
+                    unsigned shared_bytes, struct sim_stream *handle, void **params, void **extra);
 /* With SIMGPU_LAZY: what the first launch of a function, or its loading, waits for. */
 void launch_load(struct sim_function *function, struct sim_context *context);
 

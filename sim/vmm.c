@@ -50,7 +50,8 @@ struct sim_physical *mapping_physical(devptr address)
     return mapping ? mapping->physical : NULL;
 }
 
-API(cuMemAddressReserve, devptr *ret_address, size_t bytes, size_t alignment, devptr wanted, unsigned long long flags)
+API(cuMemAddressReserve, devptr *ret_address, size_t bytes, size_t alignment, devptr wanted,
+    unsigned long long flags)
 {
     ENTER_KERNEL(cuMemAddressReserve);
     if (!ret_address || !bytes || bytes % SIM_BLOCK || flags || (alignment & (alignment - 1)))
@@ -100,13 +101,15 @@ static int map(devptr address, uint64_t bytes, uint64_t handle)
     struct mapping *mapping = calloc(1, sizeof(*mapping));
     if (!mapping)
         return ERR_OUT_OF_MEMORY;
-    *mapping = (struct mapping){.next = range->owner, .base = address, .bytes = bytes, .physical = physical};
+    *mapping = (struct mapping){
+        .next = range->owner, .base = address, .bytes = bytes, .physical = physical};
     range->owner = mapping;
     physical->mappings++;
     return OK;
 }
 
-API(cuMemMap, devptr address, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags)
+API(cuMemMap, devptr address, size_t bytes, size_t offset, uint64_t handle,
+    unsigned long long flags)
 {
     ENTER_KERNEL(cuMemMap);
     if (!bytes || bytes % SIM_BLOCK || address % SIM_BLOCK || flags)
@@ -141,7 +144,8 @@ bool mapping_touch(struct sim_range *range, devptr address, uint64_t bytes)
         struct mapping *mapping = mapping_of(range, address);
         if (!mapping || mapping->bytes > SIM_BACKED)
             return false;
-        if (!mapping->touched && mprotect((void *)(uintptr_t)mapping->base, mapping->bytes, PROT_READ | PROT_WRITE))
+        if (!mapping->touched &&
+            mprotect((void *)(uintptr_t)mapping->base, mapping->bytes, PROT_READ | PROT_WRITE))
             return false;
         mapping->touched = true;
         address = mapping->base + mapping->bytes;
@@ -183,13 +187,15 @@ API(cuMemUnmap, devptr address, size_t bytes)
     return code;
 }
 
-API(cuMemSetAccess, devptr address, size_t bytes, const struct abi_access_desc *access, size_t count)
+API(cuMemSetAccess, devptr address, size_t bytes, const struct abi_access_desc *access,
+    size_t count)
 {
     ENTER_KERNEL(cuMemSetAccess);
     if (!bytes || !access || !count)
         return ERR_INVALID_VALUE;
     for (size_t at = 0; at < count; at++) {
-        if (access[at].location.type == LOCATION_DEVICE && !sim_ordinal_valid(access[at].location.id))
+        if (access[at].location.type == LOCATION_DEVICE &&
+            !sim_ordinal_valid(access[at].location.id))
             return ERR_INVALID_DEVICE;
     }
     sim_lock();
@@ -204,7 +210,8 @@ API(cuMemSetAccess, devptr address, size_t bytes, const struct abi_access_desc *
     return valid ? OK : ERR_INVALID_VALUE;
 }
 
-API(cuMemGetAccess, unsigned long long *ret_flags, const struct abi_location *location, devptr address)
+API(cuMemGetAccess, unsigned long long *ret_flags, const struct abi_location *location,
+    devptr address)
 {
     ENTER(cuMemGetAccess);
     if (!ret_flags || !location)

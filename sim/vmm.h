@@ -1,4 +1,5 @@
-/* Physical memory that is mapped by hand, and the shared objects behind exported memory. Guarded by sim.mutex. */
+/* Physical memory that is mapped by hand, and the shared objects behind exported memory. Guarded by
+ * sim.mutex. */
 #ifndef SIM_VMM_H
 #define SIM_VMM_H
 
@@ -12,8 +13,9 @@ struct sim_physical {
     int references;
     int mappings;
     bool imported;
-    int aliases;                   /* handles imported from this process itself */
-    struct sim_physical *original; /* of a handle imported from this very process: what it stands for */
+    int aliases; /* handles imported from this process itself */
+    struct sim_physical
+        *original; /* of a handle imported from this very process: what it stands for */
     struct abi_allocation_prop prop;
     uint64_t object_id, object_nonce;
     struct sim_physical *next; /* of the hash chain */

@@ -1,11 +1,12 @@
-/* Work of streams: handing it to the device, and waiting for it. What holds a stream is worker.c's. */
+/* Work of streams: handing it to the device, and waiting for it. What holds a stream is
+ * worker.c's. */
 #include "stream.h"
 
 #include <time.h>
 
 #define WAKE_EARLY_NS 60000ULL /* what a sleeping thread may be late; the rest is spent looking */
 #define TINY_NS       1000     /* a copy that takes less holds nobody */
-#define SWEEP         2048     /* kernels after which pending events are looked at, before the ring forgets */
+#define SWEEP         2048     /* kernels after which pending events are looked at */
 
 static struct sim_event *pending;
 static uint64_t engine_free_ns[SIM_MAX_DEVICES][SIM_WAYS];
@@ -77,7 +78,8 @@ static uint64_t done_time(int device, uint64_t number)
         return 0;
     sim_lock_state();
     const struct sim_queue *queue = &sim.self->queue[device];
-    uint64_t time_ns = queue->tail - number < SIM_RING ? queue->ring[(number - 1) % SIM_RING].done_ns : 0;
+    uint64_t time_ns =
+        queue->tail - number < SIM_RING ? queue->ring[(number - 1) % SIM_RING].done_ns : 0;
     state_unlock(sim.state);
     return time_ns;
 }
@@ -132,7 +134,8 @@ static bool try_kernel(struct sim_stream *stream, const struct sim_kernel *kerne
     int device = stream->context->device;
 
     sim_lock_state();
-    uint64_t number = sched_submit_locked(sim.state, device, sim.slot, kernel->duration_ns, sim_now_ns());
+    uint64_t number =
+        sched_submit_locked(sim.state, device, sim.slot, kernel->duration_ns, sim_now_ns());
     state_unlock(sim.state);
     if (!number)
         return false;
@@ -144,7 +147,8 @@ static bool try_kernel(struct sim_stream *stream, const struct sim_kernel *kerne
     return true;
 }
 
-/* The device has what the event was recorded after in its queue, which is its order; another device's must be done. */
+/* The device has what the event was recorded after in its queue, which is its order; another
+ * device's must be done. */
 static bool try_wait(struct sim_stream *stream, const struct sim_op *op)
 {
     const struct sim_record *record = op->wait.record;
@@ -206,8 +210,8 @@ uint64_t work_copy_begin(int device, enum sim_way way, uint64_t bytes, uint64_t 
 }
 
 /*
- * A copy begins when the work before it is done, and its engine is free: at that very time, however late it is when
- * somebody looks.
+ * A copy begins when the work before it is done, and its engine is free: at that very time, however
+ * late it is when somebody looks.
  */
 static bool try_copy(struct sim_stream *stream, struct sim_op *op)
 {
@@ -260,8 +264,9 @@ bool work_try(struct sim_stream *stream, struct sim_op *op)
 }
 
 /*
- * The legacy stream comes after all work of the context's other streams, and they after it, but for those that say
- * otherwise. For work that the device has in its queue this is so anyway; what is held needs an operation that waits.
+ * The legacy stream comes after all work of the context's other streams, and they after it, but for
+ * those that say otherwise. For work that the device has in its queue this is so anyway; what is
+ * held needs an operation that waits.
  */
 static int join_others(struct sim_stream *stream)
 {
@@ -270,8 +275,8 @@ static int join_others(struct sim_stream *stream)
     if (stream->flags & 1)
         return OK;
     for (struct sim_stream *other = worker_held; other && !code; other = other->next_held) {
-        if (other == stream || !other->first || other->context != stream->context || other->flags & 1 ||
-            (!stream->legacy && !other->legacy))
+        if (other == stream || !other->first || other->context != stream->context ||
+            other->flags & 1 || (!stream->legacy && !other->legacy))
             continue;
         uint64_t *joined = stream->legacy ? &other->legacy_joins : &stream->joins_legacy;
         if (*joined == other->kept)
@@ -332,7 +337,8 @@ int work_submit(struct sim_stream *stream, struct sim_op op)
 
 int work_call(struct sim_stream *stream, void (*function)(void *), void *user)
 {
-    return work_submit(stream, (struct sim_op){.kind = OP_CALL, .function = function, .user = user});
+    return work_submit(stream,
+                       (struct sim_op){.kind = OP_CALL, .function = function, .user = user});
 }
 
 bool work_done(struct sim_stream *stream)

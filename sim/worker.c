@@ -1,11 +1,12 @@
 /*
- * What holds streams: one thread looks after their first operations, after words that are to be written when a kernel
- * is done, and after kernels that end when a word says so. Another one runs host functions, so that one of them that
- * waits for the device stops nothing.
+ * What holds streams: one thread looks after their first operations, after words that are to be
+ * written when a kernel is done, and after kernels that end when a word says so. Another one runs
+ * host functions, so that one of them that waits for the device stops nothing.
  *
- * The thread sleeps until the next moment that it can foresee. Words in memory it looks at every SIMGPU_POLL, more
- * rarely the more processes do so: a wake-up costs a processor some 25 us. Where the kernel can (5.16), it sleeps on
- * the words themselves, so a process that stores a word and calls FUTEX_WAKE on it is noticed at once.
+ * The thread sleeps until the next moment that it can foresee. Words in memory it looks at every
+ * SIMGPU_POLL, more rarely the more processes do so: a wake-up costs a processor some 25 us. Where
+ * the kernel can (5.16), it sleeps on the words themselves, so a process that stores a word and
+ * calls FUTEX_WAKE on it is noticed at once.
  */
 #include "stream.h"
 
@@ -19,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAP_NS           1000000000ULL
-#define LATE_NS          60000ULL /* what it may be late; where it can foresee the moment it gets up earlier and looks */
+#define NAP_NS 1000000000ULL
+/* What it may be late; where it can foresee the moment it gets up earlier and looks. */
+#define LATE_NS          60000ULL
 #define RETRY_NS         20000ULL
 #define SPIN_SHARE       5 /* a part of its time, at most, that it spends looking */
 #define SPIN_MAX_NS      1000000ULL
@@ -82,7 +84,8 @@ void worker_kick(void)
 
 static struct timespec moment(uint64_t time_ns)
 {
-    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ULL), .tv_nsec = (long)(time_ns % 1000000000ULL)};
+    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ULL),
+                             .tv_nsec = (long)(time_ns % 1000000000ULL)};
 }
 
 void work_wait_change(void)
@@ -176,7 +179,8 @@ bool worker_writes(const struct sim_stream *stream, const struct sim_memop *memo
         return false;
     for (const struct write *write = writes; write; write = write->next) {
         devptr start = write->memop.address, end = start + (write->memop.wide ? 8 : 4);
-        if (write->stream == stream && start < memop->address + (memop->wide ? 8 : 4) && memop->address < end)
+        if (write->stream == stream && start < memop->address + (memop->wide ? 8 : 4) &&
+            memop->address < end)
             return true;
     }
     return false;
@@ -191,7 +195,8 @@ int worker_until(int device, uint64_t number, const struct sim_kernel *kernel)
         free(until);
         return code;
     }
-    *until = (struct until){device, number, {kernel->address, kernel->value, WAIT_EQ, false}, untils};
+    *until =
+        (struct until){device, number, {kernel->address, kernel->value, WAIT_EQ, false}, untils};
     untils = until;
     worker_kick();
     return OK;
@@ -263,7 +268,8 @@ static bool run_first(struct sim_stream *stream)
         return false;
     if (op->kind == OP_COPY)
         stream->free_ns = op->copy.end_ns;
-    else if (op->kind == OP_CALL || op->kind == OP_WAIT || op->kind == OP_WAIT_WORD || op->kind == OP_JOIN)
+    else if (op->kind == OP_CALL || op->kind == OP_WAIT || op->kind == OP_WAIT_WORD ||
+             op->kind == OP_JOIN)
         stream->free_ns = sim_now_ns();
     stream->first = op->next;
     if (!stream->first)
@@ -449,7 +455,8 @@ static void rest(struct nap *nap)
     sleeps = false;
 }
 
-/* A device is not kept waiting by busy processors: as far as the kernel lets it, neither is this thread. */
+/* A device is not kept waiting by busy processors: as far as the kernel lets it, neither is this
+ * thread. */
 static void hurry(void)
 {
     prctl(PR_SET_TIMERSLACK, 1);

@@ -1,15 +1,18 @@
 /*
  * launches MODE: what a program sees that launches kernels by CUDA's driver API. One line of JSON.
  *
- *   tails COUNT               times of cuLaunchKernel, 200 launches between two waits: p50_us, p99_us, p999_us, mean_us
- *   WHICH US COUNT [events]   COUNT kernels of US microseconds without waiting: times, [begin, end] of each in ns
+ *   tails COUNT               times of cuLaunchKernel, 200 launches between two waits: p50_us,
+ * p99_us, p999_us, mean_us WHICH US COUNT [events]   COUNT kernels of US microseconds without
+ * waiting: times, [begin, end] of each in ns
  *
  *     same     the same kernel again and again
  *     fresh    each another one to whoever tells kernels by function and shape
  *     graph    each in a graph of its own, destroyed behind its launch
- *     update   all in one graph, changed before each launch; the first ten take a hundredth of the time
+ *     update   all in one graph, changed before each launch; the first ten take a hundredth of the
+ * time
  *
- * events: only ends are measured, by events, and the length is believed: for simgpu, where kernels compute nothing.
+ * events: only ends are measured, by events, and the length is believed: for simgpu, where kernels
+ * compute nothing.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -33,28 +36,31 @@ struct kernel_node {
 };
 
 /* X(result name, symbol, parameters) */
-#define FUNCTIONS(X)                                                                                                   \
-    X(init, cuInit, (unsigned))                                                                                        \
-    X(device_get, cuDeviceGet, (int *, int))                                                                           \
-    X(retain, cuDevicePrimaryCtxRetain, (void **, int))                                                                \
-    X(set_current, cuCtxSetCurrent, (void *))                                                                          \
-    X(alloc, cuMemAlloc_v2, (uint64_t *, size_t))                                                                      \
-    X(to_host, cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                                            \
-    X(load, cuModuleLoadData, (void **, const void *))                                                                 \
-    X(function, cuModuleGetFunction, (void **, void *, const char *))                                                  \
-    X(stream, cuStreamCreate, (void **, unsigned))                                                                     \
-    X(launch, cuLaunchKernel,                                                                                          \
-      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
-    X(graph, cuGraphCreate, (void **, unsigned))                                                                       \
-    X(graph_drop, cuGraphDestroy, (void *))                                                                            \
-    X(graph_kernel, cuGraphAddKernelNode_v2, (void **, void *, void *const *, size_t, const struct kernel_node *))     \
-    X(exec, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                        \
-    X(exec_change, cuGraphExecKernelNodeSetParams_v2, (void *, void *, const struct kernel_node *))                    \
-    X(exec_launch, cuGraphLaunch, (void *, void *))                                                                    \
-    X(exec_drop, cuGraphExecDestroy, (void *))                                                                         \
-    X(wait, cuStreamSynchronize, (void *))                                                                             \
-    X(event, cuEventCreate, (void **, unsigned))                                                                       \
-    X(record, cuEventRecord, (void *, void *))                                                                         \
+#define FUNCTIONS(X)                                                                               \
+    X(init, cuInit, (unsigned))                                                                    \
+    X(device_get, cuDeviceGet, (int *, int))                                                       \
+    X(retain, cuDevicePrimaryCtxRetain, (void **, int))                                            \
+    X(set_current, cuCtxSetCurrent, (void *))                                                      \
+    X(alloc, cuMemAlloc_v2, (uint64_t *, size_t))                                                  \
+    X(to_host, cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                        \
+    X(load, cuModuleLoadData, (void **, const void *))                                             \
+    X(function, cuModuleGetFunction, (void **, void *, const char *))                              \
+    X(stream, cuStreamCreate, (void **, unsigned))                                                 \
+    X(launch, cuLaunchKernel,                                                                      \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
+       void **, void **))                                                                          \
+    X(graph, cuGraphCreate, (void **, unsigned))                                                   \
+    X(graph_drop, cuGraphDestroy, (void *))                                                        \
+    X(graph_kernel, cuGraphAddKernelNode_v2,                                                       \
+      (void **, void *, void *const *, size_t, const struct kernel_node *))                        \
+    X(exec, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                    \
+    X(exec_change, cuGraphExecKernelNodeSetParams_v2,                                              \
+      (void *, void *, const struct kernel_node *))                                                \
+    X(exec_launch, cuGraphLaunch, (void *, void *))                                                \
+    X(exec_drop, cuGraphExecDestroy, (void *))                                                     \
+    X(wait, cuStreamSynchronize, (void *))                                                         \
+    X(event, cuEventCreate, (void **, unsigned))                                                   \
+    X(record, cuEventRecord, (void *, void *))                                                     \
     X(elapsed, cuEventElapsedTime, (float *, void *, void *))
 
 static struct {
@@ -63,15 +69,17 @@ static struct {
 #undef X
 } cuda;
 
-/* A kernel that takes `ns`, and says when it began and ended where `at` is not 0. simgpu knows the first's name. */
-#define KERNEL(name)                                                                                                   \
-    ".visible .entry " name "(.param .u64 ns, .param .u64 at)\n{\n"                                                    \
-    ".reg .pred %p; .reg .u64 %n, %a, %b, %e, %d; .reg .u32 %x, %y;\n"                                                 \
-    "mov.u64 %b, %globaltimer; ld.param.u64 %n, [ns]; ld.param.u64 %a, [at];\n"                                        \
-    "loop: mov.u64 %e, %globaltimer; sub.u64 %d, %e, %b; setp.lt.u64 %p, %d, %n; @%p bra loop;\n"                      \
-    "mov.u32 %x, %tid.x; mov.u32 %y, %tid.y; or.b32 %x, %x, %y; setp.ne.u32 %p, %x, 0; @%p bra end;\n"                 \
-    "setp.eq.u64 %p, %a, 0; @%p bra end;\n"                                                                            \
-    "cvta.to.global.u64 %a, %a; st.global.u64 [%a], %b; st.global.u64 [%a+8], %e;\n"                                   \
+/* A kernel that takes `ns`, and says when it began and ended where `at` is not 0. simgpu knows the
+ * first's name. */
+#define KERNEL(name)                                                                               \
+    ".visible .entry " name "(.param .u64 ns, .param .u64 at)\n{\n"                                \
+    ".reg .pred %p; .reg .u64 %n, %a, %b, %e, %d; .reg .u32 %x, %y;\n"                             \
+    "mov.u64 %b, %globaltimer; ld.param.u64 %n, [ns]; ld.param.u64 %a, [at];\n"                    \
+    "loop: mov.u64 %e, %globaltimer; sub.u64 %d, %e, %b; setp.lt.u64 %p, %d, %n; @%p bra loop;\n"  \
+    "mov.u32 %x, %tid.x; mov.u32 %y, %tid.y; or.b32 %x, %x, %y; setp.ne.u32 %p, %x, 0; @%p bra "   \
+    "end;\n"                                                                                       \
+    "setp.eq.u64 %p, %a, 0; @%p bra end;\n"                                                        \
+    "cvta.to.global.u64 %a, %a; st.global.u64 [%a], %b; st.global.u64 [%a+8], %e;\n"               \
     "end: ret;\n}\n"
 
 static const char code[] =
@@ -93,8 +101,8 @@ static void set_up(void)
     int device;
 
     check(library == NULL, "libcuda.so.1");
-#define X(name, symbol, parameters)                                                                                    \
-    *(void **)&cuda.name = dlsym(library, #symbol);                                                                    \
+#define X(name, symbol, parameters)                                                                \
+    *(void **)&cuda.name = dlsym(library, #symbol);                                                \
     check(cuda.name == NULL, #symbol);
     FUNCTIONS(X)
 #undef X
@@ -112,8 +120,8 @@ static void launch(unsigned shape, uint64_t ns, uint64_t at)
 {
     void *arguments[] = {&ns, &at};
 
-    check(cuda.launch(kernels[shape / (SHAPE * SHAPE) % 2], 1, 1, 1, 1 + shape % SHAPE, 1 + shape / SHAPE % SHAPE, 1, 0,
-                      stream, arguments, NULL),
+    check(cuda.launch(kernels[shape / (SHAPE * SHAPE) % 2], 1, 1, 1, 1 + shape % SHAPE,
+                      1 + shape / SHAPE % SHAPE, 1, 0, stream, arguments, NULL),
           "cuLaunchKernel");
 }
 
@@ -131,7 +139,8 @@ static void drop_graph(void)
 static void launch_graph(int keep, uint64_t ns, uint64_t at)
 {
     void *arguments[] = {&ns, &at};
-    struct kernel_node params = {.function = kernels[0], .grid = {1, 1, 1}, .block = {1, 1, 1}, .arguments = arguments};
+    struct kernel_node params = {
+        .function = kernels[0], .grid = {1, 1, 1}, .block = {1, 1, 1}, .arguments = arguments};
 
     if (made.exec != NULL) {
         check(cuda.exec_change(made.exec, made.node, &params), "cuGraphExecKernelNodeSetParams");
@@ -178,9 +187,9 @@ static int tails(unsigned count)
     }
     check(cuda.wait(stream), "cuStreamSynchronize");
     qsort(times, count, sizeof *times, ascending);
-    printf("{\"p50_us\":%.3f,\"p99_us\":%.3f,\"p999_us\":%.3f,\"mean_us\":%.3f}\n", (double)times[count / 2] / 1e3,
-           (double)times[(uint64_t)count * 99 / 100] / 1e3, (double)times[(uint64_t)count * 999 / 1000] / 1e3,
-           (double)sum / count / 1e3);
+    printf("{\"p50_us\":%.3f,\"p99_us\":%.3f,\"p999_us\":%.3f,\"mean_us\":%.3f}\n",
+           (double)times[count / 2] / 1e3, (double)times[(uint64_t)count * 99 / 100] / 1e3,
+           (double)times[(uint64_t)count * 999 / 1000] / 1e3, (double)sum / count / 1e3);
     return 0;
 }
 

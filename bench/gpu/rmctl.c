@@ -1,19 +1,19 @@
 /*
- * rmctl: calls on a tenant's channels from outside, through the tenant's own file, as the guard makes them; and the
- * times they take. For finding out; no part of the product.
+ * rmctl: calls on a tenant's channels from outside, through the tenant's own file, as the guard
+ * makes them; and the times they take. For finding out; no part of the product.
  *
  *   rmctl time COMMAND...                      runs it: when it began and ended
  *   rmctl PID FD CLIENT DEVICE SUBDEVICE CHANNEL[,CHANNEL]... OPERATION [ARGS]...
  *     off | on                                 FIFO_DISABLE_CHANNELS, all of them
  *     cycle COUNT OFF_MS ON_MS                 the same in turn
  *     stats GROUP COUNT GAP_US                 GR_GET_CTXSW_STATS
- *     preempt GROUP COUNT GAP_US               CHANNEL_GROUP_PREEMPT and what GR_GET_CTXSW_STATS says it has done
- *     half | whole                             from here on, off keeps them from being scheduled only | stops them
- *     sleep MS
- *     drop                                     gives up CAP_SYS_ADMIN, as the guard does
+ *     preempt GROUP COUNT GAP_US               CHANNEL_GROUP_PREEMPT and what GR_GET_CTXSW_STATS
+ * says it has done half | whole                             from here on, off keeps them from being
+ * scheduled only | stops them sleep MS drop                                     gives up
+ * CAP_SYS_ADMIN, as the guard does
  *
- * One line of JSON an operation; times are CLOCK_MONOTONIC's. Whatever happens, channels that are off are switched on
- * again.
+ * One line of JSON an operation; times are CLOCK_MONOTONIC's. Whatever happens, channels that are
+ * off are switched on again.
  */
 #include "guard/abi.h"
 
@@ -52,7 +52,8 @@ static uint64_t now_ns(void)
 
 static void nap_us(double us)
 {
-    struct timespec t = {.tv_sec = (time_t)(us / 1e6), .tv_nsec = (long)((us - 1e6 * (double)(long)(us / 1e6)) * 1e3)};
+    struct timespec t = {.tv_sec = (time_t)(us / 1e6),
+                         .tv_nsec = (long)((us - 1e6 * (double)(long)(us / 1e6)) * 1e3)};
 
     if (us > 0)
         nanosleep(&t, NULL);
@@ -68,7 +69,8 @@ static int run_timed(char **command)
     if (rc != 0 || waitpid(pid, &status, 0) < 0)
         return 126;
     end = now_ns();
-    printf("{\"begin_ns\":%llu,\"end_ns\":%llu,\"status\":%d}\n", (unsigned long long)begin, (unsigned long long)end,
+    printf("{\"begin_ns\":%llu,\"end_ns\":%llu,\"status\":%d}\n", (unsigned long long)begin,
+           (unsigned long long)end,
            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     return 0;
 }
@@ -121,8 +123,10 @@ static void put_tally(void)
             printf("%s\"%#x\":%u", i ? "," : "", tally.status[i], tally.times[i]);
     }
     if (tally.count)
-        printf("},\"us_p50\":%.1f,\"us_p99\":%.1f,\"us_max\":%.1f", (double)tally.ns[tally.count / 2] / 1e3,
-               (double)tally.ns[tally.count - 1 - tally.count / 100] / 1e3, (double)tally.ns[tally.count - 1] / 1e3);
+        printf("},\"us_p50\":%.1f,\"us_p99\":%.1f,\"us_max\":%.1f",
+               (double)tally.ns[tally.count / 2] / 1e3,
+               (double)tally.ns[tally.count - 1 - tally.count / 100] / 1e3,
+               (double)tally.ns[tally.count - 1] / 1e3);
     else
         printf("}");
     memset(&tally, 0, sizeof(tally));
@@ -133,11 +137,14 @@ static int call(uint32_t nr, size_t bytes, void *arg)
     return ioctl(tenant.fd, RM_IOCTL(nr, bytes), arg) < 0 ? -errno : 0;
 }
 
-static int control_of(uint32_t object, uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_status,
-                      uint64_t *ret_ns)
+static int control_of(uint32_t object, uint32_t cmd, void *params, uint32_t bytes,
+                      uint32_t *ret_status, uint64_t *ret_ns)
 {
-    struct rm_control arg = {
-        .client = tenant.client, .object = object, .cmd = cmd, .params = (uintptr_t)params, .params_bytes = bytes};
+    struct rm_control arg = {.client = tenant.client,
+                             .object = object,
+                             .cmd = cmd,
+                             .params = (uintptr_t)params,
+                             .params_bytes = bytes};
     uint64_t begin = now_ns();
     int rc = call(RM_ESC_CONTROL, sizeof(arg), &arg);
 
@@ -146,7 +153,8 @@ static int control_of(uint32_t object, uint32_t cmd, void *params, uint32_t byte
     return rc;
 }
 
-static int control(uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_status, uint64_t *ret_ns)
+static int control(uint32_t cmd, void *params, uint32_t bytes, uint32_t *ret_status,
+                   uint64_t *ret_ns)
 {
     return control_of(tenant.subdevice, cmd, params, bytes, ret_status, ret_ns);
 }
@@ -155,8 +163,9 @@ static int only_scheduling;
 
 static int set(int disable, uint32_t *ret_status)
 {
-    struct rm_disable_channels params = {
-        .disable = (uint8_t)disable, .count = tenant.count, .only_scheduling = (uint8_t)(disable && only_scheduling)};
+    struct rm_disable_channels params = {.disable = (uint8_t)disable,
+                                         .count = tenant.count,
+                                         .only_scheduling = (uint8_t)(disable && only_scheduling)};
     uint64_t ns;
     int rc;
 
@@ -174,8 +183,8 @@ static int set(int disable, uint32_t *ret_status)
 
 static void put_times(const char *what, uint64_t begin, uint64_t end, int rc, uint32_t status)
 {
-    printf("\"%s\":[%llu,%llu],\"%s_answer\":\"%s%#x\"", what, (unsigned long long)begin, (unsigned long long)end, what,
-           rc < 0 ? "errno " : "", rc < 0 ? (unsigned)-rc : status);
+    printf("\"%s\":[%llu,%llu],\"%s_answer\":\"%s%#x\"", what, (unsigned long long)begin,
+           (unsigned long long)end, what, rc < 0 ? "errno " : "", rc < 0 ? (unsigned)-rc : status);
 }
 
 static void switch_once(int disable)
@@ -235,7 +244,9 @@ static void stats(uint32_t group, unsigned count, double gap_us)
         memcpy(last, params, sizeof(last));
         nap_us(gap_us);
     }
-    printf("{\"op\":\"stats\",\"names\":\"save restore wfi cta cilp gfxp\",\"changes\":%u,\"first\":[", changes);
+    printf(
+        "{\"op\":\"stats\",\"names\":\"save restore wfi cta cilp gfxp\",\"changes\":%u,\"first\":[",
+        changes);
     for (unsigned i = 2; i < 8; i++)
         printf("%s%u", i > 2 ? "," : "", first[i]);
     printf("],\"last\":[");
@@ -248,8 +259,8 @@ static void stats(uint32_t group, unsigned count, double gap_us)
 
 #define DELTAS_MOST 64
 
-/* How the counts of saves and so on have changed across a preemption, each kind of change with how often it was and how
- * long the two calls took on average. */
+/* How the counts of saves and so on have changed across a preemption, each kind of change with how
+ * often it was and how long the two calls took on average. */
 static void preempt(uint32_t group, unsigned count, double gap_us)
 {
     static struct {
@@ -269,7 +280,8 @@ static void preempt(uint32_t group, unsigned count, double gap_us)
         uint32_t after[8] = {group}, change[6];
         uint64_t preempt_ns, stats_ns;
         unsigned k;
-        int rc = control_of(group, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params), &status, &preempt_ns);
+        int rc =
+            control_of(group, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params), &status, &preempt_ns);
 
         note(rc, status, preempt_ns);
         control(RM_CTRL_GR_GET_CTXSW_STATS, after, sizeof(after), &status, &stats_ns);
@@ -287,12 +299,14 @@ static void preempt(uint32_t group, unsigned count, double gap_us)
         }
         nap_us(gap_us);
     }
-    printf("{\"op\":\"preempt\",\"names\":\"save restore wfi cta cilp gfxp\",\"call\":[%llu,%llu],\"changes\":[",
+    printf("{\"op\":\"preempt\",\"names\":\"save restore wfi cta cilp "
+           "gfxp\",\"call\":[%llu,%llu],\"changes\":[",
            (unsigned long long)begin, (unsigned long long)now_ns());
     for (unsigned k = 0; k < kinds; k++)
-        printf("%s[[%u,%u,%u,%u,%u,%u],%u,%.0f,%.0f]", k ? "," : "", seen[k].change[0], seen[k].change[1],
-               seen[k].change[2], seen[k].change[3], seen[k].change[4], seen[k].change[5], seen[k].times,
-               seen[k].preempt_us / seen[k].times, seen[k].stats_us / seen[k].times);
+        printf("%s[[%u,%u,%u,%u,%u,%u],%u,%.0f,%.0f]", k ? "," : "", seen[k].change[0],
+               seen[k].change[1], seen[k].change[2], seen[k].change[3], seen[k].change[4],
+               seen[k].change[5], seen[k].times, seen[k].preempt_us / seen[k].times,
+               seen[k].stats_us / seen[k].times);
     printf("],");
     put_tally();
     printf("}\n");
@@ -372,7 +386,8 @@ static int take_tenant(char **argv)
     tenant.client = integer(argv[3]);
     tenant.device = integer(argv[4]);
     tenant.subdevice = integer(argv[5]);
-    for (char *word = strtok(argv[6], ","); word && tenant.count < RM_DISABLE_MAX; word = strtok(NULL, ","))
+    for (char *word = strtok(argv[6], ","); word && tenant.count < RM_DISABLE_MAX;
+         word = strtok(NULL, ","))
         tenant.channel[tenant.count++] = integer(word);
     return 0;
 }
@@ -385,7 +400,8 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "time") == 0)
         return run_timed(argv + 2);
     if (argc < 8) {
-        fprintf(stderr, "usage: rmctl time COMMAND... | PID FD CLIENT DEVICE SUBDEVICE CHANNELS OPERATION...\n");
+        fprintf(stderr, "usage: rmctl time COMMAND... | PID FD CLIENT DEVICE SUBDEVICE CHANNELS "
+                        "OPERATION...\n");
         return 2;
     }
     sigaction(SIGTERM, &action, NULL);

@@ -1,7 +1,7 @@
 /*
- * LD_PRELOAD=rmlog.so RMLOG=FILE: writes the ioctls and mmaps of NVIDIA's devices that a program makes, one line of
- * JSON each. For finding out what libcuda and NVML ask; no part of the product. Only calls by way of the C library are
- * seen.
+ * LD_PRELOAD=rmlog.so RMLOG=FILE: writes the ioctls and mmaps of NVIDIA's devices that a program
+ * makes, one line of JSON each. For finding out what libcuda and NVML ask; no part of the product.
+ * Only calls by way of the C library are seen.
  */
 #include "guard/abi.h"
 
@@ -93,9 +93,11 @@ static void put_control(struct line *line, const struct rm_control *control)
     const void *params = (const void *)(uintptr_t)control->params;
 
     put(line,
-        ",\"call\":\"control\",\"client\":%u,\"object\":%u,\"cmd\":%u,\"params_bytes\":%u,\"flags\":%u,"
+        ",\"call\":\"control\",\"client\":%u,\"object\":%u,\"cmd\":%u,\"params_bytes\":%u,"
+        "\"flags\":%u,"
         "\"status\":%u",
-        control->client, control->object, control->cmd, control->params_bytes, control->flags, control->status);
+        control->client, control->object, control->cmd, control->params_bytes, control->flags,
+        control->status);
     if (!params || control->status != RM_OK)
         return;
     if (control->cmd == RM_CTRL_FB_GET_INFO_V2) {
@@ -109,12 +111,15 @@ static void put_control(struct line *line, const struct rm_control *control)
     }
 }
 
-static void put_alloc(struct line *line, const struct rm_alloc *alloc, uint32_t status, uint64_t rights)
+static void put_alloc(struct line *line, const struct rm_alloc *alloc, uint32_t status,
+                      uint64_t rights)
 {
     put(line,
-        ",\"call\":\"alloc\",\"client\":%u,\"parent\":%u,\"handle\":%u,\"class\":%u,\"params\":%d,\"rights\":%d,"
+        ",\"call\":\"alloc\",\"client\":%u,\"parent\":%u,\"handle\":%u,\"class\":%u,\"params\":%d,"
+        "\"rights\":%d,"
         "\"status\":%u",
-        alloc->root, alloc->parent, alloc->handle, alloc->class_id, alloc->params != 0, rights != 0, status);
+        alloc->root, alloc->parent, alloc->handle, alloc->class_id, alloc->params != 0, rights != 0,
+        status);
     if (alloc->class_id == RM_CLASS_MEMORY_LOCAL_USER && alloc->params)
         put(line, ",\"bytes\":%llu",
             (unsigned long long)((const struct rm_memory_params *)(uintptr_t)alloc->params)->size);
@@ -140,11 +145,12 @@ static void put_rm(struct line *line, unsigned long cmd, const void *arg)
         put_control(line, arg);
         break;
     case RM_KEY(RM_ESC_FREE, sizeof(struct rm_free)):
-        put(line, ",\"call\":\"free\",\"client\":%u,\"handle\":%u,\"status\":%u", released->root, released->handle,
-            released->status);
+        put(line, ",\"call\":\"free\",\"client\":%u,\"handle\":%u,\"status\":%u", released->root,
+            released->handle, released->status);
         break;
     case RM_KEY(RM_ESC_DUP_OBJECT, sizeof(struct rm_dup_object)):
-        put(line, ",\"call\":\"dup\",\"client\":%u,\"handle\":%u,\"status\":%u", dup->client, dup->handle, dup->status);
+        put(line, ",\"call\":\"dup\",\"client\":%u,\"handle\":%u,\"status\":%u", dup->client,
+            dup->handle, dup->status);
         break;
     case RM_KEY(RM_ESC_VID_HEAP_CONTROL, sizeof(struct rm_vid_heap_control)):
         put(line, ",\"call\":\"heap\",\"function\":%u,\"status\":%u", heap->function, heap->status);
@@ -201,7 +207,8 @@ EXPORT int ioctl(int fd, unsigned long cmd, ...)
     device = device_of(fd, path, sizeof(path));
     if (!device)
         goto end;
-    put(&line, "{\"t\":%llu,\"ns\":%llu,\"pid\":%d,\"fd\":%d,\"device\":\"%s\",\"rc\":%ld,\"errno\":%d",
+    put(&line,
+        "{\"t\":%llu,\"ns\":%llu,\"pid\":%d,\"fd\":%d,\"device\":\"%s\",\"rc\":%ld,\"errno\":%d",
         (unsigned long long)begin, (unsigned long long)(now_ns() - begin), getpid(), fd, device, rc,
         rc < 0 ? error : 0);
     if (strstr(device, "uvm"))
@@ -219,16 +226,19 @@ static void *map(void *address, size_t bytes, int protection, int flags, int fd,
     void *got = (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
     int error = errno;
     char path[512];
-    const char *device = fd >= 0 && !(flags & MAP_ANONYMOUS) ? device_of(fd, path, sizeof(path)) : NULL;
+    const char *device =
+        fd >= 0 && !(flags & MAP_ANONYMOUS) ? device_of(fd, path, sizeof(path)) : NULL;
 
     if (device) {
         struct line line = {.length = 0};
 
         put(&line,
-            "{\"t\":%llu,\"pid\":%d,\"fd\":%d,\"device\":\"%s\",\"call\":\"mmap\",\"address\":%llu,\"length\":%llu,"
+            "{\"t\":%llu,\"pid\":%d,\"fd\":%d,\"device\":\"%s\",\"call\":\"mmap\",\"address\":%llu,"
+            "\"length\":%llu,"
             "\"prot\":%d,\"flags\":%d,\"offset\":%llu,\"failed\":%d",
             (unsigned long long)now_ns(), getpid(), fd, device, (unsigned long long)(uintptr_t)got,
-            (unsigned long long)bytes, protection, flags, (unsigned long long)offset, got == MAP_FAILED);
+            (unsigned long long)bytes, protection, flags, (unsigned long long)offset,
+            got == MAP_FAILED);
         write_line(&line);
     }
     errno = error;

@@ -1,23 +1,24 @@
 /*
- * tenant MODE: a program that uses a GPU and says what it got, in lines of JSON. Times are CLOCK_MONOTONIC's.
+ * tenant MODE: a program that uses a GPU and says what it got, in lines of JSON. Times are
+ * CLOCK_MONOTONIC's.
  *
  *   start                              makes a context; ready_ns: when it was there
  *   info                               what it is told of the card's memory
- *   load --us N --secs N               kernels of N microseconds, each waited for. share: kernels done x their length
- *                                      alone / wall time; steady_share and window_sd: of the second half, over windows
+ *   load --us N --secs N               kernels of N microseconds, each waited for. share: kernels
+ * done x their length alone / wall time; steady_share and window_sd: of the second half, over
+ * windows
  *        [--sync N]                    wait for every Nth only
  *        [--window-ms N]               200
  *        [--rest-us N]                 rest between two
  *   beat --secs N [--us N] [--gap-us N]
- *                                      a kernel that counts up (with --us: kernels of that length); gaps: where nothing
- *                                      moved for longer than --gap-us (500)
- *   pairs --count N [--mib N]          allocates and frees; asks for the free memory
- *   launches --count N                 empty kernels, waited for at the end
- *   alloc [KIND] [--mib N]             until it is refused
- *   latency                            times of all these
+ *                                      a kernel that counts up (with --us: kernels of that length);
+ * gaps: where nothing moved for longer than --gap-us (500) pairs --count N [--mib N] allocates and
+ * frees; asks for the free memory launches --count N                 empty kernels, waited for at
+ * the end alloc [KIND] [--mib N]             until it is refused latency times of all these
  *
- * TENANT_ITERATIONS: of a kernel of a microsecond, as `load` printed it; without it that is measured at first, which
- * wants the card for itself. The modes `load`, `alloc` and `latency` print what gpuprobe's print.
+ * TENANT_ITERATIONS: of a kernel of a microsecond, as `load` printed it; without it that is
+ * measured at first, which wants the card for itself. The modes `load`, `alloc` and `latency` print
+ * what gpuprobe's print.
  */
 #include "tenant.h"
 
@@ -89,7 +90,8 @@ static int start(double begin)
 {
     double ready = now();
 
-    printf("{\"mode\":\"start\",\"ready_ns\":%.0f,\"init_ms\":%.3f}\n", ready * 1e9, (ready - begin) * 1e3);
+    printf("{\"mode\":\"start\",\"ready_ns\":%.0f,\"init_ms\":%.3f}\n", ready * 1e9,
+           (ready - begin) * 1e3);
     return 0;
 }
 
@@ -118,7 +120,8 @@ static double iterations(void)
 static int load(double us, double secs, unsigned sync, double window_s, double rest_us)
 {
     double per_us = iterations();
-    double *windows = numbers(WINDOWS_MAX), begin = now(), window = begin, t = begin, mean = 0, variance = 0;
+    double *windows = numbers(WINDOWS_MAX), begin = now(), window = begin, t = begin, mean = 0,
+           variance = 0;
     unsigned long kernels = 0, in_window = 0;
     size_t count = 0, half;
 
@@ -142,9 +145,11 @@ static int load(double us, double secs, unsigned sync, double window_s, double r
         mean += windows[i] / (double)(count - half);
     for (size_t i = half; i < count; i++)
         variance += (windows[i] - mean) * (windows[i] - mean) / (double)(count - half);
-    printf("{\"mode\":\"load\",\"us\":%.0f,\"kernels\":%lu,\"secs\":%.2f,\"share\":%.4f,\"steady_share\":%.4f,"
+    printf("{\"mode\":\"load\",\"us\":%.0f,\"kernels\":%lu,\"secs\":%.2f,\"share\":%.4f,\"steady_"
+           "share\":%.4f,"
            "\"window_sd\":%.4f,\"windows\":%zu,\"iters_per_us\":%.3f}\n",
-           us, kernels, t, (double)kernels * us * 1e-6 / t, mean, sqrt(variance), count - half, per_us);
+           us, kernels, t, (double)kernels * us * 1e-6 / t, mean, sqrt(variance), count - half,
+           per_us);
     return 0;
 }
 
@@ -198,7 +203,8 @@ static int beat(double us, double secs, double gap_s)
 
 static int pairs(size_t count, uint64_t bytes)
 {
-    double *alloc = numbers(count), *release = numbers(count), *both = numbers(count), *ask = numbers(count);
+    double *alloc = numbers(count), *release = numbers(count), *both = numbers(count),
+           *ask = numbers(count);
     uint64_t address, left, total;
 
     for (size_t i = 0; i < count; i++) {
@@ -218,10 +224,12 @@ static int pairs(size_t count, uint64_t bytes)
         check(gpu_info(&left, &total), "info");
         ask[i] = now() - a;
     }
-    printf("{\"mode\":\"pairs\",\"count\":%zu,\"malloc_us_p50\":%.3f,\"free_us_p50\":%.3f,\"pair_us_p50\":%.3f,"
+    printf("{\"mode\":\"pairs\",\"count\":%zu,\"malloc_us_p50\":%.3f,\"free_us_p50\":%.3f,\"pair_"
+           "us_p50\":%.3f,"
            "\"pair_us_p99\":%.3f,\"meminfo_us_p50\":%.3f}\n",
            count, percentile(alloc, count, .5) * 1e6, percentile(release, count, .5) * 1e6,
-           percentile(both, count, .5) * 1e6, percentile(both, count, .99) * 1e6, percentile(ask, count, .5) * 1e6);
+           percentile(both, count, .5) * 1e6, percentile(both, count, .99) * 1e6,
+           percentile(ask, count, .5) * 1e6);
     return 0;
 }
 
@@ -241,8 +249,9 @@ static int launches(size_t count)
             check(gpu_wait(), "wait");
     }
     check(gpu_wait(), "wait");
-    printf("{\"mode\":\"launches\",\"count\":%zu,\"launch_us_mean\":%.3f,\"launch_us_p50\":%.3f}\n", count,
-           (now() - begin) / (double)(count ? count : 1) * 1e6, percentile(each, count, .5) * 1e6);
+    printf("{\"mode\":\"launches\",\"count\":%zu,\"launch_us_mean\":%.3f,\"launch_us_p50\":%.3f}\n",
+           count, (now() - begin) / (double)(count ? count : 1) * 1e6,
+           percentile(each, count, .5) * 1e6);
     return 0;
 }
 
@@ -255,18 +264,20 @@ static int alloc(const char *kind, uint64_t bytes)
     while ((rc = gpu_alloc(bytes, &address)) == 0)
         got += bytes;
     check(gpu_info(&left, &total), "info");
-    printf("{\"mode\":\"alloc\",\"how\":\"%s\",\"step_mib\":%llu,\"got_mib\":%llu,\"rc\":%d,\"free_before_mib\":%llu,"
+    printf("{\"mode\":\"alloc\",\"how\":\"%s\",\"step_mib\":%llu,\"got_mib\":%llu,\"rc\":%d,\"free_"
+           "before_mib\":%llu,"
            "\"free_mib\":%llu,\"total_mib\":%llu}\n",
-           kind, (unsigned long long)bytes >> 20, (unsigned long long)got >> 20, rc, (unsigned long long)before >> 20,
-           (unsigned long long)left >> 20, (unsigned long long)total >> 20);
+           kind, (unsigned long long)bytes >> 20, (unsigned long long)got >> 20, rc,
+           (unsigned long long)before >> 20, (unsigned long long)left >> 20,
+           (unsigned long long)total >> 20);
     return 0;
 }
 
 static int latency(double begin)
 {
     enum { PAIRS = 200, LAUNCHES = 2000 };
-    double *alloc_s = numbers(PAIRS), *free_s = numbers(PAIRS), *info_s = numbers(PAIRS), *launch_s = numbers(LAUNCHES),
-           *sync_s = numbers(LAUNCHES), ready = now(), t, all;
+    double *alloc_s = numbers(PAIRS), *free_s = numbers(PAIRS), *info_s = numbers(PAIRS),
+           *launch_s = numbers(LAUNCHES), *sync_s = numbers(LAUNCHES), ready = now(), t, all;
     uint64_t address, left, total;
 
     for (int i = 0; i < PAIRS; i++) {
@@ -295,7 +306,8 @@ static int latency(double begin)
         sync_s[i] = now() - t;
     }
     printf("{\"mode\":\"latency\",\"init_ms\":%.2f,\"launch_us_mean\":%.3f,\"launch_us_p50\":%.3f,"
-           "\"launch_sync_us_p50\":%.3f,\"malloc_us_p50\":%.3f,\"free_us_p50\":%.3f,\"meminfo_us_p50\":%.3f}\n",
+           "\"launch_sync_us_p50\":%.3f,\"malloc_us_p50\":%.3f,\"free_us_p50\":%.3f,\"meminfo_us_"
+           "p50\":%.3f}\n",
            (ready - begin) * 1e3, all / LAUNCHES * 1e6, percentile(launch_s, LAUNCHES, .5) * 1e6,
            percentile(sync_s, LAUNCHES / 10, .5) * 1e6, percentile(alloc_s, PAIRS, .5) * 1e6,
            percentile(free_s, PAIRS, .5) * 1e6, percentile(info_s, PAIRS, .5) * 1e6);
@@ -305,7 +317,8 @@ static int latency(double begin)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    double begin = now(), us = option(argc, argv, "--us", 0), secs = option(argc, argv, "--secs", 5);
+    double begin = now(), us = option(argc, argv, "--us", 0),
+           secs = option(argc, argv, "--secs", 5);
     uint64_t bytes = (uint64_t)option(argc, argv, "--mib", 4) << 20;
     size_t count = (size_t)option(argc, argv, "--count", 1000);
     int rc;
@@ -317,7 +330,8 @@ int main(int argc, char **argv)
         return info();
     if (strcmp(mode, "load") == 0)
         return load(us > 0 ? us : 1000, secs, (unsigned)option(argc, argv, "--sync", 1),
-                    option(argc, argv, "--window-ms", 200) / 1e3, option(argc, argv, "--rest-us", 0));
+                    option(argc, argv, "--window-ms", 200) / 1e3,
+                    option(argc, argv, "--rest-us", 0));
     if (strcmp(mode, "beat") == 0)
         return beat(us, secs, option(argc, argv, "--gap-us", 500) / 1e6);
     if (strcmp(mode, "pairs") == 0)

@@ -1,6 +1,7 @@
 /*
- * What the measuring tenant needs of a GPU: CUDA's driver API (tenant_cuda.c), or the fake driver of tests/guard for
- * rehearsals without one (tenant_mock.c). Functions return 0 or the interface's own error code.
+ * What the measuring tenant needs of a GPU: CUDA's driver API (tenant_cuda.c), or the fake driver
+ * of tests/guard for rehearsals without one (tenant_mock.c). Functions return 0 or the interface's
+ * own error code.
  */
 #ifndef BENCH_GPU_TENANT_H
 #define BENCH_GPU_TENANT_H

@@ -1,4 +1,5 @@
-/* The tenant's GPU by CUDA's driver API, loaded at run time: no header or library of CUDA's is needed to build it. */
+/* The tenant's GPU by CUDA's driver API, loaded at run time: no header or library of CUDA's is
+ * needed to build it. */
 #include "tenant.h"
 
 #include <dlfcn.h>
@@ -17,23 +18,24 @@
 #define CALIBRATION_S        0.5
 
 /* X(result name, symbol, parameters) */
-#define FUNCTIONS(X)                                                                                                   \
-    X(init, cuInit, (unsigned))                                                                                        \
-    X(device_get, cuDeviceGet, (int *, int))                                                                           \
-    X(attribute, cuDeviceGetAttribute, (int *, int, int))                                                              \
-    X(device_total, cuDeviceTotalMem_v2, (size_t *, int))                                                              \
-    X(retain, cuDevicePrimaryCtxRetain, (void **, int))                                                                \
-    X(set_current, cuCtxSetCurrent, (void *))                                                                          \
-    X(info, cuMemGetInfo_v2, (size_t *, size_t *))                                                                     \
-    X(alloc, cuMemAlloc_v2, (uint64_t *, size_t))                                                                      \
-    X(release, cuMemFree_v2, (uint64_t))                                                                               \
-    X(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                         \
-    X(host_pointer, cuMemHostGetDevicePointer_v2, (uint64_t *, void *, unsigned))                                      \
-    X(load, cuModuleLoadData, (void **, const void *))                                                                 \
-    X(function, cuModuleGetFunction, (void **, void *, const char *))                                                  \
-    X(stream, cuStreamCreate, (void **, unsigned))                                                                     \
-    X(launch, cuLaunchKernel,                                                                                          \
-      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+#define FUNCTIONS(X)                                                                               \
+    X(init, cuInit, (unsigned))                                                                    \
+    X(device_get, cuDeviceGet, (int *, int))                                                       \
+    X(attribute, cuDeviceGetAttribute, (int *, int, int))                                          \
+    X(device_total, cuDeviceTotalMem_v2, (size_t *, int))                                          \
+    X(retain, cuDevicePrimaryCtxRetain, (void **, int))                                            \
+    X(set_current, cuCtxSetCurrent, (void *))                                                      \
+    X(info, cuMemGetInfo_v2, (size_t *, size_t *))                                                 \
+    X(alloc, cuMemAlloc_v2, (uint64_t *, size_t))                                                  \
+    X(release, cuMemFree_v2, (uint64_t))                                                           \
+    X(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                                     \
+    X(host_pointer, cuMemHostGetDevicePointer_v2, (uint64_t *, void *, unsigned))                  \
+    X(load, cuModuleLoadData, (void **, const void *))                                             \
+    X(function, cuModuleGetFunction, (void **, void *, const char *))                              \
+    X(stream, cuStreamCreate, (void **, unsigned))                                                 \
+    X(launch, cuLaunchKernel,                                                                      \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
+       void **, void **))                                                                          \
     X(wait, cuStreamSynchronize, (void *))
 
 static struct {
@@ -42,24 +44,26 @@ static struct {
 #undef X
 } cuda;
 
-/* work: a chain of a given length. beat: counts in memory of the host until a word there is not 0. */
-static const char code[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                           ".visible .entry work(.param .u64 out, .param .u32 iterations)\n{\n"
-                           ".reg .pred %p; .reg .f32 %a, %b, %c; .reg .u32 %i, %n, %t; .reg .u64 %o;\n"
-                           "ld.param.u32 %n, [iterations]; mov.u32 %t, %tid.x; cvt.rn.f32.u32 %a, %t;\n"
-                           "mov.f32 %b, 0f3F800347; mov.f32 %c, 0f3F000000; mov.u32 %i, 0;\n"
-                           "loop: setp.ge.u32 %p, %i, %n; @%p bra done;\n"
-                           "fma.rn.f32 %a, %a, %b, %c; fma.rn.f32 %b, %b, 0f3F7FF972, 0f358637BD;\n"
-                           "fma.rn.f32 %c, %c, 0f3F800347, 0fB58637BD; add.u32 %i, %i, 1; bra loop;\n"
-                           "done: setp.neu.f32 %p, %a, 0f4640E6B7; @%p bra end;\n"
-                           "ld.param.u64 %o, [out]; cvta.to.global.u64 %o, %o; st.global.f32 [%o], %a;\n"
-                           "end: ret;\n}\n"
-                           ".visible .entry beat(.param .u64 words)\n{\n"
-                           ".reg .pred %p; .reg .u32 %c, %s; .reg .u64 %w;\n"
-                           "ld.param.u64 %w, [words]; cvta.to.global.u64 %w, %w; mov.u32 %c, 0;\n"
-                           "loop: add.u32 %c, %c, 1; st.volatile.global.u32 [%w], %c; membar.sys;\n"
-                           "ld.volatile.global.u32 %s, [%w+64]; setp.eq.u32 %p, %s, 0; @%p bra loop;\n"
-                           "ret;\n}\n";
+/* work: a chain of a given length. beat: counts in memory of the host until a word there is not
+ * 0. */
+static const char code[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry work(.param .u64 out, .param .u32 iterations)\n{\n"
+    ".reg .pred %p; .reg .f32 %a, %b, %c; .reg .u32 %i, %n, %t; .reg .u64 %o;\n"
+    "ld.param.u32 %n, [iterations]; mov.u32 %t, %tid.x; cvt.rn.f32.u32 %a, %t;\n"
+    "mov.f32 %b, 0f3F800347; mov.f32 %c, 0f3F000000; mov.u32 %i, 0;\n"
+    "loop: setp.ge.u32 %p, %i, %n; @%p bra done;\n"
+    "fma.rn.f32 %a, %a, %b, %c; fma.rn.f32 %b, %b, 0f3F7FF972, 0f358637BD;\n"
+    "fma.rn.f32 %c, %c, 0f3F800347, 0fB58637BD; add.u32 %i, %i, 1; bra loop;\n"
+    "done: setp.neu.f32 %p, %a, 0f4640E6B7; @%p bra end;\n"
+    "ld.param.u64 %o, [out]; cvta.to.global.u64 %o, %o; st.global.f32 [%o], %a;\n"
+    "end: ret;\n}\n"
+    ".visible .entry beat(.param .u64 words)\n{\n"
+    ".reg .pred %p; .reg .u32 %c, %s; .reg .u64 %w;\n"
+    "ld.param.u64 %w, [words]; cvta.to.global.u64 %w, %w; mov.u32 %c, 0;\n"
+    "loop: add.u32 %c, %c, 1; st.volatile.global.u32 [%w], %c; membar.sys;\n"
+    "ld.volatile.global.u32 %s, [%w+64]; setp.eq.u32 %p, %s, 0; @%p bra loop;\n"
+    "ret;\n}\n";
 
 static int device, processors;
 static void *stream, *work, *beat;
@@ -75,9 +79,9 @@ static int find_functions(void)
         fprintf(stderr, "tenant: %s\n", dlerror());
         return NO_LIBRARY;
     }
-#define X(name, symbol, parameters)                                                                                    \
-    *(void **)&cuda.name = dlsym(library, #symbol);                                                                    \
-    if (!cuda.name)                                                                                                    \
+#define X(name, symbol, parameters)                                                                \
+    *(void **)&cuda.name = dlsym(library, #symbol);                                                \
+    if (!cuda.name)                                                                                \
         return NO_LIBRARY;
     FUNCTIONS(X)
 #undef X

@@ -1,10 +1,10 @@
 /*
- * The tenant's GPU by the fake driver of tests/guard: for rehearsals. Its kernels take time and have channels, its
- * memory is in the fake's book. More modes, some of which stand in for PyTorch:
+ * The tenant's GPU by the fake driver of tests/guard: for rehearsals. Its kernels take time and
+ * have channels, its memory is in the fake's book. More modes, some of which stand in for PyTorch:
  *
  *   oom [--mib N]                allocates until it is refused, frees, and allocates again
- *   managed [--mib N]            what `alloc managed` is for CUDA: mappings of nvidia-uvm until one is refused
- *   train --secs N --every N     one hash a line
+ *   managed [--mib N]            what `alloc managed` is for CUDA: mappings of nvidia-uvm until one
+ * is refused train --secs N --every N     one hash a line
  */
 #include "tenant.h"
 
@@ -33,7 +33,8 @@ static volatile uint32_t counter;
 static atomic_bool beating;
 static pthread_t beater;
 
-/* rmclient is built with syscall() renamed to this, so that a preloaded ioctl() is asked as libcuda's is. */
+/* rmclient is built with syscall() renamed to this, so that a preloaded ioctl() is asked as
+ * libcuda's is. */
 long mock_syscall(long number, ...);
 long mock_syscall(long number, ...)
 {
@@ -45,7 +46,8 @@ long mock_syscall(long number, ...)
     b = va_arg(arguments, long);
     c = va_arg(arguments, long);
     va_end(arguments);
-    return number == SYS_ioctl ? ioctl((int)a, (unsigned long)b, (void *)c) : syscall(number, a, b, c);
+    return number == SYS_ioctl ? ioctl((int)a, (unsigned long)b, (void *)c)
+                               : syscall(number, a, b, c);
 }
 
 /* Statuses of the driver as CUDA has them. */
@@ -150,9 +152,10 @@ static int oom(uint64_t bytes)
     while ((rc = gpu_alloc(bytes, &address)) == 0)
         got += bytes;
     gpu_info(&left, &total);
-    printf("{\"mode\":\"oom\",\"error\":\"%s\",\"got_mib\":%llu,\"free_mib\":%llu,\"total_mib\":%llu}\n",
-           rc == 2 ? "OutOfMemoryError" : "?", (unsigned long long)got >> 20, (unsigned long long)left >> 20,
-           (unsigned long long)total >> 20);
+    printf("{\"mode\":\"oom\",\"error\":\"%s\",\"got_mib\":%llu,\"free_mib\":%llu,\"total_mib\":%"
+           "llu}\n",
+           rc == 2 ? "OutOfMemoryError" : "?", (unsigned long long)got >> 20,
+           (unsigned long long)left >> 20, (unsigned long long)total >> 20);
     for (unsigned i = 0; i < BLOCKS_MAX; i++) {
         if (block[i].bytes)
             gpu_free(i);
@@ -168,10 +171,11 @@ static int managed(uint64_t bytes)
     int rc = rmclient_uvm_open(&client);
 
     while (rc == 0 && got < 16ULL << 30 &&
-           mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, client.uvm, (off_t)got) != MAP_FAILED)
+           mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, client.uvm, (off_t)got) !=
+               MAP_FAILED)
         got += bytes;
-    printf("{\"mode\":\"alloc\",\"how\":\"managed\",\"got_mib\":%llu,\"rc\":%d}\n", (unsigned long long)got >> 20,
-           errno == ENOMEM ? 2 : errno);
+    printf("{\"mode\":\"alloc\",\"how\":\"managed\",\"got_mib\":%llu,\"rc\":%d}\n",
+           (unsigned long long)got >> 20, errno == ENOMEM ? 2 : errno);
     return 0;
 }
 
@@ -186,7 +190,8 @@ static int train(double secs, unsigned every)
             return 1;
         hash = hash * 6364136223846793005u + ++step;
         if (step % every == 0)
-            printf("{\"step\":%u,\"loss\":0.5,\"hash\":\"%016llx\"}\n", step, (unsigned long long)hash);
+            printf("{\"step\":%u,\"loss\":0.5,\"hash\":\"%016llx\"}\n", step,
+                   (unsigned long long)hash);
     }
     printf("{\"mode\":\"train\",\"steps\":%u,\"secs\":%.0f}\n", step, secs);
     return 0;
@@ -208,6 +213,7 @@ int gpu_other(int argc, char **argv)
     if (strcmp(argv[1], "managed") == 0)
         return managed((uint64_t)atoi(option(argc, argv, "--mib", "16")) << 20);
     if (strcmp(argv[1], "train") == 0)
-        return train(atof(option(argc, argv, "--secs", "5")), (unsigned)atoi(option(argc, argv, "--every", "20")));
+        return train(atof(option(argc, argv, "--secs", "5")),
+                     (unsigned)atoi(option(argc, argv, "--every", "20")));
     return -1;
 }

@@ -32,7 +32,8 @@ static inline void cleanup_errno(const int *saved)
 #define CLEANUP_FREE  CLEANUP(cleanup_free)
 #define CLEANUP_CLOSE CLEANUP(cleanup_close)
 
-/* The caller's errno is what it was when the scope ends: for every function that the program did not call itself. */
+/* The caller's errno is what it was when the scope ends: for every function that the program did
+ * not call itself. */
 #define KEEP_ERRNO int saved_errno_ CLEANUP(cleanup_errno) __attribute__((unused)) = errno
 
 /* Hands a descriptor over: the variable no longer owns it. */

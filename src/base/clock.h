@@ -12,6 +12,7 @@
 uint64_t clock_ns(void);        /* CLOCK_MONOTONIC: for waits and intervals */
 uint64_t clock_coarse_ns(void); /* CLOCK_MONOTONIC_COARSE: cheaper, some milliseconds late */
 uint64_t clock_real_ns(void);   /* CLOCK_REALTIME: for people */
-uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has had of a CPU; a system call */
+uint64_t clock_thread_ns(
+    void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has had of a CPU; a system call */
 
 #endif

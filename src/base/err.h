@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Words for a negative errno, the system's where they say enough. `buffer` may or may not be used; the result lives as
- * long as it does. */
+/* Words for a negative errno, the system's where they say enough. `buffer` may or may not be used;
+ * the result lives as long as it does. */
 static inline const char *err_text(int negative_errno, char *buffer, size_t buffer_bytes)
 {
     if (negative_errno == -EFBIG)

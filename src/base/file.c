@@ -211,7 +211,8 @@ static int find_runtime_dir(char *buffer, size_t buffer_bytes, bool *ret_shared)
     return 0;
 }
 
-/* A folder in a place that others may write to is ours only if it is no link, ours, and closed to them. */
+/* A folder in a place that others may write to is ours only if it is no link, ours, and closed to
+ * them. */
 static int check_shared(const char *path)
 {
     struct stat found;

@@ -11,8 +11,8 @@
 #endif
 
 /*
- * What pthread_atfork() calls. Weak: a C library that has none (musl) is to load us all the same; there the kernel's
- * wiping of the page does it alone.
+ * What pthread_atfork() calls. Weak: a C library that has none (musl) is to load us all the same;
+ * there the kernel's wiping of the page does it alone.
  */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
     __attribute__((weak));

@@ -1,9 +1,11 @@
 /*
- * How code in somebody else's process learns that it runs in a forked child, without a system call per question.
+ * How code in somebody else's process learns that it runs in a forked child, without a system call
+ * per question.
  *
- * A word in a page that the kernel wipes on fork (MADV_WIPEONFORK, Linux 4.14), and a pthread_atfork handler that
- * clears the same word where the kernel does not. The first question in the child runs what was registered, oldest
- * first: it re-initialises locks that a thread of the parent may have held and empties what was the parent's.
+ * A word in a page that the kernel wipes on fork (MADV_WIPEONFORK, Linux 4.14), and a
+ * pthread_atfork handler that clears the same word where the kernel does not. The first question in
+ * the child runs what was registered, oldest first: it re-initialises locks that a thread of the
+ * parent may have held and empties what was the parent's.
  */
 #ifndef VGPU_BASE_FORKWATCH_H
 #define VGPU_BASE_FORKWATCH_H
@@ -13,10 +15,12 @@
 #include <stdint.h>
 
 struct fork_watch {
-    /* Runs in the child, in one thread, before fork_check() returns there. Must not call fork_check() itself. */
+    /* Runs in the child, in one thread, before fork_check() returns there. Must not call
+     * fork_check() itself. */
     void (*child)(void *arg);
     void *arg;
-    /* child() makes system calls only and may run twice: the handler of fork() runs it already, if there was one. */
+    /* child() makes system calls only and may run twice: the handler of fork() runs it already, if
+     * there was one. */
     bool at_once;
     struct fork_watch *next;
 };

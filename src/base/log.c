@@ -44,7 +44,8 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
-/* The length of the UTF-8 character at `text`, and which it is; 0: there is none. ASCII is not looked at. */
+/* The length of the UTF-8 character at `text`, and which it is; 0: there is none. ASCII is not
+ * looked at. */
 static size_t character_at(const char *text, size_t length, uint32_t *ret_code)
 {
     unsigned char first = (unsigned char)text[0];
@@ -62,7 +63,8 @@ static size_t character_at(const char *text, size_t length, uint32_t *ret_code)
     return bytes;
 }
 
-/* Controls of ISO 6429 beyond ASCII, and what changes the direction of writing: U+200E.., U+202A.., U+2066... */
+/* Controls of ISO 6429 beyond ASCII, and what changes the direction of writing: U+200E.., U+202A..,
+ * U+2066... */
 static bool is_control(uint32_t code)
 {
     return code < 0xa0 || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||

@@ -1,6 +1,7 @@
 /*
- * Messages on stderr: one line, one write(2), prefix "vgpu: ". No stdio stream is touched, so a program's own buffers
- * stay as they are. The level comes from VGPU_LOG_LEVEL, else LIBCUDA_LOG_LEVEL, read once. Keeps errno; thread-safe.
+ * Messages on stderr: one line, one write(2), prefix "vgpu: ". No stdio stream is touched, so a
+ * program's own buffers stay as they are. The level comes from VGPU_LOG_LEVEL, else
+ * LIBCUDA_LOG_LEVEL, read once. Keeps errno; thread-safe.
  */
 #ifndef VGPU_BASE_LOG_H
 #define VGPU_BASE_LOG_H
@@ -21,8 +22,9 @@ void log_set_level(enum log_level level); /* overrides the environment */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Replaces control characters, and what is no UTF-8, by question marks. A message quotes what others have written,
- * names and values: what is one line stays one, and no terminal obeys it. log_write() does this itself.
+ * Replaces control characters, and what is no UTF-8, by question marks. A message quotes what
+ * others have written, names and values: what is one line stays one, and no terminal obeys it.
+ * log_write() does this itself.
  */
 void log_make_plain(char *text, size_t length);
 
@@ -31,10 +33,10 @@ void log_make_plain(char *text, size_t length);
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(...)    log_write(LOG_LEVEL_INFO, __VA_ARGS__)
 /* Debug lines cost one load where they are not wanted: their arguments are not evaluated. */
-#define log_debug(...)                                                                                                 \
-    do {                                                                                                               \
-        if (log_wanted(LOG_LEVEL_DEBUG))                                                                               \
-            log_write(LOG_LEVEL_DEBUG, __VA_ARGS__);                                                                   \
+#define log_debug(...)                                                                             \
+    do {                                                                                           \
+        if (log_wanted(LOG_LEVEL_DEBUG))                                                           \
+            log_write(LOG_LEVEL_DEBUG, __VA_ARGS__);                                               \
     } while (0)
 
 #endif

@@ -14,9 +14,11 @@
 void futex_wait(void *word, unsigned expected, unsigned long long timeout_ns, int shared)
 {
     KEEP_ERRNO;
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS_PER_S), .tv_nsec = (long)(timeout_ns % NS_PER_S)};
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
+                               .tv_nsec = (long)(timeout_ns % NS_PER_S)};
 
-    syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, expected, timeout_ns ? &timeout : NULL, NULL, 0);
+    syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, expected,
+            timeout_ns ? &timeout : NULL, NULL, 0);
 }
 
 void futex_wake(void *word, int count, int shared)

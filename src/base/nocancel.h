@@ -1,7 +1,8 @@
 /*
- * A program may cancel its threads. It expects that inside a call that is documented to be a cancellation point, or
- * that its driver makes one; the library's own work is none. Where it holds something across a call of the driver's,
- * as a reservation, that call is none either. What waits for the GPU stays as it is.
+ * A program may cancel its threads. It expects that inside a call that is documented to be a
+ * cancellation point, or that its driver makes one; the library's own work is none. Where it holds
+ * something across a call of the driver's, as a reservation, that call is none either. What waits
+ * for the GPU stays as it is.
  */
 #ifndef VGPU_BASE_NOCANCEL_H
 #define VGPU_BASE_NOCANCEL_H
@@ -25,7 +26,9 @@ static inline void nocancel_end(const int *before)
     pthread_setcancelstate(*before, &ignored);
 }
 
-/* Until the scope ends the thread is not cancelled; it is at the program's next cancellation point. */
-#define NO_CANCEL int cancel_before_ CLEANUP(nocancel_end) __attribute__((unused)) = nocancel_begin()
+/* Until the scope ends the thread is not cancelled; it is at the program's next cancellation
+ * point. */
+#define NO_CANCEL                                                                                  \
+    int cancel_before_ CLEANUP(nocancel_end) __attribute__((unused)) = nocancel_begin()
 
 #endif

@@ -15,8 +15,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits at *text and moves it behind them. A leading zero means "0" only: 010 is octal to some and ten to
- * others. */
+/* Reads digits at *text and moves it behind them. A leading zero means "0" only: 010 is octal to
+ * some and ten to others. */
 static int read_digits(const char **text, uint64_t *ret_number)
 {
     const char *at = *text;
@@ -84,7 +84,8 @@ static int unit_shift(const char *unit)
         return 0;
     letter = strchr(letters, tolower((unsigned char)*unit));
     unit++;
-    if (!letter || !*letter || (*unit && strcasecmp(unit, "b") && strcasecmp(unit, "i") && strcasecmp(unit, "ib")))
+    if (!letter || !*letter ||
+        (*unit && strcasecmp(unit, "b") && strcasecmp(unit, "i") && strcasecmp(unit, "ib")))
         return -1;
     return 10 * (int)(letter - letters + 1);
 }
@@ -115,7 +116,8 @@ static int read_fraction(const char **text, struct fraction *ret_fraction)
     return 0;
 }
 
-/* digits / 10^length * 2^shift, where that is whole. First the fives go out of it, then the twos: nothing overflows. */
+/* digits / 10^length * 2^shift, where that is whole. First the fives go out of it, then the twos:
+ * nothing overflows. */
 static bool fraction_bytes(struct fraction fraction, unsigned shift, uint64_t *ret_bytes)
 {
     uint64_t rest = fraction.digits;
@@ -136,7 +138,8 @@ static bool fraction_bytes(struct fraction fraction, unsigned shift, uint64_t *r
 }
 
 /* The number before the unit. `loosely`: as strtoul() reads it with a base of 0. */
-static int read_size_number(const char **text, bool loosely, uint64_t *ret_number, struct fraction *ret_fraction)
+static int read_size_number(const char **text, bool loosely, uint64_t *ret_number,
+                            struct fraction *ret_fraction)
 {
     const char *at = *text;
     bool leading_zero, decimal = true;
@@ -185,7 +188,8 @@ static int read_size(const char *text, bool loosely, uint64_t *ret_bytes)
         return -PARSE_LARGE;
     if (!fraction_bytes(fraction, (unsigned)shift, &part))
         return -PARSE_FRACTION;
-    bytes = (number << shift) + part; /* the part is less than the unit, which divides the limit + 1 */
+    bytes =
+        (number << shift) + part; /* the part is less than the unit, which divides the limit + 1 */
     if (bytes == 0)
         return -PARSE_ZERO;
     *ret_bytes = bytes;

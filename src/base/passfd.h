@@ -5,7 +5,8 @@
 /* One descriptor, with one byte. 0 or -errno; no SIGPIPE. */
 int passfd_send(int socket, int fd);
 
-/* Waits for one; it is closed on exec. -ECHILD: the other end is closed; -EPROTO: something else came. */
+/* Waits for one; it is closed on exec. -ECHILD: the other end is closed; -EPROTO: something else
+ * came. */
 int passfd_receive(int socket, int *ret_fd);
 
 #endif

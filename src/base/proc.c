@@ -18,7 +18,8 @@ struct stat_fields {
     long threads;
 };
 
-/* The field of that number, as proc(5) counts them, from the third on; NULL: the line ends before. */
+/* The field of that number, as proc(5) counts them, from the third on; NULL: the line ends
+ * before. */
 static const char *field_at(const char *third, unsigned number)
 {
     for (; third && number > 3; number--) {
@@ -38,8 +39,9 @@ static bool read_fields(const char *stat, struct stat_fields *ret_fields)
 
     if (!threads || !*threads)
         return false;
-    *ret_fields = (struct stat_fields){
-        .state = *third, .flags = (unsigned)strtoul(flags, NULL, 10), .threads = strtol(threads, NULL, 10)};
+    *ret_fields = (struct stat_fields){.state = *third,
+                                       .flags = (unsigned)strtoul(flags, NULL, 10),
+                                       .threads = strtol(threads, NULL, 10)};
     return true;
 }
 
@@ -52,8 +54,10 @@ bool proc_stat_is_exiting(const char *stat)
 {
     struct stat_fields fields;
 
-    /* A process has ended with the last of its threads; the first one stays until then, as a zombie. */
-    return read_fields(stat, &fields) && fields.flags & PF_EXITING && (!is_zombie(&fields) || fields.threads > 1);
+    /* A process has ended with the last of its threads; the first one stays until then, as a
+     * zombie. */
+    return read_fields(stat, &fields) && fields.flags & PF_EXITING &&
+           (!is_zombie(&fields) || fields.threads > 1);
 }
 
 static bool read_stat(pid_t pid, char *buffer, size_t size)
@@ -80,6 +84,6 @@ bool proc_thread_ended(pid_t tid)
     char text[STAT_BYTES];
     struct stat_fields fields;
 
-    return !read_stat(tid, text, sizeof(text)) || !read_fields(text, &fields) || is_zombie(&fields) ||
-           fields.flags & PF_EXITING;
+    return !read_stat(tid, text, sizeof(text)) || !read_fields(text, &fields) ||
+           is_zombie(&fields) || fields.flags & PF_EXITING;
 }

@@ -15,7 +15,9 @@ const char *cap_policy_name(uint32_t cap_policy)
 
 const char *turn_policy_name(uint32_t turn_policy)
 {
-    return turn_policy == 0 ? NULL : turn_policy <= VGPU_TURN_POLICIES ? turn_names[turn_policy - 1] : "?";
+    return turn_policy == 0                    ? NULL
+           : turn_policy <= VGPU_TURN_POLICIES ? turn_names[turn_policy - 1]
+                                               : "?";
 }
 
 bool cap_policy_parse(const char *name, uint32_t *ret_cap_policy)
@@ -70,6 +72,7 @@ const char *format_cap(const struct vgpu_limits *limits, unsigned vdev, char *bu
 
 const char *format_share(uint64_t part_ns, uint64_t whole_ns, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%.1f%%", part_ns < whole_ns ? 100.0 * (double)part_ns / (double)whole_ns : 100.0);
+    snprintf(buffer, size, "%.1f%%",
+             part_ns < whole_ns ? 100.0 * (double)part_ns / (double)whole_ns : 100.0);
     return buffer;
 }

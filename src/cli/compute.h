@@ -4,7 +4,8 @@
 
 #include "region/region.h"
 
-/* Names of policies, with the values that struct vgpu_compute has. A turn policy of 0 (none is asked for) is NULL. */
+/* Names of policies, with the values that struct vgpu_compute has. A turn policy of 0 (none is
+ * asked for) is NULL. */
 const char *cap_policy_name(uint32_t cap_policy);
 const char *turn_policy_name(uint32_t turn_policy);
 
@@ -21,7 +22,8 @@ bool compute_used(const struct vgpu_compute_usage *usage);
 #define CAP_TEXT_BYTES 24
 const char *format_cap(const struct vgpu_limits *limits, unsigned vdev, char *buffer, size_t size);
 
-/* "31.4%"; `whole_ns` > 0. Not above 100%: work is charged when it begins, which may be before it was timed. */
+/* "31.4%"; `whole_ns` > 0. Not above 100%: work is charged when it begins, which may be before it
+ * was timed. */
 #define SHARE_TEXT_BYTES 16
 const char *format_share(uint64_t part_ns, uint64_t whole_ns, char *buffer, size_t size);
 

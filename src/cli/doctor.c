@@ -16,8 +16,8 @@
 
 static const char *const level_names[] = {"ok", "warn", "fail"};
 
-void doctor_add(struct doctor *doctor, enum doctor_level level, const char *name, const char *advice,
-                const char *detail, ...)
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *name,
+                const char *advice, const char *detail, ...)
 {
     struct doctor_check *check;
     va_list arguments;
@@ -71,8 +71,8 @@ static void print_lines(const struct doctor *doctor)
 
         print_check(check, columns);
     }
-    printf("\n%u ok, %u to know about, %u failed\n", count_level(doctor, DOCTOR_OK), count_level(doctor, DOCTOR_WARN),
-           count_level(doctor, DOCTOR_FAIL));
+    printf("\n%u ok, %u to know about, %u failed\n", count_level(doctor, DOCTOR_OK),
+           count_level(doctor, DOCTOR_WARN), count_level(doctor, DOCTOR_FAIL));
 }
 
 static bool print_json(const struct doctor *doctor)
@@ -86,8 +86,11 @@ static bool print_json(const struct doctor *doctor)
 
         json_object_set_new(row, "name", json_string(check->name));
         json_object_set_new(row, "status", json_string(level_names[check->level]));
-        json_object_set_new(row, "detail", detail ? detail : json_string("?")); /* not UTF-8: a path may be anything */
-        json_object_set_new(row, "advice", check->advice ? json_string(check->advice) : json_null());
+        json_object_set_new(row, "detail",
+                            detail ? detail
+                                   : json_string("?")); /* not UTF-8: a path may be anything */
+        json_object_set_new(row, "advice",
+                            check->advice ? json_string(check->advice) : json_null());
         json_array_append_new(checks, row);
     }
     json_object_set_new(root, "checks", checks);

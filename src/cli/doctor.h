@@ -21,8 +21,8 @@ struct doctor {
 };
 
 /* Adds a finding. `name` and `advice` are constant texts. */
-void doctor_add(struct doctor *doctor, enum doctor_level level, const char *name, const char *advice,
-                const char *detail, ...) __attribute__((format(printf, 5, 6)));
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *name,
+                const char *advice, const char *detail, ...) __attribute__((format(printf, 5, 6)));
 
 /* Each adds one finding or more. */
 void doctor_driver(struct doctor *doctor);
@@ -35,7 +35,8 @@ void doctor_turns(struct doctor *doctor);
 void doctor_preload_file(struct doctor *doctor);
 void doctor_environment(struct doctor *doctor);
 void doctor_namespaces(struct doctor *doctor);
-void doctor_guard(struct doctor *doctor); /* a group of them, none of which fails: the guard is not needed */
+void doctor_guard(
+    struct doctor *doctor); /* a group of them, none of which fails: the guard is not needed */
 void doctor_program(struct doctor *doctor, const char *program);
 
 /* The hidden command that doctor_library() starts with the library preloaded. */

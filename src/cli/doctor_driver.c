@@ -48,20 +48,24 @@ static const char *init_advice(int result)
 {
     switch (result) {
     case 100:
-        return "the driver shows no device: check CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES, and in a container "
+        return "the driver shows no device: check CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES, "
+               "and in a container "
                "that it was "
                "started with the GPU (--gpus, --device nvidia.com/gpu=...)";
     case 304:
-        return "the driver cannot reach its devices, or the instance in VGPU_INSTANCE cannot be opened: check "
+        return "the driver cannot reach its devices, or the instance in VGPU_INSTANCE cannot be "
+               "opened: check "
                "/dev/nvidia* and "
                "`vgpu ps`";
     case 803:
     case 804:
-        return "libcuda.so.1 and the kernel module are of different versions: reboot or reload the module after an "
+        return "libcuda.so.1 and the kernel module are of different versions: reboot or reload the "
+               "module after an "
                "update, and in a "
                "container drop the compat library";
     case 999:
-        return "the driver fails: look at `dmesg | grep -i nvrm` and `nvidia-smi`, then reload the module or reboot";
+        return "the driver fails: look at `dmesg | grep -i nvrm` and `nvidia-smi`, then reload the "
+               "module or reboot";
     default:
         return "look up the code in the CUDA driver API's CUresult and check `nvidia-smi`";
     }
@@ -70,11 +74,13 @@ static const char *init_advice(int result)
 static void report_init(struct doctor *doctor, const struct cuda_answer *answer)
 {
     if (!answer->has_init)
-        doctor_add(doctor, DOCTOR_FAIL, "driver", "this is no CUDA driver: remove it from the library path",
-                   "%s has no cuInit", answer->where);
+        doctor_add(doctor, DOCTOR_FAIL, "driver",
+                   "this is no CUDA driver: remove it from the library path", "%s has no cuInit",
+                   answer->where);
     else if (answer->init)
-        doctor_add(doctor, DOCTOR_FAIL, "driver", init_advice(answer->init), "%s (CUDA %d.%d): cuInit returns %d",
-                   answer->where, answer->version / 1000, answer->version % 1000 / 10, answer->init);
+        doctor_add(doctor, DOCTOR_FAIL, "driver", init_advice(answer->init),
+                   "%s (CUDA %d.%d): cuInit returns %d", answer->where, answer->version / 1000,
+                   answer->version % 1000 / 10, answer->init);
     else
         doctor_add(doctor, DOCTOR_OK, "driver", NULL, "%s, CUDA %d.%d, cuInit works", answer->where,
                    answer->version / 1000, answer->version % 1000 / 10);
@@ -86,24 +92,27 @@ void doctor_driver(struct doctor *doctor)
     int signal = 0, error = probe_run(ask_cuda, &answer, sizeof(answer), CUDA_LIMIT_MS, &signal);
 
     if (error == -ETIMEDOUT)
-        doctor_add(doctor, DOCTOR_FAIL, "driver",
-                   "look at `dmesg | grep -i nvrm`; a card that has fallen off the bus needs a reboot",
-                   "cuInit does not return within %d s", CUDA_LIMIT_MS / 1000);
+        doctor_add(
+            doctor, DOCTOR_FAIL, "driver",
+            "look at `dmesg | grep -i nvrm`; a card that has fallen off the bus needs a reboot",
+            "cuInit does not return within %d s", CUDA_LIMIT_MS / 1000);
     else if (error == -ECANCELED)
-        doctor_add(doctor, DOCTOR_FAIL, "driver",
-                   "look at LD_PRELOAD and /etc/ld.so.preload for other libraries that wrap the driver",
-                   "cuInit crashes with signal %d (%s)", signal, strsignal(signal));
+        doctor_add(
+            doctor, DOCTOR_FAIL, "driver",
+            "look at LD_PRELOAD and /etc/ld.so.preload for other libraries that wrap the driver",
+            "cuInit crashes with signal %d (%s)", signal, strsignal(signal));
     else if (error)
-        doctor_add(doctor, DOCTOR_FAIL, "driver", "try again", "cannot start a process to ask the driver: %s",
-                   strerror(-error));
+        doctor_add(doctor, DOCTOR_FAIL, "driver", "try again",
+                   "cannot start a process to ask the driver: %s", strerror(-error));
     else if (!answer.loaded)
-        doctor_add(doctor, DOCTOR_FAIL, "driver",
-                   access("/dev/nvidiactl", F_OK)
-                       ? "install the NVIDIA driver, or start the container with the GPU; without a card "
-                         "`vgpu run --sim` works"
-                       : "the kernel module is there, its libcuda.so.1 is not: install the driver's "
-                         "libraries or add their folder to the library path",
-                   "libcuda.so.1 does not load: %s", answer.error);
+        doctor_add(
+            doctor, DOCTOR_FAIL, "driver",
+            access("/dev/nvidiactl", F_OK)
+                ? "install the NVIDIA driver, or start the container with the GPU; without a card "
+                  "`vgpu run --sim` works"
+                : "the kernel module is there, its libcuda.so.1 is not: install the driver's "
+                  "libraries or add their folder to the library path",
+            "libcuda.so.1 does not load: %s", answer.error);
     else
         report_init(doctor, &answer);
 }
@@ -117,19 +126,21 @@ void doctor_nvml(struct doctor *doctor)
 
     if (error) {
         doctor_add(doctor, DOCTOR_WARN, "NVML",
-                   "without it --gpu cannot be used, and memory that no hook sees is not counted: install the driver's "
+                   "without it --gpu cannot be used, and memory that no hook sees is not counted: "
+                   "install the driver's "
                    "NVML library",
                    "%s", reason);
         return;
     }
     for (unsigned i = 0; i < gpus.count && at < sizeof(list); i++)
-        at +=
-            (size_t)snprintf(list + at, sizeof(list) - at, "%s%u = %s (%s, %.12s)", i ? ", " : "", i, gpus.gpu[i].name,
-                             format_bytes(gpus.gpu[i].total_bytes, size, sizeof(size)), gpus.gpu[i].uuid);
+        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%u = %s (%s, %.12s)", i ? ", " : "",
+                               i, gpus.gpu[i].name,
+                               format_bytes(gpus.gpu[i].total_bytes, size, sizeof(size)),
+                               gpus.gpu[i].uuid);
     if (gpus.count)
         doctor_add(doctor, DOCTOR_OK, "NVML", NULL, "driver %s; %s", gpus.driver, list);
     else
         doctor_add(doctor, DOCTOR_WARN, "NVML",
-                   "check `nvidia-smi`, and in a container that it was started with the GPU", "driver %s; no device",
-                   gpus.driver);
+                   "check `nvidia-smi`, and in a container that it was started with the GPU",
+                   "driver %s; no device", gpus.driver);
 }

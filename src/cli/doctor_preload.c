@@ -34,7 +34,8 @@ int doctor_probe(const char *library)
     return !found;
 }
 
-/* The exit status of this command as its own child, with the library preloaded; -1: it could not be run. */
+/* The exit status of this command as its own child, with the library preloaded; -1: it could not be
+ * run. */
 static int start_probe(const char *library)
 {
     pid_t child = fork();
@@ -57,23 +58,27 @@ static void report_probe(struct doctor *doctor, const char *library)
     int status = start_probe(library);
 
     if (status == 0)
-        doctor_add(doctor, DOCTOR_OK, "preload", NULL, "the library is in a program started with it");
+        doctor_add(doctor, DOCTOR_OK, "preload", NULL,
+                   "the library is in a program started with it");
     else if (status < 0)
         doctor_add(doctor, DOCTOR_WARN, "preload", "mount /proc",
                    "could not be tried: this command cannot start itself");
     else if (status > 128)
         doctor_add(doctor, DOCTOR_FAIL, "preload",
                    "use the library that belongs to this command, and unset VGPU_LIBRARY",
-                   "a program started with the library dies of signal %d (%s)", status - 128, strsignal(status - 128));
+                   "a program started with the library dies of signal %d (%s)", status - 128,
+                   strsignal(status - 128));
     else
         doctor_add(doctor, DOCTOR_FAIL, "preload",
-                   "run `LD_DEBUG=libs LD_PRELOAD=... /bin/true` to see why; usual are an older glibc than the library "
+                   "run `LD_DEBUG=libs LD_PRELOAD=... /bin/true` to see why; usual are an older "
+                   "glibc than the library "
                    "was built "
                    "for, another architecture, or a file system mounted noexec",
                    "the library is not in a program started with it: no quota would hold");
 }
 
-/* What a user has put before the library: it may stand in front of dlsym, and we are not asked then. */
+/* What a user has put before the library: it may stand in front of dlsym, and we are not asked
+ * then. */
 static void report_order(struct doctor *doctor)
 {
     static const char separators[] = ": \t";
@@ -83,8 +88,10 @@ static void report_order(struct doctor *doctor)
     size_t length = strcspn(first, separators);
 
     if (own && own >= first + length)
-        doctor_add(doctor, DOCTOR_WARN, "preload", "put libvgpu.so first in LD_PRELOAD; `vgpu run` does",
-                   "LD_PRELOAD has %.*s before the library: if that stands in front of dlsym, no limit holds",
+        doctor_add(doctor, DOCTOR_WARN, "preload",
+                   "put libvgpu.so first in LD_PRELOAD; `vgpu run` does",
+                   "LD_PRELOAD has %.*s before the library: if that stands in front of dlsym, no "
+                   "limit holds",
                    (int)(length < 256 ? length : 256), first);
 }
 
@@ -94,8 +101,10 @@ void doctor_library(struct doctor *doctor)
     int error = layout_library(false, library, sizeof(library));
 
     if (error == -EINVAL) {
-        doctor_add(doctor, DOCTOR_FAIL, "library", "install vgpu elsewhere, or give another path in VGPU_LIBRARY",
-                   "the path %.512s has a space or a colon, at which the loader would cut it", library);
+        doctor_add(doctor, DOCTOR_FAIL, "library",
+                   "install vgpu elsewhere, or give another path in VGPU_LIBRARY",
+                   "the path %.512s has a space or a colon, at which the loader would cut it",
+                   library);
         return;
     }
     if (error) {
@@ -121,25 +130,28 @@ void doctor_program(struct doctor *doctor, const char *program)
 
     if (error) {
         doctor_add(doctor, DOCTOR_FAIL, "program",
-                   error == -ENOENT ? "give its path, or add its folder to PATH" : "make it executable (chmod +x)",
+                   error == -ENOENT ? "give its path, or add its folder to PATH"
+                                    : "make it executable (chmod +x)",
                    "%.512s %s", program, error == -ENOENT ? "was not found" : "cannot be executed");
         return;
     }
     program_examine(path, &info);
     obstacle = program_obstacle(info.binding);
     if (obstacle)
-        doctor_add(doctor, DOCTOR_FAIL, "program",
-                   info.binding == PROGRAM_PRIVILEGED ? "run it as its owner, or name the library in /etc/ld.so.preload"
-                   : info.binding == PROGRAM_32BIT
-                       ? "use a 64-bit build; it cannot be bound, and `vgpu run --guard` does not start it"
-                       : "use `vgpu run --guard`, or a dynamically linked glibc build for this machine",
-                   "%.512s %s", info.file, obstacle);
+        doctor_add(
+            doctor, DOCTOR_FAIL, "program",
+            info.binding == PROGRAM_PRIVILEGED
+                ? "run it as its owner, or name the library in /etc/ld.so.preload"
+            : info.binding == PROGRAM_32BIT
+                ? "use a 64-bit build; it cannot be bound, and `vgpu run --guard` does not start it"
+                : "use `vgpu run --guard`, or a dynamically linked glibc build for this machine",
+            "%.512s %s", info.file, obstacle);
     else if (info.binding == PROGRAM_UNKNOWN)
         doctor_add(doctor, DOCTOR_WARN, "program", "name the program that runs it",
                    "%.512s is no program file that could be examined", info.file);
     else if (info.is_script)
-        doctor_add(doctor, DOCTOR_OK, "program", NULL, "%.300s is run by %.300s, which takes the library", path,
-                   info.file);
+        doctor_add(doctor, DOCTOR_OK, "program", NULL,
+                   "%.300s is run by %.300s, which takes the library", path, info.file);
     else
         doctor_add(doctor, DOCTOR_OK, "program", NULL, "%.512s takes the library", path);
 }

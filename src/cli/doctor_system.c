@@ -28,7 +28,8 @@ void doctor_libc(struct doctor *doctor)
     unsigned major = 0, minor = 0;
 
     if (sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 2 || (major == 2 && minor >= 17)))
-        doctor_add(doctor, DOCTOR_OK, "C library", NULL, "glibc %s (2.17 or newer is needed)", version);
+        doctor_add(doctor, DOCTOR_OK, "C library", NULL, "glibc %s (2.17 or newer is needed)",
+                   version);
     else
         doctor_add(doctor, DOCTOR_FAIL, "C library", "use an image with glibc 2.17 or newer",
                    "glibc %s is older than 2.17", version);
@@ -36,7 +37,8 @@ void doctor_libc(struct doctor *doctor)
 
 void doctor_runtime_dir(struct doctor *doctor)
 {
-    static const char advice[] = "set VGPU_RUNTIME_DIR to a directory of your own on a local file system";
+    static const char advice[] =
+        "set VGPU_RUNTIME_DIR to a directory of your own on a local file system";
     char dir[PATH_MAX] = "", file[PATH_MAX + 32];
     struct statvfs fs;
     int error = runtime_dir_make(dir, sizeof(dir));
@@ -63,7 +65,8 @@ void doctor_runtime_dir(struct doctor *doctor)
 
 void doctor_arena_dir(struct doctor *doctor)
 {
-    static const char advice[] = "set VGPU_ARENA_DIR to a directory in memory (tmpfs) that you can write to";
+    static const char advice[] =
+        "set VGPU_ARENA_DIR to a directory in memory (tmpfs) that you can write to";
     const char *dir = arena_folder(), *chosen = getenv("VGPU_ARENA_DIR");
     char file[PATH_MAX + 32];
     struct statfs fs;
@@ -79,11 +82,13 @@ void doctor_arena_dir(struct doctor *doctor)
     unlink(file);
     if (error)
         doctor_add(doctor, DOCTOR_WARN, "arena directory", advice,
-                   "%s cannot be written to: %s; instances take no turns, they share a card as the driver does", dir,
-                   strerror(-error));
+                   "%s cannot be written to: %s; instances take no turns, they share a card as the "
+                   "driver does",
+                   dir, strerror(-error));
     else if (statfs(dir, &fs) == 0 && fs.f_type != TMPFS_MAGIC)
         doctor_add(doctor, DOCTOR_WARN, "arena directory", advice,
-                   "%s is not in memory: the driver may refuse to register its files, and then there are no turns",
+                   "%s is not in memory: the driver may refuse to register its files, and then "
+                   "there are no turns",
                    dir);
     else if ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < ARENA_ROOM_BYTES)
         doctor_add(doctor, DOCTOR_WARN, "arena directory", advice, "%s is almost full", dir);
@@ -134,11 +139,13 @@ void doctor_preload_file(struct doctor *doctor)
             *c++ = ' ';
     found = read_preloads(list);
     if (!found.any)
-        doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL, "not used: only what `vgpu run` starts is bound");
+        doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL,
+                   "not used: only what `vgpu run` starts is bound");
     else if (found.missing)
-        doctor_add(doctor, DOCTOR_FAIL, "ld.so.preload", "correct the path, or take the line out",
-                   "/etc/ld.so.preload names %s, which cannot be read: the loader goes on without it",
-                   found.first_missing);
+        doctor_add(
+            doctor, DOCTOR_FAIL, "ld.so.preload", "correct the path, or take the line out",
+            "/etc/ld.so.preload names %s, which cannot be read: the loader goes on without it",
+            found.first_missing);
     else if (found.ours)
         doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL,
                    "names a libvgpu: every dynamically linked program gets it");
@@ -167,7 +174,9 @@ static const char *limit_advice(const char *entry)
     int rc;
 
     if (is_limit(entry, "CUDA_DEVICE_SM_LIMIT"))
-        return *value && parse_percent(value, &percent) == -EINVAL ? "use a whole number of percent, 0 to 100" : NULL;
+        return *value && parse_percent(value, &percent) == -EINVAL
+                   ? "use a whole number of percent, 0 to 100"
+                   : NULL;
     /* "0", with a unit or without, is how the variable says that there is no limit. */
     rc = parse_quota_loosely(value, &quota);
     return *value && rc && rc != -PARSE_ZERO ? SIZE_FORMS : NULL;
@@ -188,19 +197,23 @@ void doctor_environment(struct doctor *doctor)
             limit = memory ? "CUDA_DEVICE_MEMORY_LIMIT" : "CUDA_DEVICE_SM_LIMIT";
         advice = limit_advice(*entry);
         if (advice)
-            doctor_add(doctor, DOCTOR_FAIL, "environment", advice, "%.*s='%.64s' is not accepted as a %s",
-                       (int)(value - *entry), *entry, value + 1, memory ? "size" : "percentage");
+            doctor_add(doctor, DOCTOR_FAIL, "environment", advice,
+                       "%.*s='%.64s' is not accepted as a %s", (int)(value - *entry), *entry,
+                       value + 1, memory ? "size" : "percentage");
     }
     if (found.missing)
         doctor_add(doctor, DOCTOR_FAIL, "environment", "correct the path, or unset LD_PRELOAD",
-                   "LD_PRELOAD names %s, which cannot be read: the loader goes on without it", found.first_missing);
+                   "LD_PRELOAD names %s, which cannot be read: the loader goes on without it",
+                   found.first_missing);
     else if (instance && *instance && !found.ours)
-        doctor_add(
-            doctor, DOCTOR_WARN, "environment", "start programs with `vgpu run`, or set LD_PRELOAD to libvgpu.so again",
-            "VGPU_INSTANCE=%.255s is set but LD_PRELOAD names no libvgpu: programs started from here are not bound",
-            instance);
+        doctor_add(doctor, DOCTOR_WARN, "environment",
+                   "start programs with `vgpu run`, or set LD_PRELOAD to libvgpu.so again",
+                   "VGPU_INSTANCE=%.255s is set but LD_PRELOAD names no libvgpu: programs started "
+                   "from here are not bound",
+                   instance);
     else if (instance && *instance)
-        doctor_add(doctor, DOCTOR_OK, "environment", NULL, "this is inside the instance %.255s", instance);
+        doctor_add(doctor, DOCTOR_OK, "environment", NULL, "this is inside the instance %.255s",
+                   instance);
     else if (limit && !found.ours)
         doctor_add(doctor, DOCTOR_WARN, "environment", "add LD_PRELOAD=.../libvgpu.so",
                    "%s is set but LD_PRELOAD names no libvgpu", limit);
@@ -215,7 +228,8 @@ static long read_setting(const char *path, long missing)
     char text[64];
     size_t length;
 
-    return file_read_small(path, text, sizeof(text), &length) || !length ? missing : strtol(text, NULL, 10);
+    return file_read_small(path, text, sizeof(text), &length) || !length ? missing
+                                                                         : strtol(text, NULL, 10);
 }
 
 void doctor_namespaces(struct doctor *doctor)
@@ -225,12 +239,13 @@ void doctor_namespaces(struct doctor *doctor)
     long restricted = read_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0);
 
     if (most > 0 && unprivileged && !restricted)
-        doctor_add(
-            doctor, DOCTOR_WARN, "user namespaces",
-            "for users who must not get around their quota, start programs with `vgpu run --guard`, or set "
-            "user.max_user_namespaces=0 and use /etc/ld.so.preload",
-            "any user may make one, and in it hide even /etc/ld.so.preload: a preloaded quota is an agreement, not a "
-            "wall");
+        doctor_add(doctor, DOCTOR_WARN, "user namespaces",
+                   "for users who must not get around their quota, start programs with `vgpu run "
+                   "--guard`, or set "
+                   "user.max_user_namespaces=0 and use /etc/ld.so.preload",
+                   "any user may make one, and in it hide even /etc/ld.so.preload: a preloaded "
+                   "quota is an agreement, not a "
+                   "wall");
     else
         doctor_add(doctor, DOCTOR_OK, "user namespaces", NULL,
                    "not for ordinary users; even so LD_PRELOAD can be unset by a program");

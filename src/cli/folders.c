@@ -53,13 +53,13 @@ static void visit_runtime_dir(struct walk *walk, const char *runtime)
     gid_t group = getegid();
     bool foreign;
 
-    if (walk->ended || !path_join(folder, sizeof(folder), runtime, "instances") || lstat(runtime, &st) < 0 ||
-        !S_ISDIR(st.st_mode) || seen_before(&walk->seen, &st))
+    if (walk->ended || !path_join(folder, sizeof(folder), runtime, "instances") ||
+        lstat(runtime, &st) < 0 || !S_ISDIR(st.st_mode) || seen_before(&walk->seen, &st))
         return;
     foreign = self == 0 && st.st_uid != 0;
     if (foreign && (setegid(st.st_gid) < 0 || seteuid(st.st_uid) < 0)) {
-        message_error("%s: cannot take the rights of user %u to read %s: %s", walk->command, st.st_uid, folder,
-                      strerror(errno));
+        message_error("%s: cannot take the rights of user %u to read %s: %s", walk->command,
+                      st.st_uid, folder, strerror(errno));
         walk->failed = true;
     } else {
         walk->ended = !walk->visit(walk->arg, folder, st.st_uid);
@@ -86,12 +86,13 @@ bool folders_visit(const char *command, folder_visit *visit, void *arg)
     int error = runtime_dir(path, sizeof(path));
 
     if (error) {
-        message_error("%s: the runtime directory %s cannot be used: %s", command, chosen && *chosen ? chosen : path,
-                      err_text(error, text, sizeof(text)));
+        message_error("%s: the runtime directory %s cannot be used: %s", command,
+                      chosen && *chosen ? chosen : path, err_text(error, text, sizeof(text)));
         return false;
     }
     if (chosen && *chosen) {
-        /* A folder that the user has chosen may be a link; those that we look for ourselves may not. */
+        /* A folder that the user has chosen may be a link; those that we look for ourselves may
+         * not. */
         char *real = realpath(path, NULL);
 
         if (real)

@@ -1,4 +1,5 @@
-/* Making the documentation from spec/cli.def and spec/config.def, at build time. Each writes one whole file to `out`.
+/* Making the documentation from spec/cli.def and spec/config.def, at build time. Each writes one
+ * whole file to `out`.
  */
 #ifndef VGPU_CLI_GEN_H
 #define VGPU_CLI_GEN_H
@@ -11,7 +12,8 @@ struct gen_setting {
 extern const struct gen_setting gen_settings[]; /* ends with env == NULL */
 
 void gen_man(FILE *out, const char *command);
-/* `template_file` is a man page in which the line @ENVIRONMENT@ stands for the settings and @VERSION@ for the version.
+/* `template_file` is a man page in which the line @ENVIRONMENT@ stands for the settings and
+ * @VERSION@ for the version.
  */
 int gen_man_library(FILE *out, const char *template_file); /* 0 or -errno */
 

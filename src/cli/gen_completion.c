@@ -7,12 +7,14 @@
 
 /* Shell code that lists the names of running instances, and the devices. */
 #define LIST_INSTANCES "vgpu ps --json 2>/dev/null | sed -n 's/^ *\"name\": \"\\(.*\\)\",$/\\1/p'"
-#define LIST_GPUS                                                                                                      \
-    "echo auto; echo all; command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --query-gpu=index,uuid "                 \
-    "--format=csv,noheader "                                                                                           \
+#define LIST_GPUS                                                                                  \
+    "echo auto; echo all; command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi "                    \
+    "--query-gpu=index,uuid "                                                                      \
+    "--format=csv,noheader "                                                                       \
     "2>/dev/null | tr -d ' ' | tr , '\\n'"
 
-/* Words to choose from, as examples or because there are no others; NULL: it is not a matter of words. */
+/* Words to choose from, as examples or because there are no others; NULL: it is not a matter of
+ * words. */
 static const char *words_of(enum cli_complete complete)
 {
     switch (complete) {
@@ -126,14 +128,16 @@ static void put_bash_value(FILE *out, enum cli_complete complete)
     }
 }
 
-/* Bash divides words at "=": an option with its value is one word or three. The value is that of word i afterwards. */
+/* Bash divides words at "=": an option with its value is one word or three. The value is that of
+ * word i afterwards. */
 static void put_bash_option(FILE *out, const struct cli_option *option)
 {
     fprintf(out, "            --%s)\n                ", option->name);
     if (cli_argument_optional(option))
         fprintf(out, "if [[ ${COMP_WORDS[i + 1]} == = ]] && (((i += 2) >= COMP_CWORD)); then\n");
     else
-        fprintf(out, "[[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))\n                if ((++i >= COMP_CWORD)); then\n");
+        fprintf(out, "[[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))\n                if ((++i >= "
+                     "COMP_CWORD)); then\n");
     fprintf(out, "                    cur=${cur#=}\n                    ");
     put_bash_value(out, option->complete);
     fprintf(out, "\n                    return\n                fi ;;\n");
@@ -143,14 +147,19 @@ static void put_bash_command(FILE *out, const struct cli_command *command)
 {
     const struct cli_operand *operand = operand_of(command->name);
 
-    fprintf(out, "    %s)\n        for ((i = 2; i < COMP_CWORD; i++)); do\n            case ${COMP_WORDS[i]} in\n",
+    fprintf(out,
+            "    %s)\n        for ((i = 2; i < COMP_CWORD; i++)); do\n            case "
+            "${COMP_WORDS[i]} in\n",
             command->name);
     for (const struct cli_option *o = cli_options; o->command; o++)
         if (!strcmp(o->command, command->name) && o->argument)
             put_bash_option(out, o);
-    fprintf(out, "            --) ((i++)); break ;;\n            -*) ;;\n            *) break ;;\n            esac\n   "
+    fprintf(out, "            --) ((i++)); break ;;\n            -*) ;;\n            *) break ;;\n "
+                 "           esac\n   "
                  "     done\n");
-    fprintf(out, "        if ((i >= COMP_CWORD)) && [[ $cur == -* && ${COMP_WORDS[i - 1]} != -- ]]; then\n");
+    fprintf(
+        out,
+        "        if ((i >= COMP_CWORD)) && [[ $cur == -* && ${COMP_WORDS[i - 1]} != -- ]]; then\n");
     fprintf(out, "            COMPREPLY=($(compgen -W \"");
     put_options(out, command->name);
     fprintf(out, "\" -- \"$cur\"))\n");
@@ -165,11 +174,13 @@ static void put_bash_command(FILE *out, const struct cli_command *command)
 void gen_bash(FILE *out)
 {
     fprintf(out, "# Completion of vgpu for bash. Made from spec/cli.def by gen_docs.\n\n");
-    fprintf(out, "_vgpu_command()\n{\n"
-                 "    if declare -F _command_offset >/dev/null; then\n        _command_offset \"$1\"\n"
-                 "    elif (($1 == COMP_CWORD)); then\n        COMPREPLY=($(compgen -c -- \"$cur\"))\n"
-                 "    else\n        compopt -o filenames 2>/dev/null\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n  "
-                 "  fi\n}\n\n");
+    fprintf(out,
+            "_vgpu_command()\n{\n"
+            "    if declare -F _command_offset >/dev/null; then\n        _command_offset \"$1\"\n"
+            "    elif (($1 == COMP_CWORD)); then\n        COMPREPLY=($(compgen -c -- \"$cur\"))\n"
+            "    else\n        compopt -o filenames 2>/dev/null\n        COMPREPLY=($(compgen -f "
+            "-- \"$cur\"))\n  "
+            "  fi\n}\n\n");
     fprintf(out, "_vgpu()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} i\n    COMPREPLY=()\n"
                  "    if ((COMP_CWORD == 1)); then\n        COMPREPLY=($(compgen -W \"");
     put_subcommands(out);
@@ -218,8 +229,8 @@ static void put_zsh_value(FILE *out, const struct cli_option *option)
     const char *words = words_of(option->complete), *name;
     int length = cli_argument_name(option, &name);
 
-    fprintf(out, ":%s%.*s:%s%s%s", cli_argument_optional(option) ? ":" : "", length, name, words ? "(" : "",
-            words ? words : zsh_action(option->complete), words ? ")" : "");
+    fprintf(out, ":%s%.*s:%s%s%s", cli_argument_optional(option) ? ":" : "", length, name,
+            words ? "(" : "", words ? words : zsh_action(option->complete), words ? ")" : "");
 }
 
 static void put_zsh_command(FILE *out, const struct cli_command *command)
@@ -232,8 +243,8 @@ static void put_zsh_command(FILE *out, const struct cli_command *command)
     for (const struct cli_option *o = cli_options; o->command; o++) {
         if (strcmp(o->command, command->name))
             continue;
-        fprintf(out, " \\\n            '%s--%s%s%s[", o->opt == OPT_ENV ? "*" : "", o->name, o->argument ? "=" : "",
-                cli_argument_optional(o) ? "-" : "");
+        fprintf(out, " \\\n            '%s--%s%s%s[", o->opt == OPT_ENV ? "*" : "", o->name,
+                o->argument ? "=" : "", cli_argument_optional(o) ? "-" : "");
         put_zsh_help(out, o->help);
         fputc(']', out);
         if (o->argument)
@@ -253,7 +264,8 @@ static void put_zsh_command(FILE *out, const struct cli_command *command)
 
 void gen_zsh(FILE *out)
 {
-    fprintf(out, "#compdef vgpu\n# Completion of vgpu for zsh. Made from spec/cli.def by gen_docs.\n\n");
+    fprintf(out,
+            "#compdef vgpu\n# Completion of vgpu for zsh. Made from spec/cli.def by gen_docs.\n\n");
     fprintf(out, "_vgpu_instances() { compadd -- ${(f)\"$(" LIST_INSTANCES ")\"} }\n");
     fprintf(out, "_vgpu_gpus() { compadd -- ${(f)\"$(" LIST_GPUS ")\"} }\n\n");
     fprintf(out, "_vgpu_subcommands() {\n    local -a commands=(");
@@ -271,7 +283,8 @@ void gen_zsh(FILE *out)
             put_zsh_help(out, o->help);
             fprintf(out, "]'");
         }
-    fprintf(out, " \\\n        '1:command:_vgpu_subcommands' \\\n        '*::argument:->arguments'\n");
+    fprintf(out,
+            " \\\n        '1:command:_vgpu_subcommands' \\\n        '*::argument:->arguments'\n");
     fprintf(out, "    [[ $state == arguments ]] || return\n    case $words[1] in\n");
     for (const struct cli_command *c = cli_commands; c->name; c++)
         if (is_subcommand(c))
@@ -320,7 +333,8 @@ static void put_fish_value(FILE *out, enum cli_complete complete, bool optional)
 
 void gen_fish(FILE *out)
 {
-    fprintf(out, "# Completion of vgpu for fish. Made from spec/cli.def by gen_docs.\n\ncomplete -c vgpu -f\n");
+    fprintf(out, "# Completion of vgpu for fish. Made from spec/cli.def by gen_docs.\n\ncomplete "
+                 "-c vgpu -f\n");
     for (const struct cli_command *c = cli_commands; c->name; c++)
         if (is_subcommand(c)) {
             fprintf(out, "complete -c vgpu -n __fish_use_subcommand -a %s -d '", c->name);
@@ -329,7 +343,8 @@ void gen_fish(FILE *out)
         }
     for (const struct cli_option *o = cli_options; o->command; o++) {
         if (strcmp(o->command, "vgpu"))
-            fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s' -l %s", o->command, o->name);
+            fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s' -l %s", o->command,
+                    o->name);
         else
             fprintf(out, "complete -c vgpu -n __fish_use_subcommand -l %s", o->name);
         if (o->argument)

@@ -1,4 +1,5 @@
-/* gen_docs FOLDER TEMPLATE: writes vgpu.1 ..., libvgpu.7, vgpu.bash, _vgpu, vgpu.fish and cli.md to the folder. */
+/* gen_docs FOLDER TEMPLATE: writes vgpu.1 ..., libvgpu.7, vgpu.bash, _vgpu, vgpu.fish and cli.md to
+ * the folder. */
 #include "cli/gen.h"
 
 #include "cli/table.h"
@@ -48,7 +49,8 @@ static void put_markdown(FILE *out, const char *text)
     }
 }
 
-static void put_rows(FILE *out, const char *title, const struct cli_entry *entries, const char *command)
+static void put_rows(FILE *out, const char *title, const struct cli_entry *entries,
+                     const char *command)
 {
     int any = 0;
 
@@ -68,8 +70,8 @@ static void put_command(FILE *out, const struct cli_command *command)
     int top = !strcmp(command->name, "vgpu");
 
     fprintf(out, "\n## vgpu%s%s\n\n", top ? "" : " ", top ? "" : command->name);
-    fprintf(out, "    vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : command->name, *command->arguments ? " " : "",
-            command->arguments);
+    fprintf(out, "    vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : command->name,
+            *command->arguments ? " " : "", command->arguments);
     for (const struct cli_text *t = cli_texts; t->command; t++)
         if (!strcmp(t->command, command->name)) {
             fputc('\n', out);
@@ -79,7 +81,8 @@ static void put_command(FILE *out, const struct cli_command *command)
     fprintf(out, "\n| option | |\n|---|---|\n");
     for (const struct cli_option *o = cli_options; o->command; o++)
         if (!strcmp(o->command, command->name)) {
-            fprintf(out, "| `--%s%s%s` | ", o->name, cli_argument_gap(o), o->argument ? o->argument : "");
+            fprintf(out, "| `--%s%s%s` | ", o->name, cli_argument_gap(o),
+                    o->argument ? o->argument : "");
             put_markdown(out, o->help);
             fprintf(out, " |\n");
         }
@@ -89,7 +92,8 @@ static void put_command(FILE *out, const struct cli_command *command)
 
 void gen_markdown(FILE *out)
 {
-    fprintf(out, "# The vgpu command\n\nMade from `spec/cli.def` and `spec/config.def` by the build; change those.\n");
+    fprintf(out, "# The vgpu command\n\nMade from `spec/cli.def` and `spec/config.def` by the "
+                 "build; change those.\n");
     for (const struct cli_command *c = cli_commands; c->name; c++)
         put_command(out, c);
     fprintf(out, "\n## Environment\n\n| variable | value | default | |\n|---|---|---|---|\n");
@@ -104,7 +108,8 @@ void gen_markdown(FILE *out)
         put_markdown(out, s->help);
         fprintf(out, " |\n");
     }
-    fprintf(out, "\nThe simulator's `SIMGPU_` variables are described in [sim/README.md](../sim/README.md).\n");
+    fprintf(out, "\nThe simulator's `SIMGPU_` variables are described in "
+                 "[sim/README.md](../sim/README.md).\n");
 }
 
 static void write_one(const char *folder, const char *name, void (*generate)(FILE *))

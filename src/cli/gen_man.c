@@ -68,7 +68,8 @@ static void put_options(FILE *out, const char *command)
         }
 }
 
-static void put_entries(FILE *out, const char *title, const struct cli_entry *entries, const char *command)
+static void put_entries(FILE *out, const char *title, const struct cli_entry *entries,
+                        const char *command)
 {
     int any = 0;
 
@@ -168,7 +169,8 @@ int gen_man_library(FILE *out, const char *template_file)
         if (!strcmp(line, "@ENVIRONMENT@\n"))
             put_environment(out);
         else if (version)
-            fprintf(out, "%.*s%s%s", (int)(version - line), line, VGPU_VERSION, version + strlen("@VERSION@"));
+            fprintf(out, "%.*s%s%s", (int)(version - line), line, VGPU_VERSION,
+                    version + strlen("@VERSION@"));
         else
             fputs(line, out);
     }

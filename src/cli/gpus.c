@@ -40,7 +40,8 @@ static bool failed(struct answer *answer, void *library, const char *call, int e
     if (error == 0)
         return false;
     answer->error = error;
-    snprintf(answer->reason, sizeof(answer->reason), "%s returns %d (%s)", call, error, text ? text(error) : "no text");
+    snprintf(answer->reason, sizeof(answer->reason), "%s returns %d (%s)", call, error,
+             text ? text(error) : "no text");
     return true;
 }
 
@@ -75,7 +76,8 @@ static void ask(void *ret_answer)
     unsigned devices = 0;
 
     if (!library) {
-        snprintf(answer->reason, sizeof(answer->reason), "libnvidia-ml.so.1 does not load (%s)", dlerror());
+        snprintf(answer->reason, sizeof(answer->reason), "libnvidia-ml.so.1 does not load (%s)",
+                 dlerror());
         return;
     }
     answer->loaded = true;
@@ -105,11 +107,13 @@ int gpus_list(const char *library, struct gpus *ret_gpus, char ret_reason[GPUS_R
     asked_library = library ? library : "libnvidia-ml.so.1";
     result = probe_run(ask, &answer, sizeof(answer), NVML_LIMIT_MS, &signal);
     if (result == -ETIMEDOUT)
-        snprintf(ret_reason, GPUS_REASON_LEN, "NVML does not answer within %d s", NVML_LIMIT_MS / 1000);
+        snprintf(ret_reason, GPUS_REASON_LEN, "NVML does not answer within %d s",
+                 NVML_LIMIT_MS / 1000);
     else if (result == -ECANCELED)
         snprintf(ret_reason, GPUS_REASON_LEN, "NVML crashes (signal %d)", signal);
     else if (result)
-        snprintf(ret_reason, GPUS_REASON_LEN, "cannot start a process to ask NVML (%s)", strerror(-result));
+        snprintf(ret_reason, GPUS_REASON_LEN, "cannot start a process to ask NVML (%s)",
+                 strerror(-result));
     else if (answer.reason[0]) {
         snprintf(ret_reason, GPUS_REASON_LEN, "%s", answer.reason);
         result = answer.loaded ? -EIO : -ENOENT;
@@ -126,11 +130,12 @@ static void describe(const struct gpus *gpus, char *ret_text, size_t size)
 
     snprintf(ret_text, size, "none");
     for (unsigned i = 0; i < gpus->count && at < size; i++)
-        at += (size_t)snprintf(ret_text + at, size - at, "%s%u = %s (%s)", i ? ", " : "", i, gpus->gpu[i].uuid,
-                               gpus->gpu[i].name);
+        at += (size_t)snprintf(ret_text + at, size - at, "%s%u = %s (%s)", i ? ", " : "", i,
+                               gpus->gpu[i].uuid, gpus->gpu[i].name);
 }
 
-/* The index of the device that one word of the list names. -ENODEV: none; -EEXIST: a prefix of several. */
+/* The index of the device that one word of the list names. -ENODEV: none; -EEXIST: a prefix of
+ * several. */
 static int find_device(const struct gpus *gpus, const char *word, unsigned *ret_index)
 {
     size_t length = strlen(word);
@@ -166,21 +171,25 @@ static int refuse(const struct gpus *gpus, const char *text, const char *word, i
     describe(gpus, list, sizeof(list));
     if (!*word)
         message_error("run: --gpu \"%s\": %s; the devices are: %s", text,
-                      *text ? "nothing stands before or after a comma" : "the value is empty", list);
+                      *text ? "nothing stands before or after a comma" : "the value is empty",
+                      list);
     else if (error == -EINVAL && (!strcmp(word, "auto") || !strcmp(word, "all")))
         message_error("run: --gpu \"%s\": %s stands alone, without other devices", text, word);
     else if (error == -EINVAL && !strncasecmp(word, "MIG-", 4))
-        message_error("run: --gpu %s: MIG instances cannot be chosen by name; make one visible to the program with "
+        message_error("run: --gpu %s: MIG instances cannot be chosen by name; make one visible to "
+                      "the program with "
                       "CUDA_VISIBLE_DEVICES=%s and leave --gpu out",
                       text, word);
     else if (error == -EINVAL)
-        message_error(
-            "run: --gpu %s: \"%s\" is neither an index nor a UUID (GPU-...) nor auto nor all; the devices are: %s",
-            text, word, list);
+        message_error("run: --gpu %s: \"%s\" is neither an index nor a UUID (GPU-...) nor auto nor "
+                      "all; the devices are: %s",
+                      text, word, list);
     else if (error == -EEXIST)
-        message_error("run: --gpu %s: \"%s\" begins the UUIDs of several devices: %s", text, word, list);
+        message_error("run: --gpu %s: \"%s\" begins the UUIDs of several devices: %s", text, word,
+                      list);
     else
-        message_error("run: --gpu %s: there is no device \"%s\"; the devices are: %s", text, word, list);
+        message_error("run: --gpu %s: there is no device \"%s\"; the devices are: %s", text, word,
+                      list);
     return -EINVAL;
 }
 
@@ -192,7 +201,8 @@ static int select_emptiest(const struct gpus *gpus, struct vgpu_limits *limits)
         if (gpus->gpu[i].uuid[0] && (!best || gpus->gpu[i].free_bytes > best->free_bytes))
             best = &gpus->gpu[i];
     if (!best) {
-        message_error("run: --gpu auto: NVML shows no device that can be used; `vgpu doctor` says more");
+        message_error(
+            "run: --gpu auto: NVML shows no device that can be used; `vgpu doctor` says more");
         return -EINVAL;
     }
     memcpy(limits->vdev[0].uuid, best->uuid, VGPU_UUID_LEN);
@@ -204,11 +214,13 @@ static int select_all(const struct gpus *gpus, struct vgpu_limits *limits)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < gpus->count && count < VGPU_DEVICES_MAX; i++) /* one without a UUID cannot be used */
+    for (unsigned i = 0; i < gpus->count && count < VGPU_DEVICES_MAX;
+         i++) /* one without a UUID cannot be used */
         if (gpus->gpu[i].uuid[0])
             memcpy(limits->vdev[count++].uuid, gpus->gpu[i].uuid, VGPU_UUID_LEN);
     if (!count) {
-        message_error("run: --gpu all: NVML shows no device that can be used; `vgpu doctor` says more");
+        message_error(
+            "run: --gpu all: NVML shows no device that can be used; `vgpu doctor` says more");
         return -EINVAL;
     }
     limits->device_count = count;
@@ -235,8 +247,8 @@ int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *l
             return refuse(gpus, text, word, error);
         for (unsigned i = 0; i < count; i++)
             if (!strcmp(limits->vdev[i].uuid, gpus->gpu[index].uuid)) {
-                message_error("run: --gpu %s: device %u (%s) is named twice; name each device once", text, index,
-                              gpus->gpu[index].uuid);
+                message_error("run: --gpu %s: device %u (%s) is named twice; name each device once",
+                              text, index, gpus->gpu[index].uuid);
                 return -EINVAL;
             }
         if (count == VGPU_DEVICES_MAX) {

@@ -21,16 +21,16 @@ struct gpus {
 };
 
 /*
- * Asks NVML: `library` is the path of libnvidia-ml.so.1, NULL for the system's. In a child process, so that nothing of
- * it stays here. On failure returns -errno and *ret_reason is the end of a sentence, such as "libnvidia-ml.so.1 does
- * not load (...)".
+ * Asks NVML: `library` is the path of libnvidia-ml.so.1, NULL for the system's. In a child process,
+ * so that nothing of it stays here. On failure returns -errno and *ret_reason is the end of a
+ * sentence, such as "libnvidia-ml.so.1 does not load (...)".
  */
 int gpus_list(const char *library, struct gpus *ret_gpus, char ret_reason[GPUS_REASON_LEN]);
 
 /*
  * From what --gpu was given ("auto", "all", indices, UUIDs or their prefixes) to UUIDs in order, in
- * limits->device_count and limits->vdev[].uuid. Writes a message and returns -EINVAL where the text does not fit the
- * devices.
+ * limits->device_count and limits->vdev[].uuid. Writes a message and returns -EINVAL where the text
+ * does not fit the devices.
  */
 int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *limits);
 

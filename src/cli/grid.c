@@ -45,7 +45,8 @@ void grid_align_right(struct grid *grid, unsigned column)
 void grid_row(struct grid *grid)
 {
     size_t have = (size_t)grid->rows * grid->columns;
-    struct cell *cells = grid->failed ? NULL : realloc(grid->cells, (have + grid->columns) * sizeof(*cells));
+    struct cell *cells =
+        grid->failed ? NULL : realloc(grid->cells, (have + grid->columns) * sizeof(*cells));
 
     if (!cells) {
         grid->failed = true;
@@ -208,7 +209,8 @@ static void print_text(const struct grid *grid, unsigned row, unsigned column, F
     enum terminal_style style = row == 0 && grid->heads ? TERMINAL_BOLD : own;
     const char *begin = style == TERMINAL_PLAIN ? "" : terminal_style(out, style);
 
-    fprintf(out, "%s%s%s", begin, cell_text(grid, row, column), *begin ? terminal_style(out, TERMINAL_PLAIN) : "");
+    fprintf(out, "%s%s%s", begin, cell_text(grid, row, column),
+            *begin ? terminal_style(out, TERMINAL_PLAIN) : "");
 }
 
 bool grid_print(const struct grid *grid, FILE *out)

@@ -18,14 +18,17 @@ static void print_text(FILE *out, const char *text, int at, int indent)
 
 static void print_title(FILE *out, const char *title)
 {
-    fprintf(out, "\n%s%s:%s\n", terminal_style(out, TERMINAL_BOLD), title, terminal_style(out, TERMINAL_PLAIN));
+    fprintf(out, "\n%s%s:%s\n", terminal_style(out, TERMINAL_BOLD), title,
+            terminal_style(out, TERMINAL_PLAIN));
 }
 
 static void print_entry(FILE *out, const char *term, const char *help)
 {
-    int column = terminal_columns(out) < NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN, at = 2 + (int)strlen(term);
+    int column = terminal_columns(out) < NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN,
+        at = 2 + (int)strlen(term);
 
-    fprintf(out, "  %s%s%s", terminal_style(out, TERMINAL_BOLD), term, terminal_style(out, TERMINAL_PLAIN));
+    fprintf(out, "  %s%s%s", terminal_style(out, TERMINAL_BOLD), term,
+            terminal_style(out, TERMINAL_PLAIN));
     if (at > column - 2) {
         fputc('\n', out);
         at = 0;
@@ -33,7 +36,8 @@ static void print_entry(FILE *out, const char *term, const char *help)
     print_text(out, help, at, column);
 }
 
-static void print_entries(FILE *out, const char *title, const struct cli_entry *entries, const char *command)
+static void print_entries(FILE *out, const char *title, const struct cli_entry *entries,
+                          const char *command)
 {
     bool any = false;
 
@@ -55,7 +59,8 @@ static void print_options(FILE *out, const char *command)
 
         if (strcmp(o->command, command))
             continue;
-        snprintf(term, sizeof(term), "--%s%s%s", o->name, cli_argument_gap(o), o->argument ? o->argument : "");
+        snprintf(term, sizeof(term), "--%s%s%s", o->name, cli_argument_gap(o),
+                 o->argument ? o->argument : "");
         print_entry(out, term, o->help);
     }
 }
@@ -98,7 +103,8 @@ void help_print(FILE *out, const char *command)
 
     if (!c)
         return;
-    fprintf(out, "Usage: vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : c->name, *c->arguments ? " " : "", c->arguments);
+    fprintf(out, "Usage: vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : c->name,
+            *c->arguments ? " " : "", c->arguments);
     if (top)
         print_commands(out);
     print_texts(out, command);
@@ -109,8 +115,10 @@ void help_print(FILE *out, const char *command)
     if (!top)
         return;
     fputc('\n', out);
-    terminal_wrap(out, "`vgpu help COMMAND` explains a command; `man vgpu-run` and `man 7 libvgpu` have the rest.",
-                  '\0', 0, 0, terminal_text_columns(out));
+    terminal_wrap(
+        out,
+        "`vgpu help COMMAND` explains a command; `man vgpu-run` and `man 7 libvgpu` have the rest.",
+        '\0', 0, 0, terminal_text_columns(out));
 }
 
 void help_print_short(FILE *out)
@@ -120,12 +128,15 @@ void help_print_short(FILE *out)
     fprintf(out, "Usage: vgpu %s\n", c->arguments);
     print_commands(out);
     fputc('\n', out);
-    terminal_wrap(out, "`vgpu run --mem 8G -- COMMAND` starts a program; `vgpu help` explains, `vgpu help run` more.",
+    terminal_wrap(out,
+                  "`vgpu run --mem 8G -- COMMAND` starts a program; `vgpu help` explains, `vgpu "
+                  "help run` more.",
                   '\0', 0, 0, terminal_text_columns(out));
 }
 
-bool command_take(char **argv, bool (*take)(const struct cli_option *option, const char *value, void *data), void *data,
-                  unsigned *ret_count, int *ret_status)
+bool command_take(char **argv,
+                  bool (*take)(const struct cli_option *option, const char *value, void *data),
+                  void *data, unsigned *ret_count, int *ret_status)
 {
     struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
     const struct cli_option *option = NULL;

@@ -30,8 +30,8 @@ static void cleanup_region(struct vgpu_region **region)
 }
 
 /*
- * Opens and locks the file that serialises changes in the folder of all instances. Returns its descriptor; -ETIMEDOUT:
- * somebody holds it, who may be anybody that the folder belongs to.
+ * Opens and locks the file that serialises changes in the folder of all instances. Returns its
+ * descriptor; -ETIMEDOUT: somebody holds it, who may be anybody that the folder belongs to.
  */
 static int lock_folder(const char *folder, uint64_t bound_ns)
 {
@@ -96,7 +96,8 @@ static bool remove_if_unused(const char *dir)
         return false;
     error = remove_dir(dir);
     if (error && error != -ENOENT)
-        message_warning("cannot remove the unused instance %s: %s", dir, err_text(error, text, sizeof(text)));
+        message_warning("cannot remove the unused instance %s: %s", dir,
+                        err_text(error, text, sizeof(text)));
     return error == 0 || error == -ENOENT;
 }
 
@@ -147,7 +148,8 @@ static const char *show_devices(const struct vgpu_limits *limits, char *buffer, 
 
 static int differs(const char *name, const char *what, const char *has, const char *given)
 {
-    message_error("run: instance %s is running with %s %s, but %s %s was given; leave %s out to join it, or choose "
+    message_error("run: instance %s is running with %s %s, but %s %s was given; leave %s out to "
+                  "join it, or choose "
                   "another --name",
                   name, what, has, what, given, what);
     return -EEXIST;
@@ -160,7 +162,9 @@ static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_li
 
     for (unsigned i = 0; same && i < asked->device_count; i++)
         same = !strcmp(has->vdev[i].uuid, asked->vdev[i].uuid);
-    return same ? 0 : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)), show_devices(asked, b, sizeof(b)));
+    return same ? 0
+                : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)),
+                          show_devices(asked, b, sizeof(b)));
 }
 
 bool instance_has_device(const struct vgpu_limits *limits, const char *uuid)
@@ -187,7 +191,8 @@ static int compare_vdevs(const struct instance_request *request, const struct vg
     char text_a[48], text_b[48], a[64], b[64];
 
     for (unsigned i = 0; i < devices && i < VGPU_DEVICES_MAX; i++) {
-        const struct vgpu_limit *one = instance_same_device(asked, i, has), *other = &asked->vdev[i];
+        const struct vgpu_limit *one = instance_same_device(asked, i, has),
+                                *other = &asked->vdev[i];
 
         if (request->has_quota && !same_quota(one, other)) {
             snprintf(a, sizeof(a), "%u:%s", i, show_quota(one, text_a, sizeof(text_a)));
@@ -223,7 +228,8 @@ static int compare_compute(const struct instance_request *request, const struct 
     if (request->has_priority && has->priority != asked->priority)
         return numbers_differ(name, "--priority", has->priority, asked->priority);
     if (request->has_cap_policy && has->cap_policy != asked->cap_policy)
-        return differs(name, "--cores-policy", cap_policy_name(has->cap_policy), cap_policy_name(asked->cap_policy));
+        return differs(name, "--cores-policy", cap_policy_name(has->cap_policy),
+                       cap_policy_name(asked->cap_policy));
     if (request->has_copy_rate && has->copy_bytes_s != asked->copy_bytes_s) {
         if (has->copy_bytes_s)
             format_bytes(has->copy_bytes_s, a, sizeof(a));
@@ -245,30 +251,36 @@ bool instance_is_guarded(const char *dir)
 }
 
 /*
- * What a guarded program starts stays under its guard, and needs none of its own to join the same instance. Two guards
- * of one would each have books of their own, and nothing to add them up but a file that their programs can write to.
+ * What a guarded program starts stays under its guard, and needs none of its own to join the same
+ * instance. Two guards of one would each have books of their own, and nothing to add them up but a
+ * file that their programs can write to.
  */
-static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limits *has, const char *dir)
+static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limits *has,
+                        const char *dir)
 {
     const char *outer = getenv("VGPU_INSTANCE");
 
     if (has->tier != VGPU_TIER_GUARD && asked->tier == has->tier)
         return 0;
-    if (has->tier == VGPU_TIER_GUARD && asked->tier != VGPU_TIER_GUARD && outer && !strcmp(outer, dir))
+    if (has->tier == VGPU_TIER_GUARD && asked->tier != VGPU_TIER_GUARD && outer &&
+        !strcmp(outer, dir))
         return 0;
     if (has->tier == VGPU_TIER_GUARD)
-        message_error("run: instance %s is in use under the guard of another `vgpu run`, which keeps its books alone; "
+        message_error("run: instance %s is in use under the guard of another `vgpu run`, which "
+                      "keeps its books alone; "
                       "choose another --name",
                       asked->name);
     else
-        message_error("run: instance %s is running without the guard: leave out --guard to join it, or choose another "
+        message_error("run: instance %s is running without the guard: leave out --guard to join "
+                      "it, or choose another "
                       "--name",
                       asked->name);
     return -EEXIST;
 }
 
 /* Whether what was asked for is what the running instance has. */
-static int compare(const struct instance_request *request, const struct vgpu_limits *has, const char *dir)
+static int compare(const struct instance_request *request, const struct vgpu_limits *has,
+                   const char *dir)
 {
     const struct vgpu_limits *asked = &request->limits;
     char a[48], b[48];
@@ -278,9 +290,11 @@ static int compare(const struct instance_request *request, const struct vgpu_lim
         error = compare_devices(asked, has);
     if (!error)
         error = compare_vdevs(request, has);
-    if (!error && request->has_host_quota && !same_quota(&has->vdev[VGPU_VDEV_HOST], &asked->vdev[VGPU_VDEV_HOST]))
-        error = differs(asked->name, "--host-mem", show_quota(&has->vdev[VGPU_VDEV_HOST], a, sizeof(a)),
-                        show_quota(&asked->vdev[VGPU_VDEV_HOST], b, sizeof(b)));
+    if (!error && request->has_host_quota &&
+        !same_quota(&has->vdev[VGPU_VDEV_HOST], &asked->vdev[VGPU_VDEV_HOST]))
+        error =
+            differs(asked->name, "--host-mem", show_quota(&has->vdev[VGPU_VDEV_HOST], a, sizeof(a)),
+                    show_quota(&asked->vdev[VGPU_VDEV_HOST], b, sizeof(b)));
     return error ? error : compare_compute(request, &has->compute);
 }
 
@@ -291,12 +305,15 @@ static int join(const struct instance_request *request, struct instance *instanc
     char path[PATH_MAX], text[128];
     int error;
 
-    error =
-        path_join(path, sizeof(path), instance->dir, INSTANCE_REGION) ? region_open(path, 0, &region) : -ENAMETOOLONG;
+    error = path_join(path, sizeof(path), instance->dir, INSTANCE_REGION)
+                ? region_open(path, 0, &region)
+                : -ENAMETOOLONG;
     if (error) {
-        message_error(
-            "run: instance %s is in use, but its region %s cannot be opened: %s; choose another --name", instance->name,
-            path, error == -EPROTO ? "it was made by another version of vgpu" : err_text(error, text, sizeof(text)));
+        message_error("run: instance %s is in use, but its region %s cannot be opened: %s; choose "
+                      "another --name",
+                      instance->name, path,
+                      error == -EPROTO ? "it was made by another version of vgpu"
+                                       : err_text(error, text, sizeof(text)));
         return error;
     }
     region_limits(region, &has);
@@ -305,15 +322,17 @@ static int join(const struct instance_request *request, struct instance *instanc
     if (error || !request->limits.compute.turn_policy)
         return error;
     if (has.tier == VGPU_TIER_GUARD) {
-        message_error("run: instance %s is under the guard: its --policy is its supervisor's; leave it out",
-                      instance->name);
+        message_error(
+            "run: instance %s is under the guard: its --policy is its supervisor's; leave it out",
+            instance->name);
         return -EPERM;
     }
     has.compute.turn_policy = request->limits.compute.turn_policy;
     error = region_set_limits(region, &has);
     if (error)
         message_error("run: instance %s: --policy %s cannot be set: %s", instance->name,
-                      turn_policy_name(has.compute.turn_policy), err_text(error, text, sizeof(text)));
+                      turn_policy_name(has.compute.turn_policy),
+                      err_text(error, text, sizeof(text)));
     return error;
 }
 
@@ -335,7 +354,8 @@ static int make(const struct instance_request *request, struct instance *instanc
                 ? region_create(path, 0, &request->limits, &region, &(bool){false})
                 : -ENAMETOOLONG;
     if (error) {
-        message_error("run: cannot make the region %s: %s", path, err_text(error, text, sizeof(text)));
+        message_error("run: cannot make the region %s: %s", path,
+                      err_text(error, text, sizeof(text)));
         remove_dir(instance->dir);
     }
     return error;
@@ -352,11 +372,12 @@ static int open_folder(char *ret_folder, size_t size)
     if (!error)
         error = file_make_folders(ret_folder, 0700);
     if (error == -EINVAL)
-        message_error("run: VGPU_RUNTIME_DIR=%s is not an absolute path", getenv("VGPU_RUNTIME_DIR"));
+        message_error("run: VGPU_RUNTIME_DIR=%s is not an absolute path",
+                      getenv("VGPU_RUNTIME_DIR"));
     else if (error)
-        message_error(
-            "run: the runtime directory %s cannot be used: %s; set VGPU_RUNTIME_DIR to a directory of your own",
-            runtime, err_text(error, text, sizeof(text)));
+        message_error("run: the runtime directory %s cannot be used: %s; set VGPU_RUNTIME_DIR to a "
+                      "directory of your own",
+                      runtime, err_text(error, text, sizeof(text)));
     return error;
 }
 
@@ -364,7 +385,9 @@ static int parent_of(const char *dir, char *ret_folder, size_t size)
 {
     const char *end = strrchr(dir, '/');
 
-    return end && (size_t)snprintf(ret_folder, size, "%.*s", (int)(end - dir), dir) < size ? 0 : -ENAMETOOLONG;
+    return end && (size_t)snprintf(ret_folder, size, "%.*s", (int)(end - dir), dir) < size
+               ? 0
+               : -ENAMETOOLONG;
 }
 
 int instance_enter(const struct instance_request *request, struct instance *ret_instance)
@@ -372,15 +395,16 @@ int instance_enter(const struct instance_request *request, struct instance *ret_
     struct instance instance = {.users_fd = -1};
     char folder[PATH_MAX], text[128];
     int lock CLEANUP_CLOSE = -1;
-    int error = request->dir ? parent_of(request->dir, folder, sizeof(folder)) : open_folder(folder, sizeof(folder));
+    int error = request->dir ? parent_of(request->dir, folder, sizeof(folder))
+                             : open_folder(folder, sizeof(folder));
 
     if (error)
         return error;
     snprintf(instance.name, sizeof(instance.name), "%s", request->limits.name);
     if (!path_join(instance.dir, sizeof(instance.dir), folder, instance.name)) {
-        message_error(
-            "run: the path of the instance's directory below %s is too long; set VGPU_RUNTIME_DIR to a shorter one",
-            folder);
+        message_error("run: the path of the instance's directory below %s is too long; set "
+                      "VGPU_RUNTIME_DIR to a shorter one",
+                      folder);
         return -ENAMETOOLONG;
     }
     lock = lock_folder(folder, FOLDER_LOCK_BOUND_NS);

@@ -1,10 +1,11 @@
 /*
  * Instances on disk: <runtime dir>/instances/<name>/ with the region, and who uses them.
  *
- * An instance is in use while a `vgpu run` that started it or joined it lives, while a process that has loaded the
- * library lives in it (core/member.h), or while one is attached to its region. What has outlived its `vgpu run` and
- * does not load the library, a static program or one that takes it out of its environment, does not keep it. Entering,
- * leaving and removing are serialised by a lock on the folder of all instances, which is held for milliseconds.
+ * An instance is in use while a `vgpu run` that started it or joined it lives, while a process that
+ * has loaded the library lives in it (core/member.h), or while one is attached to its region. What
+ * has outlived its `vgpu run` and does not load the library, a static program or one that takes it
+ * out of its environment, does not keep it. Entering, leaving and removing are serialised by a lock
+ * on the folder of all instances, which is held for milliseconds.
  */
 #ifndef VGPU_CLI_INSTANCE_H
 #define VGPU_CLI_INSTANCE_H
@@ -24,25 +25,29 @@ struct instance {
 };
 
 /*
- * Which of the limits the user gave; the others match whatever a running instance has. A turn policy that is given (not
- * 0) is no limit: a running instance takes it over.
+ * Which of the limits the user gave; the others match whatever a running instance has. A turn
+ * policy that is given (not 0) is no limit: a running instance takes it over.
  */
 struct instance_request {
     struct vgpu_limits limits;
-    const char *dir; /* of the instance to join, wherever it is; NULL: by its name, in the runtime directory */
-    bool has_devices, has_quota, has_host_quota, has_cap, has_cap_policy, has_weight, has_priority, has_copy_rate;
+    const char *dir; /* of the instance to join, wherever it is; NULL: by its name, in the runtime
+                        directory */
+    bool has_devices, has_quota, has_host_quota, has_cap, has_cap_policy, has_weight, has_priority,
+        has_copy_rate;
 };
 
 /*
- * Makes the instance request->limits.name, or joins it if it is in use; one that nobody uses is made anew. On failure a
- * message has been written and -errno is returned (-EEXIST: it is in use with other limits).
+ * Makes the instance request->limits.name, or joins it if it is in use; one that nobody uses is
+ * made anew. On failure a message has been written and -errno is returned (-EEXIST: it is in use
+ * with other limits).
  */
 int instance_enter(const struct instance_request *request, struct instance *ret_instance);
 
 /* Whether the instance has the device of that UUID: one that names none has all. */
 bool instance_has_device(const struct vgpu_limits *limits, const char *uuid);
 
-/* The limits that `has` has for the device of vdev `i` of `asked`, where that names one; else those of the vdev. */
+/* The limits that `has` has for the device of vdev `i` of `asked`, where that names one; else those
+ * of the vdev. */
 const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
                                               const struct vgpu_limits *has);
 
@@ -53,8 +58,8 @@ void instance_leave(struct instance *instance);
 bool instance_is_guarded(const char *dir);
 
 /*
- * Whether anybody uses the instance in `folder`/`name`. If not, it is removed, unless somebody is changing the folder,
- * which is not waited for. Messages only where something cannot be removed.
+ * Whether anybody uses the instance in `folder`/`name`. If not, it is removed, unless somebody is
+ * changing the folder, which is not waited for. Messages only where something cannot be removed.
  */
 bool instance_in_use(const char *folder, const char *name);
 

@@ -41,7 +41,8 @@ static bool take_first_match(const char *pattern, char *ret_path, size_t size)
     return taken;
 }
 
-/* `part` is a file or folder: in a build folder it is beside the command, installed in a private library folder. */
+/* `part` is a file or folder: in a build folder it is beside the command, installed in a private
+ * library folder. */
 static bool find_part(const char *part, char *ret_path, size_t size)
 {
     static const char *const installed[] = {("../" VGPU_LIBDIR), "../lib*/vgpu", "../lib/*/vgpu"};

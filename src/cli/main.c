@@ -12,8 +12,9 @@
 static const struct {
     const char *name;
     int (*run)(char **argv);
-} commands[] = {{"run", command_run},       {"ps", command_ps},         {"pause", command_pause},
-                {"resume", command_resume}, {"doctor", command_doctor}, {"version", command_version},
+} commands[] = {{"run", command_run},       {"ps", command_ps},
+                {"pause", command_pause},   {"resume", command_resume},
+                {"doctor", command_doctor}, {"version", command_version},
                 {"help", command_help}};
 
 int command_finish_output(void)
@@ -48,8 +49,8 @@ bool command_options(char **argv, bool *ret_json, const char **ret_operand, int 
         } else if (ret_operand && !operand) {
             operand = value;
         } else {
-            message_error("%s: \"%s\" is one argument too many; `vgpu help %s` shows what it takes", argv[0], value,
-                          argv[0]);
+            message_error("%s: \"%s\" is one argument too many; `vgpu help %s` shows what it takes",
+                          argv[0], value, argv[0]);
             *ret_status = STATUS_USAGE;
             return false;
         }
@@ -75,8 +76,8 @@ static int unknown_command(const char *word)
 {
     const char *nearest = cli_nearest_command(word);
 
-    message_error("there is no command \"%s\"%s%s%s; `vgpu help` lists them", word, nearest ? " (did you mean " : "",
-                  nearest ? nearest : "", nearest ? "?)" : "");
+    message_error("there is no command \"%s\"%s%s%s; `vgpu help` lists them", word,
+                  nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
     return STATUS_USAGE;
 }
 
@@ -95,7 +96,8 @@ int command_help(char **argv)
 
 int main(int argc, char **argv)
 {
-    struct cli_parse parse = {.command = "vgpu", .argv = argv + (argc > 0), .options_end_at_operand = true};
+    struct cli_parse parse = {
+        .command = "vgpu", .argv = argv + (argc > 0), .options_end_at_operand = true};
     const struct cli_option *option = NULL;
     const char *word = NULL;
 

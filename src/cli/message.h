@@ -1,6 +1,6 @@
 /*
- * What the command says to the user on stderr: one line each, beginning with "vgpu: ". Each is one write, so that lines
- * of several processes do not mix.
+ * What the command says to the user on stderr: one line each, beginning with "vgpu: ". Each is one
+ * write, so that lines of several processes do not mix.
  */
 #ifndef VGPU_CLI_MESSAGE_H
 #define VGPU_CLI_MESSAGE_H

@@ -39,16 +39,19 @@ static bool look_in(void *arg, const char *folder, uid_t owner)
         !instance_in_use(folder, request->name))
         return true;
     if (request->region) {
-        message_error("%s: several users have an instance %s; choose one with VGPU_RUNTIME_DIR (`vgpu ps --json` has "
+        message_error("%s: several users have an instance %s; choose one with VGPU_RUNTIME_DIR "
+                      "(`vgpu ps --json` has "
                       "their directories)",
                       request->command, request->name);
         request->failed = true;
         return false;
     }
-    error =
-        path_join(path, sizeof(path), dir, INSTANCE_REGION) ? region_peek(path, 0, &request->region) : -ENAMETOOLONG;
+    error = path_join(path, sizeof(path), dir, INSTANCE_REGION)
+                ? region_peek(path, 0, &request->region)
+                : -ENAMETOOLONG;
     if (error) {
-        message_error("%s: instance %s: %s cannot be opened: %s", request->command, request->name, path,
+        message_error("%s: instance %s: %s cannot be opened: %s", request->command, request->name,
+                      path,
                       error == -EPROTO ? "it is no region of this version of vgpu"
                                        : err_text(error, text, sizeof(text)));
         request->failed = true;
@@ -66,18 +69,21 @@ static bool check(const struct request *request)
     struct vgpu_limits limits;
 
     if (!request->region) {
-        message_error("%s: no instance %s is running; `vgpu ps` lists those that are", request->command, request->name);
+        message_error("%s: no instance %s is running; `vgpu ps` lists those that are",
+                      request->command, request->name);
         return false;
     }
     region_limits(request->region, &limits);
     if (limits.tier != VGPU_TIER_GUARD) {
-        message_error("%s: instance %s is not under the guard, and only what is can be paused; start it with `vgpu run "
+        message_error("%s: instance %s is not under the guard, and only what is can be paused; "
+                      "start it with `vgpu run "
                       "--guard`",
                       request->command, request->name);
         return false;
     }
     if (request->pause && !request->led) {
-        message_error("%s: instance %s cannot be paused: the `vgpu run` that had it under its guard has ended, and "
+        message_error("%s: instance %s cannot be paused: the `vgpu run` that had it under its "
+                      "guard has ended, and "
                       "what has outlived it is not guarded",
                       request->command, request->name);
         return false;
@@ -93,33 +99,39 @@ static void complain(const struct request *request, int error)
 
     switch (error) {
     case -EPERM:
-        message_error("%s: instance %s: what runs under a guard cannot steer one; use a shell outside of it", command,
-                      name);
+        message_error(
+            "%s: instance %s: what runs under a guard cannot steer one; use a shell outside of it",
+            command, name);
         break;
     case -EPROTO:
-        message_error(
-            "%s: instance %s: a program under a guard seems to answer at %s/%s, not its `vgpu run`; if that is "
-            "in another container, use a shell there",
-            command, name, request->dir, CONTROL_SOCKET);
+        message_error("%s: instance %s: a program under a guard seems to answer at %s/%s, not its "
+                      "`vgpu run`; if that is "
+                      "in another container, use a shell there",
+                      command, name, request->dir, CONTROL_SOCKET);
         break;
     case -ESTALE:
-        message_error("%s: instance %s: the socket of another instance is at %s/%s", command, name, request->dir,
-                      CONTROL_SOCKET);
+        message_error("%s: instance %s: the socket of another instance is at %s/%s", command, name,
+                      request->dir, CONTROL_SOCKET);
         break;
     case -EOPNOTSUPP:
-        message_error("%s: instance %s cannot be paused: with --preload the library in its programs keeps its caps and "
+        message_error("%s: instance %s cannot be paused: with --preload the library in its "
+                      "programs keeps its caps and "
                       "turns; leave --preload out",
                       command, name);
         break;
     case -ETIMEDOUT:
-        message_error("%s: instance %s: its `vgpu run` has not answered for a second (is it stopped?)", command, name);
+        message_error(
+            "%s: instance %s: its `vgpu run` has not answered for a second (is it stopped?)",
+            command, name);
         break;
     case -ECONNREFUSED:
-        message_error("%s: instance %s: its `vgpu run` cannot be reached at %s/%s", command, name, request->dir,
-                      CONTROL_SOCKET);
+        message_error("%s: instance %s: its `vgpu run` cannot be reached at %s/%s", command, name,
+                      request->dir, CONTROL_SOCKET);
         break;
     case -EIO:
-        message_error("%s: instance %s: its channels cannot be switched; its `vgpu run` has said why", command, name);
+        message_error(
+            "%s: instance %s: its channels cannot be switched; its `vgpu run` has said why",
+            command, name);
         break;
     default:
         message_error("%s: instance %s: %s", command, name, err_text(error, text, sizeof(text)));
@@ -129,9 +141,11 @@ static void complain(const struct request *request, int error)
 
 static bool carry_out(const struct request *request)
 {
-    int error = control_ask(request->dir, request->name, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
+    int error =
+        control_ask(request->dir, request->name, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
 
-    /* Nobody keeps it from going on: only then, for that it is led is the word of a file that a program may remove. */
+    /* Nobody keeps it from going on: only then, for that it is led is the word of a file that a
+     * program may remove. */
     if (error == -ECONNREFUSED && !request->pause && !request->led)
         return true;
     if (error)
@@ -142,15 +156,16 @@ static bool carry_out(const struct request *request)
 static bool serve(const char *command, bool pause, const char *name)
 {
     struct request request = {.command = command, .pause = pause, .name = name};
-    bool good = folders_visit(command, look_in, &request) && !request.failed && check(&request) && carry_out(&request);
+    bool good = folders_visit(command, look_in, &request) && !request.failed && check(&request) &&
+                carry_out(&request);
 
     if (request.region)
         region_close(request.region);
     return good;
 }
 
-/* Their names are moved to the front of argv. STATUS_OK: there are *ret_count of them; else it is over, with
- * *ret_status. */
+/* Their names are moved to the front of argv. STATUS_OK: there are *ret_count of them; else it is
+ * over, with *ret_status. */
 static bool take_names(char **argv, unsigned *ret_count, int *ret_status)
 {
     unsigned count = 0;
@@ -160,10 +175,10 @@ static bool take_names(char **argv, unsigned *ret_count, int *ret_status)
     *ret_status = STATUS_USAGE;
     for (unsigned i = 1; i <= count; i++) {
         if (!parse_name_valid(argv[i])) {
-            message_error(
-                "%s: \"%s\" is no name of an instance: a name has 1 to %d letters, digits, '.', '_' or '-' and "
-                "begins with a letter or digit",
-                argv[0], argv[i], VGPU_NAME_LEN - 1);
+            message_error("%s: \"%s\" is no name of an instance: a name has 1 to %d letters, "
+                          "digits, '.', '_' or '-' and "
+                          "begins with a letter or digit",
+                          argv[0], argv[i], VGPU_NAME_LEN - 1);
             return false;
         }
     }

@@ -44,7 +44,8 @@ int program_find(const char *name, char *ret_path, size_t size)
     for (;; search++) {
         size_t length = strcspn(search, ":");
         char path[4096];
-        int written = snprintf(path, sizeof(path), "%.*s%s%s", (int)length, search, length ? "/" : "./", name);
+        int written = snprintf(path, sizeof(path), "%.*s%s%s", (int)length, search,
+                               length ? "/" : "./", name);
 
         if (written > 0 && (size_t)written < sizeof(path) && (size_t)written < size) {
             int found = executable(path);
@@ -73,7 +74,8 @@ static enum program_binding examine_interpreter(int fd, const Elf64_Phdr *header
     base = strrchr(loader, '/') ? strrchr(loader, '/') + 1 : loader;
     if (!strncmp(base, "ld-musl", 7) || strstr(loader, "-musl/"))
         return PROGRAM_MUSL;
-    return !strncmp(base, "ld-linux", 8) || !strncmp(base, "ld-2.", 5) ? PROGRAM_BOUND : PROGRAM_OTHER_LIBC;
+    return !strncmp(base, "ld-linux", 8) || !strncmp(base, "ld-2.", 5) ? PROGRAM_BOUND
+                                                                       : PROGRAM_OTHER_LIBC;
 }
 
 static enum program_binding examine_elf(int fd, const unsigned char *head, size_t length)
@@ -92,8 +94,8 @@ static enum program_binding examine_elf(int fd, const unsigned char *head, size_
     for (unsigned i = 0; i < elf.e_phnum; i++) {
         Elf64_Phdr header;
 
-        if (pread(fd, &header, sizeof(header), (off_t)(elf.e_phoff + (uint64_t)i * elf.e_phentsize)) !=
-            (ssize_t)sizeof(header))
+        if (pread(fd, &header, sizeof(header),
+                  (off_t)(elf.e_phoff + (uint64_t)i * elf.e_phentsize)) != (ssize_t)sizeof(header))
             return PROGRAM_UNKNOWN;
         if (header.p_type == PT_INTERP)
             return examine_interpreter(fd, &header);
@@ -101,7 +103,8 @@ static enum program_binding examine_elf(int fd, const unsigned char *head, size_
     return PROGRAM_STATIC;
 }
 
-/* Whether the loader runs in its secure mode; it does not where the file's owner is the user anyway. */
+/* Whether the loader runs in its secure mode; it does not where the file's owner is the user
+ * anyway. */
 static bool is_privileged(int fd, const char *path)
 {
     struct stat st;
@@ -115,7 +118,8 @@ static bool is_privileged(int fd, const char *path)
     return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* The program that "#!/usr/bin/env [-S] [NAME=VALUE]... program" starts; `words` is what follows "env". */
+/* The program that "#!/usr/bin/env [-S] [NAME=VALUE]... program" starts; `words` is what follows
+ * "env". */
 static bool env_target(char *words, char *ret_path, size_t size)
 {
     char *rest = NULL;
@@ -128,7 +132,8 @@ static bool env_target(char *words, char *ret_path, size_t size)
     return false;
 }
 
-/* From the first line of a script to the path of what runs it. False where there is nothing to follow. */
+/* From the first line of a script to the path of what runs it. False where there is nothing to
+ * follow. */
 static bool script_interpreter(char *line, char *ret_path, size_t size)
 {
     char *path = line + 2 + strspn(line + 2, " \t");
@@ -140,7 +145,8 @@ static bool script_interpreter(char *line, char *ret_path, size_t size)
         *rest++ = '\0';
     if (!*path || strlen(path) >= size)
         return false;
-    if (strlen(path) >= 4 && !strcmp(path + strlen(path) - 4, "/env") && env_target(rest, ret_path, size))
+    if (strlen(path) >= 4 && !strcmp(path + strlen(path) - 4, "/env") &&
+        env_target(rest, ret_path, size))
         return true;
     memcpy(ret_path, path, strlen(path) + 1);
     return true;

@@ -25,11 +25,12 @@ uint64_t ps_vdev_held(const struct vgpu_snapshot *snapshot, unsigned vdev, enum 
 
 bool ps_kind_counts(const struct vgpu_snapshot *snapshot, unsigned vdev, enum vgpu_kind kind)
 {
-    return vdev == VGPU_VDEV_HOST || snapshot->limits.tier != VGPU_TIER_GUARD || kind == VGPU_KIND_DRIVER ||
-           kind == VGPU_KIND_MANAGED;
+    return vdev == VGPU_VDEV_HOST || snapshot->limits.tier != VGPU_TIER_GUARD ||
+           kind == VGPU_KIND_DRIVER || kind == VGPU_KIND_MANAGED;
 }
 
-uint64_t ps_proc_held(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned vdev)
+uint64_t ps_proc_held(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc,
+                      unsigned vdev)
 {
     uint64_t bytes = 0;
 

@@ -33,7 +33,8 @@ static bool add(struct ps_list *list, const struct ps_instance *instance)
 }
 
 /* The slot that the guard keeps for the process of `own`; NULL: there is none. */
-static struct vgpu_proc_usage *guarded_of(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *own)
+static struct vgpu_proc_usage *guarded_of(const struct vgpu_snapshot *snapshot,
+                                          const struct vgpu_proc_usage *own)
 {
     for (uint32_t i = 0; i < snapshot->proc_count; i++)
         if (snapshot->procs[i].guarded && own->pid && snapshot->procs[i].pid == own->pid)
@@ -41,7 +42,8 @@ static struct vgpu_proc_usage *guarded_of(const struct vgpu_snapshot *snapshot, 
     return NULL;
 }
 
-/* A process with the library under the guard has two slots: it becomes one. What both know, the guard says. */
+/* A process with the library under the guard has two slots: it becomes one. What both know, the
+ * guard says. */
 static void merge_slots(struct vgpu_snapshot *snapshot)
 {
     uint32_t kept = 0;
@@ -63,7 +65,8 @@ static void merge_slots(struct vgpu_snapshot *snapshot)
     snapshot->proc_count = kept;
 }
 
-/* Members that use no GPU are not attached, programs under the guard alone are no members, nor are their leaders. */
+/* Members that use no GPU are not attached, programs under the guard alone are no members, nor are
+ * their leaders. */
 static unsigned most_of(unsigned members, unsigned leaders, unsigned attached)
 {
     unsigned most = members > leaders ? members : leaders;
@@ -71,7 +74,8 @@ static unsigned most_of(unsigned members, unsigned leaders, unsigned attached)
     return most > attached ? most : attached;
 }
 
-static void collect_instance(struct ps_list *list, const char *folder, const char *name, uid_t owner)
+static void collect_instance(struct ps_list *list, const char *folder, const char *name,
+                             uid_t owner)
 {
     static struct ps_instance instance;
     struct vgpu_region *region = NULL;
@@ -130,7 +134,8 @@ static void name_implicit(struct ps_instance *instance, const char *cache_path)
 {
     const char *slash = strrchr(cache_path, '/');
 
-    snprintf(instance->name, sizeof(instance->name), "%.*s", VGPU_NAME_LEN - 1, slash ? slash + 1 : cache_path);
+    snprintf(instance->name, sizeof(instance->name), "%.*s", VGPU_NAME_LEN - 1,
+             slash ? slash + 1 : cache_path);
     for (char *at = instance->name; *at; at++)
         if (*at <= ' ' || *at > '~')
             *at = '?';
@@ -141,7 +146,8 @@ struct implicit_visit {
     uid_t owner;
 };
 
-/* An instance of HAMi's variables has no folder to be removed with: it is there while processes are in it. */
+/* An instance of HAMi's variables has no folder to be removed with: it is there while processes are
+ * in it. */
 static void collect_implicit(const char *cache_path, void *arg)
 {
     const struct implicit_visit *visit = arg;
@@ -159,7 +165,8 @@ static void collect_implicit(const char *cache_path, void *arg)
         strcpy(instance.dir, cache_path);
         instance.id = usage_instance_id(region);
         instance.running = instance.snapshot.proc_count;
-        if (!instance.running || !wanted(visit->list, instance.name) || !add(visit->list, &instance))
+        if (!instance.running || !wanted(visit->list, instance.name) ||
+            !add(visit->list, &instance))
             snapshot_done(&instance.snapshot);
     }
     region_close(region);
@@ -183,7 +190,8 @@ static void collect_named(struct ps_list *list, const char *folder, uid_t owner)
 
     if (count < 0) {
         if (errno != ENOENT) {
-            message_error("ps: %s cannot be read: %s", folder, err_text(err_last(), text, sizeof(text)));
+            message_error("ps: %s cannot be read: %s", folder,
+                          err_text(err_last(), text, sizeof(text)));
             list->failed = true;
         }
         return;

@@ -29,7 +29,8 @@ static bool has_setting(const struct vgpu_limits *limits)
     for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
         if (limits->vdev[vdev].cap_percent)
             return true;
-    return compute->weight != VGPU_WEIGHT_DEFAULT || compute->priority || compute->turn_policy || compute->copy_bytes_s;
+    return compute->weight != VGPU_WEIGHT_DEFAULT || compute->priority || compute->turn_policy ||
+           compute->copy_bytes_s;
 }
 
 static bool has_used_any(const struct vgpu_snapshot *snapshot)
@@ -54,8 +55,9 @@ static void rank(struct grid *grid)
 
 static void put_heads(struct grid *grid)
 {
-    static const char *const heads[COLUMNS] = {"INSTANCE", "DEVICE",   "GPU",      "NOW",       "CAP",
-                                               "WEIGHT",   "ENTITLED", "GPU TIME", "TURN WAIT", "CAP WAIT"};
+    static const char *const heads[COLUMNS] = {"INSTANCE",  "DEVICE",  "GPU",      "NOW",
+                                               "CAP",       "WEIGHT",  "ENTITLED", "GPU TIME",
+                                               "TURN WAIT", "CAP WAIT"};
 
     grid_heads(grid, heads, COLUMNS);
 }
@@ -68,8 +70,8 @@ static void put_settings(struct grid *grid, const struct vgpu_limits *limits, un
     grid_cell(grid, COLUMN_WEIGHT, "%u", limits->compute.weight);
 }
 
-static void put_vdev(struct grid *grid, struct ps_list *list, const struct ps_instance *instance, unsigned vdev,
-                     bool *any_hidden)
+static void put_vdev(struct grid *grid, struct ps_list *list, const struct ps_instance *instance,
+                     unsigned vdev, bool *any_hidden)
 {
     const struct vgpu_compute_usage *usage = &instance->snapshot.vdev[vdev].compute;
     const char *uuid = instance->snapshot.vdev[vdev].uuid;
@@ -80,7 +82,8 @@ static void put_vdev(struct grid *grid, struct ps_list *list, const struct ps_in
     put_settings(grid, &instance->snapshot.limits, vdev);
     grid_cell(grid, COLUMN_DEVICE, "%u", vdev);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
-    grid_cell(grid, COLUMN_NOW, "%s", format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
+    grid_cell(grid, COLUMN_NOW, "%s",
+              format_share(usage->last_second_ns, NS_PER_S, text, sizeof(text)));
     grid_cell(grid, COLUMN_ENTITLED, "%.1f%%%s", 100 * entitlement, complete ? "" : "*");
     *any_hidden = *any_hidden || !complete;
     grid_duration(grid, COLUMN_GPU_TIME, compute_gpu_ns(usage));
@@ -88,7 +91,8 @@ static void put_vdev(struct grid *grid, struct ps_list *list, const struct ps_in
     grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
 }
 
-static void put_instance(struct grid *grid, struct ps_list *list, const struct ps_instance *instance, bool *any_hidden)
+static void put_instance(struct grid *grid, struct ps_list *list,
+                         const struct ps_instance *instance, bool *any_hidden)
 {
     bool any = false;
 
@@ -133,7 +137,8 @@ bool ps_print_compute(struct ps_list *list)
     grid_fit(grid, (unsigned)terminal_columns(stdout));
     printed = grid_print(grid, stdout);
     if (any_hidden && list->heads)
-        printf("* other users not counted: their instances use the device outside of what you may see\n");
+        printf("* other users not counted: their instances use the device outside of what you may "
+               "see\n");
     grid_free(grid);
     return printed;
 }

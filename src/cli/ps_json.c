@@ -1,6 +1,6 @@
 /*
- * What docs/ps-json.md describes, field by field. A field has one type, or null where there is nothing to say; fields
- * may be added without another schema.
+ * What docs/ps-json.md describes, field by field. A field has one type, or null where there is
+ * nothing to say; fields may be added without another schema.
  */
 #include "cli/ps.h"
 
@@ -43,12 +43,14 @@ static json_t *compute_json(struct ps_list *list, const struct ps_instance *inst
 {
     const struct vgpu_compute_usage *usage = &instance->snapshot.vdev[vdev].compute;
     const struct vgpu_limits *limits = &instance->snapshot.limits;
-    json_t *result = json_object(), *calls = json_object(), *gpu_ns = json_object(), *bytes = json_object();
+    json_t *result = json_object(), *calls = json_object(), *gpu_ns = json_object(),
+           *bytes = json_object();
     bool complete;
     double share = (double)usage->last_second_ns / (double)NS_PER_S;
 
     json_object_set_new(result, "last_second_share", json_real(share < 1 ? share : 1));
-    json_object_set_new(result, "entitlement", json_real(ps_entitlement(list, instance, vdev, &complete)));
+    json_object_set_new(result, "entitlement",
+                        json_real(ps_entitlement(list, instance, vdev, &complete)));
     json_object_set_new(result, "entitlement_complete", json_boolean(complete));
     json_object_set_new(result, "cap_percent", number_or_null(limits->vdev[vdev].cap_percent));
     for (unsigned work = 0; work < VGPU_WORKS; work++) {
@@ -76,7 +78,8 @@ static json_t *settings_json(const struct vgpu_compute *compute)
     json_object_set_new(result, "weight", number(compute->weight));
     json_object_set_new(result, "priority", number(compute->priority));
     json_object_set_new(result, "cap_policy", json_string(cap_policy_name(compute->cap_policy)));
-    json_object_set_new(result, "turn_policy", turn_policy ? json_string(turn_policy) : json_null());
+    json_object_set_new(result, "turn_policy",
+                        turn_policy ? json_string(turn_policy) : json_null());
     json_object_set_new(result, "copy_bytes_per_s", number_or_null(compute->copy_bytes_s));
     return result;
 }
@@ -93,21 +96,25 @@ static json_t *vdev_json(const struct vgpu_snapshot *snapshot, unsigned vdev)
         json_object_set_new(result, "uuid", *uuid ? text_of(uuid, VGPU_UUID_LEN) : json_null());
         json_object_set_new(result, "physical_bytes", number_or_null(usage->physical_bytes));
     }
-    json_object_set_new(result, "quota_bytes",
-                        number_or_null(usage->quota_bytes ? usage->quota_bytes : limit->quota_bytes));
+    json_object_set_new(
+        result, "quota_bytes",
+        number_or_null(usage->quota_bytes ? usage->quota_bytes : limit->quota_bytes));
     json_object_set_new(result, "asked_bytes", number_or_null(limit->quota_bytes));
     json_object_set_new(result, "asked_percent", number_or_null(limit->quota_percent));
     json_object_set_new(result, "used_bytes", number(usage->used_bytes));
-    json_object_set_new(result, "peak_bytes",
-                        number(usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes));
+    json_object_set_new(
+        result, "peak_bytes",
+        number(usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes));
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-        json_object_set_new(kinds, vgpu_kind_name(kind), number(ps_vdev_held(snapshot, vdev, kind)));
+        json_object_set_new(kinds, vgpu_kind_name(kind),
+                            number(ps_vdev_held(snapshot, vdev, kind)));
     json_object_set_new(result, "used_by_kind", kinds);
     json_object_set_new(result, "refusals", number(usage->refusals));
     return result;
 }
 
-static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc, unsigned vdev)
+static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc,
+                         unsigned vdev)
 {
     json_t *result = json_object(), *kinds = json_object();
 
@@ -119,7 +126,8 @@ static json_t *held_json(const struct vgpu_snapshot *snapshot, const struct vgpu
     return result;
 }
 
-static json_t *process_json(const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc)
+static json_t *process_json(const struct vgpu_snapshot *snapshot,
+                            const struct vgpu_proc_usage *proc)
 {
     json_t *result = json_object(), *held = json_array();
 
@@ -156,8 +164,9 @@ static json_t *refusals_json(const struct vgpu_snapshot *snapshot)
     for (uint32_t i = 0; i < snapshot->refusal_count && i < VGPU_REFUSALS; i++)
         json_array_append_new(recent, refusal_json(&snapshot->refusals[i]));
     json_object_set_new(result, "last",
-                        json_array_size(recent) ? json_incref(json_array_get(recent, json_array_size(recent) - 1))
-                                                : json_null());
+                        json_array_size(recent)
+                            ? json_incref(json_array_get(recent, json_array_size(recent) - 1))
+                            : json_null());
     json_object_set_new(result, "recent", recent);
     return result;
 }
@@ -184,7 +193,8 @@ static json_t *limits_json(const struct vgpu_limits *limits)
         const struct vgpu_limit *limit = &limits->vdev[vdev];
         json_t *row;
 
-        if (!limit->quota_bytes && !limit->quota_percent && !limit->cap_percent && !limits->device_count)
+        if (!limit->quota_bytes && !limit->quota_percent && !limit->cap_percent &&
+            !limits->device_count)
             continue;
         row = json_object();
         json_object_set_new(row, "device", uniform ? json_null() : number(vdev));
@@ -213,7 +223,8 @@ static json_t *instance_json(struct ps_list *list, const struct ps_instance *ins
     json_object_set_new(result, "name", json_string(instance->name));
     json_object_set_new(result, "directory", text_of(instance->dir, sizeof(instance->dir)));
     json_object_set_new(result, "owner_uid", number(instance->owner));
-    json_object_set_new(result, "user", text_of(turns_user(instance->owner, user, sizeof(user)), sizeof(user)));
+    json_object_set_new(result, "user",
+                        text_of(turns_user(instance->owner, user, sizeof(user)), sizeof(user)));
     json_object_set_new(result, "implicit", json_boolean(instance->implicit));
     json_object_set_new(result, "created_ns", number(snapshot->created_ns));
     json_object_set_new(result, "running", number(instance->running));

@@ -44,7 +44,8 @@ void ps_arenas_done(struct ps_list *list)
 }
 
 /* What an instance has done on a device; NULL: it has not seen it. */
-static const struct vgpu_compute_usage *usage_of(const struct ps_instance *instance, const char *uuid)
+static const struct vgpu_compute_usage *usage_of(const struct ps_instance *instance,
+                                                 const char *uuid)
 {
     for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
         if (!strcasecmp(instance->snapshot.vdev[vdev].uuid, uuid))
@@ -61,7 +62,8 @@ static uint64_t weights_in_arena(const struct arena_view *view, uint64_t except)
     return sum;
 }
 
-static uint64_t weights_in_list(const struct ps_list *list, const struct ps_instance *instance, const char *uuid)
+static uint64_t weights_in_list(const struct ps_list *list, const struct ps_instance *instance,
+                                const char *uuid)
 {
     uint64_t sum = 0;
 
@@ -74,7 +76,8 @@ static uint64_t weights_in_list(const struct ps_list *list, const struct ps_inst
     return sum;
 }
 
-double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned vdev, bool *ret_complete)
+double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, unsigned vdev,
+                      bool *ret_complete)
 {
     const struct vgpu_limits *limits = &instance->snapshot.limits;
     const char *uuid = instance->snapshot.vdev[vdev].uuid;
@@ -84,10 +87,12 @@ double ps_entitlement(struct ps_list *list, const struct ps_instance *instance, 
     uint64_t others = 0;
 
     if (*uuid)
-        others = view && view->count ? weights_in_arena(view, instance->id) : weights_in_list(list, instance, uuid);
+        others = view && view->count ? weights_in_arena(view, instance->id)
+                                     : weights_in_list(list, instance, uuid);
     share = own / (own + (double)others);
     *ret_complete = !view || !view->hidden;
-    if (limits->compute.cap_policy == VGPU_CAP_OFF || (limits->compute.cap_policy == VGPU_CAP_ELASTIC && !others))
+    if (limits->compute.cap_policy == VGPU_CAP_OFF ||
+        (limits->compute.cap_policy == VGPU_CAP_ELASTIC && !others))
         return share;
     return share < cap ? share : cap;
 }

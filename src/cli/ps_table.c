@@ -58,7 +58,8 @@ static void put_bytes(struct grid *grid, unsigned column, uint64_t bytes)
     grid_cell(grid, column, "%s", format_bytes(bytes, text, sizeof(text)));
 }
 
-/* What a narrow terminal goes without: first what tells kinds apart, then what the list is hardly read for. */
+/* What a narrow terminal goes without: first what tells kinds apart, then what the list is hardly
+ * read for. */
 static void rank(struct grid *grid, const struct columns *columns)
 {
     for (unsigned column = COLUMN_KINDS; column < columns->refused; column++)
@@ -113,8 +114,8 @@ static void put_quota(struct grid *grid, const struct vgpu_snapshot *snapshot, u
         grid_cell(grid, COLUMN_QUOTA, "none");
 }
 
-static void put_vdev(struct grid *grid, const struct columns *columns, const struct vgpu_snapshot *snapshot,
-                     unsigned vdev)
+static void put_vdev(struct grid *grid, const struct columns *columns,
+                     const struct vgpu_snapshot *snapshot, unsigned vdev)
 {
     const struct vgpu_vdev_usage *usage = &snapshot->vdev[vdev];
     const char *uuid = usage->uuid[0] ? usage->uuid : snapshot->limits.vdev[vdev].uuid;
@@ -122,7 +123,8 @@ static void put_vdev(struct grid *grid, const struct columns *columns, const str
     put_device(grid, vdev);
     grid_cell(grid, COLUMN_GPU, "%.*s", PS_UUID_SHOWN, *uuid ? uuid : "-");
     put_bytes(grid, COLUMN_USED, usage->used_bytes);
-    put_bytes(grid, COLUMN_PEAK, usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes);
+    put_bytes(grid, COLUMN_PEAK,
+              usage->peak_bytes > usage->used_bytes ? usage->peak_bytes : usage->used_bytes);
     put_quota(grid, snapshot, vdev);
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         if (columns->kind_shown[kind] && ps_kind_counts(snapshot, vdev, kind))
@@ -140,8 +142,8 @@ static void put_process_name(struct grid *grid, const struct vgpu_proc_usage *pr
 }
 
 /* One row for each vdev that the process holds something on; at least one. */
-static void put_process(struct grid *grid, const struct columns *columns, const struct vgpu_snapshot *snapshot,
-                        const struct vgpu_proc_usage *proc)
+static void put_process(struct grid *grid, const struct columns *columns,
+                        const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc)
 {
     bool any = false;
 
@@ -157,7 +159,8 @@ static void put_process(struct grid *grid, const struct columns *columns, const 
         put_device(grid, vdev);
         put_bytes(grid, COLUMN_USED, bytes);
         for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
-            if (columns->kind_shown[kind] && ps_kind_counts(snapshot, vdev, kind) && proc->held_bytes[vdev][kind])
+            if (columns->kind_shown[kind] && ps_kind_counts(snapshot, vdev, kind) &&
+                proc->held_bytes[vdev][kind])
                 put_bytes(grid, columns->kind[kind], proc->held_bytes[vdev][kind]);
     }
     if (any)
@@ -167,7 +170,8 @@ static void put_process(struct grid *grid, const struct columns *columns, const 
     put_bytes(grid, COLUMN_USED, 0);
 }
 
-static void put_instance(struct grid *grid, const struct columns *columns, const struct ps_instance *instance)
+static void put_instance(struct grid *grid, const struct columns *columns,
+                         const struct ps_instance *instance)
 {
     const struct vgpu_snapshot *snapshot = &instance->snapshot;
     char user[TURNS_USER_BYTES];
@@ -176,8 +180,10 @@ static void put_instance(struct grid *grid, const struct columns *columns, const
     grid_row(grid);
     grid_cell(grid, COLUMN_INSTANCE, "%s", instance->name);
     grid_cell(grid, COLUMN_USER, "%s", turns_user(instance->owner, user, sizeof(user)));
-    grid_cell(grid, COLUMN_TIER, "%s", instance->implicit ? "hami" : vgpu_tier_name(snapshot->limits.tier));
-    grid_cell(grid, COLUMN_PROCESS, "%u running%s", instance->running, instance->paused ? ", paused" : "");
+    grid_cell(grid, COLUMN_TIER, "%s",
+              instance->implicit ? "hami" : vgpu_tier_name(snapshot->limits.tier));
+    grid_cell(grid, COLUMN_PROCESS, "%u running%s", instance->running,
+              instance->paused ? ", paused" : "");
     grid_style(grid, COLUMN_PROCESS, instance->paused ? TERMINAL_YELLOW : TERMINAL_PLAIN);
     for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
         if (!ps_vdev_shown(snapshot, vdev))
@@ -233,9 +239,11 @@ static void print_refusals(const struct ps_instance *instance)
         snprintf(device, sizeof(device), "host memory");
     else
         snprintf(device, sizeof(device), "device %u", last->vdev);
-    printf("\n%s: %" PRIu64 " refused; the last, %s ago: %s of %s on %s by process %d, with %s of %s in use\n",
-           instance->name, count, age, api, format_bytes(last->size_bytes, size, sizeof(size)), device, last->pid,
-           format_bytes(last->used_bytes, used, sizeof(used)), format_bytes(last->quota_bytes, quota, sizeof(quota)));
+    printf("\n%s: %" PRIu64
+           " refused; the last, %s ago: %s of %s on %s by process %d, with %s of %s in use\n",
+           instance->name, count, age, api, format_bytes(last->size_bytes, size, sizeof(size)),
+           device, last->pid, format_bytes(last->used_bytes, used, sizeof(used)),
+           format_bytes(last->quota_bytes, quota, sizeof(quota)));
 }
 
 bool ps_print_table(struct ps_list *list)

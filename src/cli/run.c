@@ -25,16 +25,16 @@ static int find_library(bool trace, char *ret_path, size_t size)
     int error = layout_library(trace, ret_path, size);
 
     if (error == -EINVAL)
-        message_error(
-            "run: the library's path \"%s\" has a space or a colon in it, at which the loader would cut it; install "
-            "vgpu elsewhere, or give a path without them in VGPU_LIBRARY",
-            ret_path);
+        message_error("run: the library's path \"%s\" has a space or a colon in it, at which the "
+                      "loader would cut it; install "
+                      "vgpu elsewhere, or give a path without them in VGPU_LIBRARY",
+                      ret_path);
     else if (error && chosen && *chosen)
         message_error("run: VGPU_LIBRARY=%s cannot be read", ret_path);
     else if (error)
-        message_error(
-            "run: %s is neither beside the vgpu command nor in ../%s; install it, or give its path in VGPU_LIBRARY",
-            trace ? "libvgpu-trace.so" : "libvgpu.so", VGPU_LIBDIR);
+        message_error("run: %s is neither beside the vgpu command nor in ../%s; install it, or "
+                      "give its path in VGPU_LIBRARY",
+                      trace ? "libvgpu-trace.so" : "libvgpu.so", VGPU_LIBDIR);
     return error ? RUN_FAILED : RUN_GO_ON;
 }
 
@@ -43,10 +43,12 @@ static int find_sim(struct places *places)
     int error = layout_sim(places->sim, sizeof(places->sim));
 
     if (error == -EINVAL)
-        message_error("run: --sim: the path %s has a colon or a semicolon in it, at which the loader would cut it",
+        message_error("run: --sim: the path %s has a colon or a semicolon in it, at which the "
+                      "loader would cut it",
                       places->sim);
     else if (error)
-        message_error("run: --sim: the simulated driver sim/libcuda.so.1 is neither beside the vgpu command nor in "
+        message_error("run: --sim: the simulated driver sim/libcuda.so.1 is neither beside the "
+                      "vgpu command nor in "
                       "../%s; build or "
                       "install it",
                       VGPU_LIBDIR);
@@ -91,7 +93,9 @@ static int find_program(const struct run_options *options, char *ret_path, size_
     else if (error == -ENOENT)
         message_error("run: \"%s\": not found%s", name, strchr(name, '/') ? "" : " in PATH");
     else if (error)
-        message_error("run: %s: cannot be executed (it is a directory, or the permission is missing)", ret_path);
+        message_error(
+            "run: %s: cannot be executed (it is a directory, or the permission is missing)",
+            ret_path);
     return !error ? RUN_GO_ON : error == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }
 
@@ -111,7 +115,8 @@ static int find_places(struct run_options *options, struct places *places)
     return status;
 }
 
-/* What of the limits does not reach this very program. False: it cannot run at all, and a message has been written. */
+/* What of the limits does not reach this very program. False: it cannot run at all, and a message
+ * has been written. */
 static bool examine_program(const struct run_options *options, const char *path)
 {
     struct program_info info;
@@ -119,19 +124,23 @@ static bool examine_program(const struct run_options *options, const char *path)
 
     program_examine(path, &info);
     if (options->guard != GUARD_OFF && info.binding == PROGRAM_32BIT) {
-        message_error("run: %s is a 32-bit program: the guard lets none run, because it knows the 64-bit calls only",
+        message_error("run: %s is a 32-bit program: the guard lets none run, because it knows the "
+                      "64-bit calls only",
                       info.file);
         return false;
     }
     if (options->guard != GUARD_OFF && info.binding == PROGRAM_PRIVILEGED)
-        message_warning("%s is setuid, setgid or has file capabilities: under the guard it runs without them",
-                        info.file);
+        message_warning(
+            "%s is setuid, setgid or has file capabilities: under the guard it runs without them",
+            info.file);
     obstacle = run_preloads(options) ? program_obstacle(info.binding) : NULL;
     if (obstacle && options->guard == GUARD_OFF)
-        message_warning("%s %s, so the quota does not bind it (programs that it starts may be bound)%s", info.file,
-                        obstacle, info.binding == PROGRAM_32BIT ? "" : "; --guard does");
+        message_warning(
+            "%s %s, so the quota does not bind it (programs that it starts may be bound)%s",
+            info.file, obstacle, info.binding == PROGRAM_32BIT ? "" : "; --guard does");
     else if (obstacle && info.binding != PROGRAM_PRIVILEGED)
-        message_warning("%s %s, so it keeps the quota, which is the guard's, but no caps and turns; without --preload "
+        message_warning("%s %s, so it keeps the quota, which is the guard's, but no caps and "
+                        "turns; without --preload "
                         "the guard keeps those too",
                         info.file, obstacle);
     return true;
@@ -143,7 +152,8 @@ static void tell_of_guard_around(const char *name)
     const char *base = outer && strrchr(outer, '/') ? strrchr(outer, '/') + 1 : outer;
 
     if (outer && *outer && strcmp(base, name) && instance_is_guarded(outer))
-        message_warning("this runs inside instance %s, which is under the guard; its limits hold as well as those of "
+        message_warning("this runs inside instance %s, which is under the guard; its limits hold "
+                        "as well as those of "
                         "instance %s",
                         base, name);
 }
@@ -169,8 +179,8 @@ static int finish(void *argument, int result)
 }
 
 /* What the command finds: the environment, the files in the instance's folder, the guard. */
-static bool prepare(const struct run_options *options, const struct places *places, const struct instance *instance,
-                    struct run_guard *ret_guard)
+static bool prepare(const struct run_options *options, const struct places *places,
+                    const struct instance *instance, struct run_guard *ret_guard)
 {
     uint64_t group;
 
@@ -201,8 +211,8 @@ int command_run(char **argv)
         return status;
     if (!examine_program(&options, places.program))
         return RUN_NOT_EXECUTABLE;
-    if (!run_limits(&options, options.sim ? places.nvml : NULL, &request) || !run_inside(&options, &request) ||
-        instance_enter(&request, &instance))
+    if (!run_limits(&options, options.sim ? places.nvml : NULL, &request) ||
+        !run_inside(&options, &request) || instance_enter(&request, &instance))
         return RUN_FAILED;
     if (options.sim)
         message_note("no GPU is involved: the driver is simulated (%s)", places.sim);

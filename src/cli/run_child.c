@@ -32,7 +32,8 @@ static void become(const char *path, char **command, struct guard *guard, int re
     if (guard)
         failure.guard_error = guard_child(guard);
     if (!failure.guard_error) {
-        execvp(path, command); /* the path has a slash: no search, but a script without "#!" is run by /bin/sh */
+        execvp(path, command); /* the path has a slash: no search, but a script without "#!" is run
+                                  by /bin/sh */
         failure.exec_errno = errno;
     }
     while (write(report, &failure, sizeof(failure)) < 0 && errno == EINTR)
@@ -52,8 +53,8 @@ static struct failure read_failure(int report)
 }
 
 /*
- * The guard's part in the parent; the child waits for it. The reason why it fails is often the child's, which has a
- * moment to tell it; then the child ends.
+ * The guard's part in the parent; the child waits for it. The reason why it fails is often the
+ * child's, which has a moment to tell it; then the child ends.
  */
 static struct failure start_guard(struct guard *guard, pid_t child, int report)
 {
@@ -71,7 +72,8 @@ static struct failure start_guard(struct guard *guard, pid_t child, int report)
     return failure;
 }
 
-/* A shell tells by this that the user has stopped the whole job, so that it stops its script too. */
+/* A shell tells by this that the user has stopped the whole job, so that it stops its script
+ * too. */
 static void die_of(int signal)
 {
     const struct rlimit no_core = {0, 0};
@@ -87,8 +89,8 @@ static void die_of(int signal)
 
 static bool is_crash(int signal)
 {
-    return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE || signal == SIGILL ||
-           signal == SIGSYS || signal == SIGTRAP || signal == SIGKILL;
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE ||
+           signal == SIGILL || signal == SIGSYS || signal == SIGTRAP || signal == SIGKILL;
 }
 
 static int translate(const char *path, int status)
@@ -97,12 +99,13 @@ static int translate(const char *path, int status)
         return WEXITSTATUS(status);
     /* A shell would say this about its own child, but its child is vgpu. */
     if (is_crash(WTERMSIG(status)))
-        message_note("%s was killed by signal %d (%s)%s", path, WTERMSIG(status), strsignal(WTERMSIG(status)),
-                     WCOREDUMP(status) ? ", core dumped" : "");
+        message_note("%s was killed by signal %d (%s)%s", path, WTERMSIG(status),
+                     strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
     return RUN_SIGNAL_BASE + WTERMSIG(status);
 }
 
-/* The kernel says "no such file" of a program that is there, where what it needs to be run is not. */
+/* The kernel says "no such file" of a program that is there, where what it needs to be run is
+ * not. */
 static void say_missing(const char *path)
 {
     struct program_info info;
@@ -111,7 +114,8 @@ static void say_missing(const char *path)
     if (info.is_script)
         message_error("run: %s cannot be run: its interpreter %s is not there", path, info.file);
     else
-        message_error("run: %s cannot be run: the loader that it names is not there; it is built for another system",
+        message_error("run: %s cannot be run: the loader that it names is not there; it is built "
+                      "for another system",
                       path);
 }
 
@@ -130,11 +134,13 @@ static int guard_failed(int error)
     char text[128];
 
     if (error == -EBUSY)
-        message_error(
-            "run: --guard: system calls are supervised here already: by another guard (this is inside a guarded "
-            "instance), or by a container's runtime; leave --guard out, or start the command outside");
+        message_error("run: --guard: system calls are supervised here already: by another guard "
+                      "(this is inside a guarded "
+                      "instance), or by a container's runtime; leave --guard out, or start the "
+                      "command outside");
     else if (error != -ENOPKG) /* which has been said */
-        message_error("run: --guard: the command does not run: %s", err_text(error, text, sizeof(text)));
+        message_error("run: --guard: the command does not run: %s",
+                      err_text(error, text, sizeof(text)));
     return RUN_FAILED;
 }
 
@@ -148,7 +154,8 @@ static int outcome(const char *path, const struct failure *failure, int status)
     return translate(path, status);
 }
 
-int run_child(const char *path, char **command, struct guard *guard, int (*before_exit)(void *, int), void *argument)
+int run_child(const char *path, char **command, struct guard *guard,
+              int (*before_exit)(void *, int), void *argument)
 {
     int report[2], status, error, result;
     struct failure failure;
@@ -160,8 +167,10 @@ int run_child(const char *path, char **command, struct guard *guard, int (*befor
     }
     run_signals_block();
     if (guard)
-        prctl(PR_SET_CHILD_SUBREAPER, 1); /* to be the ancestor of all that it looks into, and stay it */
-    run_signals_watch(); /* makes a process: before there are threads, and before a command that may stop us */
+        prctl(PR_SET_CHILD_SUBREAPER,
+              1);        /* to be the ancestor of all that it looks into, and stay it */
+    run_signals_watch(); /* makes a process: before there are threads, and before a command that may
+                            stop us */
     child = fork();
     if (child == 0)
         become(path, command, guard, report[1]);
@@ -176,7 +185,8 @@ int run_child(const char *path, char **command, struct guard *guard, int (*befor
     status = run_signals_wait(child);
     result = before_exit(argument, outcome(path, &failure, status));
     error = failure.exec_errno || failure.guard_error;
-    if (!error && WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
+    if (!error && WIFSIGNALED(status) &&
+        (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
         run_signals_shared(WTERMSIG(status)))
         die_of(WTERMSIG(status));
     return result;

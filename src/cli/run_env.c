@@ -27,7 +27,8 @@ bool run_env_set(const char *text)
     return true;
 }
 
-/* Whether an entry of LD_PRELOAD is a library of ours, of this build or another: two of them must not meet. */
+/* Whether an entry of LD_PRELOAD is a library of ours, of this build or another: two of them must
+ * not meet. */
 static bool is_our_library(const char *entry, size_t length, const char *library)
 {
     const char *base = entry;
@@ -36,8 +37,10 @@ static bool is_our_library(const char *entry, size_t length, const char *library
         if (*c == '/')
             base = c + 1;
     length -= (size_t)(base - entry);
-    return (strlen(library) == length + (size_t)(base - entry) && !memcmp(entry, library, strlen(library))) ||
-           (length >= 10 && !memcmp(base, "libvgpu.so", 10)) || (length >= 16 && !memcmp(base, "libvgpu-trace.so", 16));
+    return (strlen(library) == length + (size_t)(base - entry) &&
+            !memcmp(entry, library, strlen(library))) ||
+           (length >= 10 && !memcmp(base, "libvgpu.so", 10)) ||
+           (length >= 16 && !memcmp(base, "libvgpu-trace.so", 16));
 }
 
 static bool is_same(const char *entry, size_t length, const char *own)
@@ -46,8 +49,8 @@ static bool is_same(const char *entry, size_t length, const char *own)
 }
 
 /*
- * Sets the list `name` to `first` ("": nothing) and then what was in it, without the entries that `drop` matches.
- * `separators` divide the old list, the first of them the new one.
+ * Sets the list `name` to `first` ("": nothing) and then what was in it, without the entries that
+ * `drop` matches. `separators` divide the old list, the first of them the new one.
  */
 static bool put_first(const char *name, const char *first, const char *separators,
                       bool (*drop)(const char *entry, size_t length, const char *first))
@@ -78,8 +81,9 @@ static bool put_first(const char *name, const char *first, const char *separator
 }
 
 /*
- * AddressSanitizer refuses to start behind another preloaded library, because that could take memory before it does.
- * Ours does not. What the user has set comes later in the list, and so has the last word.
+ * AddressSanitizer refuses to start behind another preloaded library, because that could take
+ * memory before it does. Ours does not. What the user has set comes later in the list, and so has
+ * the last word.
  */
 static bool allow_sanitizers(void)
 {
@@ -102,10 +106,12 @@ static bool set_group(uint64_t group)
     char text[24];
 
     snprintf(text, sizeof(text), "%llu", (unsigned long long)group);
-    return (group ? setenv(INSTANCE_GROUP_VARIABLE, text, 1) : unsetenv(INSTANCE_GROUP_VARIABLE)) == 0;
+    return (group ? setenv(INSTANCE_GROUP_VARIABLE, text, 1) : unsetenv(INSTANCE_GROUP_VARIABLE)) ==
+           0;
 }
 
-bool run_env(const char *instance_dir, uint64_t group, const char *library, const char *trace, const char *sim_dir)
+bool run_env(const char *instance_dir, uint64_t group, const char *library, const char *trace,
+             const char *sim_dir)
 {
     bool set = setenv("VGPU_INSTANCE", instance_dir, 1) == 0 && set_group(group) &&
                put_first("LD_PRELOAD", library ? library : "", ": \t", is_our_library);

@@ -56,7 +56,8 @@ int run_guard_choose(struct run_options *options)
     if (works)
         return RUN_GO_ON;
     if (!permissive) {
-        message_error("run: leave --guard out, or use --guard=permissive, to have the limits kept by the preloaded "
+        message_error("run: leave --guard out, or use --guard=permissive, to have the limits kept "
+                      "by the preloaded "
                       "library; `vgpu doctor` shows what else there is");
         return RUN_FAILED;
     }
@@ -71,11 +72,13 @@ static bool read_nvml(const char **ret_nvml)
     *ret_nvml = run_guard_nvml();
     if (!*ret_nvml || (*ret_nvml)[0] == '/')
         return true;
-    message_error("run: VGPU_NVML is \"%s\"; it has to be the absolute path of libnvidia-ml.so.1", *ret_nvml);
+    message_error("run: VGPU_NVML is \"%s\"; it has to be the absolute path of libnvidia-ml.so.1",
+                  *ret_nvml);
     return false;
 }
 
-bool run_guard_new(const struct run_options *options, const struct instance *instance, struct run_guard *ret_guard)
+bool run_guard_new(const struct run_options *options, const struct instance *instance,
+                   struct run_guard *ret_guard)
 {
     char path[PATH_MAX], text[128];
     struct guard_config config = {.mode = options->guard,
@@ -108,15 +111,16 @@ int run_guard_end(struct run_guard *guard, const char *instance_name, int result
     guard_end(guard->guard);
     guard->guard = NULL;
     if (report->ended) {
-        message_error(
-            "run: the guard has ended instance %s (--guard=strict): it held memory that is not accounted for, or kept "
-            "vgpu from looking",
-            instance_name);
+        message_error("run: the guard has ended instance %s (--guard=strict): it held memory that "
+                      "is not accounted for, or kept "
+                      "vgpu from looking",
+                      instance_name);
         return RUN_SIGNAL_BASE + SIGKILL;
     }
     if (report->audit_differences)
-        message_warning("instance %s held more memory, by the driver's figure, than is accounted for: %" PRIu64
-                        " of %" PRIu64 " audits found that; its quota may have been exceeded",
-                        instance_name, report->audit_differences, report->audits);
+        message_warning(
+            "instance %s held more memory, by the driver's figure, than is accounted for: %" PRIu64
+            " of %" PRIu64 " audits found that; its quota may have been exceeded",
+            instance_name, report->audit_differences, report->audits);
     return result;
 }

@@ -1,7 +1,8 @@
 /*
- * A `vgpu run` inside an instance. The command joins that one: then all that is inside keeps to its limits together,
- * however many runs there are. What was asked for beyond them is lowered to them. For less, the command's processes are
- * a group in the instance's region (struct region_group), which keeps to both; a group has no further ones in it.
+ * A `vgpu run` inside an instance. The command joins that one: then all that is inside keeps to its
+ * limits together, however many runs there are. What was asked for beyond them is lowered to them.
+ * For less, the command's processes are a group in the instance's region (struct region_group),
+ * which keeps to both; a group has no further ones in it.
  */
 #include "cli/run.h"
 
@@ -21,8 +22,9 @@ static struct {
     struct vgpu_region *region;
     struct vgpu_limits limits; /* of the group to make; see region_group_new() */
     bool lower;
-    uint64_t group;             /* this process's own; 0: none */
-    struct vgpu_limits devices; /* of which the command gets those that --gpu names; none are named: all */
+    uint64_t group; /* this process's own; 0: none */
+    struct vgpu_limits
+        devices; /* of which the command gets those that --gpu names; none are named: all */
 } around;
 
 /* Whether a limit is less than another; 0 is none. */
@@ -41,7 +43,8 @@ static bool less_quota(const struct vgpu_limit *asked, const struct vgpu_limit *
     return less(asked->quota_bytes, has->quota_bytes);
 }
 
-static const char *lower_compute(const struct instance_request *request, const struct vgpu_limits *has)
+static const char *lower_compute(const struct instance_request *request,
+                                 const struct vgpu_limits *has)
 {
     const struct vgpu_compute *asked = &request->limits.compute;
     struct vgpu_compute *to = &around.limits.compute;
@@ -69,19 +72,21 @@ static const char *lower_compute(const struct instance_request *request, const s
 }
 
 /* What the instance's vdev `vdev` is asked to have. */
-static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned vdev, const struct vgpu_limits *has)
+static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned vdev,
+                                         const struct vgpu_limits *has)
 {
     return vdev == VGPU_VDEV_HOST ? &asked->vdev[vdev] : instance_same_device(has, vdev, asked);
 }
 
 /*
- * Makes the limits of the group: whatever is asked that is less than this has. Returns one of the options that are;
- * NULL: none. The request asks for nothing any more.
+ * Makes the limits of the group: whatever is asked that is less than this has. Returns one of the
+ * options that are; NULL: none. The request asks for nothing any more.
  */
 static const char *lower(struct instance_request *request, const struct vgpu_limits *has)
 {
     const char *option = lower_compute(request, has);
-    bool harder = request->has_cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
+    bool harder =
+        request->has_cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
 
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         const struct vgpu_limit *asked = asked_of(&request->limits, i, has), *one = &has->vdev[i];
@@ -100,14 +105,15 @@ static const char *lower(struct instance_request *request, const struct vgpu_lim
             to->cap_percent = one->cap_percent;
         }
     }
-    request->has_quota = request->has_cap = request->has_host_quota = request->has_copy_rate = false;
+    request->has_quota = request->has_cap = request->has_host_quota = request->has_copy_rate =
+        false;
     request->has_weight = request->has_priority = request->has_cap_policy = false;
     return option;
 }
 
 /*
- * An instance without --gpu has numbers for its devices only once programs have seen them. So what is asked of each
- * device of --gpu has to be the same, and is asked of all. False: it is not.
+ * An instance without --gpu has numbers for its devices only once programs have seen them. So what
+ * is asked of each device of --gpu has to be the same, and is asked of all. False: it is not.
  */
 static bool spread(struct vgpu_limits *asked)
 {
@@ -132,54 +138,60 @@ static bool choose_devices(const struct run_options *options, struct instance_re
     for (unsigned i = 0; i < asked->device_count; i++) {
         if (instance_has_device(has, asked->vdev[i].uuid))
             continue;
-        message_error("run: --gpu %s: this is inside instance %s, which has no device %s", options->gpu, has->name,
-                      asked->vdev[i].uuid);
+        message_error("run: --gpu %s: this is inside instance %s, which has no device %s",
+                      options->gpu, has->name, asked->vdev[i].uuid);
         return false;
     }
     around.devices = *asked;
     request->has_devices = false;
     if (has->device_count || spread(asked))
         return true;
-    message_error(
-        "run: --gpu %s with another limit for each device: this is inside instance %s, which has no --gpu; give "
-        "it one, or one limit for all",
-        options->gpu, has->name);
+    message_error("run: --gpu %s with another limit for each device: this is inside instance %s, "
+                  "which has no --gpu; give "
+                  "it one, or one limit for all",
+                  options->gpu, has->name);
     return false;
 }
 
-/* NULL: there is none of that name any more, which was said, or the region cannot be opened, and *ret_error says why.
+/* NULL: there is none of that name any more, which was said, or the region cannot be opened, and
+ * *ret_error says why.
  */
 static struct vgpu_region *open_around(const char *dir, int *ret_error)
 {
     struct vgpu_region *region = NULL;
     char path[PATH_MAX], text[128];
 
-    *ret_error = path_join(path, sizeof(path), dir, INSTANCE_REGION) ? region_open(path, 0, &region) : -ENAMETOOLONG;
+    *ret_error = path_join(path, sizeof(path), dir, INSTANCE_REGION) ? region_open(path, 0, &region)
+                                                                     : -ENAMETOOLONG;
     if (*ret_error == -ENOENT) {
         message_warning("VGPU_INSTANCE names %s, which is gone: this is inside no instance", dir);
         *ret_error = 0;
     } else if (*ret_error) {
-        message_error(
-            "run: this is inside the instance %s, which cannot be opened: %s; unset VGPU_INSTANCE to leave it", dir,
-            err_text(*ret_error, text, sizeof(text)));
+        message_error("run: this is inside the instance %s, which cannot be opened: %s; unset "
+                      "VGPU_INSTANCE to leave it",
+                      dir, err_text(*ret_error, text, sizeof(text)));
     }
     return region;
 }
 
 /* Says what holds for the command, or why it cannot be so. */
-static bool tell(const struct run_options *options, const struct vgpu_limits *has, const char *option)
+static bool tell(const struct run_options *options, const struct vgpu_limits *has,
+                 const char *option)
 {
     if (option && around.group) {
-        message_error("run: %s is lower than that of the run this is inside of, which is inside instance %s itself: "
+        message_error("run: %s is lower than that of the run this is inside of, which is inside "
+                      "instance %s itself: "
                       "limits go two deep; leave it out",
                       option, has->name);
         return false;
     }
     if (option)
-        message_note("this is inside instance %s: the command joins it, and its limits hold as well as these",
+        message_note("this is inside instance %s: the command joins it, and its limits hold as "
+                     "well as these",
                      has->name);
     else if (!options->name || strcmp(options->name, has->name) != 0)
-        message_note("this is inside instance %s: the command joins it, and its limits hold", has->name);
+        message_note("this is inside instance %s: the command joins it, and its limits hold",
+                     has->name);
     return true;
 }
 
@@ -202,7 +214,8 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
         return true;
     }
     if (options->guard != GUARD_OFF) {
-        message_error("run: --guard: this is inside instance %s, whose limits the library keeps; start it outside",
+        message_error("run: --guard: this is inside instance %s, whose limits the library keeps; "
+                      "start it outside",
                       has.name);
         return false;
     }
@@ -233,7 +246,8 @@ bool run_inside_group(const char *instance_name, uint64_t *ret_group)
     if (around.lower)
         error = region_group_new(around.region, &around.limits, &around.group);
     if (error == -EUSERS)
-        message_error("run: %d runs with limits of their own are inside instance %s already, the most there may be",
+        message_error("run: %d runs with limits of their own are inside instance %s already, the "
+                      "most there may be",
                       VGPU_GROUPS - 1, instance_name);
     else if (error)
         message_error("run: no limits of its own can be made inside instance %s: %s", instance_name,

@@ -34,10 +34,10 @@ static bool take_name(const struct run_options *options, struct vgpu_limits *lim
         return true;
     }
     if (!parse_name_valid(options->name)) {
-        message_error(
-            "run: --name \"%s\" is not accepted: a name has 1 to %d letters, digits, '.', '_' or '-' and begins with a "
-            "letter or digit",
-            options->name, VGPU_NAME_LEN - 1);
+        message_error("run: --name \"%s\" is not accepted: a name has 1 to %d letters, digits, "
+                      "'.', '_' or '-' and begins with a "
+                      "letter or digit",
+                      options->name, VGPU_NAME_LEN - 1);
         return false;
     }
     snprintf(limits->name, sizeof(limits->name), "%s", options->name);
@@ -45,8 +45,8 @@ static bool take_name(const struct run_options *options, struct vgpu_limits *lim
 }
 
 /*
- * Under the guard alone nobody reads CUDA_VISIBLE_DEVICES among the devices of the instance at run time: the instance
- * gets what the variable leaves, in its order.
+ * Under the guard alone nobody reads CUDA_VISIBLE_DEVICES among the devices of the instance at run
+ * time: the instance gets what the variable leaves, in its order.
  */
 static bool narrow(const struct run_options *options, struct vgpu_limits *limits)
 {
@@ -65,13 +65,15 @@ static bool narrow(const struct run_options *options, struct vgpu_limits *limits
         memset(limits->vdev[i].uuid, 0, VGPU_UUID_LEN);
     limits->device_count = count;
     if (!count)
-        message_error("run: --gpu %s: %s=%.64s leaves none of these devices; it counts among them, from 0",
-                      options->gpu, VISIBLE_VARIABLE, variable);
+        message_error(
+            "run: --gpu %s: %s=%.64s leaves none of these devices; it counts among them, from 0",
+            options->gpu, VISIBLE_VARIABLE, variable);
     unsetenv(VISIBLE_VARIABLE); /* it has been followed; run_env_devices() sets it anew */
     return count > 0;
 }
 
-static bool take_devices(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
+static bool take_devices(const struct run_options *options, const char *nvml,
+                         struct vgpu_limits *limits)
 {
     char reason[GPUS_REASON_LEN];
     struct gpus gpus;
@@ -79,11 +81,13 @@ static bool take_devices(const struct run_options *options, const char *nvml, st
     if (!options->gpu)
         return true;
     if (gpus_list(nvml, &gpus, reason)) {
-        message_error("run: --gpu %s: the devices cannot be told apart: %s; `vgpu doctor` says more", options->gpu,
-                      reason);
+        message_error(
+            "run: --gpu %s: the devices cannot be told apart: %s; `vgpu doctor` says more",
+            options->gpu, reason);
         return false;
     }
-    return gpus_select(&gpus, options->gpu, limits) == 0 && (run_preloads(options) || narrow(options, limits));
+    return gpus_select(&gpus, options->gpu, limits) == 0 &&
+           (run_preloads(options) || narrow(options, limits));
 }
 
 /* How the program numbers its devices: which vdev has the limits of each number. */
@@ -93,9 +97,9 @@ struct numbering {
 };
 
 /*
- * Numbers are the program's. The guard does not ask it, so the devices are named here. CUDA_VISIBLE_DEVICES, which
- * batch systems set, chooses among the devices of --gpu, else of the machine. In the latter case the vdevs are given
- * to the devices in that order here and now.
+ * Numbers are the program's. The guard does not ask it, so the devices are named here.
+ * CUDA_VISIBLE_DEVICES, which batch systems set, chooses among the devices of --gpu, else of the
+ * machine. In the latter case the vdevs are given to the devices in that order here and now.
  */
 static bool number_devices(const struct run_options *options, const char *nvml, const char *given,
                            struct vgpu_limits *limits, struct numbering *ret_numbering)
@@ -114,8 +118,8 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
         for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
             ret_numbering->vdev[i] = i;
         if (variable)
-            message_error("run: %s: %s=%.64s cannot be followed to devices: %s", given, VISIBLE_VARIABLE, variable,
-                          reason);
+            message_error("run: %s: %s=%.64s cannot be followed to devices: %s", given,
+                          VISIBLE_VARIABLE, variable, reason);
         return !variable;
     } else {
         devices.count = gpus.count;
@@ -141,22 +145,24 @@ static bool devices_exist(const struct run_options *options, const char *option,
         if (!(list->given & 1U << i))
             continue;
         if (variable)
-            message_error("run: %s %s names device %u, but %s=%.64s leaves the program %u device%s, numbered from 0",
+            message_error("run: %s %s names device %u, but %s=%.64s leaves the program %u "
+                          "device%s, numbered from 0",
                           option, text, i, VISIBLE_VARIABLE, variable, count, plural);
         else if (options->gpu)
-            message_error("run: %s %s names device %u, but --gpu %s gives the program %u device%s, numbered from 0",
+            message_error("run: %s %s names device %u, but --gpu %s gives the program %u device%s, "
+                          "numbered from 0",
                           option, text, i, options->gpu, count, plural);
         else
-            message_error("run: %s %s names device %u, but there %s %u, numbered from 0", option, text, i,
-                          count == 1 ? "is only" : "are only", count);
+            message_error("run: %s %s names device %u, but there %s %u, numbered from 0", option,
+                          text, i, count == 1 ? "is only" : "are only", count);
         return false;
     }
     return true;
 }
 
 /* To which vdev each entry of a list belongs. False: a message has been written. */
-static bool vdevs_of_list(const struct run_options *options, const char *nvml, const char *option, const char *text,
-                          struct quota_list *list, struct vgpu_limits *limits)
+static bool vdevs_of_list(const struct run_options *options, const char *nvml, const char *option,
+                          const char *text, struct quota_list *list, struct vgpu_limits *limits)
 {
     struct quota_list by_vdev = {.everywhere = list->everywhere};
     struct numbering numbering;
@@ -178,7 +184,8 @@ static bool vdevs_of_list(const struct run_options *options, const char *nvml, c
     return true;
 }
 
-#define SIZE_LEAST (1u << 20) /* nobody means less; no context fits, and copies would stand still */
+/* Nobody means less; no context fits, and copies would stand still. */
+#define SIZE_LEAST (1u << 20)
 
 /* "8" is eight bytes, and hardly meant. Says so, and returns false. */
 static bool size_enough(const char *option, const char *text, uint64_t bytes)
@@ -190,7 +197,8 @@ static bool size_enough(const char *option, const char *text, uint64_t bytes)
     if (number[strspn(number, "0123456789.")] == '\0' && strlen(number) <= 4)
         message_error("run: --%s %s: less than 1 MiB; did you mean %sG?", option, text, text);
     else
-        message_error("run: --%s \"%.64s\": less than 1 MiB, the least that is accepted", option, text);
+        message_error("run: --%s \"%.64s\": less than 1 MiB, the least that is accepted", option,
+                      text);
     return false;
 }
 
@@ -201,7 +209,8 @@ bool run_size(const char *option, const char *text, uint64_t *ret_bytes)
     if (rc == 0)
         return size_enough(option, text, *ret_bytes);
     if (strchr(text, '%') && rc == -PARSE_FORM)
-        message_error("run: --%s \"%.64s\": takes no percentage; use a size, such as 8G or 512M", option, text);
+        message_error("run: --%s \"%.64s\": takes no percentage; use a size, such as 8G or 512M",
+                      option, text);
     else
         message_error("run: --%s \"%.64s\": %s", option, text, parse_fault_text(rc));
     return false;
@@ -223,7 +232,8 @@ static unsigned vdevs_limited(const struct vgpu_limits *limits)
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
 }
 
-static bool take_quotas(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
+static bool take_quotas(const struct run_options *options, const char *nvml,
+                        struct vgpu_limits *limits)
 {
     struct quota_list list;
     int rc;
@@ -235,7 +245,8 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
         message_error("run: --mem \"%.64s\": %s", options->mem, parse_fault_text(rc));
         return false;
     }
-    if (!quotas_enough(options->mem, &list) || !vdevs_of_list(options, nvml, "--mem", options->mem, &list, limits))
+    if (!quotas_enough(options->mem, &list) ||
+        !vdevs_of_list(options, nvml, "--mem", options->mem, &list, limits))
         return false;
     for (unsigned i = 0; i < vdevs_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
@@ -246,7 +257,8 @@ static bool take_quotas(const struct run_options *options, const char *nvml, str
     return true;
 }
 
-static bool take_caps(const struct run_options *options, const char *nvml, struct vgpu_limits *limits)
+static bool take_caps(const struct run_options *options, const char *nvml,
+                      struct vgpu_limits *limits)
 {
     struct quota_list list;
     int rc;
@@ -270,7 +282,8 @@ static bool take_caps(const struct run_options *options, const char *nvml, struc
 
 static bool take_host_quota(const struct run_options *options, struct vgpu_limits *limits)
 {
-    return !options->host_mem || run_size("host-mem", options->host_mem, &limits->vdev[VGPU_VDEV_HOST].quota_bytes);
+    return !options->host_mem ||
+           run_size("host-mem", options->host_mem, &limits->vdev[VGPU_VDEV_HOST].quota_bytes);
 }
 
 /* No more than `has`. A percentage is of what that leaves. */
@@ -278,7 +291,8 @@ static void lower_limit(struct vgpu_limit *asked, const struct vgpu_limit *has)
 {
     asked->cap_percent = (uint32_t)vgpu_lower_limit(asked->cap_percent, has->cap_percent);
     if (has->quota_bytes) {
-        asked->quota_bytes = vgpu_lower_limit(vgpu_limit_quota(asked, has->quota_bytes), has->quota_bytes);
+        asked->quota_bytes =
+            vgpu_lower_limit(vgpu_limit_quota(asked, has->quota_bytes), has->quota_bytes);
         asked->quota_percent = 0;
     } else if (asked->quota_percent && has->quota_percent) {
         asked->quota_percent = (asked->quota_percent * has->quota_percent + 99) / 100;
@@ -296,8 +310,10 @@ static bool same_everywhere(const struct vgpu_limits *limits)
     return true;
 }
 
-/* Inside of limits that HAMi's variables set, as in a container of Kubernetes, none of this run's is above those. */
-static bool keep_configured(const struct run_options *options, const char *nvml, struct instance_request *request)
+/* Inside of limits that HAMi's variables set, as in a container of Kubernetes, none of this run's
+ * is above those. */
+static bool keep_configured(const struct run_options *options, const char *nvml,
+                            struct instance_request *request)
 {
     struct vgpu_limits has, *limits = &request->limits;
     struct numbering numbering = {.count = vdevs_limited(limits)};
@@ -307,7 +323,8 @@ static bool keep_configured(const struct run_options *options, const char *nvml,
         return rc == -ENOENT;
     for (unsigned i = 0; i < numbering.count; i++)
         numbering.vdev[i] = i;
-    if (!same_everywhere(&has) && !number_devices(options, nvml, "CUDA_DEVICE_MEMORY_LIMIT", limits, &numbering))
+    if (!same_everywhere(&has) &&
+        !number_devices(options, nvml, "CUDA_DEVICE_MEMORY_LIMIT", limits, &numbering))
         return false;
     for (unsigned i = 0; i < numbering.count; i++) {
         struct vgpu_limit *limit = &limits->vdev[numbering.vdev[i]];
@@ -316,11 +333,13 @@ static bool keep_configured(const struct run_options *options, const char *nvml,
         request->has_quota = request->has_quota || limit->quota_bytes || limit->quota_percent;
         request->has_cap = request->has_cap || limit->cap_percent;
     }
-    message_note("CUDA_DEVICE_MEMORY_LIMIT or variables like it are set here: their limits hold as well as these");
+    message_note("CUDA_DEVICE_MEMORY_LIMIT or variables like it are set here: their limits hold as "
+                 "well as these");
     return true;
 }
 
-bool run_limits(const struct run_options *options, const char *nvml, struct instance_request *ret_request)
+bool run_limits(const struct run_options *options, const char *nvml,
+                struct instance_request *ret_request)
 {
     struct instance_request request = {.has_devices = options->gpu != NULL,
                                        .has_quota = options->mem != NULL,
@@ -330,8 +349,8 @@ bool run_limits(const struct run_options *options, const char *nvml, struct inst
     request.limits.tier = options->guard == GUARD_OFF ? VGPU_TIER_PRELOAD : VGPU_TIER_GUARD;
     if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
         !run_compute(options, &request) || !take_devices(options, nvml, &request.limits) ||
-        !take_quotas(options, nvml, &request.limits) || !take_caps(options, nvml, &request.limits) ||
-        !keep_configured(options, nvml, &request))
+        !take_quotas(options, nvml, &request.limits) ||
+        !take_caps(options, nvml, &request.limits) || !keep_configured(options, nvml, &request))
         return false;
     *ret_request = request;
     return true;

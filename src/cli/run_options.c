@@ -21,7 +21,8 @@ static int take_guard(const char *value, struct run_options *options)
 {
     if (guard_mode_parse(value, &options->guard))
         return RUN_GO_ON;
-    message_error("run: --guard=%.64s: there is no such mode; use --guard, --guard=strict or --guard=permissive",
+    message_error("run: --guard=%.64s: there is no such mode; use --guard, --guard=strict or "
+                  "--guard=permissive",
                   value);
     return RUN_FAILED;
 }
@@ -57,7 +58,8 @@ static const char **text_of(struct run_options *options, enum cli_opt opt)
     }
 }
 
-static int take_option(struct run_options *options, const struct cli_option *option, const char *value)
+static int take_option(struct run_options *options, const struct cli_option *option,
+                       const char *value)
 {
     const char **text = text_of(options, option->opt);
 
@@ -102,22 +104,25 @@ static bool options_agree(const struct run_options *options)
     const char *alone, *reason;
 
     if (options->preload && options->guard == GUARD_OFF) {
-        message_error("run: --preload goes with --guard only: without --guard the library is preloaded in any case");
+        message_error("run: --preload goes with --guard only: without --guard the library is "
+                      "preloaded in any case");
         return false;
     }
     if (options->guard == GUARD_OFF)
         return true;
     if (options->sim) {
-        message_error("run: --guard and --sim do not go together: the guard stands between the program and NVIDIA's "
-                      "kernel module, which the simulated driver does not use; leave one of them out");
+        message_error(
+            "run: --guard and --sim do not go together: the guard stands between the program and "
+            "NVIDIA's "
+            "kernel module, which the simulated driver does not use; leave one of them out");
         return false;
     }
     alone = options->preload ? NULL : library_only(options, &reason);
     if (alone)
-        message_error(
-            "run: %s: the guard alone cannot do this, because it is the preloaded library that %s such things; "
-            "add --preload, or leave %s out",
-            alone, reason, alone);
+        message_error("run: %s: the guard alone cannot do this, because it is the preloaded "
+                      "library that %s such things; "
+                      "add --preload, or leave %s out",
+                      alone, reason, alone);
     return !alone;
 }
 
@@ -138,8 +143,8 @@ int run_options_take(char **argv, struct run_options *ret_options)
     if (item == ITEM_ERROR)
         return RUN_FAILED;
     if (item == ITEM_END) {
-        message_error(
-            "run: there is no command to run; `vgpu run --mem 8G -- COMMAND` starts one, `vgpu help run` explains");
+        message_error("run: there is no command to run; `vgpu run --mem 8G -- COMMAND` starts one, "
+                      "`vgpu help run` explains");
         return RUN_FAILED;
     }
     options.command = parse.argv;

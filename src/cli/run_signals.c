@@ -1,14 +1,17 @@
 /*
  * Passing signals on to the command.
  *
- * The command is in vgpu's own process group, so that the terminal, job control and `kill` of the group work as if vgpu
- * were not there. What the terminal sends, both get. What somebody sends to vgpu alone, vgpu passes on. What somebody
- * sends to the whole group must not reach the command twice (for many programs a second SIGINT or SIGTERM means "at
- * once"), but the kernel does not say how a signal was addressed. A witness does: a process of ours in the same group
- * that takes every signal and counts it. If it got the signal too, the signal was sent to the group. The kernel serves
- * the newest members of a group first, so the witness has it before we do; we only have to wait until it is idle again.
+ * The command is in vgpu's own process group, so that the terminal, job control and `kill` of the
+ * group work as if vgpu were not there. What the terminal sends, both get. What somebody sends to
+ * vgpu alone, vgpu passes on. What somebody sends to the whole group must not reach the command
+ * twice (for many programs a second SIGINT or SIGTERM means "at once"), but the kernel does not say
+ * how a signal was addressed. A witness does: a process of ours in the same group that takes every
+ * signal and counts it. If it got the signal too, the signal was sent to the group. The kernel
+ * serves the newest members of a group first, so the witness has it before we do; we only have to
+ * wait until it is idle again.
  *
- * vgpu stops when the command stops by job control, with the same signal, so that the shell sees the job stop.
+ * vgpu stops when the command stops by job control, with the same signal, so that the shell sees
+ * the job stop.
  */
 #include "cli/run.h"
 
@@ -36,7 +39,8 @@ static sigset_t original_mask, taken;
 static struct sigaction original_child_action;
 static unsigned long long shared_signals; /* bit n-1: both got signal n */
 static pid_t witness = -1;
-static atomic_uint *witnessed;              /* by signal: how many the witness has taken; in memory that both see */
+static atomic_uint
+    *witnessed; /* by signal: how many the witness has taken; in memory that both see */
 static unsigned accounted[SIGNALS_MAX + 1]; /* of those, how many we know about */
 
 void run_signals_block(void)
@@ -47,7 +51,8 @@ void run_signals_block(void)
     for (size_t i = 0; i < sizeof(left_alone) / sizeof(left_alone[0]); i++)
         sigdelset(&taken, left_alone[i]);
     sigprocmask(SIG_BLOCK, &taken, &original_mask);
-    /* Whoever started us may ignore SIGCHLD; then the kernel would throw the command's status away. */
+    /* Whoever started us may ignore SIGCHLD; then the kernel would throw the command's status
+     * away. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &original_child_action);
 }
 
@@ -127,8 +132,8 @@ static enum witness_state witness_state(int signal)
 }
 
 /*
- * Whether the witness has got `signal` since we were asked last. One that it has still to take counts as got, once:
- * where it gets no processor for a while, its count comes too late.
+ * Whether the witness has got `signal` since we were asked last. One that it has still to take
+ * counts as got, once: where it gets no processor for a while, its count comes too late.
  */
 static bool witness_got(int signal)
 {
@@ -165,7 +170,8 @@ static void pass_on(pid_t child, const siginfo_t *info)
         kill(child, info->si_signo);
 }
 
-/* A signal that the kernel made for us alone: timers outlive exec, and the command would have got it in our place. */
+/* A signal that the kernel made for us alone: timers outlive exec, and the command would have got
+ * it in our place. */
 static bool is_own_timer(int signal)
 {
     return signal == SIGALRM || signal == SIGVTALRM || signal == SIGPROF;
@@ -181,7 +187,8 @@ static bool is_shared(const siginfo_t *info)
     if (info->si_code != SI_KERNEL)
         nanosleep(&grace, NULL);
     shared = witness_got(signal);
-    /* A terminal's keys reach the whole group; of its end the kernel may tell only the leader of the session. */
+    /* A terminal's keys reach the whole group; of its end the kernel may tell only the leader of
+     * the session. */
     if (info->si_code == SI_KERNEL && signal != SIGHUP)
         shared = !is_own_timer(signal);
     if (shared)
@@ -225,7 +232,8 @@ static void stop_too(int signal)
     struct sigaction action;
     sigset_t set, pending;
 
-    /* Whoever continues the group at once must find us running: stopping now would drop the SIGCONT that is waiting. */
+    /* Whoever continues the group at once must find us running: stopping now would drop the SIGCONT
+     * that is waiting. */
     if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT))
         return;
     sigemptyset(&set);
@@ -255,7 +263,8 @@ static bool has_ended(pid_t child, int *ret_status)
         if (found < 0 && errno == EINTR)
             continue;
         if (found < 0) {
-            *ret_status = RUN_FAILED << 8; /* somebody else has taken it: cannot be, but must not loop */
+            *ret_status = RUN_FAILED
+                          << 8; /* somebody else has taken it: cannot be, but must not loop */
             return true;
         }
         if (found == 0)
@@ -266,7 +275,8 @@ static bool has_ended(pid_t child, int *ret_status)
             *ret_status = status;
             return true;
         }
-        if (WSTOPSIG(status) == SIGTSTP || WSTOPSIG(status) == SIGTTIN || WSTOPSIG(status) == SIGTTOU)
+        if (WSTOPSIG(status) == SIGTSTP || WSTOPSIG(status) == SIGTTIN ||
+            WSTOPSIG(status) == SIGTTOU)
             stop_too(WSTOPSIG(status));
     }
 }

@@ -1,6 +1,6 @@
 /*
- * --stats: what an instance has done between two looks at its region. Others that share the instance (of a run that it
- * joined, or that joined it) have done part of it.
+ * --stats: what an instance has done between two looks at its region. Others that share the
+ * instance (of a run that it joined, or that joined it) have done part of it.
  */
 #include "cli/run.h"
 
@@ -39,15 +39,17 @@ static bool look(const char *instance_dir, struct vgpu_snapshot *ret_snapshot)
 {
     struct vgpu_region *region = NULL;
     char path[PATH_MAX], text[128];
-    int error =
-        path_join(path, sizeof(path), instance_dir, INSTANCE_REGION) ? region_open(path, 0, &region) : -ENAMETOOLONG;
+    int error = path_join(path, sizeof(path), instance_dir, INSTANCE_REGION)
+                    ? region_open(path, 0, &region)
+                    : -ENAMETOOLONG;
 
     if (!error)
         error = region_snapshot(region, ret_snapshot);
     if (region)
         region_close(region);
     if (error)
-        message_warning("run: --stats: %s cannot be read: %s", path, err_text(error, text, sizeof(text)));
+        message_warning("run: --stats: %s cannot be read: %s", path,
+                        err_text(error, text, sizeof(text)));
     return error == 0;
 }
 
@@ -76,7 +78,8 @@ static void subtract(struct vgpu_compute_usage *usage, const struct vgpu_compute
     usage->copy_wait_ns -= earlier->copy_wait_ns;
 }
 
-static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned vdev, uint64_t run_ns)
+static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, unsigned vdev,
+                       uint64_t run_ns)
 {
     const struct vgpu_compute_usage *usage = &snapshot->vdev[vdev].compute;
     const char *uuid = snapshot->vdev[vdev].uuid;
@@ -94,13 +97,15 @@ static void put_device(struct grid *grid, const struct vgpu_snapshot *snapshot, 
     grid_cell(grid, COLUMN_THROTTLED, "%" PRIu64, usage->throttles);
     grid_duration(grid, COLUMN_CAP_WAIT, usage->throttled_ns);
     grid_duration(grid, COLUMN_COPY_WAIT, usage->copy_wait_ns);
-    grid_cell(grid, COLUMN_PEAK, "%s", format_bytes(snapshot->vdev[vdev].peak_bytes, peak, sizeof(peak)));
+    grid_cell(grid, COLUMN_PEAK, "%s",
+              format_bytes(snapshot->vdev[vdev].peak_bytes, peak, sizeof(peak)));
 }
 
 static void print_devices(const struct vgpu_snapshot *snapshot, uint64_t run_ns)
 {
-    static const char *const heads[COLUMNS] = {"DEVICE",    "GPU",       "GPU TIME", "SHARE",     "CAP",     "TURNS",
-                                               "TURN WAIT", "THROTTLED", "CAP WAIT", "COPY WAIT", "PEAK MEM"};
+    static const char *const heads[COLUMNS] = {"DEVICE",   "GPU",       "GPU TIME",  "SHARE",
+                                               "CAP",      "TURNS",     "TURN WAIT", "THROTTLED",
+                                               "CAP WAIT", "COPY WAIT", "PEAK MEM"};
     struct grid *grid = grid_new(COLUMNS);
 
     if (!grid)
@@ -156,7 +161,8 @@ static void print_guard(const struct guard_report *report)
 {
     message_note("guard: calls checked %" PRIu64 ", memory refused %" PRIu64 ", audits %" PRIu64
                  ", of which differed %" PRIu64 ", switches of channels %" PRIu64,
-                 report->traps, report->refusals, report->audits, report->audit_differences, report->channel_switches);
+                 report->traps, report->refusals, report->audits, report->audit_differences,
+                 report->channel_switches);
 }
 
 void run_stats_summary(const struct instance *instance, const struct run_guard *guard)

@@ -1,6 +1,6 @@
 /*
- * The counts of a traced run. The instance's processes add to one file; what it held when this run began (of another
- * run that it joined) is not this run's.
+ * The counts of a traced run. The instance's processes add to one file; what it held when this run
+ * began (of another run that it joined) is not this run's.
  */
 #include "cli/run.h"
 
@@ -39,7 +39,8 @@ struct counts {
     } row[SYMBOLS];
 };
 
-_Static_assert(sizeof(struct vgpu_trace_row) == 16 && sizeof(struct vgpu_trace_counts) == 32, "counts as in the file");
+_Static_assert(sizeof(struct vgpu_trace_row) == 16 && sizeof(struct vgpu_trace_counts) == 32,
+               "counts as in the file");
 
 static struct counts before;
 
@@ -47,7 +48,8 @@ static bool read_counts(const char *path, struct counts *ret_counts)
 {
     int fd CLEANUP_CLOSE = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-    return fd >= 0 && pread(fd, ret_counts, sizeof(*ret_counts), 0) == (ssize_t)sizeof(*ret_counts) &&
+    return fd >= 0 &&
+           pread(fd, ret_counts, sizeof(*ret_counts), 0) == (ssize_t)sizeof(*ret_counts) &&
            ret_counts->magic == TRACE_COUNTS_MAGIC && ret_counts->row_count == SYMBOLS;
 }
 
@@ -63,7 +65,8 @@ bool run_trace_prepare(const char *instance_dir)
         error = file_write_atomic(path, &empty, sizeof(empty), 0600);
     }
     if (error)
-        message_error("run: --trace: cannot make the file of counts %s: %s", path, err_text(error, text, sizeof(text)));
+        message_error("run: --trace: cannot make the file of counts %s: %s", path,
+                      err_text(error, text, sizeof(text)));
     return error == 0;
 }
 
@@ -81,13 +84,14 @@ static int by_calls(const void *a, const void *b, void *counts_of)
 }
 
 /* False: not all of them got into the file. */
-static bool append_lines(const char *file, const struct counts *counts, const unsigned *order, unsigned shown)
+static bool append_lines(const char *file, const struct counts *counts, const unsigned *order,
+                         unsigned shown)
 {
     FILE *out = fopen(file, "ae");
 
     for (unsigned i = 0; out && i < shown; i++)
-        fprintf(out, "{\"symbol\":\"%s\",\"calls\":%" PRIu64 ",\"total_bytes\":%" PRIu64 "}\n", symbols[order[i]],
-                counts->row[order[i]].calls, counts->row[order[i]].bytes);
+        fprintf(out, "{\"symbol\":\"%s\",\"calls\":%" PRIu64 ",\"total_bytes\":%" PRIu64 "}\n",
+                symbols[order[i]], counts->row[order[i]].calls, counts->row[order[i]].bytes);
     if (out && !fclose(out))
         return true;
     message_error("run: --trace %s: the summary cannot be added: %s", file, strerror(errno));
@@ -127,7 +131,8 @@ bool run_trace_summary(const char *instance_dir, const char *file)
     unsigned shown = 0;
     uint64_t lost;
 
-    if (!path_join(path, sizeof(path), instance_dir, TRACE_COUNTS_NAME) || !read_counts(path, &now)) {
+    if (!path_join(path, sizeof(path), instance_dir, TRACE_COUNTS_NAME) ||
+        !read_counts(path, &now)) {
         message_error("run: --trace: the counts in %s cannot be read", path);
         return false;
     }
@@ -142,12 +147,13 @@ bool run_trace_summary(const char *instance_dir, const char *file)
         return true;
     }
     qsort_r(order, shown, sizeof(order[0]), by_calls, &now);
-    message_note("trace: calls and bytes of each driver function; the calls that take or give back memory are in %s",
+    message_note("trace: calls and bytes of each driver function; the calls that take or give back "
+                 "memory are in %s",
                  file);
     print_table(&now, order, shown);
     lost = now.lost_lines - before.lost_lines;
     if (lost)
-        message_error("trace: %s is incomplete: %" PRIu64 " lines could not be written: %s", file, lost,
-                      strerror((int)now.lost_errno));
+        message_error("trace: %s is incomplete: %" PRIu64 " lines could not be written: %s", file,
+                      lost, strerror((int)now.lost_errno));
     return append_lines(file, &now, order, shown) && !lost;
 }

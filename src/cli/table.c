@@ -29,7 +29,8 @@ const struct cli_text cli_texts[] = {
 #define TEXT(id, text)
 
 #undef OPTION
-#define OPTION(id, opt, name, argument, complete, help) {#id, OPT_##opt, name, argument, COMPLETE_##complete, help},
+#define OPTION(id, opt, name, argument, complete, help)                                            \
+    {#id, OPT_##opt, name, argument, COMPLETE_##complete, help},
 const struct cli_option cli_options[] = {
 #include "cli.def"
     {NULL, OPT_HELP, NULL, NULL, COMPLETE_NONE, NULL}};
@@ -100,7 +101,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours between two words; WORD_MAX for longer words. */
+/* Insertions, deletions, replacements and swaps of neighbours between two words; WORD_MAX for
+ * longer words. */
 static size_t distance(const char *a, const char *b)
 {
     size_t la = strlen(a), lb = strlen(b);
@@ -114,8 +116,10 @@ static size_t distance(const char *a, const char *b)
         cost[0][j] = j;
     for (size_t i = 1; i <= la; i++)
         for (size_t j = 1; j <= lb; j++) {
-            cost[i][j] = min3(cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && cost[i - 2][j - 2] + 1 < cost[i][j])
+            cost[i][j] = min3(cost[i - 1][j] + 1, cost[i][j - 1] + 1,
+                              cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                cost[i - 2][j - 2] + 1 < cost[i][j])
                 cost[i][j] = cost[i - 2][j - 2] + 1;
         }
     return cost[la][lb];
@@ -126,7 +130,8 @@ struct nearest {
     size_t distance;
 };
 
-/* A name is near if less than half of the word is wrong; a name that the word begins is nearer than that. */
+/* A name is near if less than half of the word is wrong; a name that the word begins is nearer than
+ * that. */
 static void consider(struct nearest *nearest, const char *word, const char *name)
 {
     size_t length = strlen(word);
@@ -163,7 +168,8 @@ const char *cli_nearest_option(const char *command, const char *word)
 static const struct cli_option *find_option(const char *command, const char *name, size_t length)
 {
     for (const struct cli_option *o = cli_options; o->command; o++)
-        if (!strcmp(o->command, command) && strlen(o->name) == length && !memcmp(o->name, name, length))
+        if (!strcmp(o->command, command) && strlen(o->name) == length &&
+            !memcmp(o->name, name, length))
             return o;
     return NULL;
 }
@@ -178,14 +184,15 @@ static enum cli_item unknown_option(const char *command, const char *word, size_
         memcpy(name, word, length);
         nearest = cli_nearest_option(command, name + strspn(name, "-"));
     }
-    message_error("%s%sthere is no option %.*s%s%s%s; `vgpu help%s%s` lists what there is", top ? "" : command,
-                  top ? "" : ": ", (int)length, word, nearest ? " (did you mean --" : "", nearest ? nearest : "",
-                  nearest ? "?)" : "", top ? "" : " ", top ? "" : command);
+    message_error("%s%sthere is no option %.*s%s%s%s; `vgpu help%s%s` lists what there is",
+                  top ? "" : command, top ? "" : ": ", (int)length, word,
+                  nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "",
+                  top ? "" : " ", top ? "" : command);
     return ITEM_ERROR;
 }
 
-static enum cli_item take_option(struct cli_parse *parse, const char *word, const struct cli_option **ret_option,
-                                 const char **ret_value)
+static enum cli_item take_option(struct cli_parse *parse, const char *word,
+                                 const struct cli_option **ret_option, const char **ret_value)
 {
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
@@ -202,15 +209,16 @@ static enum cli_item take_option(struct cli_parse *parse, const char *word, cons
     if (!option)
         return unknown_option(parse->command, word, length);
     if (!option->argument && equals) {
-        message_error("%s: --%s takes no value, but got \"%s\"", parse->command, option->name, equals + 1);
+        message_error("%s: --%s takes no value, but got \"%s\"", parse->command, option->name,
+                      equals + 1);
         return ITEM_ERROR;
     }
     if (option->argument && cli_argument_optional(option)) {
         *ret_value = equals ? equals + 1 : NULL;
     } else if (option->argument) {
         if (!equals && (!*parse->argv || !strcmp(*parse->argv, "--"))) {
-            message_error("%s: --%s needs a value: --%s %s", parse->command, option->name, option->name,
-                          option->argument);
+            message_error("%s: --%s needs a value: --%s %s", parse->command, option->name,
+                          option->name, option->argument);
             return ITEM_ERROR;
         }
         *ret_value = equals ? equals + 1 : *parse->argv++;
@@ -219,7 +227,8 @@ static enum cli_item take_option(struct cli_parse *parse, const char *word, cons
     return ITEM_OPTION;
 }
 
-enum cli_item cli_next(struct cli_parse *parse, const struct cli_option **ret_option, const char **ret_value)
+enum cli_item cli_next(struct cli_parse *parse, const struct cli_option **ret_option,
+                       const char **ret_value)
 {
     const char *word = *parse->argv;
 

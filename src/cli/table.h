@@ -1,6 +1,7 @@
 /*
- * spec/cli.def as data, and the parser that follows it. Shared by the command and by the program that makes its
- * documentation. Everything here is constant; the parser writes only to its own struct.
+ * spec/cli.def as data, and the parser that follows it. Shared by the command and by the program
+ * that makes its documentation. Everything here is constant; the parser writes only to its own
+ * struct.
  */
 #ifndef VGPU_CLI_TABLE_H
 #define VGPU_CLI_TABLE_H
@@ -105,11 +106,13 @@ int cli_argument_name(const struct cli_option *option, const char **ret_name);
 /* What stands between an option's name and its argument's text: " " or "". */
 const char *cli_argument_gap(const struct cli_option *option);
 
-/* The command whose name is nearest to `word`, NULL where none is near. The same for the options of a command. */
+/* The command whose name is nearest to `word`, NULL where none is near. The same for the options of
+ * a command. */
 const char *cli_nearest_command(const char *word);
 const char *cli_nearest_option(const char *command, const char *word);
 
-/* Walks over the options of one command. Point `argv` at the first word after the command's name. */
+/* Walks over the options of one command. Point `argv` at the first word after the command's
+ * name. */
 struct cli_parse {
     const char *command;
     char **argv;
@@ -120,10 +123,11 @@ struct cli_parse {
 enum cli_item { ITEM_END, ITEM_OPTION, ITEM_OPERAND, ITEM_ERROR };
 
 /*
- * The next item. ITEM_OPTION: *ret_option is set and, where it takes one, *ret_value (NULL where it may be left out and
- * is). ITEM_OPERAND: *ret_value is it; with options_end_at_operand, `argv` still points at it and the walk is over.
- * ITEM_ERROR: a message has been written.
+ * The next item. ITEM_OPTION: *ret_option is set and, where it takes one, *ret_value (NULL where it
+ * may be left out and is). ITEM_OPERAND: *ret_value is it; with options_end_at_operand, `argv`
+ * still points at it and the walk is over. ITEM_ERROR: a message has been written.
  */
-enum cli_item cli_next(struct cli_parse *parse, const struct cli_option **ret_option, const char **ret_value);
+enum cli_item cli_next(struct cli_parse *parse, const struct cli_option **ret_option,
+                       const char **ret_value);
 
 #endif

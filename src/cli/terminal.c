@@ -14,7 +14,8 @@ int terminal_columns(FILE *out)
     uint64_t columns;
 
     if (!text || parse_count(text, 1, 10000, &columns) < 0)
-        columns = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : TERMINAL_DEFAULT;
+        columns = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col
+                                                                            : TERMINAL_DEFAULT;
     return columns < TERMINAL_NARROWEST ? TERMINAL_NARROWEST : (int)columns;
 }
 

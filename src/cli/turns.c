@@ -15,8 +15,8 @@
 
 #define SOME_DEVICE "GPU-" /* by its name: whether the folder takes a file of this user's */
 
-void turns_examine(const struct vgpu_limits *limits, void (*each)(const struct arena_entry *entry, int rc, void *arg),
-                   void *arg)
+void turns_examine(const struct vgpu_limits *limits,
+                   void (*each)(const struct arena_entry *entry, int rc, void *arg), void *arg)
 {
     struct arena_entry *entries CLEANUP_FREE = calloc(ENTRIES_MOST, sizeof(*entries));
     unsigned count = 0, others = 0;
@@ -62,10 +62,11 @@ static void make_anew(const struct arena_entry *entry)
 
     if (rc == 0) {
         arena_close(arena);
-        message_warning("the file for turns on %s in %s was damaged and has been made anew", entry->uuid,
-                        arena_folder());
+        message_warning("the file for turns on %s in %s was damaged and has been made anew",
+                        entry->uuid, arena_folder());
     } else {
-        message_warning("no turns on %s: %s", entry->uuid, arena_error_text(rc, text, sizeof(text)));
+        message_warning("no turns on %s: %s", entry->uuid,
+                        arena_error_text(rc, text, sizeof(text)));
     }
 }
 
@@ -75,17 +76,18 @@ static void report(const struct arena_entry *entry, int rc, void *arg)
 
     (void)arg;
     if (!entry)
-        message_warning("no turns on any device: %s: %s; choose another folder by VGPU_ARENA_DIR", arena_folder(),
-                        arena_error_text(rc, text, sizeof(text)));
+        message_warning("no turns on any device: %s: %s; choose another folder by VGPU_ARENA_DIR",
+                        arena_folder(), arena_error_text(rc, text, sizeof(text)));
     else if (rc == ARENA_BROKEN)
         make_anew(entry);
     else if (rc < 0)
-        message_warning("no turns on %s: %s; see %s", entry->uuid, arena_error_text(rc, text, sizeof(text)),
-                        arena_folder());
+        message_warning("no turns on %s: %s; see %s", entry->uuid,
+                        arena_error_text(rc, text, sizeof(text)), arena_folder());
     else
-        message_warning("instances of user %s share %s without turns with yours; root joins users by a folder: "
-                        "VGPU_ARENA_DIR in libvgpu(7)",
-                        turns_user(entry->owner, user, sizeof(user)), entry->uuid);
+        message_warning(
+            "instances of user %s share %s without turns with yours; root joins users by a folder: "
+            "VGPU_ARENA_DIR in libvgpu(7)",
+            turns_user(entry->owner, user, sizeof(user)), entry->uuid);
 }
 
 void turns_report(const struct vgpu_limits *limits)

@@ -6,8 +6,8 @@ static bool lock(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
 {
     uint64_t registration = ledger_registration(ledger);
 
-    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, LEDGER_LOCK_BOUND_NS,
-                       ret_hold) == 0;
+    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
+                       LEDGER_LOCK_BOUND_NS, ret_hold) == 0;
 }
 
 void ledger_put_away(struct vgpu_ledger *ledger, pid_t pid)
@@ -23,7 +23,8 @@ void ledger_put_away(struct vgpu_ledger *ledger, pid_t pid)
     region_unlock(ledger->region, &hold);
 }
 
-int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev, uint64_t *ret_bytes)
+int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev,
+                      uint64_t *ret_bytes)
 {
     struct region_layout *layout = ledger->region->layout;
     struct region_hold hold;
@@ -45,7 +46,8 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev,
 
         away = add_saturated(away, bytes);
         /* Our own idle bytes may go, too. */
-        if (bytes == 0 || ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes))
+        if (bytes == 0 ||
+            ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes))
             continue;
         *ret_vdev = i;
         *ret_bytes = bytes;

@@ -31,7 +31,8 @@ static uint64_t scaled_bytes(uint64_t bytes, uint64_t bytes_per_s)
 
 static bool replace(_Atomic uint64_t *word, uint64_t *old, uint64_t value)
 {
-    return atomic_compare_exchange_weak_explicit(word, old, value, memory_order_relaxed, memory_order_relaxed);
+    return atomic_compare_exchange_weak_explicit(word, old, value, memory_order_relaxed,
+                                                 memory_order_relaxed);
 }
 
 /* What is waited for is all of the debt, so that waits are few and each is worth a sleep. */
@@ -68,35 +69,42 @@ uint64_t bucket_wait(const _Atomic uint64_t *paid_until_ns, uint64_t now_ns)
     return owed(sane(atomic_load_explicit(paid_until_ns, memory_order_relaxed), now_ns), now_ns);
 }
 
-uint64_t bucket_take(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns, unsigned percent)
+uint64_t bucket_take(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns,
+                     unsigned percent)
 {
     uint64_t until_ns;
 
     return percent > 0 ? take(paid_until_ns, now_ns, scaled(cost_ns, percent), &until_ns) : 0;
 }
 
-uint64_t bucket_take_and_hold(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns, uint64_t hold_ns,
-                              unsigned percent, struct bucket_hold *ret_hold)
+uint64_t bucket_take_and_hold(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns,
+                              uint64_t hold_ns, unsigned percent, struct bucket_hold *ret_hold)
 {
     struct bucket_hold hold = {.ns = percent > 0 ? hold_ns : 0, .percent = percent};
     uint64_t wait_ns = 0;
 
     if (percent > 0)
-        wait_ns = take(paid_until_ns, now_ns, scaled(cost_ns, percent) + scaled(hold_ns, percent), &hold.until_ns);
+        wait_ns = take(paid_until_ns, now_ns, scaled(cost_ns, percent) + scaled(hold_ns, percent),
+                       &hold.until_ns);
     if (wait_ns == 0)
         *ret_hold = hold;
     return wait_ns;
 }
 
-uint64_t bucket_take_bytes(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t bytes, uint64_t bytes_per_s)
+uint64_t bucket_take_bytes(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t bytes,
+                           uint64_t bytes_per_s)
 {
     uint64_t until_ns;
 
-    return bytes_per_s > 0 ? take(paid_until_ns, now_ns, scaled_bytes(bytes, bytes_per_s), &until_ns) : 0;
+    return bytes_per_s > 0
+               ? take(paid_until_ns, now_ns, scaled_bytes(bytes, bytes_per_s), &until_ns)
+               : 0;
 }
 
-/* Idle time that has passed since is not looked at: the word becomes what it would be, had the charge been right. */
-void bucket_correct(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns, unsigned percent)
+/* Idle time that has passed since is not looked at: the word becomes what it would be, had the
+ * charge been right. */
+void bucket_correct(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns,
+                    unsigned percent)
 {
     uint64_t old = atomic_load_explicit(paid_until_ns, memory_order_relaxed), paid, ns;
 
@@ -112,18 +120,20 @@ void bucket_correct(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t de
     } while (!replace(paid_until_ns, &old, paid));
 }
 
-bool bucket_settle(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns, const struct bucket_hold *hold,
-                   unsigned percent)
+bool bucket_settle(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns,
+                   const struct bucket_hold *hold, unsigned percent)
 {
     /* At another percentage it is another time, and what was held is given back in any case. */
-    bool back = hold->ns == 0 || hold->percent != percent || now_ns + BUCKET_SLACK_NS < hold->until_ns;
+    bool back =
+        hold->ns == 0 || hold->percent != percent || now_ns + BUCKET_SLACK_NS < hold->until_ns;
 
     if (back || delta_ns > (int64_t)hold->ns)
         bucket_correct(paid_until_ns, now_ns, delta_ns - (int64_t)hold->ns, percent);
     return back;
 }
 
-void bucket_started(_Atomic uint64_t *paid_until_ns, uint64_t started_ns, uint64_t cost_ns, unsigned percent)
+void bucket_started(_Atomic uint64_t *paid_until_ns, uint64_t started_ns, uint64_t cost_ns,
+                    unsigned percent)
 {
     uint64_t old = atomic_load_explicit(paid_until_ns, memory_order_relaxed), least;
 
@@ -134,7 +144,8 @@ void bucket_started(_Atomic uint64_t *paid_until_ns, uint64_t started_ns, uint64
         ;
 }
 
-void bucket_rescale(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, unsigned old_percent, unsigned new_percent)
+void bucket_rescale(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, unsigned old_percent,
+                    unsigned new_percent)
 {
     uint64_t old = atomic_load_explicit(paid_until_ns, memory_order_relaxed), paid;
 
@@ -145,6 +156,7 @@ void bucket_rescale(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, unsigned o
         if (paid > now_ns)
             paid = new_percent == 0
                        ? now_ns
-                       : add_debt(now_ns, now_ns, scaled((paid - now_ns) * old_percent / 100, new_percent));
+                       : add_debt(now_ns, now_ns,
+                                  scaled((paid - now_ns) * old_percent / 100, new_percent));
     } while (!replace(paid_until_ns, &old, paid));
 }

@@ -24,10 +24,10 @@
 enum pace { PACE_STEADY, PACE_SPREAD, PACE_LONG, PACE_VERY_LONG };
 
 /*
- * The mean is over about the last `window` launches, so a sample, which stands for `period` launches, gets a weight of
- * period / window. It is this that makes the mean right: were the weight the same in each pace, then a long sample,
- * which makes the next ones come sooner, would be averaged away in fewer launches than it stands for, and what varies
- * would be charged too little.
+ * The mean is over about the last `window` launches, so a sample, which stands for `period`
+ * launches, gets a weight of period / window. It is this that makes the mean right: were the weight
+ * the same in each pace, then a long sample, which makes the next ones come sooner, would be
+ * averaged away in fewer launches than it stands for, and what varies would be charged too little.
  */
 static const struct {
     float period, window;
@@ -62,8 +62,10 @@ struct cost_cell {
     _Atomic uint64_t learned;
     _Atomic uint32_t state;   /* changed by whoever has changed `learned` */
     _Atomic uint32_t wild_ns; /* the longest sample lately that was not believed at once */
-    _Atomic uint32_t asked;   /* launches that were measured because they were the first; UNSEEN_ONE each: those not */
-    _Atomic uint16_t used;    /* learned from since the table was last searched for a cell to give up */
+    _Atomic uint32_t asked;   /* launches that were measured because they were the first; UNSEEN_ONE
+                                 each: those not */
+    _Atomic uint16_t
+        used; /* learned from since the table was last searched for a cell to give up */
     _Atomic uint16_t generation;
 };
 
@@ -80,7 +82,8 @@ struct cost_table {
 struct cost_table *cost_table_new(void)
 {
     KEEP_ERRNO;
-    void *table = mmap(NULL, sizeof(struct cost_table), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *table = mmap(NULL, sizeof(struct cost_table), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     return table == MAP_FAILED ? NULL : table;
 }
@@ -118,7 +121,8 @@ static bool take(struct cost_cell *cell, uint64_t had, uint64_t key)
     return true;
 }
 
-/* All places of the key are taken: the first is given up that nobody has learned from since the last search. */
+/* All places of the key are taken: the first is given up that nobody has learned from since the
+ * last search. */
 static struct cost_cell *take_unused(struct cost_table *table, uint64_t key)
 {
     for (uint32_t i = 0; i < PROBES; i++) {
@@ -267,8 +271,9 @@ static float smaller(float a, float b)
 }
 
 /*
- * Up at the first long sample, down when none has come for a while: what is long once in many launches must not be
- * looked for less only because some samples have missed it. Steady and spread share a window, so they may alternate.
+ * Up at the first long sample, down when none has come for a while: what is long once in many
+ * launches must not be looked for less only because some samples have missed it. Steady and spread
+ * share a window, so they may alternate.
  */
 static enum pace pace_of(union state *state, union learned learned, float sample)
 {
@@ -279,7 +284,8 @@ static enum pace pace_of(union state *state, union learned learned, float sample
         fits = PACE_VERY_LONG;
     else if (longest > paces[PACE_LONG].from_ns)
         fits = PACE_LONG;
-    else if (state->samples < FIRST_SAMPLES || learned.spread_ns > learned.mean_ns / 20 + COST_MIN_NS)
+    else if (state->samples < FIRST_SAMPLES ||
+             learned.spread_ns > learned.mean_ns / 20 + COST_MIN_NS)
         fits = PACE_SPREAD;
     else
         fits = PACE_STEADY;
@@ -294,20 +300,23 @@ static enum pace pace_of(union state *state, union learned learned, float sample
     return pace == PACE_VERY_LONG ? PACE_LONG : fits;
 }
 
-/* The first launch is often slower than all others (cold caches), so the second sample replaces the first. */
+/* The first launch is often slower than all others (cold caches), so the second sample replaces the
+ * first. */
 static float weight_of(const union state *state)
 {
     if (state->samples < 2)
         return 1;
-    return larger(paces[state->pace].period / paces[state->pace].window, 1.0f / (float)(state->samples - 1));
+    return larger(paces[state->pace].period / paces[state->pace].window,
+                  1.0f / (float)(state->samples - 1));
 }
 
 /*
- * What of a sample counts. One that is far beyond what is usual may be a stall, so it counts up to the limit of the
- * usual only. But then such samples are expected: from the second on they count in full, whenever it comes, so at most
- * one is lost of those that are really part of the cell's work.
+ * What of a sample counts. One that is far beyond what is usual may be a stall, so it counts up to
+ * the limit of the usual only. But then such samples are expected: from the second on they count in
+ * full, whenever it comes, so at most one is lost of those that are really part of the cell's work.
  */
-static float believable(struct cost_cell *cell, const union state *state, union learned learned, float sample)
+static float believable(struct cost_cell *cell, const union state *state, union learned learned,
+                        float sample)
 {
     float usual, wild;
     uint32_t word = LOAD(&cell->wild_ns);
@@ -344,7 +353,9 @@ uint32_t cost_learn(struct cost_cell *cell, uint64_t sample_ns, bool doubtful)
     uint64_t before = LOAD(&cell->learned);
     union learned learned = {.word = before}, next;
     union state state = {.word = LOAD(&cell->state)};
-    float sample = (float)(sample_ns < 1 ? 1 : sample_ns > SAMPLE_MAX_NS ? SAMPLE_MAX_NS : sample_ns);
+    float sample = (float)(sample_ns < 1               ? 1
+                           : sample_ns > SAMPLE_MAX_NS ? SAMPLE_MAX_NS
+                                                       : sample_ns);
     float counts = sample;
 
     STORE(&cell->used, 1);
@@ -361,7 +372,8 @@ uint32_t cost_learn(struct cost_cell *cell, uint64_t sample_ns, bool doubtful)
     if (state.samples < 255)
         state.samples++;
     if (state.samples > 1)
-        unseen = atomic_fetch_and_explicit(&cell->asked, ASKED_MASK, memory_order_relaxed) / UNSEEN_ONE;
+        unseen =
+            atomic_fetch_and_explicit(&cell->asked, ASKED_MASK, memory_order_relaxed) / UNSEEN_ONE;
     if (state.samples > 2)
         counts = believable(cell, &state, learned, sample);
     next = mixed(learned, counts, weight_of(&state));

@@ -8,8 +8,9 @@
 
 struct vgpu_granules {
     /*
-     * Of blocks that are shared: value[0] is how many allocations touch it, kind who is charged. Also of blocks with a
-     * note, which is value[1]; of those, one that an allocation fills has a count of 0.
+     * Of blocks that are shared: value[0] is how many allocations touch it, kind who is charged.
+     * Also of blocks with a note, which is value[1]; of those, one that an allocation fills has a
+     * count of 0.
      */
     struct table table;
     _Atomic uint64_t notes;
@@ -28,8 +29,8 @@ struct vgpu_granules *granules_new(uint64_t granule_bytes)
 }
 
 /*
- * An allocation as blocks: those that it fills are its own and need no counting; at most two, at its ends, may be
- * shared with others.
+ * An allocation as blocks: those that it fills are its own and need no counting; at most two, at
+ * its ends, may be shared with others.
  */
 struct span {
     uint64_t whole_bytes;
@@ -37,7 +38,8 @@ struct span {
     unsigned shared_count;
 };
 
-static struct span span_of(const struct vgpu_granules *granules, unsigned vdev, uint64_t address, uint64_t bytes)
+static struct span span_of(const struct vgpu_granules *granules, unsigned vdev, uint64_t address,
+                           uint64_t bytes)
 {
     uint64_t size = granules->granule_bytes, tag = (uint64_t)vdev << VDEV_SHIFT;
     uint64_t end = address + bytes;
@@ -92,8 +94,9 @@ static bool count_down(struct vgpu_granules *granules, uint64_t key, struct gran
     bool empty = entry && entry->value[0] > 0 && --entry->value[0] == 0;
 
     if (empty) {
-        *ret_left = (struct granule_share){
-            .kind = entry->kind & ~TABLE_USED, .bytes = granules->granule_bytes, .note = take_note(granules, entry)};
+        *ret_left = (struct granule_share){.kind = entry->kind & ~TABLE_USED,
+                                           .bytes = granules->granule_bytes,
+                                           .note = take_note(granules, entry)};
         table_remove(shard, entry);
     }
     table_unlock(shard);
@@ -125,7 +128,8 @@ static void *leave_whole(struct vgpu_granules *granules, uint64_t key)
     return note;
 }
 
-void *granule_note(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, void *note)
+void *granule_note(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address,
+                   void *note)
 {
     uint64_t key = key_of(granules, vdev, address);
     struct table_shard *shard = table_lock(&granules->table, key);
@@ -143,8 +147,8 @@ void *granule_note(struct vgpu_granules *granules, unsigned vdev, uint32_t kind,
     return there;
 }
 
-int granule_add(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, uint64_t bytes,
-                uint64_t *ret_new_bytes)
+int granule_add(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address,
+                uint64_t bytes, uint64_t *ret_new_bytes)
 {
     struct span span = span_of(granules, vdev, address, bytes);
     uint64_t new_bytes = span.whole_bytes;
@@ -165,8 +169,8 @@ int granule_add(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, ui
     return 0;
 }
 
-void granule_drop(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address, uint64_t bytes,
-                  struct granule_share ret_left[GRANULE_SHARES])
+void granule_drop(struct vgpu_granules *granules, unsigned vdev, uint32_t kind, uint64_t address,
+                  uint64_t bytes, struct granule_share ret_left[GRANULE_SHARES])
 {
     struct span span = span_of(granules, vdev, address, bytes);
 

@@ -67,11 +67,14 @@ _Static_assert(offsetof(struct hami_header, sm_limit_percent) == 1728, "sm_limit
 _Static_assert(offsetof(struct hami_header, proc) == 1856, "procs");
 _Static_assert(offsetof(struct hami_header, proc_count) == 2008896, "proc_num");
 _Static_assert(offsetof(struct hami_header, last_kernel_s) == 2008912, "last_kernel_time");
-_Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX, "one slot for each of ours");
+_Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX,
+               "one slot for each of ours");
 
-/* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps hold whatever the monitor says. */
+/* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps hold whatever the monitor
+ * says. */
 static atomic_bool switch_ignored;
-/* RECORD_KERNEL_INTERVAL, and that the process exits: from then on it is no longer shown. Of this process. */
+/* RECORD_KERNEL_INTERVAL, and that the process exits: from then on it is no longer shown. Of this
+ * process. */
 static _Atomic uint64_t record_interval_s = 1;
 static _Atomic(struct vgpu_ledger *) shown;
 static atomic_bool leaves;
@@ -87,10 +90,12 @@ static void put(uint64_t *to, uint64_t value)
     __atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 
-/* One process's memory on one device, by HAMi's kinds: what is neither context nor module is data. */
+/* One process's memory on one device, by HAMi's kinds: what is neither context nor module is
+ * data. */
 static void write_memory(struct hami_memory *to, const struct slot_vdev *from)
 {
-    uint64_t context = slot_held(from, VGPU_KIND_CONTEXT), module = slot_held(from, VGPU_KIND_MODULE), total = 0;
+    uint64_t context = slot_held(from, VGPU_KIND_CONTEXT),
+             module = slot_held(from, VGPU_KIND_MODULE), total = 0;
 
     for (unsigned kind = 0; kind < VGPU_KINDS; kind++)
         total = add_saturated(total, slot_held(from, kind));
@@ -113,10 +118,11 @@ static void write_proc(struct hami_proc *to, const struct region_slot *from)
 }
 
 /*
- * The monitor adds up what the processes of a container use of a device. What is known is the instance's sum, so the
- * first process stands for all.
+ * The monitor adds up what the processes of a container use of a device. What is known is the
+ * instance's sum, so the first process stands for all.
  */
-static void write_utilization(struct hami_header *header, const struct region_layout *layout, unsigned high)
+static void write_utilization(struct hami_header *header, const struct region_layout *layout,
+                              unsigned high)
 {
     uint64_t now_ns = clock_ns();
     bool told = false;
@@ -125,9 +131,12 @@ static void write_utilization(struct hami_header *header, const struct region_la
         bool live = slot_live(&layout->slot[i]);
 
         for (unsigned device = 0; live && device < HAMI_DEVICES; device++) {
-            uint64_t percent = told ? 0 : region_last_second_ns(&layout->vdev[device].compute, now_ns) * 100 / NS_PER_S;
+            uint64_t percent = told ? 0
+                                    : region_last_second_ns(&layout->vdev[device].compute, now_ns) *
+                                          100 / NS_PER_S;
 
-            put(&header->proc[i].utilization[device][UTILIZATION_SM], percent < 100 ? percent : 100);
+            put(&header->proc[i].utilization[device][UTILIZATION_SM],
+                percent < 100 ? percent : 100);
         }
         told = told || live;
     }
@@ -137,7 +146,8 @@ static void write_utilization(struct hami_header *header, const struct region_la
 static void write_caps(struct hami_header *header, const struct region_layout *layout)
 {
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        uint32_t cap_percent = atomic_load_explicit(&layout->vdev[i].cap_percent, memory_order_relaxed);
+        uint32_t cap_percent =
+            atomic_load_explicit(&layout->vdev[i].cap_percent, memory_order_relaxed);
 
         put(&header->sm_limit_percent[i], cap_percent ? cap_percent : HAMI_SM_NO_LIMIT);
     }
@@ -171,15 +181,16 @@ static void write_constants(struct hami_header *header)
 
     header->utilization_switch = 1;
     header->recent_kernel = HAMI_RECENT;
-    header->priority = text && parse_count(text, 0, INT32_MAX, &priority) == 0 ? (int32_t)priority : 1;
+    header->priority =
+        text && parse_count(text, 0, INT32_MAX, &priority) == 0 ? (int32_t)priority : 1;
     header->major = HAMI_MAJOR;
     header->minor = HAMI_MINOR;
 }
 
 static bool is_ours(const struct hami_header *header)
 {
-    return atomic_load_explicit(&header->magic, memory_order_acquire) == HAMI_MAGIC && header->major == HAMI_MAJOR &&
-           header->minor == HAMI_MINOR;
+    return atomic_load_explicit(&header->magic, memory_order_acquire) == HAMI_MAGIC &&
+           header->major == HAMI_MAJOR && header->minor == HAMI_MINOR;
 }
 
 void hami_refresh(struct vgpu_ledger *ledger)
@@ -191,7 +202,8 @@ void hami_refresh(struct vgpu_ledger *ledger)
     unsigned high;
 
     /* A picture for people is not worth a long wait. */
-    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, REFRESH_NS, &hold) < 0)
+    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
+                    REFRESH_NS, &hold) < 0)
         return;
     ledger_reap(ledger);
     high = region_slots_high(layout);
@@ -205,7 +217,8 @@ void hami_refresh(struct vgpu_ledger *ledger)
         write_proc(&header->proc[i], &layout->slot[i]);
     write_utilization(header, layout, high);
     if (atomic_load(&leaves) && registration && registration_ours(ledger, registration))
-        __atomic_store_n(&header->proc[registration_index(registration)].status, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&header->proc[registration_index(registration)].status, 0,
+                         __ATOMIC_RELEASE);
     __atomic_store_n(&header->proc_count, (int32_t)high, __ATOMIC_RELEASE);
     if (!is_ours(header)) {
         write_constants(header);
@@ -253,10 +266,11 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
     recent = __atomic_load_n(&header->recent_kernel, __ATOMIC_RELAXED);
     /* Not a plain store: the monitor may have just forbidden launches. */
     if (recent >= 0 && recent != HAMI_RECENT)
-        __atomic_compare_exchange_n(&header->recent_kernel, &recent, HAMI_RECENT, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&header->recent_kernel, &recent, HAMI_RECENT, false,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     last_s = __atomic_load_n(&header->last_kernel_s, __ATOMIC_RELAXED);
-    if (last_s <= now_s && now_s - last_s < atomic_load_explicit(&record_interval_s, memory_order_relaxed))
+    if (last_s <= now_s &&
+        now_s - last_s < atomic_load_explicit(&record_interval_s, memory_order_relaxed))
         return;
     put(&header->last_kernel_s, now_s);
     /* A program that only launches tells of a new cap this way. */
@@ -265,7 +279,8 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
 
 bool hami_blocked(const struct vgpu_ledger *ledger)
 {
-    return hami_mirrored(ledger) && __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) < 0;
+    return hami_mirrored(ledger) &&
+           __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) < 0;
 }
 
 bool hami_unlimited(const struct vgpu_ledger *ledger)
@@ -275,8 +290,9 @@ bool hami_unlimited(const struct vgpu_ledger *ledger)
 }
 
 /*
- * At exit(): takes this process out of the picture. Of the region nothing is given back, for the program's other
- * threads and its own handlers may still use the GPU. A child of fork has no registration yet, or one of its own.
+ * At exit(): takes this process out of the picture. Of the region nothing is given back, for the
+ * program's other threads and its own handlers may still use the GPU. A child of fork has no
+ * registration yet, or one of its own.
  */
 static void leave(void)
 {
@@ -289,7 +305,8 @@ static void leave(void)
     atomic_store(&leaves, true);
     registration = ledger_registration(ledger);
     if (registration && registration_ours(ledger, registration))
-        __atomic_store_n(&header_of(ledger)->proc[registration_index(registration)].status, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&header_of(ledger)->proc[registration_index(registration)].status, 0,
+                         __ATOMIC_RELEASE);
 }
 
 void hami_forget(struct vgpu_ledger *ledger)
@@ -303,7 +320,8 @@ void hami_mirror(struct vgpu_ledger *ledger, const struct hami_options *options)
     static atomic_flag registered = ATOMIC_FLAG_INIT;
 
     atomic_store_explicit(&switch_ignored, options->ignore_switch, memory_order_relaxed);
-    atomic_store_explicit(&record_interval_s, options->record_interval_s ? options->record_interval_s : 1,
+    atomic_store_explicit(&record_interval_s,
+                          options->record_interval_s ? options->record_interval_s : 1,
                           memory_order_relaxed);
     atomic_store(&shown, ledger);
     ledger->changed = changed;

@@ -37,7 +37,8 @@ void implicit_register(const char *cache_path)
     (void)!symlink(cache_path, link);
 }
 
-void implicit_each(const char *runtime_folder, void (*visit)(const char *cache_path, void *arg), void *arg)
+void implicit_each(const char *runtime_folder, void (*visit)(const char *cache_path, void *arg),
+                   void *arg)
 {
     KEEP_ERRNO;
     char path[PATH_MAX], target[PATH_MAX];

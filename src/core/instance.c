@@ -85,7 +85,8 @@ uint64_t instance_group_id(void)
 }
 
 /* Appends to "<folder>" of the instance. */
-static int instance_path(const char *name_or_folder, const char *file, char *buffer, size_t buffer_bytes)
+static int instance_path(const char *name_or_folder, const char *file, char *buffer,
+                         size_t buffer_bytes)
 {
     char runtime[PATH_MAX];
     int length, rc;
@@ -123,21 +124,26 @@ static void complain(const char *what, const char *path, int rc)
         "its users and remove it, or set " ENV_CACHE " to another path";
     static atomic_int last;
     char text[64];
-    const char *why = rc == -EPROTO   ? (what == env_instance ? "not a region of this version of vgpu" : not_a_cache)
-                      : rc == -ENOLCK ? "the file system has no file locks"
-                      : rc == -EUSERS ? "all places are taken by processes"
-                      : rc == -ENOENT ? (what == env_instance ? "there is no such instance" : "there is no such folder")
-                      : rc == -EACCES ? "permission denied (it belongs to another user)"
-                      : rc == -ELOOP  ? "it is a symbolic link, and those are not followed"
-                      : rc == -ESTALE ? "the file was replaced"
-                                      : err_text(rc, text, sizeof(text));
+    const char *why =
+        rc == -EPROTO
+            ? (what == env_instance ? "not a region of this version of vgpu" : not_a_cache)
+        : rc == -ENOLCK ? "the file system has no file locks"
+        : rc == -EUSERS ? "all places are taken by processes"
+        : rc == -ENOENT
+            ? (what == env_instance ? "there is no such instance" : "there is no such folder")
+        : rc == -EACCES ? "permission denied (it belongs to another user)"
+        : rc == -ELOOP  ? "it is a symbolic link, and those are not followed"
+        : rc == -ESTALE ? "the file was replaced"
+                        : err_text(rc, text, sizeof(text));
 
     if (atomic_exchange(&last, rc) != rc)
-        log_error("%s: cannot attach to %s: %s; CUDA is not started, because its memory could not be limited", what,
-                  path, why);
+        log_error("%s: cannot attach to %s: %s; CUDA is not started, because its memory could not "
+                  "be limited",
+                  what, path, why);
 }
 
-/* Not attached: by such limits a program would get other devices, or none, and nobody would know why. */
+/* Not attached: by such limits a program would get other devices, or none, and nobody would know
+ * why. */
 static int check_region(const char *what, const char *path, struct vgpu_region *region)
 {
     const char *damage = region_damage(region);
@@ -146,8 +152,9 @@ static int check_region(const char *what, const char *path, struct vgpu_region *
     if (!damage)
         return 0;
     if (!atomic_exchange(&told, true))
-        log_error("%s: %s is damaged (%s): end the programs that use it, and remove it; CUDA is not started", what,
-                  path, damage);
+        log_error("%s: %s is damaged (%s): end the programs that use it, and remove it; CUDA is "
+                  "not started",
+                  what, path, damage);
     region_close(region);
     return -EBADMSG;
 }
@@ -170,18 +177,21 @@ static int parse_quota_limit(const char *name, const char *text, struct vgpu_lim
     return 0;
 }
 
-/* Read as a size, for so does HAMi ("0x1e" is 30), but without a unit. 0, and 100 and above, are no cap. */
+/* Read as a size, for so does HAMi ("0x1e" is 30), but without a unit. 0, and 100 and above, are no
+ * cap. */
 static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
     struct quota quota = {0};
     int rc = parse_quota_loosely(text, &quota);
     uint64_t percent = quota.percent ? quota.percent : quota.bytes;
 
-    if (strpbrk(text, ".kKmMgGtT") || (rc < 0 && rc != -PARSE_ZERO && rc != -PARSE_LARGE && rc != -PARSE_PERCENT)) {
+    if (strpbrk(text, ".kKmMgGtT") ||
+        (rc < 0 && rc != -PARSE_ZERO && rc != -PARSE_LARGE && rc != -PARSE_PERCENT)) {
         static atomic_bool told;
 
         if (!atomic_exchange(&told, true))
-            log_error("%s \"%.64s\": use a whole number of percent, 0 to 100 (0 and 100: no cap); CUDA is not started",
+            log_error("%s \"%.64s\": use a whole number of percent, 0 to 100 (0 and 100: no cap); "
+                      "CUDA is not started",
                       name, text);
         return -EINVAL;
     }
@@ -190,7 +200,8 @@ static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_
 }
 
 /* Each device's own variable, else the one for all. */
-static int parse_variables(const char *name, int (*parse)(const char *, const char *, struct vgpu_limit *),
+static int parse_variables(const char *name,
+                           int (*parse)(const char *, const char *, struct vgpu_limit *),
                            struct vgpu_limits *limits)
 {
     const char *everywhere = setting(name);
@@ -223,7 +234,8 @@ static uint32_t cap_policy(void)
         static atomic_bool told;
 
         if (!atomic_exchange(&told, true))
-            log_warning(ENV_POLICY " '%.64s': there is no such policy, default is taken; use force, default or disable",
+            log_warning(ENV_POLICY " '%.64s': there is no such policy, default is taken; use "
+                                   "force, default or disable",
                         setting(ENV_POLICY));
     }
     return VGPU_CAP_HARD;
@@ -247,7 +259,8 @@ static int limits_from_environment(struct vgpu_limits *ret_limits)
 
 int instance_configured_limits(struct vgpu_limits *ret_limits)
 {
-    return variable(env_instance) || !implicit_configured() ? -ENOENT : limits_from_environment(ret_limits);
+    return variable(env_instance) || !implicit_configured() ? -ENOENT
+                                                            : limits_from_environment(ret_limits);
 }
 
 bool instance_limits_by_number(struct vgpu_limits *ret_limits)
@@ -337,9 +350,11 @@ static void show_cap(const struct vgpu_limit *limit, char *buffer, size_t buffer
         snprintf(buffer, buffer_bytes, "none");
 }
 
-/* "4.0 GiB from device 0 on, 1.0 GiB from device 1 on": devices with the limit of the one before are not named. */
-static void show_limits(const struct vgpu_limits *limits, void (*show)(const struct vgpu_limit *, char *, size_t),
-                        char *buffer, size_t buffer_bytes)
+/* "4.0 GiB from device 0 on, 1.0 GiB from device 1 on": devices with the limit of the one before
+ * are not named. */
+static void show_limits(const struct vgpu_limits *limits,
+                        void (*show)(const struct vgpu_limit *, char *, size_t), char *buffer,
+                        size_t buffer_bytes)
 {
     char text[SIZE_TEXT_BYTES], before[SIZE_TEXT_BYTES] = "";
     size_t used = 0;
@@ -349,7 +364,8 @@ static void show_limits(const struct vgpu_limits *limits, void (*show)(const str
         show(&limits->vdev[i], text, sizeof(text));
         if (strcmp(text, before) == 0)
             continue;
-        used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%s from device %u on", i ? ", " : "", text, i);
+        used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%s from device %u on",
+                                 i ? ", " : "", text, i);
         memcpy(before, text, sizeof(before));
     }
 }
@@ -371,8 +387,9 @@ static void announce(struct vgpu_region *region)
     show_limits(&limits, show_quota, quotas, sizeof(quotas));
     show_limits(&limits, show_cap, caps, sizeof(caps));
     log_info("instance %s: process %d is attached; quota: %s; cap (%s): %s; weight %u, priority %u",
-             limits.name[0] ? limits.name : "by " ENV_CACHE, (int)getpid(), quotas, policies[limits.compute.cap_policy],
-             caps, limits.compute.weight, limits.compute.priority);
+             limits.name[0] ? limits.name : "by " ENV_CACHE, (int)getpid(), quotas,
+             policies[limits.compute.cap_policy], caps, limits.compute.weight,
+             limits.compute.priority);
 }
 
 bool instance_lost(struct vgpu_region *region)
@@ -380,7 +397,8 @@ bool instance_lost(struct vgpu_region *region)
     const char *path = region_unlinked(region);
 
     if (path)
-        log_warning("%s was removed while programs use it: who starts now has the limits once more; end all and start "
+        log_warning("%s was removed while programs use it: who starts now has the limits once "
+                    "more; end all and start "
                     "them again",
                     path);
     return path != NULL;
@@ -423,7 +441,8 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
     if (!name)
         mirror(ledger);
     if (instance_group_id() && !ledger_group(ledger))
-        log_warning(INSTANCE_GROUP_VARIABLE "=%.32s names no run inside instance %s: only the limits of that hold",
+        log_warning(INSTANCE_GROUP_VARIABLE
+                    "=%.32s names no run inside instance %s: only the limits of that hold",
                     variable(INSTANCE_GROUP_VARIABLE), name);
     announce(region);
     *ret_ledger = ledger;

@@ -1,12 +1,12 @@
 /*
  * Which instance this process belongs to, as its environment says.
  *
- *   VGPU_INSTANCE                      the instance's folder (absolute), or its name under the runtime folder
- *   CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15], CUDA_DEVICE_MEMORY_SHARED_CACHE
- *                                      without VGPU_INSTANCE: an implicit instance, as HAMi's containers have, whose
- *                                      region is in the cache file (default /tmp/cudevshr.cache)
- *   VGPU_GROUP                         with VGPU_INSTANCE: the group of processes in it, which has lower limits
- *   none of them                       no instance: nothing is limited or counted
+ *   VGPU_INSTANCE                      the instance's folder (absolute), or its name under the
+ * runtime folder CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15],
+ * CUDA_DEVICE_MEMORY_SHARED_CACHE without VGPU_INSTANCE: an implicit instance, as HAMi's containers
+ * have, whose region is in the cache file (default /tmp/cudevshr.cache) VGPU_GROUP with
+ * VGPU_INSTANCE: the group of processes in it, which has lower limits none of them no instance:
+ * nothing is limited or counted
  */
 #ifndef VGPU_CORE_INSTANCE_H
 #define VGPU_CORE_INSTANCE_H
@@ -18,48 +18,55 @@
 
 #define INSTANCE_CACHE_DEFAULT "/tmp/cudevshr.cache"
 #define INSTANCE_VARIABLE      "VGPU_INSTANCE"
-/* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on a page. */
+/* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on
+ * a page. */
 #define INSTANCE_CACHE_OFFSET (491 * 4096)
 
 /*
- * Of the processes of a run inside an instance with limits of its own, written by `vgpu run`: the group's id
- * (region_group_new()). Who takes it out of its environment has the instance's limits, and no less.
+ * Of the processes of a run inside an instance with limits of its own, written by `vgpu run`: the
+ * group's id (region_group_new()). Who takes it out of its environment has the instance's limits,
+ * and no less.
  */
 #define INSTANCE_GROUP_VARIABLE "VGPU_GROUP"
-uint64_t instance_group_id(void); /* 0: there is none, or VGPU_INSTANCE names no instance for it to be in */
+uint64_t
+instance_group_id(void); /* 0: there is none, or VGPU_INSTANCE names no instance for it to be in */
 
 /* Whether the environment names an instance. Opens nothing. */
 bool instance_configured(void);
 
-/* "<folder>/region" of an instance that is named by its folder or its name. -EINVAL: no such name can be;
- * -ENAMETOOLONG. */
+/* "<folder>/region" of an instance that is named by its folder or its name. -EINVAL: no such name
+ * can be; -ENAMETOOLONG. */
 int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes);
 
 /*
  * The limits that this process brings by the numbers of its devices: of an implicit instance, where
- * CUDA_VISIBLE_DEVICES numbers them. False: it brings none, or lets them be numbered as the machine does.
+ * CUDA_VISIBLE_DEVICES numbers them. False: it brings none, or lets them be numbered as the machine
+ * does.
  */
 bool instance_limits_by_number(struct vgpu_limits *ret_limits);
 
-/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; else as instance_region_path(). */
+/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; else as
+ * instance_region_path(). */
 int instance_folder(char *buffer, size_t buffer_bytes);
 
 /*
- * The limits that HAMi's variables set; vdev i has those of the device that the program numbers i. -ENOENT: none are
- * set, or VGPU_INSTANCE is and goes first; -EINVAL: one is not accepted, which stderr has been told.
+ * The limits that HAMi's variables set; vdev i has those of the device that the program numbers i.
+ * -ENOENT: none are set, or VGPU_INSTANCE is and goes first; -EINVAL: one is not accepted, which
+ * stderr has been told.
  */
 int instance_configured_limits(struct vgpu_limits *ret_limits);
 
 /*
- * Attaches this process. 1: *ret_ledger is its ledger (for the life of the process); 0: no instance is configured;
- * -errno: one is, and cannot be attached, which stderr has been told in one line: let no CUDA start. May be tried
- * again.
+ * Attaches this process. 1: *ret_ledger is its ledger (for the life of the process); 0: no instance
+ * is configured; -errno: one is, and cannot be attached, which stderr has been told in one line:
+ * let no CUDA start. May be tried again.
  */
 int instance_attach(struct vgpu_ledger **ret_ledger);
 
 /*
- * For who looks now and then, after instance_attach() of an instance that is in a cache file: whether the file was
- * removed, all names of it. Nobody else can join this process any more. Then stderr has been told in one line.
+ * For who looks now and then, after instance_attach() of an instance that is in a cache file:
+ * whether the file was removed, all names of it. Nobody else can join this process any more. Then
+ * stderr has been told in one line.
  */
 bool instance_lost(struct vgpu_region *region);
 

@@ -16,9 +16,11 @@ static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t registra
     return &registration_slot(ledger, registration)->vdev[vdev].idle;
 }
 
-/* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the registration is lost.
+/* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the
+ * registration is lost.
  */
-static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t want_bytes)
+static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev,
+                                 uint64_t want_bytes)
 {
     _Atomic uint64_t *word = idle_word(ledger, registration, vdev);
     uint64_t tag = IDLE_TAG(registration_generation(registration));
@@ -37,7 +39,8 @@ static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t registrati
 }
 
 /* Makes bytes idle. False: the registration is lost. */
-static bool idle_give(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t bytes)
+static bool idle_give(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev,
+                      uint64_t bytes)
 {
     _Atomic uint64_t *word = idle_word(ledger, registration, vdev);
     uint64_t tag = IDLE_TAG(registration_generation(registration));
@@ -46,17 +49,20 @@ static bool idle_give(struct vgpu_ledger *ledger, uint64_t registration, unsigne
     do {
         if (idle >> IDLE_TAG_SHIFT != tag >> IDLE_TAG_SHIFT)
             return false;
-    } while (
-        !atomic_compare_exchange_weak_explicit(word, &idle, idle + bytes, memory_order_acq_rel, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(word, &idle, idle + bytes, memory_order_acq_rel,
+                                                    memory_order_relaxed));
     return true;
 }
 
 /* How much too much `bytes` more are for a group, or for the instance (0). */
-static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t bytes)
+static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned vdev,
+                         uint64_t bytes)
 {
     uint64_t quota = region_quota(layout, group, vdev);
 
-    return quota ? subtract_clamped(add_saturated(load_relaxed(region_total(layout, group, vdev)), bytes), quota) : 0;
+    return quota ? subtract_clamped(
+                       add_saturated(load_relaxed(region_total(layout, group, vdev)), bytes), quota)
+                 : 0;
 }
 
 /* Idle bytes may be used only as long as the quotas are kept: they may have been lowered since. */
@@ -69,7 +75,8 @@ static bool within_quota(struct vgpu_ledger *ledger, unsigned vdev)
            (__builtin_expect(group == 0, 1) || too_much(layout, group, vdev, 0) == 0);
 }
 
-static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev, uint64_t bytes)
+static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev,
+                      uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
     uint64_t quota = region_quota(layout, group, vdev), missing;
@@ -87,22 +94,28 @@ static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned excep
     }
 }
 
-/* The group first: what is taken from its idle makes room in the instance, too, and nothing there takes that away. */
-bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev, uint64_t bytes)
+/* The group first: what is taken from its idle makes room in the instance, too, and nothing there
+ * takes that away. */
+bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev,
+                      uint64_t bytes)
 {
-    return (group == 0 || make_room(ledger, group, except, vdev, bytes)) && make_room(ledger, 0, except, vdev, bytes);
+    return (group == 0 || make_room(ledger, group, except, vdev, bytes)) &&
+           make_room(ledger, 0, except, vdev, bytes);
 }
 
 /* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
-static int grow_locked(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t bytes, bool force)
+static int grow_locked(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev,
+                       uint64_t bytes, bool force)
 {
     struct region_layout *layout = ledger->region->layout;
     unsigned group = slot_group(layout, registration_index(registration));
-    _Atomic uint64_t *reserved = &registration_slot(ledger, registration)->vdev[vdev].reserved_bytes;
+    _Atomic uint64_t *reserved =
+        &registration_slot(ledger, registration)->vdev[vdev].reserved_bytes;
     uint64_t own_idle = idle_take(ledger, registration, vdev, IDLE_ALL);
     uint64_t owed = atomic_exchange_explicit(&ledger->vdev[vdev].owed, 0, memory_order_relaxed);
 
-    store_relaxed(reserved, add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
+    store_relaxed(reserved,
+                  add_saturated(subtract_clamped(load_relaxed(reserved), own_idle), owed));
     region_total_sub(layout, group, vdev, own_idle);
     region_total_add(layout, group, vdev, owed);
     if (!ledger_make_room(ledger, group, registration_index(registration), vdev, bytes) && !force)
@@ -113,18 +126,23 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t registration, unsign
 }
 
 /*
- * Without the lock. Waits a little for a process that is about to end and would leave room. False: there is none, or it
- * has had LEDGER_EXIT_BOUND_NS. A guard does not wait: its threads have other programs to serve.
+ * Without the lock. Waits a little for a process that is about to end and would leave room. False:
+ * there is none, or it has had LEDGER_EXIT_BOUND_NS. A guard does not wait: its threads have other
+ * programs to serve.
  */
-static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, uint64_t *end_ns)
+static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes,
+                          uint64_t *end_ns)
 {
     const struct timespec nap = {.tv_nsec = EXIT_NAP_NS};
-    uint64_t registration = ledger_registration(ledger), quota = region_quota(ledger->region->layout, 0, vdev), now_ns;
+    uint64_t registration = ledger_registration(ledger),
+             quota = region_quota(ledger->region->layout, 0, vdev), now_ns;
     NO_CANCEL;
 
     now_ns = clock_ns();
-    /* Each process is asked for in /proc: not again and again where a program is refused again and again. */
-    if (ledger->guards || (quota && bytes > quota) || now_ns - load_relaxed(&ledger->exits_asked_ns) < EXIT_NAP_NS)
+    /* Each process is asked for in /proc: not again and again where a program is refused again and
+     * again. */
+    if (ledger->guards || (quota && bytes > quota) ||
+        now_ns - load_relaxed(&ledger->exits_asked_ns) < EXIT_NAP_NS)
         return false;
     if (!slots_exiting(ledger->region->layout, vdev, registration_index(registration))) {
         store_relaxed(&ledger->exits_asked_ns, now_ns);
@@ -138,14 +156,18 @@ static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t by
     return true;
 }
 
-static int grow_once(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev, uint64_t bytes, bool force)
+static int grow_once(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev,
+                     uint64_t bytes, bool force)
 {
     struct region_hold hold;
-    int rc = region_lock(ledger->region, registration_lock_id(registration), LEDGER_LOCK_BOUND_NS, &hold);
+    int rc = region_lock(ledger->region, registration_lock_id(registration), LEDGER_LOCK_BOUND_NS,
+                         &hold);
 
     if (rc < 0)
         return rc;
-    rc = registration_ours(ledger, registration) ? grow_locked(ledger, registration, vdev, bytes, force) : -ESTALE;
+    rc = registration_ours(ledger, registration)
+             ? grow_locked(ledger, registration, vdev, bytes, force)
+             : -ESTALE;
     region_unlock(ledger->region, &hold);
     return rc;
 }
@@ -172,7 +194,8 @@ static int grow_in_region(struct vgpu_ledger *ledger, unsigned vdev, uint64_t by
     return -ENOMEM;
 }
 
-/* The same for what has happened already. Where the region cannot be told now, it is told next time. */
+/* The same for what has happened already. Where the region cannot be told now, it is told next
+ * time. */
 static void grow_forced(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     if (grow_in_region(ledger, vdev, bytes, true) < 0)
@@ -189,8 +212,8 @@ static void give_back(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
     while (owed > 0 && bytes > 0) {
         uint64_t less = owed < bytes ? owed : bytes;
 
-        if (atomic_compare_exchange_weak_explicit(&own->owed, &owed, owed - less, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
+        if (atomic_compare_exchange_weak_explicit(&own->owed, &owed, owed - less,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
             atomic_fetch_sub_explicit(&own->busy, less, memory_order_relaxed);
             bytes -= less;
         }
@@ -212,22 +235,25 @@ static void add_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind k
 
     atomic_fetch_add_explicit(&ledger->vdev[vdev].held[kind], bytes, memory_order_relaxed);
     if (registration && registration_ours(ledger, registration))
-        atomic_fetch_add_explicit(&registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], bytes,
-                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(
+            &registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], bytes,
+            memory_order_relaxed);
 }
 
-uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
+uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
+                          uint64_t bytes)
 {
     _Atomic uint64_t *held = &ledger->vdev[vdev].held[kind];
     uint64_t registration = ledger_registration(ledger), before = load_relaxed(held), less;
 
     do {
         less = bytes < before ? bytes : before;
-    } while (!atomic_compare_exchange_weak_explicit(held, &before, before - less, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(held, &before, before - less,
+                                                    memory_order_relaxed, memory_order_relaxed));
     if (less && registration && registration_ours(ledger, registration))
-        atomic_fetch_sub_explicit(&registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], less,
-                                  memory_order_relaxed);
+        atomic_fetch_sub_explicit(
+            &registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], less,
+            memory_order_relaxed);
     return less;
 }
 
@@ -249,7 +275,8 @@ int ledger_reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
         return -ENOMEM;
     fork_check();
     registration = ledger_registration(ledger);
-    /* Busy first: whoever renews the registration meanwhile must rather count these bytes twice than not at all. */
+    /* Busy first: whoever renews the registration meanwhile must rather count these bytes twice
+     * than not at all. */
     atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
     if (registration && within_quota(ledger, vdev) && idle_take(ledger, registration, vdev, bytes))
         return 0;
@@ -267,8 +294,8 @@ void ledger_cancel(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_
     give_back(ledger, vdev, reserved_bytes);
 }
 
-int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes,
-                  uint64_t actual_bytes)
+int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
+                  uint64_t reserved_bytes, uint64_t actual_bytes)
 {
     uint64_t registration;
 
@@ -283,7 +310,8 @@ int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind
     }
     registration = ledger_registration(ledger);
     /* The driver has just answered, so whatever was put away is back, whoever has restored it. */
-    if (registration && load_relaxed(&registration_slot(ledger, registration)->vdev[vdev].away_bytes))
+    if (registration &&
+        load_relaxed(&registration_slot(ledger, registration)->vdev[vdev].away_bytes))
         ledger_is_back(ledger, registration);
     add_held(ledger, vdev, kind, actual_bytes);
     if (actual_bytes < reserved_bytes)
@@ -304,7 +332,8 @@ void ledger_release(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind ki
     ledger_notify(ledger, vdev);
 }
 
-static void charge_forced(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes)
+static void charge_forced(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
+                          uint64_t bytes)
 {
     atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
     grow_forced(ledger, vdev, bytes);
@@ -324,8 +353,9 @@ void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, 
         return;
     registration = ledger_registration(ledger);
     if (registration && registration_ours(ledger, registration))
-        atomic_fetch_add_explicit(&registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], bytes - before,
-                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(
+            &registration_slot(ledger, registration)->vdev[vdev].held_bytes[kind], bytes - before,
+            memory_order_relaxed);
     if (bytes > before) {
         atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes - before, memory_order_relaxed);
         grow_forced(ledger, vdev, bytes - before);
@@ -336,7 +366,8 @@ void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, 
     ledger_notify(ledger, vdev);
 }
 
-int ledger_take(struct vgpu_ledger *ledger, unsigned vdev, uint64_t want_bytes, uint64_t *ret_taken_bytes)
+int ledger_take(struct vgpu_ledger *ledger, unsigned vdev, uint64_t want_bytes,
+                uint64_t *ret_taken_bytes)
 {
     int rc = ledger_reserve(ledger, vdev, want_bytes);
 
@@ -345,8 +376,8 @@ int ledger_take(struct vgpu_ledger *ledger, unsigned vdev, uint64_t want_bytes, 
     return rc;
 }
 
-int ledger_settle(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t taken_bytes,
-                  int64_t grown_bytes)
+int ledger_settle(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
+                  uint64_t taken_bytes, int64_t grown_bytes)
 {
     uint64_t grown, charged;
     int rc = 0;

@@ -35,7 +35,8 @@ static off_t own_byte(enum side side)
     return side_start(side) + ((off_t)(uint32_t) namespace.st_ino << PID_BITS) + getpid();
 }
 
-/* A kernel without locks of descriptions (before 3.15) has the process's: a leader's holds, a member's does not. */
+/* A kernel without locks of descriptions (before 3.15) has the process's: a leader's holds, a
+ * member's does not. */
 static int lock_call(int fd, int command, struct flock *lock)
 {
     lock->l_whence = SEEK_SET;
@@ -88,8 +89,8 @@ bool member_first_to_tell(const char *folder)
     FSIZE_SCOPE;
 
     /* Each of those who come at the same time appends a byte, and sees where. */
-    return fd >= 0 && file_stat_fd(fd, &before) == 0 && before.st_size == 0 && write(fd, "t", 1) == 1 &&
-           lseek(fd, 0, SEEK_CUR) == 1;
+    return fd >= 0 && file_stat_fd(fd, &before) == 0 && before.st_size == 0 &&
+           write(fd, "t", 1) == 1 && lseek(fd, 0, SEEK_CUR) == 1;
 }
 
 int member_lead(const char *folder)
@@ -105,8 +106,8 @@ int member_lead(const char *folder)
 }
 
 /*
- * The kernel names one lock of a range at a time, not always the first: what is in front of it is asked for again. A
- * lock may be longer than a byte, where somebody else than us has made it.
+ * The kernel names one lock of a range at a time, not always the first: what is in front of it is
+ * asked for again. A lock may be longer than a byte, where somebody else than us has made it.
  */
 static unsigned count_range(int fd, off_t start, off_t end, off_t own, unsigned most)
 {
@@ -136,6 +137,8 @@ void member_count(const char *folder, unsigned most, struct member_counts *ret_c
     *ret_counts = (struct member_counts){0};
     if (fd < 0)
         return;
-    ret_counts->members = count_range(fd, side_start(MEMBERS), side_start(LEADERS), own_byte(MEMBERS), most);
-    ret_counts->leaders = count_range(fd, side_start(LEADERS), 2 * side_start(LEADERS), own_byte(LEADERS), most);
+    ret_counts->members =
+        count_range(fd, side_start(MEMBERS), side_start(LEADERS), own_byte(MEMBERS), most);
+    ret_counts->leaders =
+        count_range(fd, side_start(LEADERS), 2 * side_start(LEADERS), own_byte(LEADERS), most);
 }

@@ -1,15 +1,15 @@
 #include "core/policy.h"
 
 /*
- * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1 percent. With many tenants
- * turns become shorter, so that each comes round within CYCLE_NS.
+ * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1
+ * percent. With many tenants turns become shorter, so that each comes round within CYCLE_NS.
  */
 #define QUANTUM_NS     16000000ULL
 #define CYCLE_NS       64000000ULL
-#define SHORT_NS       2000000ULL /* of a turn that somebody with a higher priority may want to end */
+#define SHORT_NS       2000000ULL /* of a turn that a higher priority may want to end */
 #define CREDIT_NS      10000000ULL
 #define LAG_MOST_NS    200000000ULL
-#define DEBT_NS        500000000ULL /* what a tenant has had beyond its share is forgotten beyond this */
+#define DEBT_NS        500000000ULL /* use beyond a share that is remembered */
 #define EQUAL_NS       2000000ULL   /* virtual times no further apart are equal */
 #define CUT_NS         1000000ULL   /* but a turn is this long at least; */
 #define CUT_PATIENT_NS 4000000ULL   /* a cap's burst makes up for that */
@@ -19,9 +19,10 @@
 #define LEVEL_BASE_NS  2500000ULL
 
 /*
- * An interactive tenant yields its turns early, to wait for its results. While one takes part, the turns of others are
- * short. A burst of at least POLICY_BURST_NS is charged as a whole short turn: so bursts of two programs alternate,
- * rather than that the shorter one comes twice now and then, which the other would see in its 99th percentile.
+ * An interactive tenant yields its turns early, to wait for its results. While one takes part, the
+ * turns of others are short. A burst of at least POLICY_BURST_NS is charged as a whole short turn:
+ * so bursts of two programs alternate, rather than that the shorter one comes twice now and then,
+ * which the other would see in its 99th percentile.
  */
 #define SHORT_TURN_NS      3500000ULL
 #define INTERACTIVE_LEVELS 2u /* of tenants that yield at least every other turn */
@@ -30,7 +31,8 @@ struct policy {
     /* Whether `a` is due before `b`. Both wait. */
     bool (*before)(const struct arena_tenant *a, const struct arena_tenant *b);
     uint64_t (*quantum_ns)(const struct arena_layout *layout, unsigned tenant);
-    /* Whether `a`, which waits and can do nothing else, is due so much before `b` that b's turn is cut short. */
+    /* Whether `a`, which waits and can do nothing else, is due so much before `b` that b's turn is
+     * cut short. */
     bool (*urgent)(const struct arena_tenant *a, const struct arena_tenant *b);
     uint64_t starved_ns, starved_turn_ns;
     bool short_turns; /* while an interactive tenant takes part */
@@ -46,7 +48,8 @@ static bool waits(const struct arena_tenant *tenant)
 /* Could be given the device, if it waits. Times far away are nonsense. */
 static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
 {
-    uint64_t unscheduled_ns = LOAD(tenant->unscheduled_until_ns), draining_ns = LOAD(tenant->draining_until_ns);
+    uint64_t unscheduled_ns = LOAD(tenant->unscheduled_until_ns),
+             draining_ns = LOAD(tenant->draining_until_ns);
 
     return (unscheduled_ns <= now_ns || unscheduled_ns > now_ns + POLICY_AWAY_MOST_NS) &&
            (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
@@ -180,18 +183,23 @@ static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned 
 static const struct policy *policy_of(const struct arena_layout *layout)
 {
     static const struct policy policies[] = {
-        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS, true},
-        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_STARVED_NS, POLICY_AGED_TURN_NS, true},
-        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS, LEVEL_BASE_NS, false},
+        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS,
+                            true},
+        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_STARVED_NS,
+                                POLICY_AGED_TURN_NS, true},
+        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS,
+                            LEVEL_BASE_NS, false},
         [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS, false},
-        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS, true},
+        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS,
+                                POLICY_MIN_NS, true},
     };
     uint32_t which = LOAD(layout->policy);
 
     return &policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
 }
 
-/* How long a turn may be beside the interactive tenants that take part; UINT64_MAX: there are none. */
+/* How long a turn may be beside the interactive tenants that take part; UINT64_MAX: there are
+ * none. */
 static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigned tenant)
 {
     uint64_t most_ns = UINT64_MAX;
@@ -236,7 +244,8 @@ bool policy_gang(const struct arena_layout *layout)
     return count > 1;
 }
 
-/* Who contends, by id: copies, for whoever shares the arena may change ids and weights meanwhile. */
+/* Who contends, by id: copies, for whoever shares the arena may change ids and weights
+ * meanwhile. */
 struct contender {
     uint64_t id;
     uint32_t weight;
@@ -313,8 +322,8 @@ bool policy_starved(const struct arena_layout *layout, unsigned tenant, uint64_t
     return starved(policy_of(layout), &layout->tenant[tenant], now_ns);
 }
 
-static bool due_before(const struct policy *policy, const struct arena_tenant *a, const struct arena_tenant *b,
-                       uint64_t now_ns)
+static bool due_before(const struct policy *policy, const struct arena_tenant *a,
+                       const struct arena_tenant *b, uint64_t now_ns)
 {
     bool a_starved = starved(policy, a, now_ns), b_starved = starved(policy, b, now_ns);
 
@@ -356,7 +365,9 @@ uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, u
     /* Who goes first only because it would starve has no claim to a whole turn. */
     if (starved(policy, &layout->tenant[tenant], now_ns))
         quantum = policy->starved_turn_ns;
-    return quantum < POLICY_MIN_NS ? POLICY_MIN_NS : quantum > POLICY_MAX_NS ? POLICY_MAX_NS : quantum;
+    return quantum < POLICY_MIN_NS   ? POLICY_MIN_NS
+           : quantum > POLICY_MAX_NS ? POLICY_MAX_NS
+                                     : quantum;
 }
 
 static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
@@ -364,7 +375,8 @@ static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
     return held_ns * VGPU_WEIGHT_DEFAULT / weight_of(tenant);
 }
 
-bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, uint64_t now_ns)
+bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
+                      uint64_t now_ns)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
     uint64_t virtual_ns = LOAD(self->virtual_ns), wanted_ns = LOAD(self->wanted_ns);
@@ -384,7 +396,8 @@ bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t hel
     return due;
 }
 
-uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, unsigned holder, uint64_t now_ns)
+uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, unsigned holder,
+                            uint64_t now_ns)
 {
     const struct arena_tenant *self = &layout->tenant[tenant], *other = &layout->tenant[holder];
     const struct policy *policy = policy_of(layout);
@@ -451,8 +464,8 @@ uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uin
 
 bool policy_ends_with_burst(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
 {
-    return burst_ns >= POLICY_BURST_NS && policy_of(layout)->short_turns && interactive(&layout->tenant[tenant]) &&
-           !above_all(layout, tenant);
+    return burst_ns >= POLICY_BURST_NS && policy_of(layout)->short_turns &&
+           interactive(&layout->tenant[tenant]) && !above_all(layout, tenant);
 }
 
 void policy_yields(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
@@ -474,9 +487,11 @@ void policy_comes_back(struct arena_layout *layout, unsigned tenant, uint64_t no
     atomic_store_explicit(&self->grace_ns, grace_ns, memory_order_relaxed);
 }
 
-/* Of those that wait or have the device, but for `tenant`: the least virtual time and the most. False: there are none.
+/* Of those that wait or have the device, but for `tenant`: the least virtual time and the most.
+ * False: there are none.
  */
-static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t *ret_least_ns, uint64_t *ret_most_ns)
+static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t *ret_least_ns,
+                   uint64_t *ret_most_ns)
 {
     unsigned holder = LOAD(layout->holder);
     uint64_t least_ns = UINT64_MAX, most_ns = 0;
@@ -519,7 +534,8 @@ static uint64_t more(uint64_t a, uint64_t b)
 void policy_wants(struct arena_layout *layout, unsigned tenant)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t had_ns = LOAD(self->lag_ns), lag_ns = had_ns < LAG_MOST_NS ? had_ns : LAG_MOST_NS, least_ns, most_ns;
+    uint64_t had_ns = LOAD(self->lag_ns), lag_ns = had_ns < LAG_MOST_NS ? had_ns : LAG_MOST_NS,
+             least_ns, most_ns;
 
     /* The holder, which wants its next turn, is yet to be charged for this one. */
     if (tenant + 1 != LOAD(layout->holder) && others(layout, tenant, &least_ns, &most_ns))
@@ -538,17 +554,20 @@ void policy_returns(struct arena_layout *layout, unsigned tenant)
         keep_within(self, less(least_ns, credit_ns), more(most_ns, credit_ns));
 }
 
-void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns, enum policy_end end)
+void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
+                 enum policy_end end)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    bool spent = end == POLICY_SPENT, burst = !spent && held_ns >= POLICY_BURST_NS && held_ns < SHORT_TURN_NS;
+    bool spent = end == POLICY_SPENT,
+         burst = !spent && held_ns >= POLICY_BURST_NS && held_ns < SHORT_TURN_NS;
     uint64_t charged_ns = burst && policy_of(layout)->short_turns ? SHORT_TURN_NS : held_ns;
     uint64_t virtual_ns = LOAD(self->virtual_ns) + weighted_ns(self, charged_ns), least_ns, most_ns;
     uint32_t level = LOAD(self->level);
 
     self->held_ns += held_ns;
     self->virtual_ns = virtual_ns;
-    self->lag_ns = spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, virtual_ns) : 0;
+    self->lag_ns =
+        spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, virtual_ns) : 0;
     if (end != POLICY_YIELDED)
         self->level = level_below(level);
     else

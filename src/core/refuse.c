@@ -19,8 +19,8 @@ static uint64_t hash_of(unsigned vdev, const char *api)
     return hash | 1;
 }
 
-/* Under the lock: whether this is the first of its kind; it is not the first next time. When the table is full nothing
- * is. */
+/* Under the lock: whether this is the first of its kind; it is not the first next time. When the
+ * table is full nothing is. */
 static bool first_told(struct region_layout *layout, unsigned vdev, const char *api)
 {
     uint64_t hash = hash_of(vdev, api);
@@ -36,14 +36,15 @@ static bool first_told(struct region_layout *layout, unsigned vdev, const char *
     return false;
 }
 
-static void tell(const struct vgpu_refusal *refusal, unsigned number, const char *name, bool whole_card)
+static void tell(const struct vgpu_refusal *refusal, unsigned number, const char *name,
+                 bool whole_card)
 {
     char size[SIZE_TEXT_BYTES], used[SIZE_TEXT_BYTES], quota[SIZE_TEXT_BYTES];
     char where[48] = "as pinned host memory", who[VGPU_NAME_LEN + 16] = "";
     const char *remedy = refusal->vdev == VGPU_VDEV_HOST ? "raise it with --host-mem or free memory"
                          : whole_card                    ? "that is the whole card; free memory"
                          : name[0]                       ? "raise it with --mem or free memory"
-                                                         : "raise CUDA_DEVICE_MEMORY_LIMIT or free memory";
+                                   : "raise CUDA_DEVICE_MEMORY_LIMIT or free memory";
 
     if (name[0])
         snprintf(who, sizeof(who), "instance %s: ", name);
@@ -72,7 +73,8 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned vdev, uint64_t size_byte
 {
     KEEP_ERRNO;
     struct region_layout *layout = ledger->region->layout;
-    struct vgpu_refusal refusal = {.time_ns = clock_real_ns(), .size_bytes = size_bytes, .vdev = vdev};
+    struct vgpu_refusal refusal = {
+        .time_ns = clock_real_ns(), .size_bytes = size_bytes, .vdev = vdev};
     char name[VGPU_NAME_LEN];
     struct region_hold hold;
     uint64_t registration, count;
@@ -85,8 +87,10 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned vdev, uint64_t size_byte
     registration = ledger_registration(ledger);
     refusal.pid = getpid();
     snprintf(refusal.api, sizeof(refusal.api), "%s", api);
-    /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second wait. */
-    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, 100 * NS_PER_MS, &hold) < 0)
+    /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second
+     * wait. */
+    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
+                    100 * NS_PER_MS, &hold) < 0)
         return;
     ledger_reap(ledger);
     group = tighter(layout, ledger_group(ledger), vdev);

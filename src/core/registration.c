@@ -14,7 +14,9 @@ static void complain(struct vgpu_ledger *ledger, int rc)
     if (atomic_exchange(&ledger->told, true))
         return;
     if (rc == -EUSERS)
-        log_error("all %d places of the instance are taken by processes: no GPU memory for this one", VGPU_PROCS_MAX);
+        log_error(
+            "all %d places of the instance are taken by processes: no GPU memory for this one",
+            VGPU_PROCS_MAX);
     else
         log_error("cannot register with the instance (%s): no GPU memory for this process",
                   err_text(rc, text, sizeof(text)));
@@ -25,8 +27,8 @@ static uint64_t make_registration(unsigned index, uint32_t generation)
     return (uint64_t)(index + 1) << 32 | generation;
 }
 
-int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, uint64_t pending_bytes,
-                       uint64_t *ret_registration)
+int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev,
+                       uint64_t pending_bytes, uint64_t *ret_registration)
 {
     struct vgpu_region *region = ledger->region;
     uint64_t reserved[VGPU_VDEVS] = {0}, current;
@@ -44,11 +46,12 @@ int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev, 
         for (unsigned i = 0; i < VGPU_VDEVS; i++)
             reserved[i] = ledger_counts_only(ledger, i)
                               ? 0
-                              : subtract_clamped(load_relaxed(&ledger->vdev[i].busy), i == vdev ? pending_bytes : 0);
+                              : subtract_clamped(load_relaxed(&ledger->vdev[i].busy),
+                                                 i == vdev ? pending_bytes : 0);
         slot_release(region, registration_index(old), registration_generation(old));
     }
-    rc = slot_claim(region, ledger->guards ? &ledger->supervised : NULL, ledger->group_id, old ? reserved : NULL,
-                    &index, &generation);
+    rc = slot_claim(region, ledger->guards ? &ledger->supervised : NULL, ledger->group_id,
+                    old ? reserved : NULL, &index, &generation);
     if (rc < 0) {
         complain(ledger, rc);
         return rc;
@@ -82,8 +85,8 @@ static void in_child(void *arg)
     }
 }
 
-static int make(struct vgpu_region *region, const struct slot_supervised *supervised, uint64_t group_id,
-                struct vgpu_ledger **ret_ledger)
+static int make(struct vgpu_region *region, const struct slot_supervised *supervised,
+                uint64_t group_id, struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
     struct vgpu_ledger *ledger;
@@ -123,7 +126,8 @@ int ledger_new_in(struct vgpu_region *region, uint64_t group_id, struct vgpu_led
     return make(region, NULL, group_id, ret_ledger);
 }
 
-int ledger_new_supervised(struct vgpu_region *region, pid_t pid, const char *command, struct vgpu_ledger **ret_ledger)
+int ledger_new_supervised(struct vgpu_region *region, pid_t pid, const char *command,
+                          struct vgpu_ledger **ret_ledger)
 {
     struct slot_supervised supervised = {.pid = pid};
 
@@ -142,7 +146,8 @@ void ledger_free(struct vgpu_ledger *ledger)
     hami_forget(ledger);
     registration = ledger_registration(ledger);
     if (registration)
-        slot_release(ledger->region, registration_index(registration), registration_generation(registration));
+        slot_release(ledger->region, registration_index(registration),
+                     registration_generation(registration));
     ledger_notify(ledger, VGPU_VDEVS);
     fork_watch_remove(&ledger->watch);
     free(ledger);

@@ -23,7 +23,8 @@ bool sched_drained(const struct arena_page *page)
 
 bool sched_idle(const struct arena_page *page, uint64_t now_ns)
 {
-    return sched_drained(page) || (LOAD(page->unfenced) && now_ns > LOAD(page->busy_until_ns) + SCHED_QUIET_NS);
+    return sched_drained(page) ||
+           (LOAD(page->unfenced) && now_ns > LOAD(page->busy_until_ns) + SCHED_QUIET_NS);
 }
 
 void sched_open(struct arena_page *page, uint32_t turn)
@@ -71,7 +72,8 @@ static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
     take_fences(page);
 }
 
-static void admit_all(struct vgpu_arena *arena, unsigned tenant, uint64_t waited_ns, uint64_t now_ns)
+static void admit_all(struct vgpu_arena *arena, unsigned tenant, uint64_t waited_ns,
+                      uint64_t now_ns)
 {
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
         if (sched_page_of(&arena->layout->page[i], tenant))
@@ -83,7 +85,8 @@ static void count_waiting(struct arena_layout *layout)
     unsigned count = 0;
 
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        count += LOAD(layout->tenant[i].id) && layout->tenant[i].wanted_ns && (int)i != sched_holder(layout);
+        count += LOAD(layout->tenant[i].id) && layout->tenant[i].wanted_ns &&
+                 (int)i != sched_holder(layout);
     STORE(layout->waiting, count);
 }
 
@@ -119,7 +122,8 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t wanted_ns = LOAD(self->wanted_ns), waited_ns = wanted_ns && now_ns > wanted_ns ? now_ns - wanted_ns : 0;
+    uint64_t wanted_ns = LOAD(self->wanted_ns),
+             waited_ns = wanted_ns && now_ns > wanted_ns ? now_ns - wanted_ns : 0;
     bool kept = policy_starved(layout, tenant, now_ns);
 
     STORE(layout->start_ns, now_ns);
@@ -374,7 +378,8 @@ static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)
 }
 
 /* Whether a page of the tenant is active, `but` for one (NULL: none). */
-static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant, const struct arena_page *but)
+static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant,
+                          const struct arena_page *but)
 {
     for (unsigned i = 0; i < arena_pages_high(arena); i++) {
         const struct arena_page *page = &arena->layout->page[i];
@@ -385,7 +390,8 @@ static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant, const
     return false;
 }
 
-void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
+void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
+                    uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
 
@@ -409,7 +415,8 @@ void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned 
 }
 
 /* False: its process is gone, and the page is free. */
-static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned own_page, uint64_t now_ns)
+static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned own_page,
+                            uint64_t now_ns)
 {
     struct arena_page *page = &arena->layout->page[index];
     uint32_t launches = LOAD(page->launches);
@@ -418,7 +425,8 @@ static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned o
     if (launches != LOAD(page->seen_launches) || LOAD(page->runnable)) {
         STORE(page->seen_launches, launches);
         STORE(page->seen_ns, now_ns);
-    } else if (LOAD(page->active) && quiet_ns >= QUIET_NS && (sched_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {
+    } else if (LOAD(page->active) && quiet_ns >= QUIET_NS &&
+               (sched_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {
         STORE(page->active, 0);
         atomic_fetch_or(&page->flags, ARENA_RESUME);
     }
@@ -438,7 +446,8 @@ void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
         struct arena_page *page = &layout->page[i];
         uint32_t tenant = LOAD(page->tenant);
 
-        if (!LOAD(page->used) || tenant >= ARENA_TENANTS || !look_after_page(arena, i, own_page, now_ns))
+        if (!LOAD(page->used) || tenant >= ARENA_TENANTS ||
+            !look_after_page(arena, i, own_page, now_ns))
             continue;
         exists[tenant] = true;
         active[tenant] = active[tenant] || LOAD(page->active);
@@ -456,7 +465,8 @@ void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
     STORE(layout->tidied_ns, now_ns);
 }
 
-void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns)
+void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
+                 uint64_t now_ns)
 {
     admit(page, 0, now_ns);
     if (sched_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))

@@ -1,5 +1,6 @@
 /*
- * A process's part in the turns: what its launches do. What its helper does is in sched_client_watch.c.
+ * A process's part in the turns: what its launches do. What its helper does is in
+ * sched_client_watch.c.
  */
 #include "core/sched_client.h"
 
@@ -26,13 +27,16 @@
 #define UNPACED_NS    10000000000ULL /* this long */
 #define PROBE_NS      50000000ULL
 
-#define PAUSED_NS 100000000ULL /* a process that its cap has held back within this time has one that matters */
+/* A process that its cap has held back within this time has one that matters. */
+#define PAUSED_NS 100000000ULL
 
 #define COUNT_MOST 1000000ULL
 
-#define NEARLY_MOST (SCHED_QUEUED_MOST * 7 / 8) /* of launches at the semaphore: a thread will stand still soon */
+#define NEARLY_MOST                                                                                \
+    (SCHED_QUEUED_MOST * 7 / 8) /* of launches at the semaphore: a thread will stand still soon */
 
-int sched_client_join(struct vgpu_arena *arena, const struct sched_identity *self, struct sched_client *ret_client)
+int sched_client_join(struct vgpu_arena *arena, const struct sched_identity *self,
+                      struct sched_client *ret_client)
 {
     unsigned page;
     int rc = arena_claim(arena, &page);
@@ -64,7 +68,8 @@ void sched_client_resume(struct sched_client *client, uint64_t now_ns)
     if (tenant < ARENA_TENANTS)
         sched_activate(client->arena, client->page, tenant, now_ns);
     else
-        atomic_fetch_and(&client->page->flags, ~ARENA_RESUME); /* no room: it runs as the driver lets it */
+        atomic_fetch_and(&client->page->flags,
+                         ~ARENA_RESUME); /* no room: it runs as the driver lets it */
     arena_unlock(client->arena, word);
 }
 
@@ -120,8 +125,8 @@ static uint64_t busy_until_ns(const struct arena_page *page, uint64_t now_ns)
 }
 
 /*
- * Whether launching takes the program longer than running takes the device, which is idle most of the time: then its
- * work may as well pile up at the semaphore, and be done in one go.
+ * Whether launching takes the program longer than running takes the device, which is idle most of
+ * the time: then its work may as well pile up at the semaphore, and be done in one go.
  */
 static bool launch_bound(struct sched_client *client, uint64_t now_ns)
 {
@@ -138,7 +143,8 @@ static bool launch_bound(struct sched_client *client, uint64_t now_ns)
     return client->idle_ns > IDLE_NS && client->idle_ns > (now_ns - client->idle_since_ns) / 2;
 }
 
-/* Whether the turn goes on because the tenant would get the next one as well: then nothing need be drained. */
+/* Whether the turn goes on because the tenant would get the next one as well: then nothing need be
+ * drained. */
 static bool renew(struct sched_client *client, uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
@@ -148,7 +154,8 @@ static bool renew(struct sched_client *client, uint64_t now_ns)
     if (!arena_lock(client->arena, client->index, &word))
         return false;
     if (sched_holder(layout) == (int)client->tenant && LOAD(layout->turn) == client->turn) {
-        again = sched_renew(client->arena, client->tenant, busy_until_ns(client->page, now_ns), now_ns);
+        again =
+            sched_renew(client->arena, client->tenant, busy_until_ns(client->page, now_ns), now_ns);
         if (again) {
             new_turn(client, LOAD(layout->turn), now_ns);
             client->submitted_ns = 0;
@@ -158,13 +165,15 @@ static bool renew(struct sched_client *client, uint64_t now_ns)
     return again;
 }
 
-/* The same where turns are slots: until the slot's end, and then as long as work on another device may wait for it. */
+/* The same where turns are slots: until the slot's end, and then as long as work on another device
+ * may wait for it. */
 static bool gang_goes_on(struct sched_client *client, uint64_t now_ns)
 {
     uint64_t end_ns = sched_end_ns(client->arena->layout, now_ns);
 
     STORE(client->page->early, 0);
-    return now_ns < end_ns || renew(client, now_ns) || (now_ns - end_ns < GANG_DRAIN_NS && gang_behind(client, now_ns));
+    return now_ns < end_ns || renew(client, now_ns) ||
+           (now_ns - end_ns < GANG_DRAIN_NS && gang_behind(client, now_ns));
 }
 
 /* Whether the turn, which the tenant has, goes on for this process; it has not left it. */
@@ -181,7 +190,8 @@ static bool goes_on(struct sched_client *client, uint64_t now_ns)
         return gang_goes_on(client, now_ns);
     if (LOAD(layout->waiting) == 0)
         return true;
-    if (!early && waited && policy_ends_with_burst(layout, client->tenant, LOAD(client->page->burst_ns)))
+    if (!early && waited &&
+        policy_ends_with_burst(layout, client->tenant, LOAD(client->page->burst_ns)))
         early = ARENA_EARLY_BURST;
     STORE(client->page->early, early);
     if (early)
@@ -207,7 +217,8 @@ static bool reached(const struct arena_page *page, const uint32_t *fences)
     return true;
 }
 
-/* Whether the last segment but one still runs; not for ever, for streams may wait for anything, this thread as well. */
+/* Whether the last segment but one still runs; not for ever, for streams may wait for anything,
+ * this thread as well. */
 static bool far_ahead(struct sched_client *client, uint64_t now_ns)
 {
     if (client->ended) {
@@ -240,7 +251,8 @@ static void pace(struct sched_client *client, uint64_t cost_ns, struct sched_tic
 }
 
 /* Launches go to the device, as far as it keeps up. */
-static void pass(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns, struct sched_ticket *ticket)
+static void pass(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                 struct sched_ticket *ticket)
 {
     struct arena_page *page = client->page;
 
@@ -329,7 +341,8 @@ static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uin
     }
     atomic_fetch_add_explicit(&page->backlog, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&page->backlog_ns, cost_ns, memory_order_relaxed);
-    if (!sched_client_waiting(client, client->tenant) && !sched_client_wants(client, client->tenant, now_ns))
+    if (!sched_client_waiting(client, client->tenant) &&
+        !sched_client_wants(client, client->tenant, now_ns))
         sched_open(page, queued);
     ticket->turn = queued;
     ticket->queued = !sched_client_open(client, queued);
@@ -339,7 +352,8 @@ static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uin
         press(client, now_ns);
 }
 
-/* What a tenant's native time is to end with: its fences of then are asked for, or have been reached, or will not be.
+/* What a tenant's native time is to end with: its fences of then are asked for, or have been
+ * reached, or will not be.
  */
 static void end_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
 {
@@ -358,8 +372,8 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
 }
 
 /*
- * A tenant that was taken off turns comes back when the work of that time is over: it would hold the others up again.
- * Fences tell, made when the time is up.
+ * A tenant that was taken off turns comes back when the work of that time is over: it would hold
+ * the others up again. Fences tell, made when the time is up.
  */
 static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
 {
@@ -386,10 +400,11 @@ static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sc
 }
 
 /*
- * A program that launching keeps busy, and that needs little of the device, is light: its short kernels run between
- * and beside those of others at hardly any cost, as the driver shares (measured on an H200: training 0.96 of alone and
- * matrix products 0.98, where turns gave 0.87 and 0.96). Waiting for turns it would only be held up where it waits for
- * its own results. By the last spell: many launches, few waits, little time.
+ * A program that launching keeps busy, and that needs little of the device, is light: its short
+ * kernels run between and beside those of others at hardly any cost, as the driver shares (measured
+ * on an H200: training 0.96 of alone and matrix products 0.98, where turns gave 0.87 and 0.96).
+ * Waiting for turns it would only be held up where it waits for its own results. By the last spell:
+ * many launches, few waits, little time.
  */
 static void reckon(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns)
 {
@@ -423,7 +438,8 @@ static void defer_turn(struct sched_client *client, uint64_t now_ns)
     arena_unlock(arena, word);
 }
 
-static void launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns, struct sched_ticket *ticket)
+static void launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                   struct sched_ticket *ticket)
 {
     struct arena_layout *layout = client->arena->layout;
     struct arena_page *page = client->page;
@@ -453,7 +469,8 @@ void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t
     reckon(client, cost_ns, now_ns);
     if (client->tenant >= ARENA_TENANTS || stays_native(client, now_ns, ret_ticket)) {
         sched_open(client->page, ret_ticket->turn);
-    } else if (now_ns < client->low_use_until_ns && policy_lets_beside(client->arena->layout, client->tenant)) {
+    } else if (now_ns < client->low_use_until_ns &&
+               policy_lets_beside(client->arena->layout, client->tenant)) {
         defer_turn(client, now_ns);
         sched_open(client->page, ret_ticket->turn);
     } else {
@@ -487,7 +504,8 @@ void sched_client_pauses(struct sched_client *client, bool pausing, uint64_t now
     client->paused_ns = now_ns;
 }
 
-void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns, uint64_t *ret_waited_ns)
+void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
+                              uint64_t *ret_waited_ns)
 {
     uint64_t turns = LOAD(client->page->turns), waited_ns = LOAD(client->page->waited_ns);
 

@@ -47,7 +47,8 @@ struct holder_state {
     uint64_t grace_ns; /* how long it may keep the device without work */
 };
 
-static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tenant, uint32_t turn, uint64_t now_ns)
+static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tenant, uint32_t turn,
+                                   uint64_t now_ns)
 {
     struct holder_state seen = {.idle = true, .yielded_turn = true, .pausing = true};
 
@@ -64,7 +65,8 @@ static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tena
         seen.unknown = seen.unknown || LOAD(page->unknown);
         seen.submitted_launches += LOAD(page->submitted_launches);
         seen.idle = seen.idle && idle;
-        seen.yielded_turn = seen.yielded_turn && (LOAD(page->yielded_turn) == turn || (idle && !LOAD(page->active)));
+        seen.yielded_turn = seen.yielded_turn &&
+                            (LOAD(page->yielded_turn) == turn || (idle && !LOAD(page->active)));
         seen.early |= LOAD(page->yielded_turn) == turn ? LOAD(page->early) : 0;
         seen.pausing = seen.pausing && (LOAD(page->pausing) || LOAD(page->yielded_turn) == turn);
         if (busy_ns > seen.busy_until_ns)
@@ -76,8 +78,8 @@ static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tena
     return seen;
 }
 
-/* What is said of a turn: it goes on; its time is up, and it ends unless the tenant is due again; it is over; it has
- * not ended when it should have. */
+/* What is said of a turn: it goes on; its time is up, and it ends unless the tenant is due again;
+ * it is over; it has not ended when it should have. */
 enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
 static uint64_t bound_ns(const struct holder_state *seen)
@@ -109,7 +111,8 @@ static enum verdict judge(const struct arena_layout *layout, const struct holder
     return now_ns > last_ns + bound_ns(seen) ? OVERDUE : GOES_ON;
 }
 
-static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant, const struct holder_state *seen,
+static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant,
+                              const struct holder_state *seen,
                               const struct sched_observer *observer, bool ended, uint64_t now_ns)
 {
     uint64_t left_ns = seen->busy_until_ns > now_ns ? seen->busy_until_ns - now_ns : 0;
@@ -117,16 +120,18 @@ static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant
     if (LOAD(client->arena->layout->next) != tenant + 1)
         return NOT_NEXT_NS;
     if (seen->idle)
-        return now_ns - observer->idle_ns < seen->grace_ns ? observer->idle_ns + seen->grace_ns - now_ns : 0;
+        return now_ns - observer->idle_ns < seen->grace_ns
+                   ? observer->idle_ns + seen->grace_ns - now_ns
+                   : 0;
     if (left_ns > NEAR_NS + STEP_NS)
         return left_ns - NEAR_NS < STEP_MOST ? left_ns - NEAR_NS : STEP_MOST;
     return ended && now_ns < seen->busy_until_ns + 2 * NEAR_NS ? 0 : STEP_NS;
 }
 
 /*
- * Work of before the device was contended may be a lot: the driver queues a thousand launches. So may work that takes
- * longer than was thought. While it runs, beside the turns of others, its tenant's launches wait; unless it does not
- * end.
+ * Work of before the device was contended may be a lot: the driver queues a thousand launches. So
+ * may work that takes longer than was thought. While it runs, beside the turns of others, its
+ * tenant's launches wait; unless it does not end.
  */
 static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64_t now_ns)
 {
@@ -147,16 +152,18 @@ static enum policy_end how_it_ended(const struct holder_state *seen, bool ended)
 }
 
 /* Under the arena's lock: the turn that was judged is still the one. */
-static void end_turn(struct sched_client *client, enum verdict verdict, const struct holder_state *seen,
-                     enum policy_end end, uint64_t now_ns)
+static void end_turn(struct sched_client *client, enum verdict verdict,
+                     const struct holder_state *seen, enum policy_end end, uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
     int holder = sched_holder(layout);
 
-    /* Where turns are slots, what still runs may wait for the next slot: the device goes on beside it. */
+    /* Where turns are slots, what still runs may wait for the next slot: the device goes on beside
+     * it. */
     if (holder >= 0 && verdict == OVERDUE && !seen->gang)
         outlast(client->arena, (unsigned)holder,
-                seen->unknown || seen->submitted_launches > MUCH_LAUNCHES || layout->tenant[holder].untimed_overruns,
+                seen->unknown || seen->submitted_launches > MUCH_LAUNCHES ||
+                    layout->tenant[holder].untimed_overruns,
                 now_ns);
     else if (holder >= 0 && (seen->unknown || layout->tenant[holder].untimed_overruns))
         sched_known(client->arena, (unsigned)holder);
@@ -165,8 +172,8 @@ static void end_turn(struct sched_client *client, enum verdict verdict, const st
     sched_next(client->arena, end, verdict == UP, now_ns);
 }
 
-static void hand_on(struct sched_client *client, uint32_t turn, enum verdict verdict, const struct holder_state *seen,
-                    enum policy_end end, uint64_t now_ns)
+static void hand_on(struct sched_client *client, uint32_t turn, enum verdict verdict,
+                    const struct holder_state *seen, enum policy_end end, uint64_t now_ns)
 {
     uint32_t word;
 
@@ -186,12 +193,15 @@ static uint64_t let_go(struct sched_client *client, struct sched_observer *obser
     return UINT64_MAX;
 }
 
-/* Nothing that others do or leave undone makes a process wait for ever; what waits for its own work waits for longer.
+/* Nothing that others do or leave undone makes a process wait for ever; what waits for its own work
+ * waits for longer.
  */
-static bool rescue(struct sched_client *client, unsigned tenant, struct sched_observer *observer, uint64_t now_ns)
+static bool rescue(struct sched_client *client, unsigned tenant, struct sched_observer *observer,
+                   uint64_t now_ns)
 {
     uint64_t draining_ns = LOAD(client->arena->layout->tenant[tenant].draining_until_ns);
-    bool draining = draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !sched_drained(client->page);
+    bool draining =
+        draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !sched_drained(client->page);
 
     if (!observer->waiting_ns || observer->queued != LOAD(client->queued))
         observer->waiting_ns = now_ns;
@@ -219,7 +229,8 @@ static void restore_page(const struct sched_client *client, unsigned tenant)
         STORE(client->arena->layout->pages_high, high);
 }
 
-/* A tenant gets turns again once its work of long ago is over, or a little before that could be seen by others. */
+/* A tenant gets turns again once its work of long ago is over, or a little before that could be
+ * seen by others. */
 static void look_at_draining(struct sched_client *client, unsigned tenant, uint64_t now_ns)
 {
     struct vgpu_arena *arena = client->arena;
@@ -239,11 +250,13 @@ static void look_at_draining(struct sched_client *client, unsigned tenant, uint6
 }
 
 /* Where the owner of a slot does nothing on any device, others may have the rest. */
-static void look_at_slot(struct sched_client *client, struct sched_observer *observer, uint64_t now_ns)
+static void look_at_slot(struct sched_client *client, struct sched_observer *observer,
+                         uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
     int owner = policy_slot_owner(layout, now_ns);
-    bool idle = owner >= 0 && owner != (int)client->tenant && !LOAD(layout->tenant[owner].wanted_ns) &&
+    bool idle = owner >= 0 && owner != (int)client->tenant &&
+                !LOAD(layout->tenant[owner].wanted_ns) &&
                 !gang_busy(client, LOAD(layout->tenant[owner].id), now_ns);
 
     if (!idle)
@@ -254,7 +267,8 @@ static void look_at_slot(struct sched_client *client, struct sched_observer *obs
         STORE(layout->free_slot, now_ns / POLICY_SLOT_NS);
 }
 
-uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *observer, uint64_t now_ns)
+uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *observer,
+                            uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
     unsigned tenant = client->tenant; /* a thread that launches may change it meanwhile */
@@ -285,8 +299,10 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
     }
     seen = look_at(client->arena, (unsigned)holder, turn, now_ns);
     seen.gang = policy_gang(layout);
-    seen.elsewhere = seen.gang && gang_busy_elsewhere(client, LOAD(layout->tenant[holder].id), now_ns);
-    if (!seen.idle || observer->holder != holder || observer->launches != seen.launches || !observer->idle_ns)
+    seen.elsewhere =
+        seen.gang && gang_busy_elsewhere(client, LOAD(layout->tenant[holder].id), now_ns);
+    if (!seen.idle || observer->holder != holder || observer->launches != seen.launches ||
+        !observer->idle_ns)
         observer->idle_ns = seen.idle ? now_ns : 0;
     observer->holder = holder;
     observer->launches = seen.launches;

@@ -1,8 +1,9 @@
 /*
  * What the files of the client share. Everything under the arena's lock unless it says otherwise.
  *
- * The arena's words change under whoever reads them, lock or not: one that is an index, a shift or a divisor is loaded
- * once and bounded, and the copy is used. A `tenant` that is passed here is such a copy, or the client's own.
+ * The arena's words change under whoever reads them, lock or not: one that is an index, a shift or
+ * a divisor is loaded once and bounded, and the copy is used. A `tenant` that is passed here is
+ * such a copy, or the client's own.
  */
 #ifndef VGPU_CORE_SCHED_INTERNAL_H
 #define VGPU_CORE_SCHED_INTERNAL_H
@@ -16,7 +17,8 @@
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_acquire)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_release)
 
-#define BOUND_MOST_NS 1000000000ULL /* that an estimate may be ahead, and put off the end of a turn */
+/* That an estimate may be ahead, and put off the end of a turn. */
+#define BOUND_MOST_NS 1000000000ULL
 
 /* The tenant that holds the device, or -1. Also without the lock. */
 static inline int sched_holder(const struct arena_layout *layout)
@@ -32,7 +34,8 @@ static inline bool sched_page_of(const struct arena_page *page, unsigned tenant)
     return LOAD(page->used) && LOAD(page->tenant) == tenant;
 }
 
-static inline bool sched_unscheduled(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+static inline bool sched_unscheduled(const struct arena_layout *layout, unsigned tenant,
+                                     uint64_t now_ns)
 {
     uint64_t until_ns = LOAD(layout->tenant[tenant].unscheduled_until_ns);
 
@@ -43,8 +46,8 @@ static inline bool sched_unscheduled(const struct arena_layout *layout, unsigned
 #define UNMARKED 1u
 #define FENCING  2u
 
-/* What the page needs of the turn is over: every fence has been reached, and there is no launch without one. Also
- * without the lock. */
+/* What the page needs of the turn is over: every fence has been reached, and there is no launch
+ * without one. Also without the lock. */
 bool sched_drained(const struct arena_page *page);
 
 /* The same, or what has no fence is long past its time. */
@@ -68,21 +71,25 @@ static inline enum policy_end sched_end(const struct arena_layout *layout, uint6
  */
 void sched_next(struct vgpu_arena *arena, enum policy_end end, bool keep, uint64_t now_ns);
 
-/* The holder's thread has nothing left of its turn. True: it has the next one as well. `until_ns`: what it has launched
- * is estimated to be over then. */
+/* The holder's thread has nothing left of its turn. True: it has the next one as well. `until_ns`:
+ * what it has launched is estimated to be over then. */
 bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
 
-/* A thread of the tenant, which waits, can do nothing else meanwhile. `patient`: its cap holds it back as well. */
+/* A thread of the tenant, which waits, can do nothing else meanwhile. `patient`: its cap holds it
+ * back as well. */
 void sched_boost(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns);
 
 /* `page`, of `tenant`, begins to wait; or gets on, where its tenant has the device. */
-void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
+                uint64_t now_ns);
 
 /* The tenant runs outside of turns for a while. */
 void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns);
 
-/* `page` takes no part for now: it does not wait, and if nobody else is there for its tenant, the device goes on. */
-void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+/* `page` takes no part for now: it does not wait, and if nobody else is there for its tenant, the
+ * device goes on. */
+void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
+                 uint64_t now_ns);
 
 /* Nothing of the tenant runs: nor does anything of before it was contended. */
 void sched_known(struct vgpu_arena *arena, unsigned tenant);
@@ -97,7 +104,8 @@ void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns);
 unsigned sched_tenant(struct arena_layout *layout, const struct sched_identity *from);
 
 /* `page`, of `tenant`, is active from now on. */
-void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant, uint64_t now_ns);
+void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
+                    uint64_t now_ns);
 
 /* Between the thread that launches and the helper; they take the arena's lock. */
 

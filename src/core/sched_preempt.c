@@ -2,14 +2,17 @@
 
 #include "core/sched_internal.h"
 
-#define GRANTED_NS   20000000ULL /* within this, who was given a turn is expected to say that it goes on */
-#define BEYOND_NS    10000000ULL /* the end of a turn, for switching off */
-#define AGAIN_NS     1000000ULL
-#define SOON_NS      20000ULL
-#define SPAN_NS      1000000000ULL /* no turn began longer ago: what says so is nonsense, or nobody waited */
+/* Within this, who was given a turn is expected to say that it goes on. */
+#define GRANTED_NS 20000000ULL
+#define BEYOND_NS  10000000ULL /* the end of a turn, for switching off */
+#define AGAIN_NS   1000000ULL
+#define SOON_NS    20000ULL
+/* No turn began longer ago: what says so is nonsense, or nobody waited. */
+#define SPAN_NS      1000000000ULL
 #define NATIVE_SHIFT 5u
 
-int preempt_join(struct vgpu_arena *arena, const struct sched_identity *self, struct preempt *ret_preempt)
+int preempt_join(struct vgpu_arena *arena, const struct sched_identity *self,
+                 struct preempt *ret_preempt)
 {
     struct sched_client client;
     int rc = sched_client_join(arena, self, &client);
@@ -34,7 +37,8 @@ static bool is_open(const struct preempt *preempt)
     return sched_client_open(&preempt->client, LOAD(preempt->client.queued));
 }
 
-/* Whoever grants the turn opens it, and says for the time being that there is work on the device. */
+/* Whoever grants the turn opens it, and says for the time being that there is work on the
+ * device. */
 static void close_semaphore(struct preempt *preempt)
 {
     struct sched_client *client = &preempt->client;
@@ -135,10 +139,11 @@ void preempt_look_around(struct preempt *preempt, uint64_t now_ns)
     for (unsigned i = 0; i < arena_pages_high(client->arena) && !preempt->others; i++) {
         const struct arena_page *page = &client->arena->layout->page[i];
 
-        preempt->others =
-            i != client->index && LOAD(page->used) && LOAD(page->active) && LOAD(page->tenant) != client->tenant;
+        preempt->others = i != client->index && LOAD(page->used) && LOAD(page->active) &&
+                          LOAD(page->tenant) != client->tenant;
     }
-    preempt->contended = client->tenant < ARENA_TENANTS && (flags & ARENA_CONTENDED) && !(flags & ARENA_RESUME);
+    preempt->contended =
+        client->tenant < ARENA_TENANTS && (flags & ARENA_CONTENDED) && !(flags & ARENA_RESUME);
     if (preempt->others || preempt->contended)
         sched_client_tidy(client, now_ns);
 }
@@ -156,7 +161,8 @@ void preempt_active(struct preempt *preempt, uint64_t now_ns)
 
 /* Turns */
 
-/* The turn is a longer one than the policy gave, unless somebody has said how long turns are, or has cut it already. */
+/* The turn is a longer one than the policy gave, unless somebody has said how long turns are, or
+ * has cut it already. */
 static void lengthen(struct preempt *preempt, uint64_t now_ns)
 {
     struct sched_client *client = &preempt->client;
@@ -202,8 +208,8 @@ static bool renew(struct preempt *preempt, uint64_t now_ns)
 }
 
 /* It has the device. */
-static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand demand, uint64_t now_ns,
-                                  uint64_t *ret_again_ns)
+static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand demand,
+                                  uint64_t now_ns, uint64_t *ret_again_ns)
 {
     const struct arena_layout *layout = preempt->client.arena->layout;
     uint64_t end_ns;
@@ -255,7 +261,8 @@ static bool is_native(const struct preempt *preempt, uint64_t now_ns)
 }
 
 /* Somebody else has the device, or nobody. */
-static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now_ns, uint64_t *ret_again_ns)
+static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now_ns,
+                                           uint64_t *ret_again_ns)
 {
     struct sched_client *client = &preempt->client;
     uint64_t since_ns = preempt->waiting_ns, left_ns;
@@ -296,8 +303,8 @@ static void restore_page(struct preempt *preempt)
         STORE(client->page->used, 1);
 }
 
-enum preempt_decision preempt_step(struct preempt *preempt, enum preempt_demand demand, uint64_t now_ns,
-                                   uint64_t *ret_again_ns)
+enum preempt_decision preempt_step(struct preempt *preempt, enum preempt_demand demand,
+                                   uint64_t now_ns, uint64_t *ret_again_ns)
 {
     enum preempt_decision word;
 
@@ -319,5 +326,6 @@ enum preempt_decision preempt_step(struct preempt *preempt, enum preempt_demand 
         return PREEMPT_RUNS;
     }
     word = wait_for_turn(preempt, now_ns, ret_again_ns);
-    return word == PREEMPT_WAITS && is_mine(preempt) ? hold(preempt, demand, now_ns, ret_again_ns) : word;
+    return word == PREEMPT_WAITS && is_mine(preempt) ? hold(preempt, demand, now_ns, ret_again_ns)
+                                                     : word;
 }

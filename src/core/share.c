@@ -4,13 +4,16 @@
 
 #include <errno.h>
 
-/* The lock as holder of our own slot; false: it is not to be had, or the slot is not ours any more. */
-static bool lock_registration(struct vgpu_ledger *ledger, unsigned *ret_slot, struct region_hold *ret_hold)
+/* The lock as holder of our own slot; false: it is not to be had, or the slot is not ours any
+ * more. */
+static bool lock_registration(struct vgpu_ledger *ledger, unsigned *ret_slot,
+                              struct region_hold *ret_hold)
 {
     uint64_t registration = ledger_registration(ledger);
 
     if (!registration || !registration_ours(ledger, registration) ||
-        region_lock(ledger->region, registration_lock_id(registration), LEDGER_LOCK_BOUND_NS, ret_hold) < 0)
+        region_lock(ledger->region, registration_lock_id(registration), LEDGER_LOCK_BOUND_NS,
+                    ret_hold) < 0)
         return false;
     if (registration_ours(ledger, registration)) {
         *ret_slot = registration_index(registration);
@@ -94,12 +97,14 @@ int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share)
     }
     if (!lock_registration(ledger, &slot, &hold))
         return -EAGAIN;
-    joined = shares_join(ledger->region->layout, (struct shares_ref){share.index, share.generation}, slot);
+    joined = shares_join(ledger->region->layout, (struct shares_ref){share.index, share.generation},
+                         slot);
     region_unlock(ledger->region, &hold);
     return joined ? 0 : -ESTALE;
 }
 
-/* Under the lock. The entry of the share counts from now on, so takes `bytes` off what our slot has reserved. */
+/* Under the lock. The entry of the share counts from now on, so takes `bytes` off what our slot has
+ * reserved. */
 static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned vdev, uint64_t bytes)
 {
     struct region_layout *layout = ledger->region->layout;
@@ -111,8 +116,8 @@ static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned vdev, 
     region_total_sub(layout, slot_group(layout, slot), vdev, bytes);
 }
 
-bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned vdev, enum vgpu_kind kind,
-                        uint64_t own_bytes)
+bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned vdev,
+                        enum vgpu_kind kind, uint64_t own_bytes)
 {
     struct region_hold hold;
     unsigned slot;
@@ -124,7 +129,8 @@ bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, u
     /* Who has lost the slot has lost its part in shares, too. */
     if (!lock_registration(ledger, &slot, &hold))
         return false;
-    left = shares_leave(ledger->region->layout, (struct shares_ref){share.index, share.generation}, slot);
+    left = shares_leave(ledger->region->layout, (struct shares_ref){share.index, share.generation},
+                        slot);
     if (left)
         hand_over(ledger, slot, vdev, own_bytes);
     region_unlock(ledger->region, &hold);

@@ -1,9 +1,11 @@
 /*
- * Memory that a process of an instance exports, and that others of it import: charged once, to its maker as long as
- * the maker has it, then to the instance, until the last process that has it lets go or dies.
+ * Memory that a process of an instance exports, and that others of it import: charged once, to its
+ * maker as long as the maker has it, then to the instance, until the last process that has it lets
+ * go or dies.
  *
- * All functions are thread-safe, keep errno and block for no longer than LEDGER_LOCK_BOUND_NS. A process has a share
- * once, however many handles it has to the memory: counting them is for the caller.
+ * All functions are thread-safe, keep errno and block for no longer than LEDGER_LOCK_BOUND_NS. A
+ * process has a share once, however many handles it has to the memory: counting them is for the
+ * caller.
  */
 #ifndef VGPU_CORE_SHARE_H
 #define VGPU_CORE_SHARE_H
@@ -23,19 +25,21 @@ struct ledger_share_memory {
 };
 
 /*
- * Tells the instance that `bytes`, which this process is charged for, are exported; the process has the share from
- * then on. -ENOSPC: the region has no room for it; -EAGAIN: the lock; -EOPNOTSUPP: a guard sees to it.
+ * Tells the instance that `bytes`, which this process is charged for, are exported; the process has
+ * the share from then on. -ENOSPC: the region has no room for it; -EAGAIN: the lock; -EOPNOTSUPP: a
+ * guard sees to it.
  */
 int ledger_share(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                  struct ledger_share *ret_share);
 
 /*
- * Adds what an import is to be known by, unless the share has it; not 0. The newest REGION_SHARE_KEYS of a share are
- * kept. 0, -EAGAIN.
+ * Adds what an import is to be known by, unless the share has it; not 0. The newest
+ * REGION_SHARE_KEYS of a share are kept. 0, -EAGAIN.
  */
 int ledger_share_key(struct vgpu_ledger *ledger, struct ledger_share share, uint64_t key);
 
-/* The share of which `is` says that a key is the right one. No lock is held: it may be gone by now. */
+/* The share of which `is` says that a key is the right one. No lock is held: it may be gone by
+ * now. */
 bool ledger_share_find(struct vgpu_ledger *ledger, bool (*is)(uint64_t key, void *arg), void *arg,
                        struct ledger_share_memory *ret_memory);
 
@@ -43,10 +47,11 @@ bool ledger_share_find(struct vgpu_ledger *ledger, bool (*is)(uint64_t key, void
 int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share);
 
 /*
- * This process lets go. `own_bytes`: what it is charged for the share, as its maker; 0: it joined. True: others have
- * it; the instance is charged in place of this process. False: `own_bytes` are still the caller's to give back.
+ * This process lets go. `own_bytes`: what it is charged for the share, as its maker; 0: it joined.
+ * True: others have it; the instance is charged in place of this process. False: `own_bytes` are
+ * still the caller's to give back.
  */
-bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned vdev, enum vgpu_kind kind,
-                        uint64_t own_bytes);
+bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, unsigned vdev,
+                        enum vgpu_kind kind, uint64_t own_bytes);
 
 #endif

@@ -24,7 +24,8 @@ static void in_child(void *arg)
     for (int i = 0; i < TABLE_SHARDS; i++) {
         struct table_shard *shard = &table->shard[i];
 
-        /* A thread of the parent may have been between two of these when it forked: rather lose the memory. */
+        /* A thread of the parent may have been between two of these when it forked: rather lose the
+         * memory. */
         if (atomic_load_explicit(&shard->lock.word, memory_order_relaxed) == 0 && shard->entries)
             munmap(shard->entries, shard->capacity * sizeof(*shard->entries));
         shard->entries = NULL;
@@ -80,8 +81,8 @@ static bool grow(struct table_shard *shard)
 {
     KEEP_ERRNO;
     uint64_t capacity = shard->capacity ? 2 * shard->capacity : FIRST_CAPACITY;
-    struct table_entry *entries =
-        mmap(NULL, capacity * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct table_entry *entries = mmap(NULL, capacity * sizeof(*entries), PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (entries == MAP_FAILED)
         return false;

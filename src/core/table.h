@@ -1,9 +1,10 @@
 /*
- * The hash table under track.c and granules.c: 64-bit keys, 32-byte entries, 64 shards with a lock each.
+ * The hash table under track.c and granules.c: 64-bit keys, 32-byte entries, 64 shards with a lock
+ * each.
  *
- * Open addressing with linear probing; removal shifts back, so there are no tombstones and nothing gets slower with
- * time. A shard grows by itself: the longest pause is the rehash of 1/64 of the entries. Memory comes from mmap: a
- * forked child drops it without walking it.
+ * Open addressing with linear probing; removal shifts back, so there are no tombstones and nothing
+ * gets slower with time. A shard grows by itself: the longest pause is the rehash of 1/64 of the
+ * entries. Memory comes from mmap: a forked child drops it without walking it.
  */
 #ifndef VGPU_CORE_TABLE_H
 #define VGPU_CORE_TABLE_H
@@ -43,7 +44,8 @@ void table_init(struct table *table); /* of zeroed memory */
 /* The shard of a key, locked. The next three are for its holder. */
 struct table_shard *table_lock(struct table *table, uint64_t key);
 struct table_entry *table_find(struct table_shard *shard, uint64_t key);
-/* A new entry, zero beside its key. NULL: no memory. The key must not be there. Moves other entries. */
+/* A new entry, zero beside its key. NULL: no memory. The key must not be there. Moves other
+ * entries. */
 struct table_entry *table_insert(struct table_shard *shard, uint64_t key);
 void table_remove(struct table_shard *shard, struct table_entry *entry); /* moves other entries */
 

@@ -10,7 +10,8 @@
 #define ON_LEAST_NS  (2 * MS)  /* no shorter than these */
 #define OFF_LEAST_NS (1 * MS)
 
-/* On-time between looks, on average: of who is far from its cap, is using it, is close to the burst, is held. */
+/* On-time between looks, on average: of who is far from its cap, is using it, is close to the
+ * burst, is held. */
 #define IDLE_PROBE_NS  (8 * MS)
 #define PROBE_NS       (4 * MS)
 #define CLOSE_PROBE_NS (1.5 * MS)
@@ -20,8 +21,8 @@
 #define CLOSE_PROBE_PART 8
 #define PROBE_MOST_NS    (50 * MS) /* whatever a probe costs */
 
-/* What the two estimates of how busy the tenant is are made of; how far apart they contradict each other; over which
- * time what was charged by estimate is put right. */
+/* What the two estimates of how busy the tenant is are made of; how far apart they contradict each
+ * other; over which time what was charged by estimate is put right. */
 #define QUICK_PROBES 12
 #define SLOW_NS      (3000 * MS)
 #define FAR          .35
@@ -67,7 +68,8 @@ static void plan_look(struct throttle *throttle)
     else if (throttle->excess_ns > BURST_NS / 3)
         ns = most(CLOSE_PROBE_NS, CLOSE_PROBE_PART * cost_ns);
     else
-        ns = most(throttle->busy || throttle->excess_ns > 0 ? PROBE_NS : IDLE_PROBE_NS, PROBE_PART * cost_ns);
+        ns = most(throttle->busy || throttle->excess_ns > 0 ? PROBE_NS : IDLE_PROBE_NS,
+                  PROBE_PART * cost_ns);
     throttle->probe_in_ns = least(ns, PROBE_MOST_NS) * (.5 + fraction(throttle));
 }
 
@@ -156,7 +158,8 @@ void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, ui
 /* The slow estimate, and a new one where the quick one contradicts it. */
 static void learn_rate(struct throttle *throttle, double busy)
 {
-    double quick_ns = QUICK_PROBES * most(HELD_PROBE_NS, PROBE_PART * throttle->look_cost_ns), apart, variance;
+    double quick_ns = QUICK_PROBES * most(HELD_PROBE_NS, PROBE_PART * throttle->look_cost_ns),
+           apart, variance;
 
     learn(&throttle->quick, busy, least(1, throttle->on_ns / quick_ns));
     throttle->learned_ns = least(throttle->learned_ns + throttle->on_ns, SLOW_NS);
@@ -169,7 +172,8 @@ static void learn_rate(struct throttle *throttle, double busy)
     }
 }
 
-/* What the probe says of the time since the last one, and what was charged for that: the difference is charged slowly.
+/* What the probe says of the time since the last one, and what was charged for that: the difference
+ * is charged slowly.
  */
 static void settle(struct throttle *throttle, double busy)
 {
@@ -182,7 +186,8 @@ static void settle(struct throttle *throttle, double busy)
     throttle->excess_ns = most(0, throttle->excess_ns + ns);
 }
 
-/* Whether the excess is more than a burst, and more than chance makes of a tenant that is at its cap. */
+/* Whether the excess is more than a burst, and more than chance makes of a tenant that is at its
+ * cap. */
 static bool too_much(const struct throttle *throttle)
 {
     return throttle->excess_ns > BURST_NS &&
@@ -239,7 +244,8 @@ bool throttle_step(struct throttle *throttle, uint64_t now_ns)
     if (!throttle->held)
         return false;
     if (throttle->resting) {
-        throttle->resting = throttle->excess_ns - throttle->cap * throttle->goes_ns > BURST_NS - band(throttle->cap);
+        throttle->resting = throttle->excess_ns - throttle->cap * throttle->goes_ns >
+                            BURST_NS - band(throttle->cap);
     } else if (throttle->excess_ns < BURST_NS / 2) {
         throttle->held = false;
         throttle->on_ns = throttle->chance = 0;
@@ -261,7 +267,8 @@ uint64_t throttle_step_in_ns(const struct throttle *throttle)
     if (!throttle->held)
         return UINT64_MAX;
     if (throttle->resting)
-        return whole((throttle->excess_ns - BURST_NS + band(throttle->cap)) / throttle->cap - throttle->goes_ns);
+        return whole((throttle->excess_ns - BURST_NS + band(throttle->cap)) / throttle->cap -
+                     throttle->goes_ns);
     if (!throttle->on || more <= 0)
         return UINT64_MAX;
     return whole((BURST_NS - throttle->excess_ns) / more - throttle->stops_ns);
@@ -269,7 +276,8 @@ uint64_t throttle_step_in_ns(const struct throttle *throttle)
 
 uint64_t throttle_probe_in_ns(const struct throttle *throttle)
 {
-    uint64_t late_ns = throttle->on_since_ns > throttle->at_ns ? throttle->on_since_ns - throttle->at_ns : 0;
+    uint64_t late_ns =
+        throttle->on_since_ns > throttle->at_ns ? throttle->on_since_ns - throttle->at_ns : 0;
 
     if (throttle->cap == 0 || !throttle->on)
         return UINT64_MAX;

@@ -30,8 +30,10 @@ static void store(struct table_entry *to, const struct vgpu_track_entry *from)
 
 static struct vgpu_track_entry load(const struct table_entry *from)
 {
-    return (struct vgpu_track_entry){
-        .bytes = from->value[0], .extra = from->value[1], .vdev = from->vdev, .kind = from->kind & ~TABLE_USED};
+    return (struct vgpu_track_entry){.bytes = from->value[0],
+                                     .extra = from->value[1],
+                                     .vdev = from->vdev,
+                                     .kind = from->kind & ~TABLE_USED};
 }
 
 int track_put(struct vgpu_track *track, uint64_t key, const struct vgpu_track_entry *entry)
@@ -87,11 +89,13 @@ uint64_t track_count(struct vgpu_track *track)
 }
 
 /*
- * Removal moves later entries of the same run of used places into the hole. Beginning behind an unused place, runs are
- * walked from their beginning, so that what moves has not been visited yet: each entry is, exactly once.
+ * Removal moves later entries of the same run of used places into the hole. Beginning behind an
+ * unused place, runs are walked from their beginning, so that what moves has not been visited yet:
+ * each entry is, exactly once.
  */
 static void sweep_shard(struct table_shard *shard, uint64_t first, uint64_t last,
-                        bool (*visit)(uint64_t key, struct vgpu_track_entry *entry, void *arg), void *arg)
+                        bool (*visit)(uint64_t key, struct vgpu_track_entry *entry, void *arg),
+                        void *arg)
 {
     uint64_t mask = shard->capacity - 1, start = 0;
 

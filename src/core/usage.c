@@ -15,36 +15,42 @@ static void add(_Atomic uint64_t *word, uint64_t value)
     atomic_fetch_add_explicit(word, value, memory_order_relaxed);
 }
 
-static struct region_group_vdev *group_vdev(struct vgpu_region *region, unsigned group, unsigned vdev)
+static struct region_group_vdev *group_vdev(struct vgpu_region *region, unsigned group,
+                                            unsigned vdev)
 {
     return &region->layout->group[group].vdev[vdev];
 }
 
 const _Atomic uint32_t *usage_cap(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
-    return group ? &group_vdev(region, group, vdev)->cap_percent : &region->layout->vdev[vdev].cap_percent;
+    return group ? &group_vdev(region, group, vdev)->cap_percent
+                 : &region->layout->vdev[vdev].cap_percent;
 }
 
 _Atomic uint64_t *usage_bucket(struct vgpu_region *region, unsigned group, unsigned vdev)
 {
-    return group ? &group_vdev(region, group, vdev)->paid_until_ns : &compute_of(region, vdev)->paid_until_ns;
+    return group ? &group_vdev(region, group, vdev)->paid_until_ns
+                 : &compute_of(region, vdev)->paid_until_ns;
 }
 
-_Atomic uint64_t *usage_bucket_at(struct vgpu_region *region, unsigned vdev, uint32_t percent, uint64_t now_ns)
+_Atomic uint64_t *usage_bucket_at(struct vgpu_region *region, unsigned vdev, uint32_t percent,
+                                  uint64_t now_ns)
 {
     _Atomic uint32_t *debt_percent = &region->layout->vdev[vdev].debt_percent;
     _Atomic uint64_t *bucket = usage_bucket(region, 0, vdev);
     uint32_t before = atomic_load_explicit(debt_percent, memory_order_relaxed);
 
-    if (__builtin_expect(before != percent, 0) && atomic_compare_exchange_strong(debt_percent, &before, percent))
+    if (__builtin_expect(before != percent, 0) &&
+        atomic_compare_exchange_strong(debt_percent, &before, percent))
         bucket_rescale(bucket, now_ns, before, percent);
     return bucket;
 }
 
-_Atomic uint64_t *usage_copy_bucket(struct vgpu_region *region, unsigned group, unsigned vdev, enum vgpu_work direction)
+_Atomic uint64_t *usage_copy_bucket(struct vgpu_region *region, unsigned group, unsigned vdev,
+                                    enum vgpu_work direction)
 {
-    _Atomic uint64_t *buckets =
-        group ? group_vdev(region, group, vdev)->copy_paid_until_ns : compute_of(region, vdev)->copy_paid_until_ns;
+    _Atomic uint64_t *buckets = group ? group_vdev(region, group, vdev)->copy_paid_until_ns
+                                      : compute_of(region, vdev)->copy_paid_until_ns;
 
     return &buckets[direction == VGPU_WORK_DTOH];
 }
@@ -56,7 +62,8 @@ bool usage_in_use(const struct vgpu_region *region, unsigned vdev)
 
 const uint64_t *usage_copy_rate(const struct vgpu_region *region, unsigned group)
 {
-    return group ? &region->layout->group[group].compute.copy_bytes_s : &region->layout->compute.copy_bytes_s;
+    return group ? &region->layout->group[group].compute.copy_bytes_s
+                 : &region->layout->compute.copy_bytes_s;
 }
 
 uint32_t usage_group_cap_policy(const struct vgpu_region *region, unsigned group)
@@ -111,8 +118,9 @@ struct vgpu_compute usage_settings(const struct vgpu_region *region)
 #define LATE_SPANS 600
 
 /*
- * Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose one's part. Who
- * comes late, because the driver has kept it for so long, adds to what is there by now.
+ * Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose
+ * one's part. Who comes late, because the driver has kept it for so long, adds to what is there by
+ * now.
  */
 static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_t ns)
 {
@@ -120,14 +128,15 @@ static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_
     unsigned i = span % REGION_SPANS;
 
     stamp = load_relaxed(&compute->span_stamp[i]);
-    if (stamp - span > LATE_SPANS && atomic_compare_exchange_strong(&compute->span_stamp[i], &stamp, span))
+    if (stamp - span > LATE_SPANS &&
+        atomic_compare_exchange_strong(&compute->span_stamp[i], &stamp, span))
         store_relaxed(&compute->span_ns[i], ns);
     else
         add(&compute->span_ns[i], ns);
 }
 
-void usage_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, uint64_t calls, int64_t amount,
-               uint64_t now_ns)
+void usage_add(struct vgpu_region *region, unsigned vdev, enum vgpu_work work, uint64_t calls,
+               int64_t amount, uint64_t now_ns)
 {
     struct region_compute *compute = compute_of(region, vdev);
 

@@ -14,7 +14,8 @@ static unsigned vdev_count(const struct vgpu_limits *limits)
 int limits_vdev(const struct vgpu_limits *limits, const char *uuid, unsigned *ret_vdev)
 {
     for (unsigned i = 0; i < vdev_count(limits); i++) {
-        if (limits->vdev[i].uuid[0] == '\0' || strncasecmp(limits->vdev[i].uuid, uuid, VGPU_UUID_LEN) != 0)
+        if (limits->vdev[i].uuid[0] == '\0' ||
+            strncasecmp(limits->vdev[i].uuid, uuid, VGPU_UUID_LEN) != 0)
             continue;
         *ret_vdev = i;
         return 0;
@@ -68,14 +69,15 @@ void vdev_bind(struct vgpu_ledger *ledger, const struct vdev_device *devices, un
     vdev_bind_limited(ledger, devices, count, NULL);
 }
 
-void vdev_bind_limited(struct vgpu_ledger *ledger, const struct vdev_device *devices, unsigned count,
-                       const struct vgpu_limits *by_number)
+void vdev_bind_limited(struct vgpu_ledger *ledger, const struct vdev_device *devices,
+                       unsigned count, const struct vgpu_limits *by_number)
 {
     struct vgpu_limits limits;
     unsigned vdev;
 
     for (unsigned i = 0; i < count; i++) {
-        /* Another process may take the vdev at the same moment: what counts is what the region says afterwards. */
+        /* Another process may take the vdev at the same moment: what counts is what the region says
+         * afterwards. */
         for (unsigned attempt = 0; attempt < VGPU_DEVICES_MAX; attempt++) {
             region_limits(ledger_region(ledger), &limits);
             if (limits_vdev(&limits, devices[i].uuid, &vdev) == 0) {

@@ -1,5 +1,6 @@
 /*
- * Which vdev of the instance a device is. Devices are told by UUID ("GPU-..." or "MIG-..."), as the region has them.
+ * Which vdev of the instance a device is. Devices are told by UUID ("GPU-..." or "MIG-..."), as the
+ * region has them.
  */
 #ifndef VGPU_CORE_VDEV_H
 #define VGPU_CORE_VDEV_H
@@ -24,25 +25,29 @@ int limits_vdev(const struct vgpu_limits *limits, const char *uuid, unsigned *re
 int vdev_find(struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_vdev);
 
 /*
- * Tells the region a device's size where its quota cannot do without (a percentage). NVML's size differs a little from
- * CUDA's, so what CUDA has said stands.
+ * Tells the region a device's size where its quota cannot do without (a percentage). NVML's size
+ * differs a little from CUDA's, so what CUDA has said stands.
  */
-void vdev_size(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid, uint64_t physical_bytes);
+void vdev_size(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid,
+               uint64_t physical_bytes);
 
 /*
- * Tells the region which devices there are, in the order in which vdevs are numbered (by PCI bus, as NVML does).
- * Where the instance does not select, devices that no vdev has yet get one: the k-th the k-th vdev, where it is free.
+ * Tells the region which devices there are, in the order in which vdevs are numbered (by PCI bus,
+ * as NVML does). Where the instance does not select, devices that no vdev has yet get one: the k-th
+ * the k-th vdev, where it is free.
  */
 void vdev_bind(struct vgpu_ledger *ledger, const struct vdev_device *devices, unsigned count);
 
 /*
- * The same for a process that numbers its devices itself and brings limits by those numbers: the k-th device has the
- * k-th of `limits`, also where its vdev is another, because a process that numbers differently was first.
+ * The same for a process that numbers its devices itself and brings limits by those numbers: the
+ * k-th device has the k-th of `limits`, also where its vdev is another, because a process that
+ * numbers differently was first.
  */
-void vdev_bind_limited(struct vgpu_ledger *ledger, const struct vdev_device *devices, unsigned count,
-                       const struct vgpu_limits *limits);
+void vdev_bind_limited(struct vgpu_ledger *ledger, const struct vdev_device *devices,
+                       unsigned count, const struct vgpu_limits *limits);
 
 /* The text of a UUID's 16 bytes; prefix is "GPU" or "MIG". */
-void vdev_uuid_text(const char *prefix, const unsigned char bytes[16], char ret_uuid[VGPU_UUID_LEN]);
+void vdev_uuid_text(const char *prefix, const unsigned char bytes[16],
+                    char ret_uuid[VGPU_UUID_LEN]);
 
 #endif

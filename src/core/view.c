@@ -8,7 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* To ask for the dead costs a system call a live process: with many of them it is not done more often than this. */
+/* To ask for the dead costs a system call a live process: with many of them it is not done more
+ * often than this. */
 #define REAP_FREE_SLOTS  16
 #define REAP_INTERVAL_NS (5 * NS_PER_MS)
 
@@ -16,8 +17,8 @@ static int lock_region(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
 {
     uint64_t registration = ledger_registration(ledger);
 
-    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0, LEDGER_LOCK_BOUND_NS,
-                       ret_hold);
+    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
+                       LEDGER_LOCK_BOUND_NS, ret_hold);
 }
 
 void ledger_reap(struct vgpu_ledger *ledger)
@@ -33,8 +34,8 @@ void ledger_reap(struct vgpu_ledger *ledger)
 }
 
 /*
- * HAMi's device plugin gives a container that is to have all of a device the size that NVML says, which is some percent
- * more than CUDA's.
+ * HAMi's device plugin gives a container that is to have all of a device the size that NVML says,
+ * which is some percent more than CUDA's.
  */
 static bool beyond_device(const struct vgpu_region *region, const struct region_vdev *vdev)
 {
@@ -43,17 +44,19 @@ static bool beyond_device(const struct vgpu_region *region, const struct region_
     return vdev->limit.quota_bytes > vdev->physical_bytes + more;
 }
 
-static void warn_beyond(struct vgpu_ledger *ledger, unsigned vdev, uint64_t quota_bytes, uint64_t physical_bytes)
+static void warn_beyond(struct vgpu_ledger *ledger, unsigned vdev, uint64_t quota_bytes,
+                        uint64_t physical_bytes)
 {
     char quota[SIZE_TEXT_BYTES], physical[SIZE_TEXT_BYTES];
 
     log_warning("a quota of %s is more than the %s of device %u: the device is the limit",
                 format_bytes(quota_bytes, quota, sizeof(quota)),
-                format_bytes(physical_bytes, physical, sizeof(physical)), ledger_shown_number(ledger, vdev));
+                format_bytes(physical_bytes, physical, sizeof(physical)),
+                ledger_shown_number(ledger, vdev));
 }
 
-int ledger_device_limited(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid, uint64_t physical_bytes,
-                          const struct vgpu_limit *limit)
+int ledger_device_limited(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid,
+                          uint64_t physical_bytes, const struct vgpu_limit *limit)
 {
     KEEP_ERRNO;
     struct region_vdev *to;
@@ -87,7 +90,8 @@ int ledger_device_limited(struct vgpu_ledger *ledger, unsigned vdev, const char 
     return rc;
 }
 
-int ledger_device(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid, uint64_t physical_bytes)
+int ledger_device(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid,
+                  uint64_t physical_bytes)
 {
     return ledger_device_limited(ledger, vdev, uuid, physical_bytes, NULL);
 }
@@ -105,8 +109,10 @@ unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned vdev)
     return number ? number - 1 : vdev;
 }
 
-/* What is left of a quota, of a group's or of the instance's (0), or of the device where that is smaller. */
-static uint64_t left_of(const struct region_layout *layout, unsigned group, unsigned vdev, uint64_t physical_total)
+/* What is left of a quota, of a group's or of the instance's (0), or of the device where that is
+ * smaller. */
+static uint64_t left_of(const struct region_layout *layout, unsigned group, unsigned vdev,
+                        uint64_t physical_total)
 {
     uint64_t quota = region_quota(layout, group, vdev);
 
@@ -114,11 +120,12 @@ static uint64_t left_of(const struct region_layout *layout, unsigned group, unsi
                             slots_used_by(layout, group, vdev));
 }
 
-void ledger_view(struct vgpu_ledger *ledger, unsigned vdev, uint64_t physical_total, uint64_t physical_free,
-                 uint64_t *ret_total, uint64_t *ret_free)
+void ledger_view(struct vgpu_ledger *ledger, unsigned vdev, uint64_t physical_total,
+                 uint64_t physical_free, uint64_t *ret_total, uint64_t *ret_free)
 {
     KEEP_ERRNO;
-    uint64_t quota = ledger_quota(ledger, vdev), total = physical_total, available = physical_free, left;
+    uint64_t quota = ledger_quota(ledger, vdev), total = physical_total, available = physical_free,
+             left;
     struct region_layout *layout = ledger->region->layout;
     unsigned group = ledger_group(ledger);
     struct region_hold hold;
@@ -166,12 +173,13 @@ void ledger_learn_context_cost(struct vgpu_ledger *ledger, unsigned vdev, uint64
         return;
     most = &ledger->region->layout->vdev[vdev].context_bytes;
     before = load_relaxed(most);
-    while (before < bytes &&
-           !atomic_compare_exchange_weak_explicit(most, &before, bytes, memory_order_relaxed, memory_order_relaxed))
+    while (before < bytes && !atomic_compare_exchange_weak_explicit(
+                                 most, &before, bytes, memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
-unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned vdev, struct vgpu_proc_memory *ret_procs, unsigned max)
+unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned vdev,
+                          struct vgpu_proc_memory *ret_procs, unsigned max)
 {
     KEEP_ERRNO;
     struct region_layout *layout = ledger->region->layout;
@@ -197,7 +205,8 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned vdev, struct vgpu
         if (bytes == 0)
             continue;
         if (count < max)
-            ret_procs[count] = (struct vgpu_proc_memory){.pid = (uint32_t)slot_pid(ledger->region, i), .bytes = bytes};
+            ret_procs[count] = (struct vgpu_proc_memory){
+                .pid = (uint32_t)slot_pid(ledger->region, i), .bytes = bytes};
         count++;
     }
     region_unlock(ledger->region, &hold);

@@ -24,7 +24,8 @@ static bool read_index(const char *token, size_t length, unsigned *ret_index)
 }
 
 /* The one device whose UUID begins with the token. -ENODEV: none or several. */
-static int match_uuid(const char *token, size_t length, const struct visible_devices *devices, unsigned *ret_index)
+static int match_uuid(const char *token, size_t length, const struct visible_devices *devices,
+                      unsigned *ret_index)
 {
     const char *found = NULL;
 
@@ -44,7 +45,8 @@ static int match_uuid(const char *token, size_t length, const struct visible_dev
 }
 
 /* The device that an entry names. -ENODEV: none or several. */
-static int find_device(const char *token, size_t length, const struct visible_devices *devices, unsigned *ret_index)
+static int find_device(const char *token, size_t length, const struct visible_devices *devices,
+                       unsigned *ret_index)
 {
     unsigned index;
 
@@ -94,8 +96,8 @@ static bool is_mig(const char *token, size_t length)
     return length > 4 && length < VGPU_UUID_LEN && strncmp(token, "MIG-", 4) == 0;
 }
 
-unsigned visible_list(const char *text, const struct visible_devices *devices, struct visible_device *ret_list,
-                      unsigned max)
+unsigned visible_list(const char *text, const struct visible_devices *devices,
+                      struct visible_device *ret_list, unsigned max)
 {
     unsigned count = 0;
 
@@ -130,12 +132,14 @@ unsigned visible_list(const char *text, const struct visible_devices *devices, s
 
 void visible_selected(const struct vgpu_limits *limits, struct visible_devices *ret_devices)
 {
-    ret_devices->count = limits->device_count < VGPU_DEVICES_MAX ? limits->device_count : VGPU_DEVICES_MAX;
+    ret_devices->count =
+        limits->device_count < VGPU_DEVICES_MAX ? limits->device_count : VGPU_DEVICES_MAX;
     for (unsigned i = 0; i < ret_devices->count; i++)
         memcpy(ret_devices->uuid[i], limits->vdev[i].uuid, VGPU_UUID_LEN);
 }
 
-void visible_translate(const char *text, const struct vgpu_limits *limits, char ret_text[VISIBLE_MAX])
+void visible_translate(const char *text, const struct vgpu_limits *limits,
+                       char ret_text[VISIBLE_MAX])
 {
     struct visible_devices devices;
     size_t used = 0;
@@ -150,9 +154,11 @@ void visible_translate(const char *text, const struct vgpu_limits *limits, char 
         unsigned index;
 
         if (find_device(token, length, &devices, &index) == 0)
-            more = append(ret_text, &used, devices.uuid[index], strnlen(devices.uuid[index], VGPU_UUID_LEN));
+            more = append(ret_text, &used, devices.uuid[index],
+                          strnlen(devices.uuid[index], VGPU_UUID_LEN));
         else
-            more = length > 4 && strncmp(token, "MIG-", 4) == 0 && append(ret_text, &used, token, length);
+            more = length > 4 && strncmp(token, "MIG-", 4) == 0 &&
+                   append(ret_text, &used, token, length);
     }
     ret_text[used] = '\0';
 }

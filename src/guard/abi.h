@@ -1,13 +1,15 @@
 /*
- * The part of the NVIDIA driver's user ABI that the guard knows: calls on /dev/nvidiactl and /dev/nvidia-uvm.
+ * The part of the NVIDIA driver's user ABI that the guard knows: calls on /dev/nvidiactl and
+ * /dev/nvidia-uvm.
  *
- * From NVIDIA's open kernel modules, branches 550 to 595 (src/common/sdk/nvidia/inc/nvos.h and ctrl/,
- * nvidia/arch/nvalloc/ unix/include/nv_escape.h, kernel-open/nvidia-uvm/uvm_ioctl.h). What differs between branches is
- * in guard/branch.h. Own definitions: names and layout are the driver's, only members that are looked at are named.
+ * From NVIDIA's open kernel modules, branches 550 to 595 (src/common/sdk/nvidia/inc/nvos.h and
+ * ctrl/, nvidia/arch/nvalloc/ unix/include/nv_escape.h, kernel-open/nvidia-uvm/uvm_ioctl.h). What
+ * differs between branches is in guard/branch.h. Own definitions: names and layout are the
+ * driver's, only members that are looked at are named.
  *
- * The driver looks at number and size of an ioctl on its control device, not at type and direction (nv.c,
- * nvidia_ioctl()); on its UVM device at the whole word. Results come back in the structure: the system call succeeds
- * although the call failed.
+ * The driver looks at number and size of an ioctl on its control device, not at type and direction
+ * (nv.c, nvidia_ioctl()); on its UVM device at the whole word. Results come back in the structure:
+ * the system call succeeds although the call failed.
  */
 #ifndef VGPU_GUARD_ABI_H
 #define VGPU_GUARD_ABI_H
@@ -16,7 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RM_MAJOR     195 /* /dev/nvidia*; nvidia-uvm has a major number of its own, see /proc/devices */
+/* /dev/nvidia*; nvidia-uvm has a major number of its own, see /proc/devices. */
+#define RM_MAJOR     195
 #define RM_MINOR_CTL 255 /* /dev/nvidiactl; 0.. are the devices */
 
 enum rm_escape {
@@ -54,14 +57,16 @@ enum rm_class {
     RM_CLASS_EVENT_OS = 0x79,
     RM_CLASS_EVENT_KERNEL_EX = 0x7e,
     RM_CLASS_MEMORY_SYSTEM = 0x3e,
-    RM_CLASS_MEMORY_LOCAL_USER = 0x40, /* the only one by which a program gets video memory of a size of its choice */
+    RM_CLASS_MEMORY_LOCAL_USER =
+        0x40, /* the only one by which a program gets video memory of a size of its choice */
     RM_CLASS_MEMORY_OS_DESCRIPTOR = 0x71,
     RM_CLASS_MEMORY_VIRTUAL = 0x50a0,
     RM_CLASS_DEVICE = 0x80,
     RM_CLASS_SUBDEVICE = 0x2080,
     RM_CLASS_CHANNEL_GROUP = 0xa06c,
     RM_CLASS_MEMORY_EXPORT = 0xe0, /* holds memory that controls put into it */
-    RM_CLASS_MEMORY_FABRIC = 0xf8, /* an address on the fabric; holds the memory that it is made for */
+    RM_CLASS_MEMORY_FABRIC =
+        0xf8, /* an address on the fabric; holds the memory that it is made for */
     RM_CLASS_THIRD_PARTY_P2P = 0x503c,
     RM_CLASS_PROFILER = 0xb1cc,
     RM_CLASS_PROFILER_DEVICE = 0xb2cc,
@@ -104,8 +109,8 @@ static inline int rm_class_looks_like_channel(uint32_t class_id)
 
 static inline int rm_class_is_event(uint32_t class_id)
 {
-    return class_id == RM_CLASS_EVENT || class_id == RM_CLASS_EVENT_KERNEL || class_id == RM_CLASS_EVENT_OS ||
-           class_id == RM_CLASS_EVENT_KERNEL_EX;
+    return class_id == RM_CLASS_EVENT || class_id == RM_CLASS_EVENT_KERNEL ||
+           class_id == RM_CLASS_EVENT_OS || class_id == RM_CLASS_EVENT_KERNEL_EX;
 }
 
 static inline int rm_class_is_profiler(uint32_t class_id)
@@ -125,7 +130,8 @@ struct rm_alloc { /* NVOS64 */
     uint32_t params_bytes, flags, status, pad;
 };
 
-#define RM_ALLOC_SERIALIZED 0x1u /* flags: `params` is not the structure that belongs to the class */
+/* Flags: `params` is not the structure that belongs to the class. */
+#define RM_ALLOC_SERIALIZED 0x1u
 
 struct rm_alloc_object { /* NVOS05: an allocation without parameters */
     uint32_t root, parent, handle, class_id, status;
@@ -224,7 +230,8 @@ struct rm_vid_heap_control { /* NVOS32 */
     uint64_t total, free;
     union {
         struct {
-            uint32_t owner, handle, type, flags, attr, format, compression, zcull, partition_stride, width, height, pad;
+            uint32_t owner, handle, type, flags, attr, format, compression, zcull, partition_stride,
+                width, height, pad;
             uint64_t size, alignment, offset, limit, address, range_low, range_high;
             uint32_t attr2, tag;
             int32_t numa_node;
@@ -236,9 +243,11 @@ struct rm_vid_heap_control { /* NVOS32 */
             uint64_t size, alignment, offset, limit, address, range_low, range_high;
             uint32_t attr2, tag;
             int32_t numa_node;
-        } tiled; /* ALLOC_TILED_PITCH: what it asks for is height * pitch, `size` is only given back */
+        } tiled; /* ALLOC_TILED_PITCH: what it asks for is height * pitch, `size` is only given back
+                  */
         struct {
-            uint32_t owner, handle, type, flags, attr, format, compression, zcull, partition_stride, pad;
+            uint32_t owner, handle, type, flags, attr, format, compression, zcull, partition_stride,
+                pad;
             uint64_t size, alignment, offset, limit, range_low, range_high, address;
             uint32_t attr2, tag;
             int32_t numa_node;
@@ -273,12 +282,14 @@ enum rm_ctrl {
     RM_CTRL_P2P_REGISTER_PID = 0x503c0106, /* of a client, which is its parameter */
 };
 
-struct rm_schedule { /* GROUP_SCHEDULE, CHANNEL_SCHEDULE; how much of it a branch has: struct rm_branch */
+struct rm_schedule { /* GROUP_SCHEDULE, CHANNEL_SCHEDULE; how much of it a branch has: struct
+                        rm_branch */
     uint8_t enable, skip_submit, skip_enable;
 };
 
-/* On a subdevice: how often the context of a group (`object`) was put on the graphics engine, and taken off it; with
- * which effort: it was idle, or stopped between blocks, or in the midst of instructions. */
+/* On a subdevice: how often the context of a group (`object`) was put on the graphics engine, and
+ * taken off it; with which effort: it was idle, or stopped between blocks, or in the midst of
+ * instructions. */
 struct rm_ctxsw_stats {
     uint32_t object, flags, save, restore, wfi, cta, cilp, gfxp;
 };
@@ -311,7 +322,8 @@ struct rm_export_objects {
     uint16_t count, index;
 };
 
-struct rm_import_object { /* on a client: an object that is a duplicate of what a file descriptor holds */
+struct rm_import_object { /* on a client: an object that is a duplicate of what a file descriptor
+                             holds */
     int32_t fd;
     uint32_t type, device, parent, object;
 };
@@ -334,7 +346,8 @@ struct rm_import_objects {
 #define RM_DMABUF_MAX       128
 #define RM_DMABUF_BYTES_MAX 2608u
 
-struct rm_dmabuf { /* the head of EXPORT_DMABUF; where the handles are, and how much follows: struct rm_branch */
+struct rm_dmabuf { /* the head of EXPORT_DMABUF; where the handles are, and how much follows: struct
+                      rm_branch */
     int32_t fd;    /* -1: a new one is made, else it gets more objects */
     uint32_t client, total, count, index, pad;
     uint64_t bytes;
@@ -357,7 +370,8 @@ struct rm_gid_info { /* on a subdevice: its UUID */
 
 #define RM_DISABLE_MAX 64
 
-struct rm_disable_channels { /* on a subdevice: none of the channels runs until they are enabled again */
+struct rm_disable_channels { /* on a subdevice: none of the channels runs until they are enabled
+                                again */
     uint8_t disable, pad0[3];
     uint32_t count;
     uint8_t only_scheduling, rewind, pad1[6];
@@ -423,36 +437,48 @@ struct uvm_unmap_external {
     uint32_t status;
 };
 
-struct uvm_range { /* the head of FREE, ALLOC_SEMAPHORE_POOL (whose length is its own) and CREATE_EXTERNAL_RANGE */
+struct uvm_range { /* the head of FREE, ALLOC_SEMAPHORE_POOL (whose length is its own) and
+                      CREATE_EXTERNAL_RANGE */
     uint64_t base, length;
 };
 
 /* How the guard tells calls: as the driver does. */
-#define RM_KEY_MASK        0x3fff00ffu
-#define RM_KEY(nr, size)   ((uint32_t)(size) << 16 | (uint32_t)(nr))
-#define RM_KEY_NR(key)     ((key)&0xffu)
-#define RM_KEY_SIZE(key)   ((key) >> 16 & 0x3fffu)
-#define RM_IOCTL(nr, size) ((uint32_t)_IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size)) /* as libcuda makes it */
+#define RM_KEY_MASK      0x3fff00ffu
+#define RM_KEY(nr, size) ((uint32_t)(size) << 16 | (uint32_t)(nr))
+#define RM_KEY_NR(key)   ((key)&0xffu)
+#define RM_KEY_SIZE(key) ((key) >> 16 & 0x3fffu)
+/* As libcuda makes it. */
+#define RM_IOCTL(nr, size) ((uint32_t)_IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size))
 
 _Static_assert(sizeof(struct rm_alloc_short) == 32 && sizeof(struct rm_alloc) == 48, "RM_ALLOC");
 _Static_assert(sizeof(struct rm_alloc_object) == 20, "ALLOC_OBJECT");
-_Static_assert(sizeof(struct rm_free) == 16 && sizeof(struct rm_dup_object) == 28, "FREE, DUP_OBJECT");
+_Static_assert(sizeof(struct rm_free) == 16 && sizeof(struct rm_dup_object) == 28,
+               "FREE, DUP_OBJECT");
 _Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_xfer) == 16, "CONTROL, XFER");
-_Static_assert(sizeof(struct rm_memory_params) == 128 && offsetof(struct rm_memory_params, size) == 64,
+_Static_assert(sizeof(struct rm_memory_params) == 128 &&
+                   offsetof(struct rm_memory_params, size) == 64,
                "memory params");
-_Static_assert(sizeof(struct rm_fabric_params) == 48 && offsetof(struct rm_fabric_params, memory) == 40,
+_Static_assert(sizeof(struct rm_fabric_params) == 48 &&
+                   offsetof(struct rm_fabric_params, memory) == 40,
                "fabric params");
-_Static_assert(sizeof(struct rm_share) == 24 && sizeof(struct rm_handle_info) == 16, "SHARE, GET_HANDLE_INFO");
-_Static_assert(sizeof(struct rm_vid_heap_control) == 184 && offsetof(struct rm_vid_heap_control, u) == 40, "VID_HEAP");
+_Static_assert(sizeof(struct rm_share) == 24 && sizeof(struct rm_handle_info) == 16,
+               "SHARE, GET_HANDLE_INFO");
+_Static_assert(sizeof(struct rm_vid_heap_control) == 184 &&
+                   offsetof(struct rm_vid_heap_control, u) == 40,
+               "VID_HEAP");
 _Static_assert(offsetof(struct rm_vid_heap_control, u.alloc.size) == 88, "ALLOC_SIZE");
 _Static_assert(offsetof(struct rm_vid_heap_control, u.tiled.size) == 88, "ALLOC_TILED_PITCH");
 _Static_assert(offsetof(struct rm_vid_heap_control, u.range.size) == 80, "ALLOC_SIZE_RANGE");
-_Static_assert(sizeof(struct rm_export_object) == 24 && sizeof(struct rm_export_objects) == 2128, "EXPORT_OBJECT");
-_Static_assert(sizeof(struct rm_import_object) == 20 && sizeof(struct rm_import_objects) == 652, "IMPORT_OBJECT");
+_Static_assert(sizeof(struct rm_export_object) == 24 && sizeof(struct rm_export_objects) == 2128,
+               "EXPORT_OBJECT");
+_Static_assert(sizeof(struct rm_import_object) == 20 && sizeof(struct rm_import_objects) == 652,
+               "IMPORT_OBJECT");
 _Static_assert(sizeof(struct rm_dmabuf) == 32, "EXPORT_DMABUF");
 _Static_assert(sizeof(struct rm_gid_info) == 268, "GID_INFO");
 _Static_assert(sizeof(struct rm_disable_channels) == 536, "DISABLE_CHANNELS");
 _Static_assert(sizeof(struct rm_fb_info) == 1028, "FB_GET_INFO_V2");
-_Static_assert(offsetof(struct uvm_map_external, gpu_count) == 9240 && sizeof(struct uvm_map_external) == 9264, "MAP");
+_Static_assert(offsetof(struct uvm_map_external, gpu_count) == 9240 &&
+                   sizeof(struct uvm_map_external) == 9264,
+               "MAP");
 
 #endif

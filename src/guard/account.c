@@ -7,10 +7,11 @@
 
 #include <errno.h>
 
-bool account_may_make(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                      struct account_place *ret_place)
+bool account_may_make(struct guard *guard, const struct guard_file *file,
+                      const struct rm_call *call, struct account_place *ret_place)
 {
-    struct account_place place = {.is_channel = call->kind == RM_KIND_ALLOC && rm_class_is_channel(call->class_id) &&
+    struct account_place place = {.is_channel = call->kind == RM_KIND_ALLOC &&
+                                                rm_class_is_channel(call->class_id) &&
                                                 guard->config.shares};
     uint32_t device;
 
@@ -28,17 +29,19 @@ bool account_may_make(struct guard *guard, const struct guard_file *file, const 
     return true;
 }
 
-void account_take_back(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t parent,
-                       uint32_t handle)
+void account_take_back(struct guard *guard, const struct guard_file *file, uint32_t client,
+                       uint32_t parent, uint32_t handle)
 {
     if (rm_free(file->fd, client, parent, handle) != RM_OK)
-        log_ratelimited("guard: %#x of client %#x, which must not be, could not be freed", handle, client);
+        log_ratelimited("guard: %#x of client %#x, which must not be, could not be freed", handle,
+                        client);
     objects_remove(guard->objects, client, handle);
 }
 
 /* One that cannot be switched would run beside every cap: it must not be. */
-static int channel_made(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                        const struct rm_result *result, const struct account_place *place)
+static int channel_made(struct guard *guard, const struct guard_file *file,
+                        const struct rm_call *call, const struct rm_result *result,
+                        const struct account_place *place)
 {
     const struct channels_new_one one = {.fd = file->fd,
                                          .client = call->client,
@@ -51,32 +54,37 @@ static int channel_made(struct guard *guard, const struct guard_file *file, cons
     if (rc == 0)
         rc = channels_add(guard->channels, &one);
     if (rc < 0)
-        log_ratelimited("guard: a channel is refused: there is no room for more of them, or it cannot be switched (%d)",
+        log_ratelimited("guard: a channel is refused: there is no room for more of them, or it "
+                        "cannot be switched (%d)",
                         rc);
     return rc;
 }
 
 /*
- * What a peer of PCIe, a network card, finds memory by is the process that has made this, which is not the program
- * (third_party_p2p.c): it is told of the program, too.
+ * What a peer of PCIe, a network card, finds memory by is the process that has made this, which is
+ * not the program (third_party_p2p.c): it is told of the program, too.
  */
 static void register_process(const struct guard_file *file, uint32_t client, uint32_t object)
 {
-    int rc = rm_control(file->fd, client, object, RM_CTRL_P2P_REGISTER_PID, &client, sizeof(client));
+    int rc =
+        rm_control(file->fd, client, object, RM_CTRL_P2P_REGISTER_PID, &client, sizeof(client));
 
     if (rc != RM_OK)
-        log_debug("guard: client %#x cannot be registered for GPUDirect RDMA: %#x", client, (unsigned)rc);
+        log_debug("guard: client %#x cannot be registered for GPUDirect RDMA: %#x", client,
+                  (unsigned)rc);
 }
 
 /* What cannot be noted must not be. */
-static int object_made(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                       const struct rm_result *result, const struct account_place *place)
+static int object_made(struct guard *guard, const struct guard_file *file,
+                       const struct rm_call *call, const struct rm_result *result,
+                       const struct account_place *place)
 {
     struct objects *objects = guard->objects;
-    int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle, place->vdev,
-                                                result->charge_bytes)
+    int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle,
+                                                place->vdev, result->charge_bytes)
              : call->holds
-                 ? objects_add_holding(objects, call->client, call->parent, result->handle, call->class_id, call->holds)
+                 ? objects_add_holding(objects, call->client, call->parent, result->handle,
+                                       call->class_id, call->holds)
                  : objects_add(objects, call->client, call->parent, result->handle, call->class_id);
 
     if (rc == 0 && call->class_id == RM_CLASS_THIRD_PARTY_P2P)
@@ -100,8 +108,9 @@ static uint64_t ask_bytes(const struct guard_file *file, uint32_t client, uint32
     return items[1].value * 4096ULL;
 }
 
-uint32_t account_foreign(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                         const struct rm_call *call, uint32_t parent, uint32_t handle)
+uint32_t account_foreign(struct guard *guard, struct guard_process *process,
+                         const struct guard_file *file, const struct rm_call *call, uint32_t parent,
+                         uint32_t handle)
 {
     uint64_t bytes = ask_bytes(file, call->client, handle);
     bool charges = guard->config.mode == GUARD_STRICT;
@@ -111,7 +120,8 @@ uint32_t account_foreign(struct guard *guard, struct guard_process *process, con
     if (bytes == 0 || card_of(guard, file, call->client, parent, &vdev) < 0)
         return RM_OK;
     if (charges && !processes_within_quota(guard, vdev, bytes)) {
-        process_refuse(guard, process, vdev, bytes, call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
+        process_refuse(guard, process, vdev, bytes,
+                       call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
         return RM_ERR_NO_MEMORY;
     }
     rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, vdev, bytes)
@@ -124,18 +134,22 @@ static bool is_group(const struct guard_file *file, uint32_t client, uint32_t ha
 {
     struct rm_handle_info info = {.object = handle, .index = RM_HANDLE_CLASS};
 
-    return rm_control(file->fd, client, client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info, sizeof(info)) == RM_OK &&
+    return rm_control(file->fd, client, client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info,
+                      sizeof(info)) == RM_OK &&
            info.result == RM_CLASS_CHANNEL_GROUP;
 }
 
-/* What is not known here is another process's, of an instance or of none, whose client has allowed it. */
-static int duplicated(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                      const struct rm_result *result, struct guard_process *process)
+/* What is not known here is another process's, of an instance or of none, whose client has allowed
+ * it. */
+static int duplicated(struct guard *guard, const struct guard_file *file,
+                      const struct rm_call *call, const struct rm_result *result,
+                      struct guard_process *process)
 {
     struct objects *objects = guard->objects;
     uint32_t class_id;
     bool foreign = objects_class(objects, call->source_client, call->source_handle, &class_id) < 0;
-    int rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client, call->source_handle);
+    int rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client,
+                         call->source_handle);
 
     if (rc == 0 && foreign &&
         ((guard->config.shares && is_group(file, call->client, result->handle)) ||
@@ -154,7 +168,8 @@ static void removed(struct guard *guard, uint32_t client, uint32_t handle)
 }
 
 int account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                  const struct rm_result *result, struct guard_process *process, const struct account_place *place)
+                  const struct rm_result *result, struct guard_process *process,
+                  const struct account_place *place)
 {
     int rc = client_used(guard, call->client, file, process->owner);
 
@@ -182,8 +197,9 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
         break;
     }
     if (rc < 0)
-        log_ratelimited("guard: a call of client %#x could not be noted (%d): the audit may find a difference",
-                        call->client, rc);
+        log_ratelimited(
+            "guard: a call of client %#x could not be noted (%d): the audit may find a difference",
+            call->client, rc);
     return 0;
 }
 

@@ -1,17 +1,21 @@
 /*
- * The audit: what NVML says the instance's processes hold on a card, against what is known of. The driver counts the
- * same objects, so more there than here is memory that was got around the supervisor.
+ * The audit: what NVML says the instance's processes hold on a card, against what is known of. The
+ * driver counts the same objects, so more there than here is memory that was got around the
+ * supervisor.
  *
- * NVML's figure is what a process has alone (memPrivate of the driver's) and what it owns of what it shares
- * (memSharedOwned), not what it has of others' (memSharedDuped). So memory is counted once or not at all: the owner of
- * several duplicates is at first who allocated it; when that one frees it, another duplicate's, also one that UVM or a
- * file holds, which is nobody's. Who is next depends on the order in which duplicates were made of which; which process
- * the guard charges depends on their age alone. Therefore not processes are compared but the instance: the sum of the
- * figures can be at most the sum of all memory that some client has an object for (objects_named()). Memory that was
- * imported from another instance is in that, with the size that the driver says: it is in the figure once its
- * maker has freed it. What is held only by mappings or files is not, so that nothing can be hidden behind it.
+ * NVML's figure is what a process has alone (memPrivate of the driver's) and what it owns of what
+ * it shares (memSharedOwned), not what it has of others' (memSharedDuped). So memory is counted
+ * once or not at all: the owner of several duplicates is at first who allocated it; when that one
+ * frees it, another duplicate's, also one that UVM or a file holds, which is nobody's. Who is next
+ * depends on the order in which duplicates were made of which; which process the guard charges
+ * depends on their age alone. Therefore not processes are compared but the instance: the sum of the
+ * figures can be at most the sum of all memory that some client has an object for
+ * (objects_named()). Memory that was imported from another instance is in that, with the size that
+ * the driver says: it is in the figure once its maker has freed it. What is held only by mappings
+ * or files is not, so that nothing can be hidden behind it.
  *
- * Without a quota controls are not trapped, so it is not known what came by them, and nothing is compared.
+ * Without a quota controls are not trapped, so it is not known what came by them, and nothing is
+ * compared.
  */
 #include "guard/guard_internal.h"
 
@@ -67,7 +71,8 @@ int audit_new(const char *nvml, struct audit **ret_audit)
     *(void **)&audit->processes = dlsym(audit->library, "nvmlDeviceGetComputeRunningProcesses_v3");
     *(void **)&audit->shutdown = dlsym(audit->library, "nvmlShutdown");
     if (!audit->processes)
-        *(void **)&audit->processes = dlsym(audit->library, "nvmlDeviceGetComputeRunningProcesses_v2");
+        *(void **)&audit->processes =
+            dlsym(audit->library, "nvmlDeviceGetComputeRunningProcesses_v2");
     if (!audit->init || !audit->by_uuid || !audit->processes || !audit->shutdown) {
         audit_free(audit);
         return -EIO;
@@ -93,12 +98,14 @@ void audit_free(struct audit *audit)
 }
 
 /* The processes on a card; false: NVML does not say. */
-static bool ask(struct audit *audit, const struct guard_card *card, unsigned vdev, unsigned *ret_count)
+static bool ask(struct audit *audit, const struct guard_card *card, unsigned vdev,
+                unsigned *ret_count)
 {
     unsigned count = PROCESSES_MAX;
     int rc;
 
-    if (!audit->device[vdev] && audit->by_uuid(card->uuid_text, &audit->device[vdev]) != NVML_SUCCESS)
+    if (!audit->device[vdev] &&
+        audit->by_uuid(card->uuid_text, &audit->device[vdev]) != NVML_SUCCESS)
         return false;
     rc = audit->processes(audit->device[vdev], &count, audit->found);
     *ret_count = count < PROCESSES_MAX ? count : PROCESSES_MAX;
@@ -112,9 +119,9 @@ struct finding {
 };
 
 /*
- * The driver counts memory by the number of who has made its client. That process may have ended, and the client be
- * used by others who have its file. (Its number can be another's by now, outside of the instance: then the figure is of
- * both, and says nothing.)
+ * The driver counts memory by the number of who has made its client. That process may have ended,
+ * and the client be used by others who have its file. (Its number can be another's by now, outside
+ * of the instance: then the figure is of both, and says nothing.)
  */
 static bool is_ours(struct guard *guard, pid_t pid)
 {
@@ -146,8 +153,10 @@ static bool compare(const struct audit *audit, struct guard *guard, unsigned vde
     return finding.used_bytes > finding.known_bytes;
 }
 
-/* Calls go on while NVML looks, unless the lock is held: it is for being sure. -EIO: NVML does not say. */
-static int look(struct audit *audit, struct guard *guard, unsigned vdev, bool sure, struct finding *ret_finding)
+/* Calls go on while NVML looks, unless the lock is held: it is for being sure. -EIO: NVML does not
+ * say. */
+static int look(struct audit *audit, struct guard *guard, unsigned vdev, bool sure,
+                struct finding *ret_finding)
 {
     unsigned count;
 
@@ -160,7 +169,8 @@ static int look(struct audit *audit, struct guard *guard, unsigned vdev, bool su
 }
 
 /* What a program closes, the driver may free a little later: a difference is one that stays. */
-static int differs(struct audit *audit, struct guard *guard, unsigned vdev, struct finding *ret_finding)
+static int differs(struct audit *audit, struct guard *guard, unsigned vdev,
+                   struct finding *ret_finding)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int rc = 1;
@@ -184,8 +194,9 @@ static bool is_blind(struct audit *audit, bool answered)
         audit->blind_ns = now_ns;
     if (answered || now_ns - audit->blind_ns < GUARD_BLIND_NS)
         return false;
-    log_ratelimited("guard: NVML has not said what processes hold for %u s: nothing is compared meanwhile",
-                    (unsigned)(GUARD_BLIND_NS / NS_PER_S));
+    log_ratelimited(
+        "guard: NVML has not said what processes hold for %u s: nothing is compared meanwhile",
+        (unsigned)(GUARD_BLIND_NS / NS_PER_S));
     return true;
 }
 
@@ -193,12 +204,13 @@ static void tell(const struct guard *guard, unsigned vdev, const struct finding 
 {
     char used[SIZE_TEXT_BYTES], known[SIZE_TEXT_BYTES], most[SIZE_TEXT_BYTES];
 
-    log_ratelimited(
-        "guard: the instance holds %s of %s, of which %s are accounted for: it has got memory around the guard"
-        " (most of it has process %u: %s)",
-        format_bytes(finding->used_bytes, used, sizeof(used)), guard->card[vdev].uuid_text,
-        format_bytes(finding->known_bytes, known, sizeof(known)), finding->pid,
-        format_bytes(finding->most_bytes, most, sizeof(most)));
+    log_ratelimited("guard: the instance holds %s of %s, of which %s are accounted for: it has got "
+                    "memory around the guard"
+                    " (most of it has process %u: %s)",
+                    format_bytes(finding->used_bytes, used, sizeof(used)),
+                    guard->card[vdev].uuid_text,
+                    format_bytes(finding->known_bytes, known, sizeof(known)), finding->pid,
+                    format_bytes(finding->most_bytes, most, sizeof(most)));
 }
 
 bool audit_run(struct audit *audit, struct guard *guard)

@@ -1,10 +1,11 @@
 /*
- * What a caller has open, for as long as a call is made for it: the driver looks for it where the call comes from. So
- * what the caller has, and no more, is had here as well.
+ * What a caller has open, for as long as a call is made for it: the driver looks for it where the
+ * call comes from. So what the caller has, and no more, is had here as well.
  *
- * Cards: a device is made only for who has the card's node among its descriptors (nv.c, nv_is_gpu_accessible()), which
- * is how access to cards is a matter of the nodes' permissions and of the device cgroup. A capability of nvidia-caps:
- * sessions and the instances of MIG are made for who shows it (nv-caps.c).
+ * Cards: a device is made only for who has the card's node among its descriptors (nv.c,
+ * nv_is_gpu_accessible()), which is how access to cards is a matter of the nodes' permissions and
+ * of the device cgroup. A capability of nvidia-caps: sessions and the instances of MIG are made for
+ * who shows it (nv-caps.c).
  */
 #include "guard/guard_internal.h"
 
@@ -16,7 +17,8 @@
 static bool has(const struct borrowed *borrowed, const struct device_node *node)
 {
     for (unsigned i = 0; i < borrowed->count; i++) {
-        if (borrowed->node[i].inode == node->inode && borrowed->node[i].file_system == node->file_system)
+        if (borrowed->node[i].inode == node->inode &&
+            borrowed->node[i].file_system == node->file_system)
             return true;
     }
     return false;
@@ -34,20 +36,22 @@ static int get(struct guard *guard, pid_t tid, int its_fd)
     return -1;
 }
 
-/* One descriptor of the caller's, if it is a card that is not had yet: most that libcuda opens are of the same one. It
- * may be another one by the time that it is taken. */
+/* One descriptor of the caller's, if it is a card that is not had yet: most that libcuda opens are
+ * of the same one. It may be another one by the time that it is taken. */
 static void take(struct guard *guard, pid_t tid, int its_fd, struct borrowed *borrowed)
 {
     struct device_node node;
     enum device_kind kind;
     int fd;
 
-    if (devices_kind_at(&guard->devices, tid, its_fd, &kind, &node) < 0 || kind != DEVICE_GPU || has(borrowed, &node))
+    if (devices_kind_at(&guard->devices, tid, its_fd, &kind, &node) < 0 || kind != DEVICE_GPU ||
+        has(borrowed, &node))
         return;
     fd = get(guard, tid, its_fd);
     if (fd < 0)
         return;
-    if (devices_kind(&guard->devices, fd) != DEVICE_GPU || device_node_of(fd, &node) < 0 || has(borrowed, &node)) {
+    if (devices_kind(&guard->devices, fd) != DEVICE_GPU || device_node_of(fd, &node) < 0 ||
+        has(borrowed, &node)) {
         close(fd);
         return;
     }
@@ -62,7 +66,8 @@ void borrow_gpus(struct guard *guard, pid_t tid, struct borrowed *ret_borrowed)
     DIR *folder;
 
     ret_borrowed->count = 0;
-    snprintf(path, sizeof(path), "/proc/%ld/fd", (long)tid); /* also of one that is not the first of its process */
+    snprintf(path, sizeof(path), "/proc/%ld/fd",
+             (long)tid); /* also of one that is not the first of its process */
     folder = opendir(path);
     while (folder && ret_borrowed->count < DEVICE_GPUS_MAX && (entry = readdir(folder))) {
         if (entry->d_name[0] != '.')
@@ -72,8 +77,10 @@ void borrow_gpus(struct guard *guard, pid_t tid, struct borrowed *ret_borrowed)
         closedir(folder);
 }
 
-/* A file of anybody else's must not even be closed here: who has it may keep the one who closes it waiting. */
-void borrow_capability(struct guard *guard, pid_t tid, uint64_t *number, struct borrowed *ret_borrowed)
+/* A file of anybody else's must not even be closed here: who has it may keep the one who closes it
+ * waiting. */
+void borrow_capability(struct guard *guard, pid_t tid, uint64_t *number,
+                       struct borrowed *ret_borrowed)
 {
     int its_fd = *number <= INT32_MAX ? (int)*number : -1, fd = -1;
 

@@ -10,8 +10,8 @@
 #define PROC_VERSION "/proc/driver/nvidia/version"
 
 /*
- * One row a branch, oldest first; the columns are those of struct rm_branch. What to write for a new one, and what else
- * has changed with it, says scripts/check_driver_abi.sh.
+ * One row a branch, oldest first; the columns are those of struct rm_branch. What to write for a
+ * new one, and what else has changed with it, says scripts/check_driver_abi.sh.
  */
 static const struct rm_branch branches[] = {
     {550, 54, 444, 56, 2, 24, 2600, 32},
@@ -65,7 +65,8 @@ int branch_parse(const char *text, struct rm_version *ret_version)
             *ret_version = version;
             return 0;
         }
-        /* Only before the version: what comes after it are names and dates of whoever has built it. */
+        /* Only before the version: what comes after it are names and dates of whoever has built
+         * it. */
         if (length == 4 && !strncmp(word, "Open", 4))
             version.open_modules = true;
         word += length ? length : 1;
@@ -84,7 +85,8 @@ int branch_find(const struct rm_version *version, const struct rm_branch **ret_b
     return -ENOENT;
 }
 
-int branch_read(const char *device_dir, struct rm_version *ret_version, const struct rm_branch **ret_branch)
+int branch_read(const char *device_dir, struct rm_version *ret_version,
+                const struct rm_branch **ret_branch)
 {
     char path[PATH_MAX], text[1024];
     size_t length;
@@ -110,6 +112,7 @@ const char *branch_list(char *buffer, size_t buffer_bytes)
     if (buffer_bytes)
         buffer[0] = '\0';
     for (size_t i = 0; i < BRANCHES && used < buffer_bytes; i++)
-        used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%u", i ? ", " : "", branches[i].major);
+        used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%u", i ? ", " : "",
+                                 branches[i].major);
     return buffer;
 }

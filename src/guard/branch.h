@@ -1,7 +1,8 @@
 /*
- * The branches of NVIDIA's driver that the guard knows. The numbers of a version's first part are branches; within a
- * branch the ABI that the guard looks at has not changed (scripts/check_driver_abi.sh compares it with the sources).
- * A branch that is not in the table is refused: what is laid out otherwise than thought is misread.
+ * The branches of NVIDIA's driver that the guard knows. The numbers of a version's first part are
+ * branches; within a branch the ABI that the guard looks at has not changed
+ * (scripts/check_driver_abi.sh compares it with the sources). A branch that is not in the table is
+ * refused: what is laid out otherwise than thought is misread.
  */
 #ifndef VGPU_GUARD_BRANCH_H
 #define VGPU_GUARD_BRANCH_H
@@ -12,12 +13,13 @@
 
 /* What differs. */
 struct rm_branch {
-    unsigned major, minor_from;    /* some branches have early versions that differ */
-    uint32_t fb_info_bytes;        /* parameters of RM_CTRL_FB_GET_INFO_V2: struct rm_fb_info with fewer items */
+    unsigned major, minor_from; /* some branches have early versions that differ */
+    uint32_t fb_info_bytes; /* parameters of RM_CTRL_FB_GET_INFO_V2: struct rm_fb_info with fewer
+                               items */
     uint32_t map_memory_dma_bytes; /* of the ioctl */
-    uint32_t schedule_bytes;       /* parameters of RM_CTRL_GROUP_SCHEDULE and RM_CTRL_CHANNEL_SCHEDULE */
-    uint32_t uvm_free_bytes;       /* of UVM_FREE's structure; its base comes first, its status last */
-    uint32_t dmabuf_bytes;         /* of RM_ESC_EXPORT_DMABUF's structure; its status is 8 before the end */
+    uint32_t schedule_bytes; /* parameters of RM_CTRL_GROUP_SCHEDULE and RM_CTRL_CHANNEL_SCHEDULE */
+    uint32_t uvm_free_bytes; /* of UVM_FREE's structure; its base comes first, its status last */
+    uint32_t dmabuf_bytes; /* of RM_ESC_EXPORT_DMABUF's structure; its status is 8 before the end */
     uint32_t dmabuf_handles_at;
 };
 
@@ -34,11 +36,12 @@ int branch_parse(const char *text, struct rm_version *ret_version);
 int branch_find(const struct rm_version *version, const struct rm_branch **ret_branch);
 
 /*
- * The driver that runs here: <device_dir>/version where there is such a file, else /proc/driver/nvidia/version.
- * -ENODEV: no driver is loaded; -EINVAL: its version cannot be read from it; -ENOENT: its branch is not known, and
- * *ret_version is filled nevertheless.
+ * The driver that runs here: <device_dir>/version where there is such a file, else
+ * /proc/driver/nvidia/version. -ENODEV: no driver is loaded; -EINVAL: its version cannot be read
+ * from it; -ENOENT: its branch is not known, and *ret_version is filled nevertheless.
  */
-int branch_read(const char *device_dir, struct rm_version *ret_version, const struct rm_branch **ret_branch);
+int branch_read(const char *device_dir, struct rm_version *ret_version,
+                const struct rm_branch **ret_branch);
 
 /* "550, 570, 580, 595": for messages. Returns `buffer`. */
 #define BRANCH_LIST_BYTES 64

@@ -11,7 +11,8 @@
 
 #define WATCHED_MAX 64
 
-/* Written under `lock`, read by the handler: an entry counts while `base` is not 0, and is filled before that. */
+/* Written under `lock`, read by the handler: an entry counts while `base` is not 0, and is filled
+ * before that. */
 static struct watched {
     _Atomic uintptr_t base;
     _Atomic size_t bytes;
@@ -22,8 +23,8 @@ static uintptr_t page_bytes;
 
 static bool replace(uintptr_t base, size_t bytes)
 {
-    return mmap((void *)base, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-           MAP_FAILED;
+    return mmap((void *)base, bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 static void handle(int signal, siginfo_t *info, void *context)

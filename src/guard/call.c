@@ -1,9 +1,10 @@
 /*
  * A call on the control device: read, look at, and either let through, refused, or made here.
  *
- * What is made here is made through a duplicate of the caller's file, with the caller's bytes as they were read. The
- * driver's answer is written back where it differs from those, so no table of the sizes of parameters is needed: the
- * driver takes them from the class, and finds a whole buffer.
+ * What is made here is made through a duplicate of the caller's file, with the caller's bytes as
+ * they were read. The driver's answer is written back where it differs from those, so no table of
+ * the sizes of parameters is needed: the driver takes them from the class, and finds a whole
+ * buffer.
  */
 #include "guard/guard_internal.h"
 
@@ -17,13 +18,17 @@
 
 #define ARG_MAX_BYTES  RM_DMABUF_BYTES_MAX
 #define LIST_MAX_BYTES (RM_FB_INFO_MAX * sizeof(struct rm_fb_info_item))
-#define PROBE_AGAIN_NS (20 * NS_PER_MS) /* a program that is refused again and again is not worth more */
-#define PARAMS_AT      16               /* where the address of what is nested is, in RM_ALLOC and RM_CONTROL alike */
-#define RIGHTS_AT      24
-#define NOWHERE        UINT64_MAX /* no program's memory, as the driver sees it */
+/* A program that is refused again and again is not worth more. */
+#define PROBE_AGAIN_NS (20 * NS_PER_MS)
+/* Where the address of what is nested is, in RM_ALLOC and RM_CONTROL alike. */
+#define PARAMS_AT 16
+#define RIGHTS_AT 24
+#define NOWHERE   UINT64_MAX /* no program's memory, as the driver sees it */
 
-_Static_assert(offsetof(struct rm_alloc, params) == PARAMS_AT && offsetof(struct rm_alloc_short, params) == PARAMS_AT &&
-                   offsetof(struct rm_control, params) == PARAMS_AT && offsetof(struct rm_alloc, rights) == RIGHTS_AT,
+_Static_assert(offsetof(struct rm_alloc, params) == PARAMS_AT &&
+                   offsetof(struct rm_alloc_short, params) == PARAMS_AT &&
+                   offsetof(struct rm_control, params) == PARAMS_AT &&
+                   offsetof(struct rm_alloc, rights) == RIGHTS_AT,
                "addresses of nested parameters");
 
 /* A call, as the caller had it and as the driver left it. */
@@ -75,7 +80,8 @@ static int read_arg(const struct guard *guard, const struct trap *trap, struct m
     if (rc < 0)
         return rc;
     memcpy(made->arg_before, made->arg, made->arg_bytes);
-    return decode_call(guard->branch, guard->config.mode == GUARD_STRICT, key, made->arg, &made->call);
+    return decode_call(guard->branch, guard->config.mode == GUARD_STRICT, key, made->arg,
+                       &made->call);
 }
 
 static int read_nested(const struct trap *trap, struct made *made)
@@ -87,7 +93,8 @@ static int read_nested(const struct trap *trap, struct made *made)
         return -EINVAL;
     if (call->params) {
         memset(made->params, 0, sizeof(made->params));
-        made->params_bytes = task_read_some(trap->tid, call->params, made->params, call->params_bytes);
+        made->params_bytes =
+            task_read_some(trap->tid, call->params, made->params, call->params_bytes);
         memcpy(made->params_before, made->params, made->params_bytes);
     }
     rc = decode_params(call, made->params, made->params_bytes);
@@ -102,8 +109,8 @@ static int read_nested(const struct trap *trap, struct made *made)
     return rc;
 }
 
-/* Puts our addresses in place of the caller's, or the other way round. What is not there for the caller is not for the
- * driver, which may not want it either. */
+/* Puts our addresses in place of the caller's, or the other way round. What is not there for the
+ * caller is not for the driver, which may not want it either. */
 static void point(struct made *made, bool ours)
 {
     uint64_t params = made->params_bytes ? (uintptr_t)made->params : NOWHERE;
@@ -114,7 +121,8 @@ static void point(struct made *made, bool ours)
         set_address(made->params, offsetof(struct rm_fb_info_list, items),
                     ours ? (uintptr_t)made->list : made->call.list);
     if (made->has_rights)
-        set_address(made->arg, RIGHTS_AT, ours ? (uintptr_t)&made->rights : address_at(made->arg_before, RIGHTS_AT));
+        set_address(made->arg, RIGHTS_AT,
+                    ours ? (uintptr_t)&made->rights : address_at(made->arg_before, RIGHTS_AT));
 }
 
 static int read_rights(const struct trap *trap, struct made *made)
@@ -133,7 +141,9 @@ static int make(const struct guard_file *file, struct made *made)
     int rc;
 
     point(made, true);
-    rc = ioctl(file->fd, RM_IOCTL(RM_KEY_NR(made->call.key), made->arg_bytes), made->arg) < 0 ? err_last() : 0;
+    rc = ioctl(file->fd, RM_IOCTL(RM_KEY_NR(made->call.key), made->arg_bytes), made->arg) < 0
+             ? err_last()
+             : 0;
     point(made, false);
     return rc;
 }
@@ -159,7 +169,8 @@ static int refuse(struct made *made, uint32_t status)
 }
 
 /* With what the driver looks for in the caller. What NVML has opened here is not the caller's. */
-static int make_lent(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+static int make_lent(struct guard *guard, const struct trap *trap, const struct guard_file *file,
+                     struct made *made)
 {
     bool wants_card = made->call.class_id == RM_CLASS_DEVICE;
     uint64_t *number = (uint64_t *)made->params, its_number = *number;
@@ -189,14 +200,15 @@ static bool schedules(const struct rm_call *call)
 }
 
 /* Nobody switches channels meanwhile. */
-static int make_schedule(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+static int make_schedule(struct guard *guard, const struct trap *trap,
+                         const struct guard_file *file, struct made *made)
 {
     const struct rm_call *call = &made->call;
     int rc = -EINTR;
 
     channels_lock(guard->channels);
-    if (channels_postpone(guard->channels, call->client, call->handle, (struct rm_schedule *)made->params,
-                          call->params_bytes))
+    if (channels_postpone(guard->channels, call->client, call->handle,
+                          (struct rm_schedule *)made->params, call->params_bytes))
         rc = refuse(made, RM_OK);
     else if (trap_valid(guard, trap))
         rc = make(file, made);
@@ -205,14 +217,17 @@ static int make_schedule(struct guard *guard, const struct trap *trap, const str
 }
 
 /* If it still waits. */
-static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file, struct made *made)
+static int make_for(struct guard *guard, const struct trap *trap, const struct guard_file *file,
+                    struct made *made)
 {
     const struct rm_call *call = &made->call;
-    bool profiles = call->kind == RM_KIND_ALLOC && (made->has_rights || rm_class_is_profiler(call->class_id));
+    bool profiles =
+        call->kind == RM_KIND_ALLOC && (made->has_rights || rm_class_is_profiler(call->class_id));
     int rc;
 
     if (call->kind == RM_KIND_ALLOC &&
-        (call->class_id == RM_CLASS_DEVICE || (call->shows_file && made->params_bytes >= sizeof(uint64_t))))
+        (call->class_id == RM_CLASS_DEVICE ||
+         (call->shows_file && made->params_bytes >= sizeof(uint64_t))))
         return make_lent(guard, trap, file, made);
     if (schedules(call))
         return make_schedule(guard, trap, file, made);
@@ -229,7 +244,8 @@ static const char *api_of(const struct rm_call *call)
     return call->kind == RM_KIND_HEAP_ALLOC ? "VID_HEAP_CONTROL" : "RM_ALLOC";
 }
 
-/* The driver makes memory beneath devices and subdevices, and those are made by calls that the guard makes. */
+/* The driver makes memory beneath devices and subdevices, and those are made by calls that the
+ * guard makes. */
 static bool is_memory_parent(const struct guard *guard, const struct rm_call *call)
 {
     uint32_t class_id;
@@ -238,14 +254,16 @@ static bool is_memory_parent(const struct guard *guard, const struct rm_call *ca
            (class_id == RM_CLASS_DEVICE || class_id == RM_CLASS_SUBDEVICE);
 }
 
-/* Whether there is room for what the call asks for; the lock is held, so nobody else takes it. The status to refuse it
- * with, or RM_OK. */
-static uint32_t find_room(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                          const struct rm_call *call, unsigned *ret_vdev)
+/* Whether there is room for what the call asks for; the lock is held, so nobody else takes it. The
+ * status to refuse it with, or RM_OK. */
+static uint32_t find_room(struct guard *guard, struct guard_process *process,
+                          const struct guard_file *file, const struct rm_call *call,
+                          unsigned *ret_vdev)
 {
     unsigned vdev;
 
-    if (!is_memory_parent(guard, call) || card_of(guard, file, call->client, call->parent, &vdev) < 0)
+    if (!is_memory_parent(guard, call) ||
+        card_of(guard, file, call->client, call->parent, &vdev) < 0)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     *ret_vdev = vdev;
     if (processes_within_quota(guard, vdev, call->charge_bytes))
@@ -264,8 +282,8 @@ static void rewrite_view(struct guard *guard, const struct guard_file *file, str
     const struct rm_call *call = &made->call;
     struct rm_vid_heap_control *heap = (struct rm_vid_heap_control *)made->arg;
     struct rm_fb_info *info = (struct rm_fb_info *)made->params;
-    bool is_heap =
-        call->kind == RM_KIND_HEAP_ALLOC || call->kind == RM_KIND_HEAP_FREE || call->kind == RM_KIND_HEAP_OTHER;
+    bool is_heap = call->kind == RM_KIND_HEAP_ALLOC || call->kind == RM_KIND_HEAP_FREE ||
+                   call->kind == RM_KIND_HEAP_OTHER;
     unsigned vdev;
 
     if ((call->kind != RM_KIND_CONTROL && !is_heap) ||
@@ -291,19 +309,23 @@ static bool duplicates_group(const struct guard *guard, const struct rm_call *ca
     uint32_t class_id;
 
     return call->kind == RM_KIND_DUP && guard->config.shares &&
-           objects_class(guard->objects, call->source_client, call->source_handle, &class_id) == 0 &&
+           objects_class(guard->objects, call->source_client, call->source_handle, &class_id) ==
+               0 &&
            class_id == RM_CLASS_CHANNEL_GROUP;
 }
 
 /* Whether there is room for what the call makes. The status to refuse it with, or RM_OK. */
-static uint32_t prepare(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                        const struct rm_call *call, struct account_place *ret_place)
+static uint32_t prepare(struct guard *guard, struct guard_process *process,
+                        const struct guard_file *file, const struct rm_call *call,
+                        struct account_place *ret_place)
 {
     *ret_place = (struct account_place){0};
     if (frees(call) && cards_own(guard, call->client, call->handle)) /* nobody else has it */
         return RM_ERR_OBJECT_NOT_FOUND;
     if (frees(call))
-        return cards_let_go(guard, file, call->client, call->handle) == 0 ? RM_OK : RM_ERR_INSUFFICIENT_RESOURCES;
+        return cards_let_go(guard, file, call->client, call->handle) == 0
+                   ? RM_OK
+                   : RM_ERR_INSUFFICIENT_RESOURCES;
     if (objects_reserve(guard->objects) < 0 || !client_has_room(guard, call->client))
         return RM_ERR_NO_MEMORY;
     if (!account_may_make(guard, file, call, ret_place) || duplicates_group(guard, call))
@@ -326,7 +348,8 @@ static int execute(struct guard *guard, const struct trap *trap, struct guard_pr
     rc = make_for(guard, trap, file, made);
     if (rc == 0) {
         decode_result(&made->call, made->arg, made->params, made->params_bytes, &result);
-        undone = result.status == RM_OK && account_known(guard, file, &made->call, &result, process, &place) < 0;
+        undone = result.status == RM_OK &&
+                 account_known(guard, file, &made->call, &result, process, &place) < 0;
     }
     if (undone)
         return refuse(made, RM_ERR_NO_MEMORY);
@@ -337,7 +360,8 @@ static int execute(struct guard *guard, const struct trap *trap, struct guard_pr
 
 static bool is_transfer(const struct rm_call *call)
 {
-    return call->kind == RM_KIND_EXPORT || call->kind == RM_KIND_IMPORT || call->kind == RM_KIND_DMABUF;
+    return call->kind == RM_KIND_EXPORT || call->kind == RM_KIND_IMPORT ||
+           call->kind == RM_KIND_DMABUF;
 }
 
 /* The same for a call that names another file. */
@@ -366,11 +390,13 @@ static int transfer(struct guard *guard, const struct trap *trap, struct guard_p
     return refuse(made, (uint32_t)rc);
 }
 
-/* On a card's node the driver makes events, and nothing of any other class (escape.c, NV_ESC_RM_ALLOC). */
+/* On a card's node the driver makes events, and nothing of any other class (escape.c,
+ * NV_ESC_RM_ALLOC). */
 static bool is_left_to_caller(const struct made *made, const struct guard_file *file)
 {
     if (file->kind == DEVICE_GPU)
-        return made->call.kind == RM_KIND_ALLOC && rm_class_is_event(made->call.class_id) && !made->indirect;
+        return made->call.kind == RM_KIND_ALLOC && rm_class_is_event(made->call.class_id) &&
+               !made->indirect;
     return file->kind == DEVICE_CTL && made->call.action == RM_CONTINUE;
 }
 
@@ -387,7 +413,8 @@ static int act(struct guard *guard, const struct trap *trap, struct made *made)
         rc = made->call.kind == RM_KIND_ALLOC ? client_makes(guard, file, process->pid) : 0;
         return rc < 0 ? rc : TRAP_CONTINUE;
     }
-    if (made->call.action == RM_CONTINUE || file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))
+    if (made->call.action == RM_CONTINUE ||
+        file->kind != (made->call.kind == RM_KIND_DMABUF ? DEVICE_GPU : DEVICE_CTL))
         return -EINVAL;
     if (made->call.action == RM_REFUSE)
         return refuse(made, made->call.refusal);

@@ -36,13 +36,14 @@ static int make_subdevice(struct guard_device *entry, const struct guard_file *f
 {
     uint32_t subdevice;
 
-    if (!entry->subdevice && rm_alloc_subdevice(file->fd, entry->client, entry->device, &subdevice) == RM_OK)
+    if (!entry->subdevice &&
+        rm_alloc_subdevice(file->fd, entry->client, entry->device, &subdevice) == RM_OK)
         entry->subdevice = subdevice;
     return entry->subdevice ? 0 : -ENODEV;
 }
 
-int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
-                    uint32_t *ret_subdevice)
+int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client,
+                    uint32_t device, uint32_t *ret_subdevice)
 {
     struct guard_device *entry = find_device(guard, client, device);
     int rc;
@@ -56,15 +57,16 @@ int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t
     return rc;
 }
 
-int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice)
+int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client,
+                 uint32_t subdevice)
 {
     struct guard_device *entry;
     uint32_t device, class_id;
     int rc;
 
     /* The channels' lock is held while they are switched: most frees do not wait for that. */
-    if (objects_class(guard->objects, client, subdevice, &class_id) < 0 || class_id != RM_CLASS_SUBDEVICE ||
-        !channels_use(guard->channels, client, subdevice))
+    if (objects_class(guard->objects, client, subdevice, &class_id) < 0 ||
+        class_id != RM_CLASS_SUBDEVICE || !channels_use(guard->channels, client, subdevice))
         return 0;
     if (objects_device(guard->objects, client, subdevice, &device) < 0)
         return -ENODEV;
@@ -78,8 +80,8 @@ int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t cl
 bool cards_own(const struct guard *guard, uint32_t client, uint32_t object)
 {
     for (unsigned i = 0; i < guard->devices_high; i++) {
-        if (guard->device[i].device && guard->device[i].client == client && guard->device[i].subdevice &&
-            guard->device[i].subdevice == object)
+        if (guard->device[i].device && guard->device[i].client == client &&
+            guard->device[i].subdevice && guard->device[i].subdevice == object)
             return true;
     }
     return false;
@@ -93,9 +95,10 @@ void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device)
         *entry = (struct guard_device){0};
 }
 
-/* A subdevice of the client's device: one that the program has, or one that is made for as long as it is needed. */
-static int borrow_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
-                            uint32_t *ret_subdevice, bool *ret_made)
+/* A subdevice of the client's device: one that the program has, or one that is made for as long as
+ * it is needed. */
+static int borrow_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client,
+                            uint32_t device, uint32_t *ret_subdevice, bool *ret_made)
 {
     *ret_made = false;
     if (objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
@@ -106,7 +109,8 @@ static int borrow_subdevice(struct guard *guard, const struct guard_file *file, 
     return 0;
 }
 
-static void return_subdevice(const struct guard_file *file, uint32_t client, uint32_t device, uint32_t subdevice)
+static void return_subdevice(const struct guard_file *file, uint32_t client, uint32_t device,
+                             uint32_t subdevice)
 {
     if (rm_free(file->fd, client, device, subdevice) != RM_OK)
         log_warning("guard: a subdevice that was made to ask for a card's UUID could not be freed");
@@ -123,10 +127,12 @@ int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
     return 0;
 }
 
-static uint64_t ask_size(const struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t subdevice)
+static uint64_t ask_size(const struct guard *guard, const struct guard_file *file, uint32_t client,
+                         uint32_t subdevice)
 {
     struct rm_fb_info info = {.count = 1, .item = {{.index = RM_FB_HEAP_SIZE}}};
-    int rc = rm_control(file->fd, client, subdevice, RM_CTRL_FB_GET_INFO_V2, &info, guard->branch->fb_info_bytes);
+    int rc = rm_control(file->fd, client, subdevice, RM_CTRL_FB_GET_INFO_V2, &info,
+                        guard->branch->fb_info_bytes);
 
     return rc == RM_OK ? (uint64_t)info.item[0].value * 1024 : 0;
 }
@@ -137,16 +143,19 @@ static bool is_free(const struct guard *guard, unsigned vdev)
 }
 
 /*
- * The vdev that a card gets which has none yet: by the limits as they were given, or, where those name no cards, a
- * free one: the one that people are told it is, if a library in the program has numbered the cards, else the first.
+ * The vdev that a card gets which has none yet: by the limits as they were given, or, where those
+ * name no cards, a free one: the one that people are told it is, if a library in the program has
+ * numbered the cards, else the first.
  */
-static int choose_vdev(const struct guard *guard, struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_vdev)
+static int choose_vdev(const struct guard *guard, struct vgpu_ledger *ledger, const char *uuid,
+                       unsigned *ret_vdev)
 {
     if (limits_vdev(&guard->limits, uuid, ret_vdev) == 0)
         return 0;
     if (guard->limits.device_count)
         return -ENODEV;
-    if (ledger && vdev_find(ledger, uuid, ret_vdev) == 0 && *ret_vdev < VGPU_DEVICES_MAX && is_free(guard, *ret_vdev))
+    if (ledger && vdev_find(ledger, uuid, ret_vdev) == 0 && *ret_vdev < VGPU_DEVICES_MAX &&
+        is_free(guard, *ret_vdev))
         return 0;
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         if (!is_free(guard, i))
@@ -157,9 +166,10 @@ static int choose_vdev(const struct guard *guard, struct vgpu_ledger *ledger, co
     return -ENODEV;
 }
 
-/* The vdev of a card, once and for all: programs may write whatever they like where people read it. */
-static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint8_t uuid[16], uint64_t physical_bytes,
-                     unsigned *ret_vdev)
+/* The vdev of a card, once and for all: programs may write whatever they like where people read
+ * it. */
+static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint8_t uuid[16],
+                     uint64_t physical_bytes, unsigned *ret_vdev)
 {
     char text[VGPU_UUID_LEN];
     struct guard_card *card;
@@ -183,8 +193,8 @@ static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint
     return 0;
 }
 
-static int find_card(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t device,
-                     unsigned *ret_vdev)
+static int find_card(struct guard *guard, const struct guard_file *file, uint32_t client,
+                     uint32_t device, unsigned *ret_vdev)
 {
     struct vgpu_ledger *ledger = process_any_ledger(guard);
     uint64_t physical_bytes = 0;
@@ -203,7 +213,8 @@ static int find_card(struct guard *guard, const struct guard_file *file, uint32_
     return rc < 0 ? rc : bind_card(guard, ledger, uuid, physical_bytes, ret_vdev);
 }
 
-int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object, unsigned *ret_vdev)
+int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object,
+            unsigned *ret_vdev)
 {
     const struct guard_device *entry;
     uint32_t device;
@@ -233,7 +244,8 @@ static int share_look(void *arg, bool stop, struct share_probe *ret_probe)
 {
     struct guard_card *card = arg;
 
-    return channels_probe(card->guard->channels, (unsigned)(card - card->guard->card), stop, ret_probe);
+    return channels_probe(card->guard->channels, (unsigned)(card - card->guard->card), stop,
+                          ret_probe);
 }
 
 static void *serve(void *arg)

@@ -43,11 +43,13 @@ void channels_free(struct channels *channels)
 
 static bool is_of(const struct set *set, uint32_t client, unsigned vdev, uint32_t subdevice)
 {
-    return set->used && set->fd >= 0 && set->client == client && set->vdev == vdev && set->subdevice == subdevice;
+    return set->used && set->fd >= 0 && set->client == client && set->vdev == vdev &&
+           set->subdevice == subdevice;
 }
 
 /* A set with room, or one that is free. */
-static struct set *find_room(struct channels *channels, uint32_t client, unsigned vdev, uint32_t subdevice)
+static struct set *find_room(struct channels *channels, uint32_t client, unsigned vdev,
+                             uint32_t subdevice)
 {
     for (unsigned i = 0; i < channels->high; i++) {
         struct set *set = &channels->set[i];
@@ -142,21 +144,23 @@ void channels_remove_client(struct channels *channels, uint32_t client)
 }
 
 /*
- * What is off is not switched off again: the program stands still for ever, also once it is switched on (fact-twice of
- * bench/gpu/guard.py, docs/measurements.md). To switch on what is on does nothing. So it is noted of each channel that
- * it may be off, before it is switched off; and if the call fails, after which some may be and some not, all of them
- * are switched on. Scheduling a channel that is off switches it on, so that is done once it is on anyway.
+ * What is off is not switched off again: the program stands still for ever, also once it is
+ * switched on (fact-twice of bench/gpu/guard.py, docs/measurements.md). To switch on what is on
+ * does nothing. So it is noted of each channel that it may be off, before it is switched off; and
+ * if the call fails, after which some may be and some not, all of them are switched on. Scheduling
+ * a channel that is off switches it on, so that is done once it is on anyway.
  */
 
 /* The status, or -errno. */
-static int switch_some(const struct set *set, const struct rm_disable_channels *which, enum share_state to)
+static int switch_some(const struct set *set, const struct rm_disable_channels *which,
+                       enum share_state to)
 {
     struct rm_disable_channels params = *which;
 
     params.disable = to != SHARE_ON;
     params.only_scheduling = to == SHARE_ENDING;
-    return params.count ? rm_control(set->fd, set->client, set->subdevice, RM_CTRL_FIFO_DISABLE_CHANNELS, &params,
-                                     sizeof(params))
+    return params.count ? rm_control(set->fd, set->client, set->subdevice,
+                                     RM_CTRL_FIFO_DISABLE_CHANNELS, &params, sizeof(params))
                         : RM_OK;
 }
 
@@ -174,7 +178,8 @@ static int switch_on_one(const struct set *set, unsigned at)
     return switch_some(set, &which, SHARE_ON);
 }
 
-/* Switches on, one by one, those that may be off: one that is not there any more makes a call for many fail. */
+/* Switches on, one by one, those that may be off: one that is not there any more makes a call for
+ * many fail. */
 static int undo(struct set *set)
 {
     int rc = 0;
@@ -192,8 +197,9 @@ static int undo(struct set *set)
             take_out(set, i);
         } else {
             rc = status < 0 ? status : -EIO;
-            log_debug("guard: channel %#x of client %#x cannot be switched on: %s %#x", channel->handle, set->client,
-                      status < 0 ? "errno" : "status", (unsigned)(status < 0 ? -status : status));
+            log_debug("guard: channel %#x of client %#x cannot be switched on: %s %#x",
+                      channel->handle, set->client, status < 0 ? "errno" : "status",
+                      (unsigned)(status < 0 ? -status : status));
         }
     }
     return rc;
@@ -237,8 +243,8 @@ static int switch_off(struct set *set, enum share_state to)
     return rc < 0 ? rc : -EIO;
 }
 
-static int schedule_one(const struct set *set, uint32_t object, uint32_t cmd, struct postponed *postponed,
-                        uint32_t bytes)
+static int schedule_one(const struct set *set, uint32_t object, uint32_t cmd,
+                        struct postponed *postponed, uint32_t bytes)
 {
     if (!postponed->waits)
         return RM_OK;
@@ -260,7 +266,8 @@ static int schedule(struct set *set, uint32_t bytes)
     for (unsigned i = 0; i < set->count; i++) {
         struct channel *channel = &set->channel[i];
 
-        one = schedule_one(set, channel->handle, RM_CTRL_CHANNEL_SCHEDULE, &channel->postponed, bytes);
+        one = schedule_one(set, channel->handle, RM_CTRL_CHANNEL_SCHEDULE, &channel->postponed,
+                           bytes);
         rc = one == RM_OK ? rc : one;
     }
     return rc;
@@ -329,7 +336,8 @@ int channels_add(struct channels *channels, const struct channels_new_one *one)
     if (rc < 0)
         return rc;
     at = set->count;
-    set->channel[at] = (struct channel){.handle = one->channel, .group = one->group ? one->group : one->channel};
+    set->channel[at] =
+        (struct channel){.handle = one->channel, .group = one->group ? one->group : one->channel};
     add_group(set, set->channel[at].group);
     atomic_store(&set->count, at + 1);
     rc = catch_up(set);
@@ -373,13 +381,15 @@ bool channels_use(struct channels *channels, uint32_t client, uint32_t subdevice
 {
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
-        if (channels->set[i].used && channels->set[i].client == client && channels->set[i].subdevice == subdevice)
+        if (channels->set[i].used && channels->set[i].client == client &&
+            channels->set[i].subdevice == subdevice)
             return true;
     }
     return false;
 }
 
-void channels_use_other(struct channels *channels, uint32_t client, uint32_t subdevice, uint32_t other)
+void channels_use_other(struct channels *channels, uint32_t client, uint32_t subdevice,
+                        uint32_t other)
 {
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
@@ -426,8 +436,8 @@ static bool postpone(struct set *set, uint32_t object, const struct rm_schedule 
     return postponed;
 }
 
-bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object, const struct rm_schedule *how,
-                       uint32_t bytes)
+bool channels_postpone(struct channels *channels, uint32_t client, uint32_t object,
+                       const struct rm_schedule *how, uint32_t bytes)
 {
     bool postponed = false;
 

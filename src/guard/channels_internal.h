@@ -35,7 +35,8 @@ struct group {
 
 /* What one call of the driver switches: channels of a client on a card. */
 struct set {
-    _Atomic uint32_t used, off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
+    _Atomic uint32_t used,
+        off; /* off: it may be; set before it is, cleared after it is not. Also the keeper's */
     _Atomic uint32_t count;
     int fd; /* -1: the client's file is not seen; all are off */
     uint32_t client, vdev, subdevice, groups;
@@ -46,9 +47,10 @@ struct set {
 
 struct channels {
     struct vgpu_mutex lock;
-    uint32_t schedule_bytes;                  /* of the parameters, on this branch of the driver */
-    unsigned high;                            /* sets at and above were never used */
-    enum share_state state[VGPU_DEVICES_MAX]; /* of each card: what those are to be like that come */
+    uint32_t schedule_bytes; /* of the parameters, on this branch of the driver */
+    unsigned high;           /* sets at and above were never used */
+    enum share_state
+        state[VGPU_DEVICES_MAX]; /* of each card: what those are to be like that come */
     struct set set[SETS_MAX];
 };
 

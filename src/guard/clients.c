@@ -63,7 +63,8 @@ struct guard_file *client_file(struct guard *guard, uint32_t client)
     const struct guard_client *entry = find(guard, client);
 
     for (unsigned i = 0; entry && i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && guard->file[i].number == entry->file && !guard->file[i].unreferenced)
+        if (guard->file[i].fd >= 0 && guard->file[i].number == entry->file &&
+            !guard->file[i].unreferenced)
             return &guard->file[i];
     }
     return NULL;
@@ -96,9 +97,9 @@ int client_makes(struct guard *guard, const struct guard_file *file, pid_t pid)
     if (!room && guard->makers_high < GUARD_MAKERS_MAX)
         room = &guard->maker[guard->makers_high++];
     if (!room) {
-        log_ratelimited(
-            "guard: a client is refused: more than %d processes have made some under files that are still open",
-            GUARD_MAKERS_MAX);
+        log_ratelimited("guard: a client is refused: more than %d processes have made some under "
+                        "files that are still open",
+                        GUARD_MAKERS_MAX);
         return -ENOSPC;
     }
     *room = (struct guard_maker){.file = file->number, .pid = pid};

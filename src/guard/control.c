@@ -37,7 +37,8 @@ static struct sockaddr_un address_in(int folder)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", folder, CONTROL_SOCKET);
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", folder,
+             CONTROL_SOCKET);
     return address;
 }
 
@@ -70,14 +71,16 @@ static bool number_in(const char *status, const char *key, unsigned long *ret_nu
     return true;
 }
 
-static bool filters_of(const char *process, unsigned long *ret_filters, unsigned long *ret_no_new_privs)
+static bool filters_of(const char *process, unsigned long *ret_filters,
+                       unsigned long *ret_no_new_privs)
 {
     char path[48], status[4096];
     size_t length;
 
     snprintf(path, sizeof(path), "/proc/%s/status", process);
     return file_read_small(path, status, sizeof(status), &length) == 0 &&
-           number_in(status, "\nSeccomp_filters:", ret_filters) && number_in(status, "\nNoNewPrivs:", ret_no_new_privs);
+           number_in(status, "\nSeccomp_filters:", ret_filters) &&
+           number_in(status, "\nNoNewPrivs:", ret_no_new_privs);
 }
 
 /* A filter is inherited, as no_new_privs is, and neither can be undone. */
@@ -92,7 +95,8 @@ bool control_is_guarded(pid_t pid)
     return no_new_privs && filters > own;
 }
 
-/* Who has connected, or listens. It may have ended, and its number be another's: then its pidfd says so. */
+/* Who has connected, or listens. It may have ended, and its number be another's: then its pidfd
+ * says so. */
 static bool peer_is_guarded(int connection, const struct ucred *peer)
 {
     int pidfd CLEANUP_CLOSE = -1;
@@ -158,7 +162,8 @@ bool control_take(int listening, const char *name, int *ret_connection, enum con
         return false;
     }
     if (!say(connection, 0) || poll(&ready, 1, CONTROL_READ_MS) <= 0 ||
-        recv(connection, &question, sizeof(question), 0) != sizeof(question) || !still_waits(connection)) {
+        recv(connection, &question, sizeof(question), 0) != sizeof(question) ||
+        !still_waits(connection)) {
         close(connection);
         return false;
     }
@@ -183,7 +188,9 @@ static int hear(int connection)
 
     if (got == sizeof(answer))
         return answer;
-    return got >= 0 || errno == ECONNRESET ? -ECONNREFUSED : errno == EAGAIN ? -ETIMEDOUT : err_last();
+    return got >= 0 || errno == ECONNRESET ? -ECONNREFUSED
+           : errno == EAGAIN               ? -ETIMEDOUT
+                                           : err_last();
 }
 
 /* The first answer is whether one may ask. */

@@ -1,4 +1,5 @@
-/* The steering thread: what people ask of a running instance, over its socket, so that they are obeyed at once. */
+/* The steering thread: what people ask of a running instance, over its socket, so that they are
+ * obeyed at once. */
 #include "guard/guard_internal.h"
 
 #include "base/clock.h"
@@ -29,8 +30,8 @@ static bool apply(struct guard *guard, bool pause)
         rc = share_pause(share, pause);
         done = done && rc == 0;
         if (rc < 0)
-            log_ratelimited("guard: channels on %s could not be switched at once (%s)", guard->card[i].uuid_text,
-                            strerror(-rc));
+            log_ratelimited("guard: channels on %s could not be switched at once (%s)",
+                            guard->card[i].uuid_text, strerror(-rc));
     }
     return done;
 }
@@ -73,7 +74,8 @@ static void serve_one(struct guard *guard)
 void *control_thread_serve(void *arg)
 {
     struct guard *guard = arg;
-    struct pollfd ready[] = {{.fd = guard->control_socket, .events = POLLIN}, {.fd = guard->wake, .events = POLLIN}};
+    struct pollfd ready[] = {{.fd = guard->control_socket, .events = POLLIN},
+                             {.fd = guard->wake, .events = POLLIN}};
     uint64_t next_ns = 0;
 
     while (!atomic_load(&guard->ending)) {

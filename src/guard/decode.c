@@ -1,4 +1,4 @@
-#include "guard/decode.h"
+#include "guard/decode_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,8 @@
 
 int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_address)
 {
-    if (xfer->nr > 0xff || xfer->nr == RM_ESC_XFER || xfer->size == 0 || xfer->size > RM_PARAMS_MAX || !xfer->params)
+    if (xfer->nr > 0xff || xfer->nr == RM_ESC_XFER || xfer->size == 0 ||
+        xfer->size > RM_PARAMS_MAX || !xfer->params)
         return -EINVAL;
     *ret_key = RM_KEY(xfer->nr, xfer->size);
     *ret_address = xfer->params;
@@ -37,7 +38,7 @@ unsigned decode_keys(const struct rm_branch *branch, uint32_t ret_keys[DECODE_KE
     return DECODE_KEYS_MAX;
 }
 
-static void refuse(struct rm_call *call, uint32_t status)
+void decode_refuse(struct rm_call *call, uint32_t status)
 {
     call->action = RM_REFUSE;
     call->refusal = status;
@@ -55,13 +56,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
     return bytes > UINT64_MAX - (unit - over) ? UINT64_MAX : bytes + (unit - over);
 }
 
-/* What an allocation asks for, wherever it is written. */
-struct wish {
-    uint32_t flags, attr, attr2;
-    uint64_t size, alignment;
-};
-
-/* Whole pages are given. The smallest piece that the driver's allocator has is 64 KiB, also where pages are of 4 KiB.
+/* Whole pages are given. The smallest piece that the driver's allocator has is 64 KiB, also where
+ * pages are of 4 KiB.
  */
 static uint64_t page_bytes(const struct wish *wish)
 {
@@ -82,21 +78,23 @@ static uint64_t page_bytes(const struct wish *wish)
     }
 }
 
-static void charge(struct rm_call *call, const struct wish *wish)
+void decode_charge(struct rm_call *call, const struct wish *wish)
 {
     call->charges = true;
     call->charge_bytes = round_up(wish->size, page_bytes(wish));
     /* At a fixed place the driver takes whole multiples of the alignment, and does not say so. */
     if (wish->flags & RM_MEMORY_FLAG_FIXED_ADDRESS) {
         call->charge_keeps = true;
-        if (wish->flags & (RM_MEMORY_FLAG_ALIGNMENT_HINT | RM_MEMORY_FLAG_ALIGNMENT_FORCE) && wish->alignment)
+        if (wish->flags & (RM_MEMORY_FLAG_ALIGNMENT_HINT | RM_MEMORY_FLAG_ALIGNMENT_FORCE) &&
+            wish->alignment)
             call->charge_bytes = round_up(call->charge_bytes, wish->alignment);
     }
 }
 
 /*
- * Every object but clients is made by the supervisor: what a class was when it was looked at it is when it is made. A
- * client belongs to the process that makes it (NVML counts by that, and UVM asks for it).
+ * Every object but clients is made by the supervisor: what a class was when it was looked at it is
+ * when it is made. A client belongs to the process that makes it (NVML counts by that, and UVM asks
+ * for it).
  */
 static void alloc(struct rm_call *call, bool serialized)
 {
@@ -120,12 +118,14 @@ static void alloc(struct rm_call *call, bool serialized)
         call->shows_file = call->params != 0;
         call->params_bytes = RM_PARAMS_MAX;
         break;
-    case RM_CLASS_MEMORY_EXPORT: /* what it holds nobody counts: it comes and goes by controls that continue */
-        refuse(call, RM_ERR_NOT_SUPPORTED);
+    case RM_CLASS_MEMORY_EXPORT: /* what it holds nobody counts: it comes and goes by controls that
+                                    continue */
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
         return;
     case RM_CLASS_MEMORY_OS_DESCRIPTOR:
-        /* The caller's own pages: another process cannot ask for them. Programs use RM_ESC_ALLOC_MEMORY for it. */
-        refuse(call, RM_ERR_NOT_SUPPORTED);
+        /* The caller's own pages: another process cannot ask for them. Programs use
+         * RM_ESC_ALLOC_MEMORY for it. */
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
         return;
     default:
         call->params_bytes = RM_PARAMS_MAX;
@@ -134,9 +134,9 @@ static void alloc(struct rm_call *call, bool serialized)
         call->params_bytes = 0;
     if (rm_class_looks_like_channel(call->class_id) &&
         !rm_class_is_channel(call->class_id)) /* nobody would switch it */
-        refuse(call, RM_ERR_NOT_SUPPORTED);
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
     if (serialized) /* how large that is only the program says */
-        refuse(call, RM_ERR_INVALID_ARGUMENT);
+        decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
 }
 
 static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)
@@ -150,19 +150,20 @@ static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)
     call->function = arg->function;
     switch (arg->function) {
     case RM_HEAP_ALLOC_SIZE:
-        wish = (struct wish){arg->u.alloc.flags, arg->u.alloc.attr, arg->u.alloc.attr2, arg->u.alloc.size,
-                             arg->u.alloc.alignment};
+        wish = (struct wish){arg->u.alloc.flags, arg->u.alloc.attr, arg->u.alloc.attr2,
+                             arg->u.alloc.size, arg->u.alloc.alignment};
         call->handle = arg->u.alloc.handle;
         break;
     case RM_HEAP_ALLOC_TILED_PITCH:
         /* The driver's own product, wrapping and all. */
         wish = (struct wish){arg->u.tiled.flags, arg->u.tiled.attr, arg->u.tiled.attr2,
-                             arg->u.tiled.height * (uint64_t)(int64_t)arg->u.tiled.pitch, arg->u.tiled.alignment};
+                             arg->u.tiled.height * (uint64_t)(int64_t)arg->u.tiled.pitch,
+                             arg->u.tiled.alignment};
         call->handle = arg->u.tiled.handle;
         break;
     case RM_HEAP_ALLOC_SIZE_RANGE:
-        wish = (struct wish){arg->u.range.flags, arg->u.range.attr, arg->u.range.attr2, arg->u.range.size,
-                             arg->u.range.alignment};
+        wish = (struct wish){arg->u.range.flags, arg->u.range.attr, arg->u.range.attr2,
+                             arg->u.range.size, arg->u.range.alignment};
         call->handle = arg->u.range.handle;
         break;
     case RM_HEAP_FREE:
@@ -173,7 +174,7 @@ static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)
     case RM_HEAP_GET_MEM_ALIGNMENT:
         return;
     default:
-        refuse(call, RM_ERR_NOT_SUPPORTED);
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
         return;
     }
     call->kind = RM_KIND_HEAP_ALLOC;
@@ -184,13 +185,14 @@ static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)
         call->class_id = RM_CLASS_MEMORY_VIRTUAL;
     } else if (RM_MEMORY_ATTR_LOCATION(wish.attr) == RM_MEMORY_LOCATION_VIDMEM) {
         call->class_id = RM_CLASS_MEMORY_LOCAL_USER;
-        charge(call, &wish);
+        decode_charge(call, &wish);
     } else {
         call->class_id = RM_CLASS_MEMORY_SYSTEM;
     }
 }
 
-/* The view of the card is rewritten; a control of another size or form than the guard knows is the driver's. */
+/* The view of the card is rewritten; a control of another size or form than the guard knows is the
+ * driver's. */
 static void view(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
 {
     if (!call->params || arg->params_bytes != bytes || arg->flags & RM_CONTROL_SERIALIZED)
@@ -199,22 +201,26 @@ static void view(struct rm_call *call, const struct rm_control *arg, uint32_t by
     call->params_bytes = bytes;
 }
 
-/* Executed if it is of the form that the guard knows, and refused otherwise: it has to be looked at. */
+/* Executed if it is of the form that the guard knows, and refused otherwise: it has to be looked
+ * at. */
 static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
 {
     view(call, arg, bytes);
     if (call->action != RM_EXECUTE)
-        refuse(call, RM_ERR_INVALID_ARGUMENT);
+        decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
 }
 
-/* The number of the file descriptor is put in another's words. Serialized it is refused: nobody could look. */
-static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind, uint32_t bytes)
+/* The number of the file descriptor is put in another's words. Serialized it is refused: nobody
+ * could look. */
+static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind,
+                     uint32_t bytes)
 {
     call->kind = kind;
     watched(call, arg, bytes);
 }
 
-static void control(const struct rm_branch *branch, bool strict, struct rm_call *call, const struct rm_control *arg)
+static void control(const struct rm_branch *branch, bool strict, struct rm_call *call,
+                    const struct rm_control *arg)
 {
     call->kind = RM_KIND_CONTROL;
     call->action = RM_CONTINUE;
@@ -244,7 +250,7 @@ static void control(const struct rm_branch *branch, bool strict, struct rm_call 
     case RM_CTRL_FIFO_DISABLE_CHANNELS:
         /* Off is possible for anybody's channels, on undoes what the guard has switched off. */
         if (strict)
-            refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
+            decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
         break;
     case RM_CTRL_GROUP_SCHEDULE:
     case RM_CTRL_CHANNEL_SCHEDULE:
@@ -269,10 +275,11 @@ static void alloc_object(struct rm_call *call, const struct rm_alloc_object *arg
     call->parent = arg->parent;
     call->handle = arg->handle;
     call->class_id = arg->class_id;
-    refuse(call, RM_ERR_NOT_SUPPORTED);
+    decode_refuse(call, RM_ERR_NOT_SUPPORTED);
 }
 
-int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const void *arg, struct rm_call *ret_call)
+int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const void *arg,
+                struct rm_call *ret_call)
 {
     struct rm_call call = {.key = key};
     union {
@@ -337,174 +344,6 @@ int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const
     return 0;
 }
 
-static void memory_params(struct rm_call *call, const void *params, size_t bytes)
-{
-    struct rm_memory_params memory;
-
-    if (bytes < sizeof(memory)) {
-        refuse(call, RM_ERR_INVALID_ADDRESS);
-        return;
-    }
-    memcpy(&memory, params, sizeof(memory));
-    charge(call, &(struct wish){memory.flags, memory.attr, memory.attr2, memory.size, memory.alignment});
-}
-
-static void fabric_params(struct rm_call *call, const void *params, size_t bytes)
-{
-    struct rm_fabric_params fabric;
-
-    if (bytes < sizeof(fabric)) {
-        refuse(call, RM_ERR_INVALID_ADDRESS);
-        return;
-    }
-    memcpy(&fabric, params, sizeof(fabric));
-    call->holds = fabric.memory;
-}
-
-static void control_params(struct rm_call *call, const void *params, size_t bytes)
-{
-    struct rm_fb_info_list list;
-    struct rm_schedule schedule;
-    struct rm_ctxsw_stats stats;
-
-    if (bytes < call->params_bytes) {
-        refuse(call, RM_ERR_INVALID_ADDRESS);
-        return;
-    }
-    switch (call->control) {
-    case RM_CTRL_FB_GET_INFO:
-        memcpy(&list, params, sizeof(list));
-        if (list.count > RM_FB_INFO_MAX || (list.count && !list.items)) {
-            refuse(call, RM_ERR_INVALID_ARGUMENT);
-            break;
-        }
-        call->list = list.items;
-        call->list_bytes = list.count * (uint32_t)sizeof(struct rm_fb_info_item);
-        break;
-    case RM_CTRL_GROUP_SCHEDULE:
-    case RM_CTRL_CHANNEL_SCHEDULE:
-        memcpy(&schedule, params, sizeof(schedule.enable));
-        call->schedules = schedule.enable;
-        if (!schedule.enable && !call->may_unschedule)
-            refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
-        break;
-    case RM_CTRL_GR_GET_CTXSW_STATS: /* the guard reads them, too */
-        memcpy(&stats, params, sizeof(stats));
-        if (stats.flags & RM_CTXSW_RESET)
-            refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
-        break;
-    }
-}
-
-void decode_bound(const struct rm_call *call, void *params, size_t bytes)
-{
-    struct rm_timeslice slice;
-
-    if (call->kind != RM_KIND_CONTROL || call->control != RM_CTRL_GROUP_SET_TIMESLICE || bytes < sizeof(slice))
-        return;
-    memcpy(&slice, params, sizeof(slice));
-    if (slice.us > RM_TIMESLICE_MOST_US)
-        slice.us = RM_TIMESLICE_MOST_US;
-    memcpy(params, &slice, sizeof(slice));
-}
-
-int decode_params(struct rm_call *call, const void *params, size_t bytes)
-{
-    if (call->action != RM_EXECUTE || bytes > call->params_bytes)
-        return -EINVAL;
-    if (call->kind == RM_KIND_ALLOC && call->class_id == RM_CLASS_MEMORY_LOCAL_USER)
-        memory_params(call, params, bytes);
-    else if (call->kind == RM_KIND_ALLOC && call->class_id == RM_CLASS_MEMORY_FABRIC)
-        fabric_params(call, params, bytes);
-    else if (call->shows_file && bytes < sizeof(uint64_t)) /* the rest would be nought: one of our descriptors */
-        refuse(call, RM_ERR_INVALID_ADDRESS);
-    else if (call->kind == RM_KIND_CONTROL)
-        control_params(call, params, bytes);
-    return 0;
-}
-
-/* -EINVAL: more than there may be. */
-static int take(struct rm_transfer *transfer, uint32_t first, uint32_t count, uint32_t most, const void *handles)
-{
-    if (count > most)
-        return -EINVAL;
-    transfer->first = first;
-    transfer->count = count;
-    memcpy(transfer->handle, handles, count * sizeof(transfer->handle[0]));
-    return 0;
-}
-
-/* Where the driver has found nothing, the handle is the caller's. */
-static int take_imports(struct rm_transfer *transfer, const struct rm_import_objects *imports)
-{
-    int rc = take(transfer, imports->index, imports->count, RM_IMPORT_MAX, imports->object);
-
-    for (unsigned i = 0; rc == 0 && i < transfer->count; i++) {
-        if (imports->type[i] == RM_IMPORT_NONE)
-            transfer->handle[i] = 0;
-    }
-    return rc;
-}
-
-static int take_dmabuf(struct rm_transfer *transfer, const struct rm_branch *branch, const uint8_t *data, size_t bytes)
-{
-    struct rm_dmabuf head;
-
-    if (bytes < branch->dmabuf_bytes)
-        return -EINVAL;
-    memcpy(&head, data, sizeof(head));
-    transfer->fd = head.fd;
-    return take(transfer, head.index, head.count, RM_DMABUF_MAX, data + branch->dmabuf_handles_at);
-}
-
-int decode_transfer(const struct rm_branch *branch, const struct rm_call *call, const void *data, size_t bytes,
-                    struct rm_transfer *ret_transfer)
-{
-    union {
-        struct rm_export_object export_one;
-        struct rm_export_objects exports;
-        struct rm_import_object import_one;
-        struct rm_import_objects imports;
-    } of;
-
-    *ret_transfer = (struct rm_transfer){0};
-    if (call->action != RM_EXECUTE)
-        return -EINVAL;
-    if (call->kind == RM_KIND_DMABUF)
-        return take_dmabuf(ret_transfer, branch, data, bytes);
-    if ((call->kind != RM_KIND_EXPORT && call->kind != RM_KIND_IMPORT) || bytes < call->params_bytes)
-        return -EINVAL;
-    memcpy(&of, data, call->params_bytes);
-    switch (call->control) {
-    case RM_CTRL_EXPORT_OBJECT:
-        ret_transfer->fd = of.export_one.fd;
-        return take(ret_transfer, 0, 1, 1, &of.export_one.object);
-    case RM_CTRL_EXPORT_OBJECTS:
-        ret_transfer->fd = of.exports.fd;
-        return take(ret_transfer, of.exports.index, of.exports.count, RM_EXPORT_MAX, of.exports.object);
-    case RM_CTRL_IMPORT_OBJECT:
-        ret_transfer->fd = of.import_one.fd;
-        ret_transfer->parent = of.import_one.parent;
-        return take(ret_transfer, 0, 1, 1, &of.import_one.object);
-    default:
-        ret_transfer->fd = of.imports.fd;
-        ret_transfer->parent = of.imports.parent;
-        return take_imports(ret_transfer, &of.imports);
-    }
-}
-
-void decode_set_fd(const struct rm_call *call, void *data, int fd)
-{
-    size_t at = call->control == RM_CTRL_EXPORT_OBJECT ? offsetof(struct rm_export_object, fd) : 0;
-    int32_t number = fd;
-
-    memcpy((char *)data + at, &number, sizeof(number));
-}
-
-_Static_assert(offsetof(struct rm_export_objects, fd) == 0 && offsetof(struct rm_import_object, fd) == 0 &&
-                   offsetof(struct rm_import_objects, fd) == 0 && offsetof(struct rm_dmabuf, fd) == 0,
-               "descriptors come first");
-
 static size_t status_offset(uint32_t key)
 {
     switch (key) {
@@ -522,7 +361,8 @@ static size_t status_offset(uint32_t key)
         return offsetof(struct rm_vid_heap_control, status);
     default:
         /* RM_KIND_DMABUF: 8 before the end. */
-        return RM_KEY_NR(key) == RM_ESC_EXPORT_DMABUF ? RM_KEY_SIZE(key) - 8 : offsetof(struct rm_control, status);
+        return RM_KEY_NR(key) == RM_ESC_EXPORT_DMABUF ? RM_KEY_SIZE(key) - 8
+                                                      : offsetof(struct rm_control, status);
     }
 }
 

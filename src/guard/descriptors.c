@@ -39,5 +39,6 @@ bool descriptors_left(const struct descriptors *descriptors, int fd)
 
 bool descriptors_left_for_call(const struct descriptors *descriptors, int fd)
 {
-    return (unsigned)fd + OURS / 2 < descriptors->most; /* the other threads look at something, too */
+    return (unsigned)fd + OURS / 2 <
+           descriptors->most; /* the other threads look at something, too */
 }

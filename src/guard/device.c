@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-/* Modules ask for any free major number. `name`: of characters, as it stands in the list of devices. */
+/* Modules ask for any free major number. `name`: of characters, as it stands in the list of
+ * devices. */
 static unsigned find_major(const char *name)
 {
     char text[8192];
@@ -97,8 +98,9 @@ static enum device_kind kind_of(struct devices *devices, const struct stat *st)
         return minor(st->st_rdev) == RM_MINOR_CTL ? DEVICE_CTL : DEVICE_GPU;
     if (!devices->uvm_major)
         devices->uvm_major = find_major(UVM_NAME); /* the module may have been loaded since */
-    return devices->uvm_major && major(st->st_rdev) == devices->uvm_major && minor(st->st_rdev) == 0 ? DEVICE_UVM
-                                                                                                     : DEVICE_OTHER;
+    return devices->uvm_major && major(st->st_rdev) == devices->uvm_major && minor(st->st_rdev) == 0
+               ? DEVICE_UVM
+               : DEVICE_OTHER;
 }
 
 enum device_kind devices_kind(struct devices *devices, int fd)

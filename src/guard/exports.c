@@ -1,20 +1,22 @@
 /*
  * Memory that a file holds.
  *
- * The driver duplicates what a program exports into a client of its own, which keeps it for as long as the file exists,
- * whoever has that: a control device's, or a dma-buf. A duplicate that is made of it later, by whoever has the file, is
- * the importer's. NVML counts to a process what it allocated or what came to be its own since: of several duplicates
- * one is the owner, at first the one that was allocated, and then the next; those that are not, and those of the
- * driver's own client, it counts to nobody.
+ * The driver duplicates what a program exports into a client of its own, which keeps it for as long
+ * as the file exists, whoever has that: a control device's, or a dma-buf. A duplicate that is made
+ * of it later, by whoever has the file, is the importer's. NVML counts to a process what it
+ * allocated or what came to be its own since: of several duplicates one is the owner, at first the
+ * one that was allocated, and then the next; those that are not, and those of the driver's own
+ * client, it counts to nobody.
  *
- * Here a file is a space (guard/objects.h) in which the number of a place is an address. These calls are made by the
- * guard, on its own duplicate of the file that they name, so that what is noted has happened: a file's number in a call
- * is the only thing in it that is the caller's, and the driver does not ask who exports (it duplicates on its own
- * account). What comes to be held is noted before the call, so that there is room for it.
+ * Here a file is a space (guard/objects.h) in which the number of a place is an address. These
+ * calls are made by the guard, on its own duplicate of the file that they name, so that what is
+ * noted has happened: a file's number in a call is the only thing in it that is the caller's, and
+ * the driver does not ask who exports (it duplicates on its own account). What comes to be held is
+ * noted before the call, so that there is room for it.
  *
- * Memory that comes from a file of which the guard does not know what it holds is another instance's or nobody's: it is
- * charged to whoever has made it. In strict mode it is charged to who imports it as well, for a program could have got
- * it into the file unseen.
+ * Memory that comes from a file of which the guard does not know what it holds is another
+ * instance's or nobody's: it is charged to whoever has made it. In strict mode it is charged to who
+ * imports it as well, for a program could have got it into the file unseen.
  */
 #include "guard/guard_internal.h"
 
@@ -31,8 +33,9 @@
 #define HELD   0u
 #define COMING 1u
 
-static int find_file(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-                     const struct rm_call *call, struct exports *exports)
+static int find_file(struct guard *guard, const struct trap *trap,
+                     const struct guard_process *process, const struct rm_call *call,
+                     struct exports *exports)
 {
     bool dmabuf = call->kind == RM_KIND_DMABUF;
     int rc;
@@ -59,8 +62,8 @@ static void forget_coming(struct guard *guard, const struct exports *exports)
         objects_space_gone(guard->objects, exports->number);
 }
 
-static int note_coming(struct guard *guard, const struct guard_process *process, const struct rm_call *call,
-                       const struct exports *exports)
+static int note_coming(struct guard *guard, const struct guard_process *process,
+                       const struct rm_call *call, const struct exports *exports)
 {
     const struct rm_transfer *transfer = &exports->transfer;
     const uint32_t coming = COMING;
@@ -71,16 +74,18 @@ static int note_coming(struct guard *guard, const struct guard_process *process,
         rc = objects_space(guard->objects, exports->number, exports->file->owner);
     for (unsigned i = 0; i < transfer->count && rc == 0; i++) {
         if (transfer->handle[i])
-            rc = objects_map(guard->objects, exports->number, (uint64_t)transfer->first + i, 1, &coming, 1,
-                             call->client, transfer->handle[i]);
+            rc = objects_map(guard->objects, exports->number, (uint64_t)transfer->first + i, 1,
+                             &coming, 1, call->client, transfer->handle[i]);
     }
     if (rc < 0)
         forget_coming(guard, exports);
     return rc < 0 ? RM_ERR_NO_MEMORY : 0;
 }
 
-/* What was in those places is gone. There is room: one item is given back for each that is taken. */
-static void note_held(struct guard *guard, const struct rm_call *call, const struct exports *exports)
+/* What was in those places is gone. There is room: one item is given back for each that is
+ * taken. */
+static void note_held(struct guard *guard, const struct rm_call *call,
+                      const struct exports *exports)
 {
     const struct rm_transfer *transfer = &exports->transfer;
     const uint32_t held = HELD;
@@ -92,7 +97,8 @@ static void note_held(struct guard *guard, const struct rm_call *call, const str
         if (!transfer->handle[i])
             continue;
         objects_unmap(guard->objects, exports->number, place, 1, COMING);
-        objects_map(guard->objects, exports->number, place, 1, &held, 1, call->client, transfer->handle[i]);
+        objects_map(guard->objects, exports->number, place, 1, &held, 1, call->client,
+                    transfer->handle[i]);
     }
 }
 
@@ -115,8 +121,9 @@ int exports_begin(struct guard *guard, const struct trap *trap, const struct gua
     return rc;
 }
 
-static uint32_t note_import(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                            const struct rm_call *call, const struct exports *exports, unsigned index)
+static uint32_t note_import(struct guard *guard, struct guard_process *process,
+                            const struct guard_file *file, const struct rm_call *call,
+                            const struct exports *exports, unsigned index)
 {
     const struct rm_transfer *transfer = &exports->transfer;
     uint32_t handle = transfer->handle[index];
@@ -132,8 +139,8 @@ static uint32_t note_import(struct guard *guard, struct guard_process *process, 
 }
 
 /* What cannot be noted must not be: all that came is freed again. */
-static void undo_imports(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                         const struct exports *exports)
+static void undo_imports(struct guard *guard, const struct guard_file *file,
+                         const struct rm_call *call, const struct exports *exports)
 {
     const struct rm_transfer *transfer = &exports->transfer;
 
@@ -144,8 +151,9 @@ static void undo_imports(struct guard *guard, const struct guard_file *file, con
     }
 }
 
-static uint32_t note_imports(struct guard *guard, struct guard_process *process, const struct guard_file *file,
-                             const struct rm_call *call, const struct exports *exports)
+static uint32_t note_imports(struct guard *guard, struct guard_process *process,
+                             const struct guard_file *file, const struct rm_call *call,
+                             const struct exports *exports)
 {
     uint32_t status = RM_OK;
 
@@ -159,10 +167,11 @@ static uint32_t note_imports(struct guard *guard, struct guard_process *process,
 }
 
 /* The descriptor is ours: the caller gets one, too. Its number, or -errno: the file is closed. */
-static int give(struct guard *guard, const struct trap *trap, const struct guard_process *process, int fd,
-                struct exports *exports)
+static int give(struct guard *guard, const struct trap *trap, const struct guard_process *process,
+                int fd, struct exports *exports)
 {
-    struct seccomp_notif_addfd add = {.id = trap->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
+    struct seccomp_notif_addfd add = {
+        .id = trap->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
     int rc = file_add(guard, trap->tid, -1, fd, DEVICE_DMABUF, exports->number, &exports->file);
 
     if (rc < 0) {
@@ -181,12 +190,13 @@ static int give(struct guard *guard, const struct trap *trap, const struct guard
 }
 
 int exports_end(struct guard *guard, const struct trap *trap, struct guard_process *process,
-                const struct guard_file *file, const struct rm_call *call, void *data, size_t bytes, int status,
-                struct exports *exports)
+                const struct guard_file *file, const struct rm_call *call, void *data, size_t bytes,
+                int status, struct exports *exports)
 {
     int fd = exports->transfer.fd;
 
-    if (status == RM_OK && decode_transfer(guard->branch, call, data, bytes, &exports->transfer) < 0)
+    if (status == RM_OK &&
+        decode_transfer(guard->branch, call, data, bytes, &exports->transfer) < 0)
         status = RM_ERR_INVALID_PARAMETER;
     if (status == RM_OK && call->kind == RM_KIND_IMPORT) {
         status = (int)note_imports(guard, process, file, call, exports);

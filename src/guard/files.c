@@ -34,23 +34,27 @@ static bool is_file_of(const struct guard_file *file, pid_t tid, int fd)
 /* The same of where it was seen last; where it cannot be told, it is there still. */
 static bool is_there_still(const struct guard_file *file)
 {
-    long rc = syscall(SYS_kcmp, file->tid, self, KCMP_FILE, (unsigned long)file->its_fd, (unsigned long)file->fd);
+    long rc = syscall(SYS_kcmp, file->tid, self, KCMP_FILE, (unsigned long)file->its_fd,
+                      (unsigned long)file->fd);
 
     return rc == 0 || (rc < 0 && errno != ESRCH && errno != EBADF);
 }
 
 /*
- * The files of a process are few: those that libcuda opens. The one that was last seen under this number is looked at
- * first; the comparison is the kernel's, so whatever the program does to its descriptors, the file is the right one.
+ * The files of a process are few: those that libcuda opens. The one that was last seen under this
+ * number is looked at first; the comparison is the kernel's, so whatever the program does to its
+ * descriptors, the file is the right one.
  */
 static struct guard_file *find(struct guard *guard, pid_t tid, int fd)
 {
     for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && guard->file[i].its_fd == fd && is_file_of(&guard->file[i], tid, fd))
+        if (guard->file[i].fd >= 0 && guard->file[i].its_fd == fd &&
+            is_file_of(&guard->file[i], tid, fd))
             return &guard->file[i];
     }
     for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && guard->file[i].its_fd != fd && is_file_of(&guard->file[i], tid, fd))
+        if (guard->file[i].fd >= 0 && guard->file[i].its_fd != fd &&
+            is_file_of(&guard->file[i], tid, fd))
             return &guard->file[i];
     }
     return NULL;
@@ -79,7 +83,8 @@ static struct guard_file *free_entry(struct guard *guard)
     return NULL;
 }
 
-/* The first thread, which usually lives longest; but it may have ended, or have other descriptors. */
+/* The first thread, which usually lives longest; but it may have ended, or have other
+ * descriptors. */
 static void note_place(struct guard_file *file, pid_t tid, pid_t process, int its_fd)
 {
     file->pid = process;
@@ -87,8 +92,8 @@ static void note_place(struct guard_file *file, pid_t tid, pid_t process, int it
     file->its_fd = its_fd;
 }
 
-int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kind kind, uint32_t number,
-             struct guard_file **ret_file)
+int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kind kind,
+             uint32_t number, struct guard_file **ret_file)
 {
     struct guard_file *file;
     const struct task *task;
@@ -117,7 +122,8 @@ static struct guard_file *find_own(struct guard *guard, int fd)
     return find_unreferenced(guard, fd);
 }
 
-/* `fd`: what the caller had there just now, though it may have been another file when it was looked for. */
+/* `fd`: what the caller had there just now, though it may have been another file when it was looked
+ * for. */
 static int take(struct guard *guard, pid_t tid, int its_fd, int fd, struct guard_file **ret_file)
 {
     enum device_kind kind = devices_kind(&guard->devices, fd);
@@ -126,7 +132,9 @@ static int take(struct guard *guard, pid_t tid, int its_fd, int fd, struct guard
     int rc;
 
     if (!file)
-        return kind == DEVICE_OTHER ? -ENOTTY : file_add(guard, tid, its_fd, fd, kind, ++guard->next_file, ret_file);
+        return kind == DEVICE_OTHER
+                   ? -ENOTTY
+                   : file_add(guard, tid, its_fd, fd, kind, ++guard->next_file, ret_file);
     rc = task_get(&guard->tasks, tid, &task);
     if (rc < 0)
         return rc;
@@ -155,10 +163,10 @@ int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_fil
         return rc;
     rc = descriptors_left(&guard->descriptors, own) ? take(guard, tid, fd, own, ret_file) : -EMFILE;
     if (rc == -EMFILE)
-        log_ratelimited(
-            "guard: too many files of the driver are open: raise the hard limit of open files (ulimit -Hn), of "
-            "which %u are there",
-            guard->descriptors.most);
+        log_ratelimited("guard: too many files of the driver are open: raise the hard limit of "
+                        "open files (ulimit -Hn), of "
+                        "which %u are there",
+                        guard->descriptors.most);
     if (rc < 0)
         close(own);
     return rc;
@@ -199,7 +207,8 @@ static void search_descriptor(struct search *search, pid_t pid, pid_t tid, int f
         struct guard_file *file = search->of[i].file;
         const char *target = search->of[i].target;
 
-        if (search->of[i].found || strncmp(link, target, strlen(target)) != 0 || !is_file_of(file, tid, fd))
+        if (search->of[i].found || strncmp(link, target, strlen(target)) != 0 ||
+            !is_file_of(file, tid, fd))
             continue;
         file->pid = pid;
         file->tid = tid;
@@ -230,8 +239,8 @@ static void search_table(struct search *search, pid_t pid, pid_t tid)
         closedir(folder);
 }
 
-/* Threads share the table of the first, but for those that have unshared it; and a first thread that has ended has
- * none. */
+/* Threads share the table of the first, but for those that have unshared it; and a first thread
+ * that has ended has none. */
 static void search_threads(struct search *search, pid_t pid)
 {
     pid_t last = pid;
@@ -283,13 +292,14 @@ static void search_all(const struct guard *guard, struct search *search)
 }
 
 /*
- * A file of the UVM device may be somewhere where it is not seen (unreferenced.c), or be mapped; it means something to
- * the address spaces in which it was used. For as long as one of those lives, it is not taken for closed: who has used
- * it first may be a child that only asked.
+ * A file of the UVM device may be somewhere where it is not seen (unreferenced.c), or be mapped; it
+ * means something to the address spaces in which it was used. For as long as one of those lives, it
+ * is not taken for closed: who has used it first may be a child that only asked.
  */
 static bool may_be_used(struct guard *guard, const struct guard_file *file)
 {
-    for (unsigned i = 0; file->kind == DEVICE_UVM && !file->inherited && i < GUARD_PROCESSES_MAX; i++) {
+    for (unsigned i = 0; file->kind == DEVICE_UVM && !file->inherited && i < GUARD_PROCESSES_MAX;
+         i++) {
         const struct guard_process *process = &guard->process[i];
 
         if (process->pid && objects_space_is_used(guard->objects, file->number, process->owner) &&
@@ -299,7 +309,8 @@ static bool may_be_used(struct guard *guard, const struct guard_file *file)
     return false;
 }
 
-/* What the driver had for the file is gone, or will be with our duplicate, if that is the last one. */
+/* What the driver had for the file is gone, or will be with our duplicate, if that is the last
+ * one. */
 void file_close(struct guard *guard, struct guard_file *file)
 {
     clients_file_unseen(guard, file->number);
@@ -323,7 +334,8 @@ static bool has_ended(const struct guard *guard, pid_t pid)
 static int find_heir(struct guard *guard, const struct guard_file *file, uint32_t owner,
                      struct guard_process **ret_heir)
 {
-    if (!file->unreferenced && !has_ended(guard, file->pid) && process_get(guard, file->pid, ret_heir) == 0)
+    if (!file->unreferenced && !has_ended(guard, file->pid) &&
+        process_get(guard, file->pid, ret_heir) == 0)
         return 0;
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         struct guard_process *process = &guard->process[i];

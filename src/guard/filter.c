@@ -32,7 +32,8 @@
 #define X32_BIT    0x40000000u
 #define FILTER_MAX 96
 
-/* The low halves of arguments; both architectures are little-endian. The kernel ignores the rest of an ioctl's. */
+/* The low halves of arguments; both architectures are little-endian. The kernel ignores the rest of
+ * an ioctl's. */
 #define ARG_LOW(n) ((uint32_t)(offsetof(struct seccomp_data, args) + 8 * (n)))
 
 struct program {
@@ -40,7 +41,8 @@ struct program {
     unsigned length;
 };
 
-static void put(struct program *program, uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
+static void put(struct program *program, uint16_t code, uint32_t k, uint8_t if_true,
+                uint8_t if_false)
 {
     if (program->length < FILTER_MAX)
         program->code[program->length++] = (struct sock_filter){code, if_true, if_false, k};
@@ -70,9 +72,9 @@ static void answer_unless(struct program *program, uint32_t value, uint32_t what
 }
 
 /*
- * An ioctl is trapped by what the driver tells it by: on the control device number and size, whatever type and
- * direction say; on the UVM device the whole word, which has no size in it. (Masked, FIONBIO would look like the
- * latter's.)
+ * An ioctl is trapped by what the driver tells it by: on the control device number and size,
+ * whatever type and direction say; on the UVM device the whole word, which has no size in it.
+ * (Masked, FIONBIO would look like the latter's.)
  */
 static void put_ioctl(struct program *program, const struct rm_branch *branch, bool control)
 {
@@ -83,11 +85,13 @@ static void put_ioctl(struct program *program, const struct rm_branch *branch, b
     load(program, ARG_LOW(1));
     for (unsigned i = 0; i < sizeof(uvm) / sizeof(uvm[0]); i++)
         answer_if(program, uvm[i], SECCOMP_RET_USER_NOTIF);
-    answer_if(program, UVM_ALLOC_DEVICE_P2P, SECCOMP_RET_ERRNO | EOPNOTSUPP); /* memory that it holds nobody counts */
+    answer_if(program, UVM_ALLOC_DEVICE_P2P,
+              SECCOMP_RET_ERRNO | EOPNOTSUPP); /* memory that it holds nobody counts */
     put(program, BPF_ALU | BPF_AND | BPF_K, RM_KEY_MASK, 0, 0);
     for (unsigned i = 0; i < count; i++) {
         /* What is exported matters to the quota alone, as do the controls. */
-        if (control || (RM_KEY_NR(keys[i]) != RM_ESC_CONTROL && RM_KEY_NR(keys[i]) != RM_ESC_EXPORT_DMABUF))
+        if (control ||
+            (RM_KEY_NR(keys[i]) != RM_ESC_CONTROL && RM_KEY_NR(keys[i]) != RM_ESC_EXPORT_DMABUF))
             answer_if(program, keys[i], SECCOMP_RET_USER_NOTIF);
     }
     answer(program, SECCOMP_RET_ALLOW);
@@ -102,8 +106,9 @@ static void put_mmap(struct program *program)
     load(program, ARG_LOW(2));
     put(program, BPF_ALU | BPF_AND | BPF_K, PROT_READ | PROT_WRITE, 0, 0);
     answer_unless(program, PROT_READ | PROT_WRITE, SECCOMP_RET_ALLOW);
-    /* The driver takes no mapping whose offset is not its address (uvm.c, uvm_mmap): from the beginning of a file, as
-     * most are, only one at address 0, which nobody gets who does not insist. */
+    /* The driver takes no mapping whose offset is not its address (uvm.c, uvm_mmap): from the
+     * beginning of a file, as most are, only one at address 0, which nobody gets who does not
+     * insist. */
     load(program, ARG_LOW(5));
     answer_unless(program, 0, SECCOMP_RET_USER_NOTIF);
     load(program, ARG_LOW(5) + 4);
@@ -118,7 +123,8 @@ static void put_mmap(struct program *program)
     answer(program, SECCOMP_RET_ALLOW);
 }
 
-/* Skips `inner` instructions, which were written behind it, where the accumulator is not `value`. */
+/* Skips `inner` instructions, which were written behind it, where the accumulator is not
+ * `value`. */
 static void skip_unless(struct program *program, unsigned at, uint32_t value)
 {
     unsigned inner = program->length - at - 1;
@@ -178,7 +184,8 @@ int filter_supported(void)
 
     if (rc < 0)
         return rc;
-    /* Flags are looked at before the program is: with none at all the answer to known flags is EFAULT. */
+    /* Flags are looked at before the program is: with none at all the answer to known flags is
+     * EFAULT. */
     rc = seccomp(SECCOMP_SET_MODE_FILTER, LISTENER_FLAGS, NULL);
     return rc == -EFAULT ? 0 : rc < 0 ? rc : -EINVAL;
 }

@@ -63,8 +63,9 @@ static void close_region(struct guard *guard)
 
 static void free_guard(struct guard *guard)
 {
-    int *const fds[] = {&guard->socket[OURS], &guard->socket[CHILDS], &guard->listener,      &guard->epoll,
-                        &guard->wake,         &guard->child,          &guard->control_socket};
+    int *const fds[] = {&guard->socket[OURS],  &guard->socket[CHILDS], &guard->listener,
+                        &guard->epoll,         &guard->wake,           &guard->child,
+                        &guard->control_socket};
 
     keeper_end(guard);
     processes_done(guard);
@@ -111,12 +112,14 @@ static int go_without(struct guard *guard, const char *why, const char *path)
     audit_free(guard->audit);
     guard->audit = NULL;
     if (guard->config.mode == GUARD_STRICT) {
-        log_error("guard: NVML cannot be used (%s%s): strict mode compares with its figures; give its path in "
+        log_error("guard: NVML cannot be used (%s%s): strict mode compares with its figures; give "
+                  "its path in "
                   "VGPU_NVML",
                   path, why);
         return -ENOPKG;
     }
-    log_warning("guard: NVML cannot be used (%s%s): what is accounted for is not compared with its figures; give its "
+    log_warning("guard: NVML cannot be used (%s%s): what is accounted for is not compared with its "
+                "figures; give its "
                 "path in VGPU_NVML",
                 path, why);
     return 0;
@@ -133,20 +136,24 @@ static int load_nvml(struct guard *guard)
         path = found;
     if (rc < 0)
         return go_without(guard,
-                          rc == -EPERM ? " or a folder above it can be written to by others than root"
-                                       : " is in none of the system's folders",
+                          rc == -EPERM
+                              ? " or a folder above it can be written to by others than root"
+                              : " is in none of the system's folders",
                           path);
     return audit_new(path, &guard->audit) < 0 ? go_without(guard, " does not load", path) : 0;
 }
 
 static int begin_audit(struct guard *guard)
 {
-    return guard->audit && audit_begin(guard->audit) < 0 ? go_without(guard, "it does not start", "") : 0;
+    return guard->audit && audit_begin(guard->audit) < 0
+               ? go_without(guard, "it does not start", "")
+               : 0;
 }
 
 static int open_parts(struct guard *guard)
 {
-    const struct objects_events events = {.charged = process_charged, .removed = account_removed, .arg = guard};
+    const struct objects_events events = {
+        .charged = process_charged, .removed = account_removed, .arg = guard};
     int rc = branch_read(guard->config.device_dir, &guard->version, &guard->branch);
 
     if (rc == 0)
@@ -174,8 +181,10 @@ static int open_parts(struct guard *guard)
         return rc;
     guard->epoll = epoll_create1(EPOLL_CLOEXEC);
     guard->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (guard->epoll < 0 || guard->wake < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard->socket) < 0 ||
-        epoll_ctl(guard->epoll, EPOLL_CTL_ADD, guard->wake, &(struct epoll_event){.events = EPOLLIN}) < 0)
+    if (guard->epoll < 0 || guard->wake < 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard->socket) < 0 ||
+        epoll_ctl(guard->epoll, EPOLL_CTL_ADD, guard->wake,
+                  &(struct epoll_event){.events = EPOLLIN}) < 0)
         return err_last();
     rc = listen_to_people(guard);
     return rc < 0 ? rc : keeper_start(guard);
@@ -189,15 +198,18 @@ int guard_new(const struct guard_config *config, struct guard **ret_guard)
 
     if (!guard)
         return -ENOMEM;
-    /* Nobody of the same user may look into this process, or into those that are forked from it: they have the
-     * listener. */
+    /* Nobody of the same user may look into this process, or into those that are forked from it:
+     * they have the listener. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     guard->config = *config;
-    guard->config.region_path = keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
-    guard->config.device_dir = keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
+    guard->config.region_path =
+        keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
+    guard->config.device_dir =
+        keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
     guard->config.nvml = keep_text(guard->nvml, sizeof(guard->nvml), config->nvml);
     guard->control_socket = -1;
-    guard->child = guard->listener = guard->epoll = guard->wake = guard->socket[OURS] = guard->socket[CHILDS] = -1;
+    guard->child = guard->listener = guard->epoll = guard->wake = guard->socket[OURS] =
+        guard->socket[CHILDS] = -1;
     guard->keeper = -1;
     descriptors_init(&guard->descriptors);
     tasks_init(&guard->tasks, descriptors_for_tasks(&guard->descriptors));
@@ -219,7 +231,9 @@ static int receive_listener(struct guard *guard)
 {
     struct pollfd ready = {.fd = guard->socket[OURS], .events = POLLIN};
 
-    return poll(&ready, 1, HANDOVER_BOUND_MS) <= 0 ? -ETIMEDOUT : passfd_receive(guard->socket[OURS], &guard->listener);
+    return poll(&ready, 1, HANDOVER_BOUND_MS) <= 0
+               ? -ETIMEDOUT
+               : passfd_receive(guard->socket[OURS], &guard->listener);
 }
 
 int guard_child(struct guard *guard)
@@ -229,11 +243,13 @@ int guard_child(struct guard *guard)
     int listener, rc = privilege_drop_for_good();
 
     descriptors_restore(&guard->descriptors);
-    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* the supervisor has to look into it, now and as the program that it will be */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0,
+          0); /* the supervisor has to look into it, now and as the program that it will be */
     close(guard->socket[OURS]);
     listener = rc < 0 ? rc : filter_install(guard->branch, guard->control);
     if (listener < 0) {
-        log_error("guard: the command cannot be guarded: %s%s", err_text(listener, text, sizeof(text)),
+        log_error("guard: the command cannot be guarded: %s%s",
+                  err_text(listener, text, sizeof(text)),
                   listener == -EBUSY ? " (it runs under another guard already)" : "");
         return listener;
     }
@@ -323,10 +339,10 @@ int guard_start(struct guard *guard, pid_t child)
     if (rc == -EBADF)
         rc = 0;
     /*
-     * NVML takes some 20 ms to start, and the program need not wait for that: calls of its own that are trapped wait in
-     * the kernel until there is the trap thread. Until then this thread is the only one here, so NVML and the audit are
-     * its own; starting the watch thread hands them over. But what NVML loads meanwhile must be nothing of the
-     * program's.
+     * NVML takes some 20 ms to start, and the program need not wait for that: calls of its own that
+     * are trapped wait in the kernel until there is the trap thread. Until then this thread is the
+     * only one here, so NVML and the audit are its own; starting the watch thread hands them over.
+     * But what NVML loads meanwhile must be nothing of the program's.
      */
     if (rc == 0 && nvml_search_closed())
         rc = release(guard);
@@ -343,7 +359,8 @@ int guard_start(struct guard *guard, pid_t child)
     return rc;
 }
 
-/* False: a program keeps it in its memory, where no signal reaches it; it ends with this process. */
+/* False: a program keeps it in its memory, where no signal reaches it; it ends with this
+ * process. */
 static bool end_trap_thread(struct guard *guard)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -370,19 +387,23 @@ static void end_orphans(struct guard *guard)
     if (!trap_nobody_left(guard))
         count += leftovers_kill(guard);
     if (count)
-        log_warning("guard: the command has ended, and with it %u process%s that it has left behind with GPU memory",
+        log_warning("guard: the command has ended, and with it %u process%s that it has left "
+                    "behind with GPU memory",
                     count, count == 1 ? "" : "es");
 }
 
-/* Their calls fail from now on, and mappings of whichever file if shared, writable and not from its beginning. */
+/* Their calls fail from now on, and mappings of whichever file if shared, writable and not from its
+ * beginning. */
 static void tell_of_others(const struct guard *guard)
 {
     struct pollfd listener = {.fd = guard->listener};
 
     /* What was killed takes a moment to be gone. */
     if (guard->listener >= 0 && poll(&listener, 1, GONE_MS) == 0)
-        log_warning("guard: the command has ended, but not all that it has started: what runs on can use no GPU, and "
-                    "map files as shared and writable from their beginning only (else it gets ENOSYS)");
+        log_warning(
+            "guard: the command has ended, but not all that it has started: what runs on can use "
+            "no GPU, and "
+            "map files as shared and writable from their beginning only (else it gets ENOSYS)");
 }
 
 void guard_end(struct guard *guard)

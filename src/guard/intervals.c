@@ -80,7 +80,8 @@ void intervals_remove(struct interval **tree, struct interval *interval)
 struct interval *intervals_overlap(struct interval *tree, uint64_t first, uint64_t last)
 {
     while (tree && (tree->first > last || tree->last < first)) {
-        /* If something on the left reaches this far and yet does not overlap, then nothing on the right does. */
+        /* If something on the left reaches this far and yet does not overlap, then nothing on the
+         * right does. */
         tree = tree->left && tree->left->highest >= first ? tree->left : tree->right;
     }
     return tree;

@@ -1,6 +1,7 @@
 /*
- * Intervals of addresses, which may overlap, in a search tree: a treap (its shape is random, not the tenant's choice)
- * whose nodes know the highest end below them. All operations take logarithmic time.
+ * Intervals of addresses, which may overlap, in a search tree: a treap (its shape is random, not
+ * the tenant's choice) whose nodes know the highest end below them. All operations take logarithmic
+ * time.
  */
 #ifndef VGPU_GUARD_INTERVALS_H
 #define VGPU_GUARD_INTERVALS_H
@@ -19,8 +20,9 @@ void intervals_insert(struct interval **tree, struct interval *interval, uint32_
 void intervals_remove(struct interval **tree, struct interval *interval); /* must be in it */
 
 struct interval *intervals_overlap(struct interval *tree, uint64_t first,
-                                   uint64_t last);                    /* one that does; NULL: none */
-struct interval *intervals_at(struct interval *tree, uint64_t first); /* one that begins there; NULL: none */
+                                   uint64_t last); /* one that does; NULL: none */
+struct interval *intervals_at(struct interval *tree,
+                              uint64_t first); /* one that begins there; NULL: none */
 unsigned intervals_count(const struct interval *tree, uint64_t first, uint64_t last,
                          unsigned most); /* counts no further */
 

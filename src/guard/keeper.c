@@ -1,9 +1,10 @@
 /*
- * The keeper: a process that switches channels on again when the supervisor has died with some of them off.
+ * The keeper: a process that switches channels on again when the supervisor has died with some of
+ * them off.
  *
- * It shares the supervisor's table of descriptors (CLONE_FILES), so it has the duplicates by which channels are
- * switched, whenever they were made, and needs no right over anybody; and the table of channels, which is shared
- * memory. It sleeps until the supervisor ends.
+ * It shares the supervisor's table of descriptors (CLONE_FILES), so it has the duplicates by which
+ * channels are switched, whenever they were made, and needs no right over anybody; and the table of
+ * channels, which is shared memory. It sleeps until the supervisor ends.
  */
 #include "guard/guard_internal.h"
 

@@ -1,10 +1,10 @@
 /*
- * What the command leaves behind. A launch is a store to a mapped page, so who has got the driver's files from its
- * parent can use a card without a call that anybody would see: it is looked for among all that the command has started,
- * which stays below this process, for that is a subreaper.
+ * What the command leaves behind. A launch is a store to a mapped page, so who has got the driver's
+ * files from its parent can use a card without a call that anybody would see: it is looked for
+ * among all that the command has started, which stays below this process, for that is a subreaper.
  *
- * A process can keep who reads its map waiting for as long as it likes. So a thread of its own looks, and whoever holds
- * it up is killed.
+ * A process can keep who reads its map waiting for as long as it likes. So a thread of its own
+ * looks, and whoever holds it up is killed.
  */
 #include "guard/guard_internal.h"
 
@@ -71,7 +71,8 @@ static bool is_mapping(const char *line)
     if (sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &device_major, &device_minor, &inode) != 3)
         return false;
     for (unsigned i = 0; i < scan.nodes; i++) {
-        if (scan.node[i].inode == inode && scan.node[i].file_system == makedev(device_major, device_minor))
+        if (scan.node[i].inode == inode &&
+            scan.node[i].file_system == makedev(device_major, device_minor))
             return true;
     }
     return false;
@@ -96,7 +97,8 @@ static bool maps_driver(pid_t pid)
     return found;
 }
 
-/* A thread may have a table of its own. Where it may not be looked into, what it has is not known. */
+/* A thread may have a table of its own. Where it may not be looked into, what it has is not
+ * known. */
 static bool thread_has_file(pid_t pid, pid_t tid)
 {
     bool found = false;
@@ -111,7 +113,8 @@ static bool thread_has_file(pid_t pid, pid_t tid)
     while (!found && (entry = readdir(folder))) {
         enum device_kind kind;
 
-        found = entry->d_name[0] != '.' && devices_kind_at(&scan.devices, tid, atoi(entry->d_name), &kind, NULL) == 0 &&
+        found = entry->d_name[0] != '.' &&
+                devices_kind_at(&scan.devices, tid, atoi(entry->d_name), &kind, NULL) == 0 &&
                 kind != DEVICE_OTHER;
     }
     closedir(folder);

@@ -23,7 +23,8 @@ static const char *const folders[] = {
     "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib",
 };
 
-/* In a user namespace root's files may be shown as of nobody there is: then nobody in it can write to them. */
+/* In a user namespace root's files may be shown as of nobody there is: then nobody in it can write
+ * to them. */
 static bool is_roots(const struct stat *st)
 {
     char text[32];
@@ -39,7 +40,8 @@ static bool is_closed(const char *path)
 {
     struct stat st;
 
-    return file_stat_path(path, 1, &st) == 0 && is_roots(&st) && !(st.st_mode & (S_IWGRP | S_IWOTH));
+    return file_stat_path(path, 1, &st) == 0 && is_roots(&st) &&
+           !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 bool nvml_trusted(const char *path)
@@ -76,7 +78,8 @@ static bool folder_closed(char *folder)
 {
     char *slash;
 
-    while (access(folder, F_OK) < 0 && errno == ENOENT && (slash = strrchr(folder, '/')) && slash != folder)
+    while (access(folder, F_OK) < 0 && errno == ENOENT && (slash = strrchr(folder, '/')) &&
+           slash != folder)
         *slash = '\0';
     return nvml_trusted(folder);
 }

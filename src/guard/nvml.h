@@ -1,8 +1,9 @@
 /*
- * NVML, as the supervisor loads it: from where nobody but root can put a file, and before the program runs.
+ * NVML, as the supervisor loads it: from where nobody but root can put a file, and before the
+ * program runs.
  *
- * The loader's search is of no use for that: it goes by LD_LIBRARY_PATH, in which folders of the user's are common, and
- * what is loaded from there would run in the supervisor.
+ * The loader's search is of no use for that: it goes by LD_LIBRARY_PATH, in which folders of the
+ * user's are common, and what is loaded from there would run in the supervisor.
  */
 #ifndef VGPU_GUARD_NVML_H
 #define VGPU_GUARD_NVML_H
@@ -10,15 +11,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The path of the system's libnvidia-ml.so.1. -ENOENT: it is in none of the system's folders; -EPERM: it is, but others
- * than root can write to it or to a folder above it; *ret_path is where. */
+/* The path of the system's libnvidia-ml.so.1. -ENOENT: it is in none of the system's folders;
+ * -EPERM: it is, but others than root can write to it or to a folder above it; *ret_path is where.
+ */
 int nvml_find(char *ret_path, size_t bytes);
 
 /* Whether a file and all folders above it are root's, and nobody else can write to them. */
 bool nvml_trusted(const char *path);
 
-/* Whether a library that NVML loads by name can come from root's folders only: the loader looks in those that
- * LD_LIBRARY_PATH named when this process began. One that is missing is as good as the folder in which it is. */
+/* Whether a library that NVML loads by name can come from root's folders only: the loader looks in
+ * those that LD_LIBRARY_PATH named when this process began. One that is missing is as good as the
+ * folder in which it is. */
 bool nvml_search_closed(void);
 
 #endif

@@ -53,7 +53,8 @@ void objects_free(struct objects *objects)
 int objects_reserve(struct objects *objects)
 {
     /* Of a client and of an object. */
-    static const enum item items[] = {ITEM_CLIENT, ITEM_OWNER, ITEM_USE, ITEM_OBJECT, ITEM_ALLOCATION};
+    static const enum item items[] = {ITEM_CLIENT, ITEM_OWNER, ITEM_USE, ITEM_OBJECT,
+                                      ITEM_ALLOCATION};
     const unsigned count = sizeof(items) / sizeof(items[0]);
     int rc = 0;
 
@@ -133,7 +134,8 @@ static void end(struct objects *objects, struct object *object)
     if (object->reference.allocation)
         reference_drop(objects, &object->reference);
     else if (objects->events.removed)
-        objects->events.removed(objects->events.arg, object->client, object->handle, object->class_id);
+        objects->events.removed(objects->events.arg, object->client, object->handle,
+                                object->class_id);
     item_free(objects, ITEM_OBJECT, object);
 }
 
@@ -186,8 +188,10 @@ int objects_client(struct objects *objects, uint32_t number, uint32_t owner)
     return rc;
 }
 
-/* Puts a new object, client and handle of which are set, in its place; what had the handle is gone. There is room. */
-static void put(struct objects *objects, struct client *client, struct object *object, uint32_t parent_handle)
+/* Puts a new object, client and handle of which are set, in its place; what had the handle is gone.
+ * There is room. */
+static void put(struct objects *objects, struct client *client, struct object *object,
+                uint32_t parent_handle)
 {
     struct object *old = find(objects, object->client, object->handle), *parent;
 
@@ -203,8 +207,8 @@ static void put(struct objects *objects, struct client *client, struct object *o
 }
 
 /* A new object that is not in its place yet, and room for it there. */
-static int new_object(struct objects *objects, uint32_t client_number, uint32_t handle, struct client **ret_client,
-                      struct object **ret_object)
+static int new_object(struct objects *objects, uint32_t client_number, uint32_t handle,
+                      struct client **ret_client, struct object **ret_object)
 {
     struct client *client = find_client(objects, client_number);
     struct object *object;
@@ -226,7 +230,8 @@ static int new_object(struct objects *objects, uint32_t client_number, uint32_t 
     return 0;
 }
 
-int objects_add(struct objects *objects, uint32_t client_number, uint32_t parent, uint32_t handle, uint32_t class_id)
+int objects_add(struct objects *objects, uint32_t client_number, uint32_t parent, uint32_t handle,
+                uint32_t class_id)
 {
     struct client *client;
     struct object *object;
@@ -239,8 +244,8 @@ int objects_add(struct objects *objects, uint32_t client_number, uint32_t parent
     return 0;
 }
 
-static int add_memory(struct objects *objects, uint32_t client_number, uint32_t parent, uint32_t handle, unsigned gpu,
-                      uint64_t bytes, uint64_t charged_bytes)
+static int add_memory(struct objects *objects, uint32_t client_number, uint32_t parent,
+                      uint32_t handle, unsigned gpu, uint64_t bytes, uint64_t charged_bytes)
 {
     struct allocation *allocation;
     struct client *client;
@@ -266,20 +271,20 @@ static int add_memory(struct objects *objects, uint32_t client_number, uint32_t 
     return 0;
 }
 
-int objects_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, unsigned gpu,
-                       uint64_t bytes)
+int objects_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                       unsigned gpu, uint64_t bytes)
 {
     return add_memory(objects, client, parent, handle, gpu, bytes, bytes);
 }
 
-int objects_add_foreign(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, unsigned gpu,
-                        uint64_t bytes)
+int objects_add_foreign(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                        unsigned gpu, uint64_t bytes)
 {
     return add_memory(objects, client, parent, handle, gpu, bytes, 0);
 }
 
-static int duplicate(struct objects *objects, uint32_t client_number, uint32_t parent, uint32_t handle,
-                     struct allocation *allocation, uint32_t class_id)
+static int duplicate(struct objects *objects, uint32_t client_number, uint32_t parent,
+                     uint32_t handle, struct allocation *allocation, uint32_t class_id)
 {
     struct client *client;
     struct object *object;
@@ -297,8 +302,8 @@ static int duplicate(struct objects *objects, uint32_t client_number, uint32_t p
     return 0;
 }
 
-int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t source_client,
-                uint32_t source_handle)
+int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                uint32_t source_client, uint32_t source_handle)
 {
     struct object *source = find(objects, source_client, source_handle);
 
@@ -306,20 +311,22 @@ int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint3
                      source ? source->class_id : 0);
 }
 
-int objects_add_holding(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id,
-                        uint32_t memory)
+int objects_add_holding(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                        uint32_t class_id, uint32_t memory)
 {
     struct object *source = find(objects, client, memory);
 
-    return duplicate(objects, client, parent, handle, source ? source->reference.allocation : NULL, class_id);
+    return duplicate(objects, client, parent, handle, source ? source->reference.allocation : NULL,
+                     class_id);
 }
 
-int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle, uint32_t space,
-                       uint64_t base, uint32_t gpu)
+int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                       uint32_t space, uint64_t base, uint32_t gpu)
 {
     struct allocation *allocation = mapped_at(objects, space, base, gpu);
 
-    return duplicate(objects, client, parent, handle, allocation, allocation ? RM_CLASS_MEMORY_LOCAL_USER : 0);
+    return duplicate(objects, client, parent, handle, allocation,
+                     allocation ? RM_CLASS_MEMORY_LOCAL_USER : 0);
 }
 
 int objects_remove(struct objects *objects, uint32_t client, uint32_t handle)
@@ -336,7 +343,8 @@ int objects_remove(struct objects *objects, uint32_t client, uint32_t handle)
  * Questions.
  */
 
-int objects_device(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_device)
+int objects_device(const struct objects *objects, uint32_t client, uint32_t handle,
+                   uint32_t *ret_device)
 {
     const struct object *object = find(objects, client, handle);
 
@@ -346,7 +354,8 @@ int objects_device(const struct objects *objects, uint32_t client, uint32_t hand
     return 0;
 }
 
-int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t device, uint32_t *ret_subdevice)
+int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t device,
+                      uint32_t *ret_subdevice)
 {
     const struct object *object = find(objects, client, device);
 
@@ -356,7 +365,8 @@ int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t d
     return 0;
 }
 
-int objects_parent(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_parent)
+int objects_parent(const struct objects *objects, uint32_t client, uint32_t handle,
+                   uint32_t *ret_parent)
 {
     const struct object *object = find(objects, client, handle);
 
@@ -366,7 +376,8 @@ int objects_parent(const struct objects *objects, uint32_t client, uint32_t hand
     return 0;
 }
 
-int objects_class(const struct objects *objects, uint32_t client, uint32_t handle, uint32_t *ret_class)
+int objects_class(const struct objects *objects, uint32_t client, uint32_t handle,
+                  uint32_t *ret_class)
 {
     const struct object *object = find(objects, client, handle);
 
@@ -376,8 +387,8 @@ int objects_class(const struct objects *objects, uint32_t client, uint32_t handl
     return 0;
 }
 
-int objects_memory(const struct objects *objects, uint32_t client, uint32_t handle, unsigned *ret_gpu,
-                   uint64_t *ret_bytes)
+int objects_memory(const struct objects *objects, uint32_t client, uint32_t handle,
+                   unsigned *ret_gpu, uint64_t *ret_bytes)
 {
     const struct object *object = find(objects, client, handle);
 

@@ -1,7 +1,8 @@
 /*
- * Inside the model (guard/objects.h). What the driver keeps alive for a process is a client or a UVM space; both are a
- * `holder` here: something that has users, oldest first, and that holds references to allocations. The first user of
- * the holder of an allocation's oldest reference is who is charged.
+ * Inside the model (guard/objects.h). What the driver keeps alive for a process is a client or a
+ * UVM space; both are a `holder` here: something that has users, oldest first, and that holds
+ * references to allocations. The first user of the holder of an allocation's oldest reference is
+ * who is charged.
  */
 #ifndef VGPU_GUARD_OBJECTS_INTERNAL_H
 #define VGPU_GUARD_OBJECTS_INTERNAL_H
@@ -145,6 +146,7 @@ void client_end(struct objects *objects, struct client *client); /* objects.c */
 void space_end(struct objects *objects, struct space *space);    /* objects_map.c */
 
 /* objects_map.c: NULL: nothing is mapped there. */
-struct allocation *mapped_at(const struct objects *objects, uint32_t space, uint64_t base, uint32_t gpu);
+struct allocation *mapped_at(const struct objects *objects, uint32_t space, uint64_t base,
+                             uint32_t gpu);
 
 #endif

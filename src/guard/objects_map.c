@@ -68,7 +68,8 @@ static struct space_gpu **find_gpu(struct space *space, uint32_t gpu)
     return place;
 }
 
-static int get_gpu(struct objects *objects, struct space *space, uint32_t number, struct space_gpu **ret_gpu)
+static int get_gpu(struct objects *objects, struct space *space, uint32_t number,
+                   struct space_gpu **ret_gpu)
 {
     struct space_gpu *gpu = *find_gpu(space, number);
     int rc;
@@ -116,7 +117,8 @@ static void mapping_end(struct objects *objects, struct mapping *mapping)
 }
 
 /* Takes the addresses out of a mapping, which is in no tree; puts back what is left of it. */
-static void cut(struct objects *objects, struct space_gpu *gpu, struct mapping *mapping, uint64_t first, uint64_t last)
+static void cut(struct objects *objects, struct space_gpu *gpu, struct mapping *mapping,
+                uint64_t first, uint64_t last)
 {
     struct mapping *rest;
 
@@ -157,7 +159,8 @@ static void unmap(struct objects *objects, struct space_gpu *gpu, uint64_t first
     }
 }
 
-static void unmap_everywhere(struct objects *objects, struct space *space, uint64_t first, uint64_t last)
+static void unmap_everywhere(struct objects *objects, struct space *space, uint64_t first,
+                             uint64_t last)
 {
     for (struct space_gpu **place = &space->gpus; *place;) {
         unmap(objects, *place, first, last);
@@ -166,8 +169,8 @@ static void unmap_everywhere(struct objects *objects, struct space *space, uint6
     }
 }
 
-static int new_mapping(struct objects *objects, struct space *space, uint32_t number, uint64_t first, uint64_t last,
-                       struct mapping **ret_mapping)
+static int new_mapping(struct objects *objects, struct space *space, uint32_t number,
+                       uint64_t first, uint64_t last, struct mapping **ret_mapping)
 {
     struct space_gpu *gpu = *find_gpu(space, number);
     struct mapping *mapping;
@@ -190,7 +193,8 @@ static int new_mapping(struct objects *objects, struct space *space, uint32_t nu
     return 0;
 }
 
-static void take_back(struct objects *objects, struct space *space, uint32_t number, struct mapping *mapping)
+static void take_back(struct objects *objects, struct space *space, uint32_t number,
+                      struct mapping *mapping)
 {
     struct space_gpu **gpu = find_gpu(space, number);
 
@@ -199,8 +203,8 @@ static void take_back(struct objects *objects, struct space *space, uint32_t num
     item_free(objects, ITEM_MAPPING, mapping);
 }
 
-int objects_map(struct objects *objects, uint32_t space_number, uint64_t base, uint64_t length, const uint32_t *gpus,
-                unsigned count, uint32_t client, uint32_t memory)
+int objects_map(struct objects *objects, uint32_t space_number, uint64_t base, uint64_t length,
+                const uint32_t *gpus, unsigned count, uint32_t client, uint32_t memory)
 {
     const struct object *object = hash_find(&objects->objects, pair(client, memory));
     struct space *space = find_space(objects, space_number);
@@ -227,7 +231,8 @@ int objects_map(struct objects *objects, uint32_t space_number, uint64_t base, u
     return 0;
 }
 
-void objects_unmap(struct objects *objects, uint32_t space_number, uint64_t base, uint64_t length, uint32_t number)
+void objects_unmap(struct objects *objects, uint32_t space_number, uint64_t base, uint64_t length,
+                   uint32_t number)
 {
     struct space *space = find_space(objects, space_number);
     struct space_gpu **gpu = space ? find_gpu(space, number) : NULL;
@@ -239,7 +244,8 @@ void objects_unmap(struct objects *objects, uint32_t space_number, uint64_t base
     put_gpu(objects, space, gpu);
 }
 
-struct allocation *mapped_at(const struct objects *objects, uint32_t space_number, uint64_t base, uint32_t number)
+struct allocation *mapped_at(const struct objects *objects, uint32_t space_number, uint64_t base,
+                             uint32_t number)
 {
     struct space *space = find_space(objects, space_number);
     struct space_gpu *gpu = space ? *find_gpu(space, number) : NULL;

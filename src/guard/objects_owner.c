@@ -5,10 +5,12 @@
 
 #include <string.h>
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define CONTAINER(pointer, type, member)                                                           \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /*
- * Items. One that is given back is kept as the spare, so that a pair of alloc and free allocates nothing.
+ * Items. One that is given back is kept as the spare, so that a pair of alloc and free allocates
+ * nothing.
  */
 
 static const size_t item_bytes[ITEMS] = {
@@ -188,14 +190,17 @@ static struct owner *charged_for(const struct reference *reference)
     return reference->holder->oldest->owner;
 }
 
-static void charge(struct objects *objects, struct owner *owner, unsigned gpu, uint64_t bytes, int sign)
+static void charge(struct objects *objects, struct owner *owner, unsigned gpu, uint64_t bytes,
+                   int sign)
 {
     owner->sum_bytes[gpu] += sign > 0 ? bytes : -bytes;
     if (bytes && objects->events.charged)
-        objects->events.charged(objects->events.arg, owner->number, gpu, sign > 0 ? (int64_t)bytes : -(int64_t)bytes);
+        objects->events.charged(objects->events.arg, owner->number, gpu,
+                                sign > 0 ? (int64_t)bytes : -(int64_t)bytes);
 }
 
-static void move(struct objects *objects, struct owner *from, struct owner *to, unsigned gpu, uint64_t bytes)
+static void move(struct objects *objects, struct owner *from, struct owner *to, unsigned gpu,
+                 uint64_t bytes)
 {
     if (from != to) {
         charge(objects, to, gpu, bytes, 1);
@@ -268,7 +273,8 @@ void reference_drop(struct objects *objects, struct reference *reference)
     if (!reference->holder->is_space && !reference->unnamed && --allocation->names == 0)
         objects->named_bytes[allocation->gpu] -= allocation->bytes;
     if (allocation->oldest) {
-        move(objects, owner, charged_for(allocation->oldest), allocation->gpu, allocation->charged_bytes);
+        move(objects, owner, charged_for(allocation->oldest), allocation->gpu,
+             allocation->charged_bytes);
         return;
     }
     objects->total_bytes[allocation->gpu] -= allocation->charged_bytes;
@@ -277,7 +283,8 @@ void reference_drop(struct objects *objects, struct reference *reference)
 }
 
 /* The first user of the holder is another: what is charged through it moves, one event a device. */
-static void recharge(struct objects *objects, const struct holder *holder, struct owner *from, struct owner *to)
+static void recharge(struct objects *objects, const struct holder *holder, struct owner *from,
+                     struct owner *to)
 {
     uint64_t bytes[VGPU_DEVICES_MAX] = {0};
 

@@ -41,7 +41,8 @@ static void preflight_kernel(struct guard_finding *finding)
     if (is_older(major, minor, KERNEL_MAJOR, KERNEL_MINOR)) {
         finding->rc = -ENOSYS;
         SAY(finding,
-            "Linux %s: the guard needs %d.%d or later, where a signal cannot make a call happen twice; "
+            "Linux %s: the guard needs %d.%d or later, where a signal cannot make a call happen "
+            "twice; "
             "update the kernel, or run without --guard",
             name.release, KERNEL_MAJOR, KERNEL_MINOR);
         return;
@@ -49,8 +50,10 @@ static void preflight_kernel(struct guard_finding *finding)
     if (is_older(major, minor, FIXED_MAJOR, FIXED_MINOR)) {
         finding->rc = 1;
         SAY(finding,
-            "Linux %s: before %d.%d a signal that comes right after the guard's answer can make a call happen twice, "
-            "unless the distribution has the fix (\"seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies "
+            "Linux %s: before %d.%d a signal that comes right after the guard's answer can make a "
+            "call happen twice, "
+            "unless the distribution has the fix (\"seccomp: Fix a race with WAIT_KILLABLE_RECV if "
+            "the tracer replies "
             "too fast\")",
             name.release, FIXED_MAJOR, FIXED_MINOR);
         return;
@@ -67,7 +70,8 @@ static void preflight_seccomp(struct guard_finding *finding)
         SAY(finding, "user notification can be had");
     else
         SAY(finding,
-            "seccomp user notification cannot be had (%s): the kernel needs CONFIG_SECCOMP_FILTER, and a container's "
+            "seccomp user notification cannot be had (%s): the kernel needs CONFIG_SECCOMP_FILTER, "
+            "and a container's "
             "profile must allow seccomp(2)",
             err_text(finding->rc, error, sizeof(error)));
 }
@@ -84,7 +88,8 @@ static void examine_driver(const char *device_dir, struct guard_finding *finding
         SAY(finding, "%s%s", version.text, version.open_modules ? " (open kernel modules)" : "");
     else if (finding->rc == -ENOENT)
         SAY(finding,
-            "driver %s is of a branch that the guard does not know (it knows %s): use one of these, a newer vgpu, or "
+            "driver %s is of a branch that the guard does not know (it knows %s): use one of "
+            "these, a newer vgpu, or "
             "run without --guard",
             version.text, known);
     else if (finding->rc == -ENODEV)
@@ -98,7 +103,8 @@ static bool may_trace_all(void)
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {{0}};
 
-    return syscall(SYS_capget, &head, data) == 0 && data[CAP_SYS_PTRACE / 32].effective & 1u << CAP_SYS_PTRACE % 32;
+    return syscall(SYS_capget, &head, data) == 0 &&
+           data[CAP_SYS_PTRACE / 32].effective & 1u << CAP_SYS_PTRACE % 32;
 }
 
 static void preflight_ptrace(struct guard_finding *finding)
@@ -113,14 +119,16 @@ static void preflight_ptrace(struct guard_finding *finding)
     if (scope >= 3 || (scope == 2 && !may_trace_all())) {
         finding->rc = -EPERM;
         SAY(finding,
-            "kernel.yama.ptrace_scope is %d: the supervisor may not look into the program; set it to 1, or run "
+            "kernel.yama.ptrace_scope is %d: the supervisor may not look into the program; set it "
+            "to 1, or run "
             "vgpu with CAP_SYS_PTRACE",
             scope);
         return;
     }
     if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILES, 0, 0) != 0) {
         finding->rc = -ENOSYS;
-        SAY(finding, "kcmp(2) does not work: the kernel needs CONFIG_KCMP, and a container's profile must allow it");
+        SAY(finding, "kcmp(2) does not work: the kernel needs CONFIG_KCMP, and a container's "
+                     "profile must allow it");
         return;
     }
     SAY(finding, "the supervisor may look into the program (ptrace_scope %d)", scope);
@@ -129,8 +137,9 @@ static void preflight_ptrace(struct guard_finding *finding)
 /* Not needed where the mode is not strict, so never a reason not to work. */
 static void preflight_nvml(const char *given, struct guard_finding *finding)
 {
-    static const char advice[] = "--guard=strict does not run without it, the other modes do not compare what they "
-                                 "account for with its figures; give its path in VGPU_NVML";
+    static const char advice[] =
+        "--guard=strict does not run without it, the other modes do not compare what they "
+        "account for with its figures; give its path in VGPU_NVML";
     char found[4096] = "libnvidia-ml.so.1";
     int rc = given ? (access(given, R_OK) < 0 ? -ENOENT : 0) : nvml_find(found, sizeof(found));
     const char *path = given ? given : found;
@@ -141,14 +150,16 @@ static void preflight_nvml(const char *given, struct guard_finding *finding)
     else if (rc == -EPERM)
         SAY(finding, "others than root can write to %s or to a folder above it: %s", path, advice);
     else
-        SAY(finding, "%s %s: %s", path, given ? "cannot be read" : "is in none of the system's folders", advice);
+        SAY(finding, "%s %s: %s", path,
+            given ? "cannot be read" : "is in none of the system's folders", advice);
 }
 
 static void preflight_hmm(struct guard_finding *finding)
 {
     char text[8];
     size_t length;
-    int rc = file_read_small("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm", text, sizeof(text), &length);
+    int rc = file_read_small("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm", text,
+                             sizeof(text), &length);
 
     if (rc < 0) {
         finding->rc = 1;
@@ -157,12 +168,14 @@ static void preflight_hmm(struct guard_finding *finding)
         SAY(finding, "ordinary memory does not move to the card");
     } else {
         finding->rc = 1;
-        SAY(finding, "not set: on kernels with HMM, memory of malloc() that GPUs use can move to the card, where no "
+        SAY(finding, "not set: on kernels with HMM, memory of malloc() that GPUs use can move to "
+                     "the card, where no "
                      "quota sees it; load nvidia-uvm with uvm_disable_hmm=1");
     }
 }
 
-void guard_preflight(const char *device_dir, const char *nvml, struct guard_finding ret_findings[GUARD_FACTS])
+void guard_preflight(const char *device_dir, const char *nvml,
+                     struct guard_finding ret_findings[GUARD_FACTS])
 {
     memset(ret_findings, 0, GUARD_FACTS * sizeof(*ret_findings));
     preflight_kernel(&ret_findings[GUARD_FACT_KERNEL]);

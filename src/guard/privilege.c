@@ -32,8 +32,10 @@ struct capabilities {
 
 static int read_own(struct capabilities *ret_capabilities)
 {
-    ret_capabilities->head = (struct __user_cap_header_struct){.version = _LINUX_CAPABILITY_VERSION_3};
-    return syscall(SYS_capget, &ret_capabilities->head, ret_capabilities->data) < 0 ? err_last() : 0;
+    ret_capabilities->head =
+        (struct __user_cap_header_struct){.version = _LINUX_CAPABILITY_VERSION_3};
+    return syscall(SYS_capget, &ret_capabilities->head, ret_capabilities->data) < 0 ? err_last()
+                                                                                    : 0;
 }
 
 static int take_away(unsigned count)
@@ -66,7 +68,8 @@ int privilege_drop(void)
 int privilege_drop_for_good(void)
 {
     for (unsigned i = 0; i < PROGRAMS; i++) {
-        /* Without CAP_SETPCAP it may not be taken off the bounding set; with no_new_privs nobody gets it from there. */
+        /* Without CAP_SETPCAP it may not be taken off the bounding set; with no_new_privs nobody
+         * gets it from there. */
         if (prctl(PR_CAPBSET_DROP, dropped[i], 0, 0, 0) < 0 && errno != EPERM && errno != EINVAL)
             return err_last();
     }
@@ -80,8 +83,9 @@ static bool is_of_our_namespace(pid_t tid)
     char path[48];
 
     snprintf(path, sizeof(path), "/proc/%ld/ns/user", (long)tid);
-    return file_stat_path(path, 1, &its) == 0 && file_stat_path("/proc/self/ns/user", 1, &ours) == 0 &&
-           its.st_ino == ours.st_ino && its.st_dev == ours.st_dev;
+    return file_stat_path(path, 1, &its) == 0 &&
+           file_stat_path("/proc/self/ns/user", 1, &ours) == 0 && its.st_ino == ours.st_ino &&
+           its.st_dev == ours.st_dev;
 }
 
 static bool has(pid_t tid, unsigned capability)

@@ -1,16 +1,20 @@
 /*
- * Whether an instance's kernels run, seen from outside. Of a group's context the driver tells how often it was put on
- * the engine and taken off it again, and with which effort; and a group can be stopped for a moment, after which it
- * goes on. What follows from that (bench/gpu/guard_facts.py, docs/measurements.md):
+ * Whether an instance's kernels run, seen from outside. Of a group's context the driver tells how
+ * often it was put on the engine and taken off it again, and with which effort; and a group can be
+ * stopped for a moment, after which it goes on. What follows from that (bench/gpu/guard_facts.py,
+ * docs/measurements.md):
  *
- * - A context that is not on the engine does not run, and if it was not put there since the last probe, it has not run.
- * - One that is there may be at work, or have been for a while and nobody else has come. It is stopped: the engine has
- *   to interrupt a kernel for that (cilp, cta), or was idle (wfi), or has become so within some 10 us.
- * - If it was idle and the context is there again at once, there are many short kernels: the end of one was waited for,
- *   or the beginning of the next. That is half a kernel.
+ * - A context that is not on the engine does not run, and if it was not put there since the last
+ * probe, it has not run.
+ * - One that is there may be at work, or have been for a while and nobody else has come. It is
+ * stopped: the engine has to interrupt a kernel for that (cilp, cta), or was idle (wfi), or has
+ * become so within some 10 us.
+ * - If it was idle and the context is there again at once, there are many short kernels: the end of
+ * one was waited for, or the beginning of the next. That is half a kernel.
  *
- * The control by which a program sets the counts back is refused (decode.c); should they go back all the same, the
- * group is taken to work all the time. A program can have its kernels not interrupted: then stopping takes long.
+ * The control by which a program sets the counts back is refused (decode.c); should they go back
+ * all the same, the group is taken to work all the time. A program can have its kernels not
+ * interrupted: then stopping takes long.
  */
 #include "base/clock.h"
 #include "guard/channels_internal.h"
@@ -20,7 +24,8 @@
 
 #define LONG_NS (2 * NS_PER_MS)
 
-static int read_counts(const struct set *set, const struct group *group, struct rm_ctxsw_stats *ret_counts)
+static int read_counts(const struct set *set, const struct group *group,
+                       struct rm_ctxsw_stats *ret_counts)
 {
     *ret_counts = (struct rm_ctxsw_stats){.object = group->handle};
     return rm_control(set->fd, set->client, set->subdevice, RM_CTRL_GR_GET_CTXSW_STATS, ret_counts,
@@ -43,7 +48,8 @@ static uint32_t interrupted(const struct rm_ctxsw_stats *counts)
 }
 
 /* The part of the engine that a group has which was stopped between the two, in so long. */
-static double part(const struct rm_ctxsw_stats *before, const struct rm_ctxsw_stats *after, uint64_t ns)
+static double part(const struct rm_ctxsw_stats *before, const struct rm_ctxsw_stats *after,
+                   uint64_t ns)
 {
     if (went_back(before, after) || interrupted(after) != interrupted(before) || ns >= LONG_NS)
         return 1;
@@ -54,7 +60,8 @@ static int preempt(const struct set *set, const struct group *group)
 {
     struct rm_preempt params = {.wait = 1};
 
-    return rm_control(set->fd, set->client, group->handle, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params));
+    return rm_control(set->fd, set->client, group->handle, RM_CTRL_GROUP_PREEMPT, &params,
+                      sizeof(params));
 }
 
 static void stop(const struct set *set, struct group *group, struct share_probe *probe)
@@ -78,7 +85,8 @@ static void stop(const struct set *set, struct group *group, struct share_probe 
 }
 
 /* -ENOTSUP: the driver does not say. */
-static int look_at(const struct set *set, struct group *group, bool may_stop, struct share_probe *probe)
+static int look_at(const struct set *set, struct group *group, bool may_stop,
+                   struct share_probe *probe)
 {
     struct rm_ctxsw_stats now;
     int rc = read_counts(set, group, &now);
@@ -109,12 +117,14 @@ void probes_stop(const struct set *set)
         const struct group *group = &set->group[i];
         struct rm_ctxsw_stats now;
 
-        if (!group->silent && (group->doubted || read_counts(set, group, &now) != RM_OK || is_loaded(&now)))
+        if (!group->silent &&
+            (group->doubted || read_counts(set, group, &now) != RM_OK || is_loaded(&now)))
             preempt(set, group);
     }
 }
 
-int channels_probe(struct channels *channels, unsigned vdev, bool may_stop, struct share_probe *ret_probe)
+int channels_probe(struct channels *channels, unsigned vdev, bool may_stop,
+                   struct share_probe *ret_probe)
 {
     int rc = 0;
 

@@ -59,9 +59,11 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
     }
     rc = ledger_new_supervised(guard->region, pid, name, &process->ledger);
     if (rc < 0)
-        log_info("guard: process %ld (%s) cannot be shown: %s", (long)pid, name, err_text(rc, text, sizeof(text)));
+        log_info("guard: process %ld (%s) cannot be shown: %s", (long)pid, name,
+                 err_text(rc, text, sizeof(text)));
     process->pid = pid;
-    /* It may have mapped the device without being seen, with another file in its place when that was looked at. */
+    /* It may have mapped the device without being seen, with another file in its place when that
+     * was looked at. */
     device_node_at(guard->config.device_dir, "nvidia-uvm", &process->uvm);
     process->owner = ++guard->next_owner;
     rc = watch_add(guard, process);
@@ -79,7 +81,8 @@ void process_renew(struct guard *guard, struct guard_process *process)
 
     if (process_memory_lives(process) || task_open_file(process->pid, "mem", &memory) < 0)
         return;
-    files_check(guard, 0); /* what nobody has is closed, as long as the old memory is told from the new */
+    files_check(guard,
+                0); /* what nobody has is closed, as long as the old memory is told from the new */
     close(process->memory);
     process->memory = memory;
 }
@@ -102,8 +105,9 @@ int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_proce
             unused = process;
     }
     if (!unused) {
-        log_ratelimited("guard: more than %d processes of the instance use GPUs: process %ld gets none",
-                        GUARD_PROCESSES_MAX, (long)pid);
+        log_ratelimited(
+            "guard: more than %d processes of the instance use GPUs: process %ld gets none",
+            GUARD_PROCESSES_MAX, (long)pid);
         return -EUSERS;
     }
     memset(unused, 0, sizeof(*unused));
@@ -193,7 +197,8 @@ unsigned processes_kill(struct guard *guard)
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         const struct guard_process *process = &guard->process[i];
 
-        if (process->guarded && process_alive(process) && pidfd_signal(process->pidfd, SIGKILL) == 0)
+        if (process->guarded && process_alive(process) &&
+            pidfd_signal(process->pidfd, SIGKILL) == 0)
             count++;
     }
     return count;
@@ -208,12 +213,14 @@ void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
     if (!ledger)
         return;
     if (bytes > 0)
-        ledger_set(ledger, card, VGPU_KIND_DRIVER, ledger_held(ledger, card, VGPU_KIND_DRIVER) + (uint64_t)bytes);
+        ledger_set(ledger, card, VGPU_KIND_DRIVER,
+                   ledger_held(ledger, card, VGPU_KIND_DRIVER) + (uint64_t)bytes);
     else
         ledger_release(ledger, card, VGPU_KIND_DRIVER, (uint64_t)-bytes);
 }
 
-/* Which card managed memory will be on nobody knows: it is charged to the first of the instance's that is used. */
+/* Which card managed memory will be on nobody knows: it is charged to the first of the instance's
+ * that is used. */
 static unsigned first_vdev(const struct guard *guard)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
@@ -252,14 +259,17 @@ bool processes_within_quota(const struct guard *guard, unsigned vdev, uint64_t b
     return !quota || (used <= quota && bytes <= quota - used);
 }
 
-void process_refuse(struct guard *guard, struct guard_process *process, unsigned vdev, uint64_t bytes, const char *api)
+void process_refuse(struct guard *guard, struct guard_process *process, unsigned vdev,
+                    uint64_t bytes, const char *api)
 {
     atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
     if (ledger_of(guard, process))
         ledger_refuse(process->ledger, vdev, bytes, api);
     else
-        log_ratelimited("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64 " of %" PRIu64 " in use", api,
-                        bytes, vdev, processes_used(guard, vdev), processes_quota(guard, vdev));
+        log_ratelimited("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64
+                        " of %" PRIu64 " in use",
+                        api, bytes, vdev, processes_used(guard, vdev),
+                        processes_quota(guard, vdev));
 }
 
 int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
@@ -279,8 +289,9 @@ int process_managed(struct guard *guard, struct guard_process *process, uint64_t
 }
 
 /*
- * Adds the mapping that a line of /proc/PID/maps is of, if it is a shared one of the device. The driver makes none that
- * cannot be written to; those that cannot now were made so by mprotect(), and hold as much.
+ * Adds the mapping that a line of /proc/PID/maps is of, if it is a shared one of the device. The
+ * driver makes none that cannot be written to; those that cannot now were made so by mprotect(),
+ * and hold as much.
  */
 static void add_mapping(const struct device_node *device, const char *line, uint64_t *sum)
 {
@@ -289,10 +300,11 @@ static void add_mapping(const struct device_node *device, const char *line, uint
     unsigned device_major, device_minor;
     char access[8];
 
-    if (sscanf(line, "%llx-%llx %7s %llx %x:%x %lu", &begin, &end, access, &offset, &device_major, &device_minor,
-               &inode) != 7)
+    if (sscanf(line, "%llx-%llx %7s %llx %x:%x %lu", &begin, &end, access, &offset, &device_major,
+               &device_minor, &inode) != 7)
         return;
-    if (access[3] == 's' && inode == device->inode && makedev(device_major, device_minor) == device->file_system)
+    if (access[3] == 's' && inode == device->inode &&
+        makedev(device_major, device_minor) == device->file_system)
         *sum += end - begin;
 }
 

@@ -1,4 +1,5 @@
-/* Messages about what programs do, which they can do as often as they like: every so often one of a kind is enough. */
+/* Messages about what programs do, which they can do as often as they like: every so often one of a
+ * kind is enough. */
 #ifndef VGPU_GUARD_RATELIMIT_H
 #define VGPU_GUARD_RATELIMIT_H
 
@@ -15,15 +16,16 @@ static inline bool log_ratelimit_due(_Atomic uint64_t *last_ns)
 {
     uint64_t now_ns = clock_ns(), before = atomic_load(last_ns);
 
-    return (before == 0 || now_ns - before >= RATELIMIT_NS) && atomic_compare_exchange_strong(last_ns, &before, now_ns);
+    return (before == 0 || now_ns - before >= RATELIMIT_NS) &&
+           atomic_compare_exchange_strong(last_ns, &before, now_ns);
 }
 
 /* A warning of this place in the source, now and then. */
-#define log_ratelimited(...)                                                                                           \
-    do {                                                                                                               \
-        static _Atomic uint64_t last_ns_;                                                                              \
-        if (log_ratelimit_due(&last_ns_))                                                                              \
-            log_warning(__VA_ARGS__);                                                                                  \
+#define log_ratelimited(...)                                                                       \
+    do {                                                                                           \
+        static _Atomic uint64_t last_ns_;                                                          \
+        if (log_ratelimit_due(&last_ns_))                                                          \
+            log_warning(__VA_ARGS__);                                                              \
     } while (0)
 
 #endif

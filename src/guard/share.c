@@ -37,8 +37,8 @@ static int switch_it(struct share *share, enum share_state to)
     share->retry_ns = rc < 0 ? end_ns + RETRY_NS : 0;
     if (rc < 0) {
         if (!share->failed)
-            log_warning("the channels of an instance on device %s cannot be switched %s: error %d", share->uuid,
-                        on ? "on" : "off", -rc);
+            log_warning("the channels of an instance on device %s cannot be switched %s: error %d",
+                        share->uuid, on ? "on" : "off", -rc);
         share->failed = true;
         return rc;
     }
@@ -71,10 +71,11 @@ static void set_turn_policy(struct share *share, uint32_t turn_policy)
 static void stay_away(struct share *share)
 {
     if (atomic_load(&share->arena_lost))
-        log_warning("guard: no turns on device %s any more: %s was cut short; caps hold", share->uuid,
-                    share->arena->path);
+        log_warning("guard: no turns on device %s any more: %s was cut short; caps hold",
+                    share->uuid, share->arena->path);
     else
-        log_info("no turns for the instance on device %s any more: its page of the arena is another's now",
+        log_info("no turns for the instance on device %s any more: its page of the arena is "
+                 "another's now",
                  share->uuid);
     share->joined = false;
 }
@@ -85,7 +86,8 @@ static void refresh_turns(struct share *share)
 
     uint64_t turns, waited_ns;
 
-    if (share->joined && (atomic_load(&share->arena_lost) || !arena_holds(share->arena, share->preempt.client.index)))
+    if (share->joined && (atomic_load(&share->arena_lost) ||
+                          !arena_holds(share->arena, share->preempt.client.index)))
         stay_away(share);
     if (!share->joined)
         return;
@@ -105,7 +107,8 @@ static void refresh(struct share *share, uint64_t now_ns)
     share->refreshed_ns = now_ns;
     refresh_turns(share);
     if (used_ns != share->told_ns)
-        usage_add(share->region, share->vdev, VGPU_WORK_KERNEL, 0, (int64_t)(used_ns - share->told_ns), now_ns);
+        usage_add(share->region, share->vdev, VGPU_WORK_KERNEL, 0,
+                  (int64_t)(used_ns - share->told_ns), now_ns);
     share->told_ns = used_ns;
 }
 
@@ -136,8 +139,8 @@ static bool is_held(struct share *share, uint64_t now_ns)
 }
 
 /*
- * One decision, carried out. False: there is another one to be made at once. *ret_again_ns: when the turn may be
- * another one.
+ * One decision, carried out. False: there is another one to be made at once. *ret_again_ns: when
+ * the turn may be another one.
  */
 static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
 {
@@ -151,8 +154,8 @@ static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
     *ret_again_ns = UINT64_MAX;
     *ret_rc = 0;
     /* What is ending ends, whatever time slice the program has given itself. */
-    if (may_switch &&
-        ((held && (share->on || share->ending_ns)) || (share->ending_ns && now_ns - share->ending_ns >= ENDING_NS)))
+    if (may_switch && ((held && (share->on || share->ending_ns)) ||
+                       (share->ending_ns && now_ns - share->ending_ns >= ENDING_NS)))
         *ret_rc = switch_it(share, SHARE_OFF);
     if (share->joined)
         word = preempt_step(&share->preempt, demand, clock_ns(), ret_again_ns);
@@ -192,7 +195,9 @@ static uint64_t run(struct share *share, int *ret_rc)
     if (share->retry_ns > now_ns)
         again_ns = least(again_ns, share->retry_ns - now_ns);
     if (share->ending_ns)
-        again_ns = least(again_ns, share->ending_ns + ENDING_NS > now_ns ? share->ending_ns + ENDING_NS - now_ns : 0);
+        again_ns = least(again_ns, share->ending_ns + ENDING_NS > now_ns
+                                       ? share->ending_ns + ENDING_NS - now_ns
+                                       : 0);
     return done ? (again_ns > STEP_LEAST_NS ? again_ns : STEP_LEAST_NS) : STEP_LEAST_NS;
 }
 
@@ -264,7 +269,8 @@ static struct share_limits sane(const struct share_limits *limits)
     const struct vgpu_compute *compute = &limits->compute;
 
     return (struct share_limits){
-        .compute = {.weight = compute->weight ? at_most(compute->weight, VGPU_WEIGHT_MAX) : VGPU_WEIGHT_DEFAULT,
+        .compute = {.weight = compute->weight ? at_most(compute->weight, VGPU_WEIGHT_MAX)
+                                              : VGPU_WEIGHT_DEFAULT,
                     .priority = at_most(compute->priority, VGPU_PRIORITY_MAX),
                     .cap_policy = at_most(compute->cap_policy, VGPU_CAP_POLICIES - 1),
                     .turn_policy = at_most(compute->turn_policy, VGPU_TURN_POLICIES)},
@@ -278,8 +284,8 @@ void share_limit(struct share *share, const struct share_limits *limits)
     share->limits = sane(limits);
 }
 
-int share_new(const struct share_self *self, const struct share_limits *limits, const struct share_ops *ops, void *arg,
-              struct share **ret_share)
+int share_new(const struct share_self *self, const struct share_limits *limits,
+              const struct share_ops *ops, void *arg, struct share **ret_share)
 {
     uint64_t now_ns = clock_ns();
     struct share *share;
@@ -303,8 +309,8 @@ int share_new(const struct share_self *self, const struct share_limits *limits, 
     share_probes_init(share, now_ns);
     rc = join(share, self);
     if (rc < 0)
-        log_info("no turns on device %s: %s; the instance shares it as the driver does", share->uuid,
-                 arena_error_text(rc, text, sizeof(text)));
+        log_info("no turns on device %s: %s; the instance shares it as the driver does",
+                 share->uuid, arena_error_text(rc, text, sizeof(text)));
     share->refreshed_ns = now_ns - REFRESH_NS;
     refresh(share, now_ns);
     *ret_share = share;

@@ -25,7 +25,8 @@ struct share {
     struct throttle throttle;
 
     bool on, paused, failed;
-    uint64_t ending_ns; /* since when it is off, but what runs may go on; 0: it is off altogether, or on */
+    uint64_t ending_ns; /* since when it is off, but what runs may go on; 0: it is off altogether,
+                           or on */
     uint64_t switched_ns;
     uint64_t retry_ns; /* no switch before then, for one has failed */
     _Atomic uint64_t switches;
@@ -45,8 +46,8 @@ struct share {
     uint64_t throttled_ns; /* since when its cap has kept it off; 0: it does not */
     uint32_t turn_policy;  /* the last that the device was asked to have */
 
-    /* The words that a wait is for, as they were when the last step began: two of the page, if there is one. Of the
-     * thread that steps and waits. */
+    /* The words that a wait is for, as they were when the last step began: two of the page, if
+     * there is one. Of the thread that steps and waits. */
     struct arena_page *seen_page;
     uint32_t seen_open, seen_wake, seen_pokes;
     _Atomic uint32_t pokes;

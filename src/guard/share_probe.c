@@ -1,8 +1,9 @@
 /*
- * When to look whether a tenant has work, and what to make of it. A probe is some calls to the card's firmware; while
- * the tenant works it costs the tenant something, too. It tells exactly whether there was work since the last one, so
- * one that finds none after a while of its own is enough to call a tenant idle; one that does next to nothing has some
- * now and then, so it takes two in a row to call it busy.
+ * When to look whether a tenant has work, and what to make of it. A probe is some calls to the
+ * card's firmware; while the tenant works it costs the tenant something, too. It tells exactly
+ * whether there was work since the last one, so one that finds none after a while of its own is
+ * enough to call a tenant idle; one that does next to nothing has some now and then, so it takes
+ * two in a row to call it busy.
  */
 #include "base/clock.h"
 #include "guard/share_internal.h"
@@ -11,7 +12,8 @@
 #define MS 1000000ULL
 
 /* The usual time between looks. */
-#define LONE_NS      (50 * MS) /* so that others know that the device is used; every LONE_STOPSth for what people see */
+/* So that others know that the device is used; every LONE_STOPSth for what people see. */
+#define LONE_NS      (50 * MS)
 #define LONE_STOPS   10u
 #define FRESH_NS     (700 * US) /* it has just been switched on: whether there is anything to do */
 #define HOLDS_NS     (2 * MS)   /* it has the device, and others wait */
@@ -28,7 +30,8 @@
 #define VERY_LATE_NS (10000 * MS)
 #define SLACK_NS     1000 /* a probe is not worth another step */
 
-/* No look before so many times what one takes: of a tenant that works on and on, of one that was idle lately. */
+/* No look before so many times what one takes: of a tenant that works on and on, of one that was
+ * idle lately. */
 #define COSTLY       30u
 #define COSTLY_IDLER 6u
 #define LATELY_NS    (500 * MS)
@@ -69,7 +72,9 @@ static bool claimed(const struct share *share)
 
 static uint64_t aside_ns(uint64_t idle_ns)
 {
-    return idle_ns < LATE_NS ? ASIDE_NS : idle_ns < VERY_LATE_NS ? ASIDE_LATE_NS : ASIDE_VERY_LATE_NS;
+    return idle_ns < LATE_NS        ? ASIDE_NS
+           : idle_ns < VERY_LATE_NS ? ASIDE_LATE_NS
+                                    : ASIDE_VERY_LATE_NS;
 }
 
 static bool in_company(const struct share *share)

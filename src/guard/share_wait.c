@@ -1,4 +1,5 @@
-/* Waiting for a time to come or for something to happen, which is a change of one of three words. */
+/* Waiting for a time to come or for something to happen, which is a change of one of three
+ * words. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "guard/share_internal.h"
@@ -29,17 +30,21 @@ void share_wait(struct share *share, uint64_t ns)
 {
     KEEP_ERRNO;
     uint64_t until_ns = clock_ns() + (ns < NS_PER_S ? ns : NS_PER_S);
-    struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S), .tv_nsec = (long)(until_ns % NS_PER_S)};
+    struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
+                             .tv_nsec = (long)(until_ns % NS_PER_S)};
     struct wait_word words[3] = {
-        {.value = share->seen_pokes, .address = (uintptr_t)&share->pokes, .flags = WAIT_32 | WAIT_PRIVATE},
+        {.value = share->seen_pokes,
+         .address = (uintptr_t)&share->pokes,
+         .flags = WAIT_32 | WAIT_PRIVATE},
     };
     struct arena_page *page = share->seen_page;
     unsigned count = 1;
 
     if (page) {
-        words[1] =
-            (struct wait_word){.value = share->seen_open, .address = (uintptr_t)&page->granted_turn, .flags = WAIT_32};
-        words[2] = (struct wait_word){.value = share->seen_wake, .address = (uintptr_t)&page->wake, .flags = WAIT_32};
+        words[1] = (struct wait_word){
+            .value = share->seen_open, .address = (uintptr_t)&page->granted_turn, .flags = WAIT_32};
+        words[2] = (struct wait_word){
+            .value = share->seen_wake, .address = (uintptr_t)&page->wake, .flags = WAIT_32};
         count = 3;
     }
     if (syscall(SYS_futex_waitv, words, count, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)

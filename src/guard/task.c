@@ -155,8 +155,8 @@ int task_file(struct tasks *tasks, pid_t tid, int fd, int *ret_fd)
     return 0;
 }
 
-typedef ssize_t transfer_fn(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
-                            unsigned long);
+typedef ssize_t transfer_fn(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+                            unsigned long, unsigned long);
 
 static int transfer(transfer_fn *fn, pid_t tid, const struct task_piece *piece, unsigned count)
 {
@@ -227,7 +227,8 @@ struct task_piece task_changes(uint64_t address, const void *before, void *after
         begin += LINE_BYTES;
     while (begin < end && was[begin] == is[begin])
         begin++;
-    while (end - begin >= LINE_BYTES && memcmp(was + end - LINE_BYTES, is + end - LINE_BYTES, LINE_BYTES) == 0)
+    while (end - begin >= LINE_BYTES &&
+           memcmp(was + end - LINE_BYTES, is + end - LINE_BYTES, LINE_BYTES) == 0)
         end -= LINE_BYTES;
     while (end > begin && was[end - 1] == is[end - 1])
         end--;
@@ -261,7 +262,8 @@ int task_open_file(pid_t process, const char *name, int *ret_fd)
 {
     char path[64];
 
-    /* A thread may end between the choice and the opening. One that lives after it had its memory at it. */
+    /* A thread may end between the choice and the opening. One that lives after it had its memory
+     * at it. */
     for (;;) {
         pid_t tid = living_thread(process);
         bool ended = proc_thread_ended(tid);

@@ -1,4 +1,5 @@
-/* The trap thread: takes calls that wait, has them looked at, and answers. One at a time, in the order they come. */
+/* The trap thread: takes calls that wait, has them looked at, and answers. One at a time, in the
+ * order they come. */
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
@@ -34,10 +35,12 @@ static int make_buffers(struct buffers *ret_buffers)
 
     if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
         return err_last();
-    buffers.request_bytes =
-        sizes.seccomp_notif > sizeof(*buffers.request) ? sizes.seccomp_notif : sizeof(*buffers.request);
-    buffers.response_bytes =
-        sizes.seccomp_notif_resp > sizeof(*buffers.response) ? sizes.seccomp_notif_resp : sizeof(*buffers.response);
+    buffers.request_bytes = sizes.seccomp_notif > sizeof(*buffers.request)
+                                ? sizes.seccomp_notif
+                                : sizeof(*buffers.request);
+    buffers.response_bytes = sizes.seccomp_notif_resp > sizeof(*buffers.response)
+                                 ? sizes.seccomp_notif_resp
+                                 : sizeof(*buffers.response);
     buffers.request = calloc(1, buffers.request_bytes);
     buffers.response = calloc(1, buffers.response_bytes);
     if (!buffers.request || !buffers.response) {
@@ -105,12 +108,14 @@ static void answer(struct guard *guard, const struct buffers *buffers, int resul
         log_error("guard: a call could not be answered: %s", strerror(errno));
 }
 
-/* The caller's processor is handed to us with its call, and back with the answer: without that it costs the wake-up of
- * another, which may sleep. */
+/* The caller's processor is handed to us with its call, and back with the answer: without that it
+ * costs the wake-up of another, which may sleep. */
 static void ask_for_sync_wakeups(const struct guard *guard)
 {
-    if (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, (unsigned long)SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP) < 0)
-        log_info("guard: calls are answered slower than they could be: Linux 6.6 has synchronous wake-ups");
+    if (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+              (unsigned long)SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP) < 0)
+        log_info("guard: calls are answered slower than they could be: Linux 6.6 has synchronous "
+                 "wake-ups");
 }
 
 bool trap_nobody_left(const struct guard *guard)
@@ -125,7 +130,8 @@ static bool receive(struct guard *guard, const struct buffers *buffers)
     memset(buffers->request, 0, buffers->request_bytes);
     while (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_RECV, buffers->request) < 0) {
         /* ENOENT: the caller was killed meanwhile, or (since Linux 6.11) there is nobody left. */
-        if (atomic_load(&guard->ending) || (errno != EINTR && errno != ENOENT) || trap_nobody_left(guard))
+        if (atomic_load(&guard->ending) || (errno != EINTR && errno != ENOENT) ||
+            trap_nobody_left(guard))
             return false;
     }
     return !atomic_load(&guard->ending);
@@ -157,10 +163,11 @@ void *trap_serve(void *arg)
 
         atomic_fetch_add_explicit(&guard->traps, 1, memory_order_relaxed);
         if (result == -EPERM || result == -EACCES)
-            log_ratelimited(
-                "guard: thread %ld may not be looked into (prctl(PR_SET_DUMPABLE), or its executable cannot "
-                "be read): it can use no GPU, and map files as shared and writable from their beginning only",
-                (long)buffers.request->pid);
+            log_ratelimited("guard: thread %ld may not be looked into (prctl(PR_SET_DUMPABLE), or "
+                            "its executable cannot "
+                            "be read): it can use no GPU, and map files as shared and writable "
+                            "from their beginning only",
+                            (long)buffers.request->pid);
         answer(guard, &buffers, result);
     }
     stop_listening(guard);

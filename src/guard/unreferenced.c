@@ -1,15 +1,18 @@
 /*
- * Files that no process is seen to have. That is not to say that they are closed: they may wait in a socket, be mapped,
- * or be in a table of descriptors that is not shown. What the driver holds for them must not be taken to be free.
+ * Files that no process is seen to have. That is not to say that they are closed: they may wait in
+ * a socket, be mapped, or be in a table of descriptors that is not shown. What the driver holds for
+ * them must not be taken to be free.
  *
- * The kernel tells: an epoll instance lists a file for as long as that exists and does not keep it alive itself. So our
- * duplicate is put away, and if the file is listed still, somebody has it. In place of the duplicate there is another
- * file under the same number meanwhile: a file is added to an epoll instance by that number, so if a file that comes to
- * light is put there and cannot be added because it is there already, it is the same file.
+ * The kernel tells: an epoll instance lists a file for as long as that exists and does not keep it
+ * alive itself. So our duplicate is put away, and if the file is listed still, somebody has it. In
+ * place of the duplicate there is another file under the same number meanwhile: a file is added to
+ * an epoll instance by that number, so if a file that comes to light is put there and cannot be
+ * added because it is there already, it is the same file.
  *
- * The UVM device does not know poll(), so its files cannot be listed. They are taken to exist for as long as the
- * instance has places for files that are not shown: messages that are under way, io_uring's tables, threads with
- * descriptors of their own. (files.c asks no sooner than the program that has used one has ended.)
+ * The UVM device does not know poll(), so its files cannot be listed. They are taken to exist for
+ * as long as the instance has places for files that are not shown: messages that are under way,
+ * io_uring's tables, threads with descriptors of their own. (files.c asks no sooner than the
+ * program that has used one has ended.)
  */
 #include "guard/guard_internal.h"
 
@@ -74,7 +77,8 @@ void unreferenced_watch(const struct guard *guard, struct guard_file *file)
     file->watched = file->kind != DEVICE_UVM && add(guard, file->fd, file->number) == 0;
 }
 
-/* What the kernel says of a descriptor, as /proc/PID/fdinfo has it: whether the number behind `key` is not 0. */
+/* What the kernel says of a descriptor, as /proc/PID/fdinfo has it: whether the number behind `key`
+ * is not 0. */
 static bool is_there(int folder, const char *name, const char *key)
 {
     char path[64], line[256];
@@ -123,8 +127,8 @@ static bool table_may_have(const struct guard_file *file, pid_t pid, pid_t tid)
     return found;
 }
 
-/* Threads share the table of the first, but for those that have unshared it; and a first thread that has ended has
- * none. */
+/* Threads share the table of the first, but for those that have unshared it; and a first thread
+ * that has ended has none. */
 static bool process_may_have(const struct guard_file *file, pid_t pid)
 {
     struct dirent *entry;

@@ -1,9 +1,10 @@
 /*
- * Calls on the UVM device: which memory is mapped, and so stays allocated after the driver was told to free it; and
- * mappings of the device, which are managed memory.
+ * Calls on the UVM device: which memory is mapped, and so stays allocated after the driver was told
+ * to free it; and mappings of the device, which are managed memory.
  *
- * Mapping runs in the caller, for the driver compares the caller with the process that made the client, or is made here
- * by a way round (map_proxy.c). Unmapping and freeing are made here, so that what was looked at is what is released.
+ * Mapping runs in the caller, for the driver compares the caller with the process that made the
+ * client, or is made here by a way round (map_proxy.c). Unmapping and freeing are made here, so
+ * that what was looked at is what is released.
  */
 #include "guard/guard_internal.h"
 
@@ -42,7 +43,8 @@ struct arguments {
 /* Most maps are for one card; what lies between that and the end is large. */
 static int read_map(const struct trap *trap, struct uvm_map_external *map)
 {
-    const size_t head = offsetof(struct uvm_map_external, gpu[1]), tail = offsetof(struct uvm_map_external, gpu_count);
+    const size_t head = offsetof(struct uvm_map_external, gpu[1]),
+                 tail = offsetof(struct uvm_map_external, gpu_count);
     const struct task_piece piece[] = {
         {trap->address, map, head},
         {trap->address + tail, &map->gpu_count, sizeof(*map) - tail},
@@ -53,12 +55,13 @@ static int read_map(const struct trap *trap, struct uvm_map_external *map)
         return rc;
     if (map->gpu_count > UVM_GPUS_MAX)
         return -EINVAL;
-    return map->gpu_count > 1
-               ? task_read(trap->tid, trap->address + head, &map->gpu[1], (map->gpu_count - 1) * sizeof(map->gpu[0]))
-               : 0;
+    return map->gpu_count > 1 ? task_read(trap->tid, trap->address + head, &map->gpu[1],
+                                          (map->gpu_count - 1) * sizeof(map->gpu[0]))
+                              : 0;
 }
 
-static void read_arguments(const struct guard *guard, const struct trap *trap, struct arguments *arguments)
+static void read_arguments(const struct guard *guard, const struct trap *trap,
+                           struct arguments *arguments)
 {
     uint32_t bytes = guard->branch->uvm_free_bytes;
 
@@ -69,27 +72,30 @@ static void read_arguments(const struct guard *guard, const struct trap *trap, s
         break;
     case UVM_UNMAP_EXTERNAL:
         arguments->status_at = offsetof(struct uvm_unmap_external, status);
-        arguments->rc = task_read(trap->tid, trap->address, &arguments->unmap, sizeof(arguments->unmap));
+        arguments->rc =
+            task_read(trap->tid, trap->address, &arguments->unmap, sizeof(arguments->unmap));
         break;
     default:
         arguments->status_at = bytes > 16 ? 16 : 8;
         memset(&arguments->range, 0, sizeof(arguments->range));
-        arguments->rc =
-            bytes > sizeof(arguments->range) ? -EINVAL : task_read(trap->tid, trap->address, &arguments->range, bytes);
+        arguments->rc = bytes > sizeof(arguments->range)
+                            ? -EINVAL
+                            : task_read(trap->tid, trap->address, &arguments->range, bytes);
         break;
     }
 }
 
-static int map_external(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-                        const struct guard_file *file, struct uvm_map_external *map)
+static int map_external(struct guard *guard, const struct trap *trap,
+                        const struct guard_process *process, const struct guard_file *file,
+                        struct uvm_map_external *map)
 {
     uint32_t gpus[UVM_GPUS_MAX];
     int rc;
 
     for (unsigned i = 0; i < map->gpu_count; i++)
         gpus[i] = gpu_number(map->gpu[i].uuid);
-    rc = objects_map(guard->objects, file->number, map->base, map->length, gpus, (unsigned)map->gpu_count, map->client,
-                     map->memory);
+    rc = objects_map(guard->objects, file->number, map->base, map->length, gpus,
+                     (unsigned)map->gpu_count, map->client, map->memory);
     if (rc == -ENOSPC || rc == -ENOMEM)
         return -ENOMEM;
     return guard->config.maps ? map_proxy_map(guard, trap, process, file, map) : TRAP_CONTINUE;
@@ -107,8 +113,8 @@ static int make(struct guard *guard, const struct trap *trap, const struct guard
     return 0;
 }
 
-static int unmap_external(struct guard *guard, const struct trap *trap, const struct guard_file *file,
-                          struct arguments *arguments)
+static int unmap_external(struct guard *guard, const struct trap *trap,
+                          const struct guard_file *file, struct arguments *arguments)
 {
     uint32_t status;
     int rc = make(guard, trap, file, arguments, &status);
@@ -135,7 +141,8 @@ static int free_range(struct guard *guard, const struct trap *trap, const struct
     return rc;
 }
 
-static int use_space(struct guard *guard, struct guard_file *file, const struct guard_process *process)
+static int use_space(struct guard *guard, struct guard_file *file,
+                     const struct guard_process *process)
 {
     int rc = objects_space(guard->objects, file->number, process->owner);
 
@@ -153,7 +160,8 @@ static int act(struct guard *guard, const struct trap *trap, struct arguments *a
 
     if (rc < 0)
         return rc;
-    /* Not to be continued: another thread may put a UVM file in its place meanwhile. The driver says the same. */
+    /* Not to be continued: another thread may put a UVM file in its place meanwhile. The driver
+     * says the same. */
     if (file->kind != DEVICE_UVM)
         return -EINVAL;
     rc = use_space(guard, file, process);
@@ -180,8 +188,8 @@ int uvm_call(struct guard *guard, const struct trap *trap)
     rc = trap_begin(guard) ? act(guard, trap, &arguments) : -ENOSYS;
     trap_end(guard);
     return rc ? rc
-              : task_write(trap->tid, trap->address + arguments.status_at, arguments.bytes + arguments.status_at,
-                           sizeof(uint32_t));
+              : task_write(trap->tid, trap->address + arguments.status_at,
+                           arguments.bytes + arguments.status_at, sizeof(uint32_t));
 }
 
 static int map_managed(struct guard *guard, const struct trap *trap)
@@ -196,7 +204,8 @@ static int map_managed(struct guard *guard, const struct trap *trap)
         rc = process_calls(guard, trap, &process, &file);
     }
     if (rc == -ENOTTY)
-        return TRAP_CONTINUE; /* somebody's shared file; what is put in its place meanwhile is found by the watch thread
+        return TRAP_CONTINUE; /* somebody's shared file; what is put in its place meanwhile is found
+                               * by the watch thread
                                */
     if (rc < 0)
         return rc == -EPERM || rc == -EACCES || rc == -EBADF ? rc : -ENOMEM;
@@ -212,8 +221,9 @@ static int map_managed(struct guard *guard, const struct trap *trap)
     /* What was unmapped meanwhile is seen now. */
     if (process_mapped(process->pid, &process->uvm, &bytes) == 0)
         process_managed(guard, process, bytes, true);
-    return process_managed(guard, process, process->managed_bytes + trap->address, false) == 0 ? TRAP_CONTINUE
-                                                                                               : -ENOMEM;
+    return process_managed(guard, process, process->managed_bytes + trap->address, false) == 0
+               ? TRAP_CONTINUE
+               : -ENOMEM;
 }
 
 int uvm_mmap(struct guard *guard, const struct trap *trap)
@@ -221,9 +231,11 @@ int uvm_mmap(struct guard *guard, const struct trap *trap)
     enum device_kind kind;
     int rc;
 
-    /* Most are of files that are nobody's concern. (What is put in its place meanwhile is found by the watch thread.)
+    /* Most are of files that are nobody's concern. (What is put in its place meanwhile is found by
+     * the watch thread.)
      */
-    if (devices_kind_at(&guard->devices, trap->tid, trap->fd, &kind, NULL) == 0 && kind != DEVICE_UVM)
+    if (devices_kind_at(&guard->devices, trap->tid, trap->fd, &kind, NULL) == 0 &&
+        kind != DEVICE_UVM)
         return TRAP_CONTINUE;
     rc = trap_begin(guard) ? map_managed(guard, trap) : -ENOSYS;
 

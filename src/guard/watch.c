@@ -52,12 +52,13 @@ static bool is_unread(struct guard_process *process, int rc)
         process->unread_ns = now_ns;
     if (!process->unread_ns || now_ns - process->unread_ns < GUARD_BLIND_NS)
         return false;
-    log_ratelimited("guard: the memory map of process %ld cannot be read: %s", (long)process->pid, strerror(-rc));
+    log_ratelimited("guard: the memory map of process %ld cannot be read: %s", (long)process->pid,
+                    strerror(-rc));
     return true;
 }
 
-/* True: one has mapped more than the quota leaves, with another file in the device's place when that was looked at; or
- * has not let itself be looked at for too long. */
+/* True: one has mapped more than the quota leaves, with another file in the device's place when
+ * that was looked at; or has not let itself be looked at for too long. */
 static bool look_at_mappings(struct guard *guard)
 {
     bool over = false;
@@ -76,7 +77,8 @@ static bool look_at_mappings(struct guard *guard)
         if (rc < 0)
             continue;
         over = over || (bytes > process->managed_bytes &&
-                        !processes_within_quota(guard, process->managed_vdev, bytes - process->managed_bytes));
+                        !processes_within_quota(guard, process->managed_vdev,
+                                                bytes - process->managed_bytes));
         process_managed(guard, process, bytes, true);
     }
     return over;
@@ -119,8 +121,8 @@ void watch_the_watch(struct guard *guard)
 
     if (since_ns == 0 || clock_ns() - since_ns < GUARD_BLIND_NS)
         return;
-    log_ratelimited(
-        "guard: a program of the instance keeps its memory map from being read: nothing is compared meanwhile");
+    log_ratelimited("guard: a program of the instance keeps its memory map from being read: "
+                    "nothing is compared meanwhile");
     if (guard->config.mode != GUARD_STRICT || !begin_end(guard))
         return;
     atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
@@ -142,8 +144,9 @@ static bool look_at_programs(struct guard *guard)
 static void look_at_region(struct guard *guard)
 {
     if (atomic_load(&guard->region_lost) && !atomic_exchange(&guard->region_told, true))
-        log_warning("guard: %s was cut short: what instance %s does is not shown any more; its limits hold",
-                    guard->region_path, guard->limits.name);
+        log_warning(
+            "guard: %s was cut short: what instance %s does is not shown any more; its limits hold",
+            guard->region_path, guard->limits.name);
 }
 
 static void look_around(struct guard *guard, struct audit *audit)
@@ -152,9 +155,9 @@ static void look_around(struct guard *guard, struct audit *audit)
 
     if (differs) {
         atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
-        log_ratelimited(
-            "guard: the instance has mapped more managed memory than its quota leaves, around the guard, or a map "
-            "cannot be read");
+        log_ratelimited("guard: the instance has mapped more managed memory than its quota leaves, "
+                        "around the guard, or a map "
+                        "cannot be read");
     }
     if (audit && audit_run(audit, guard))
         differs = true;

@@ -1,7 +1,8 @@
 /*
- * CUDA arrays and mipmapped arrays. Their size is the driver's secret (tiling, padding): it is learnt from a twin that
- * is made without memory and destroyed at once. Arrays of up to 1 MiB share blocks with each other and with other small
- * things of the driver: what a new block holds beyond the array is found by reconciliation and charged as untracked.
+ * CUDA arrays and mipmapped arrays. Their size is the driver's secret (tiling, padding): it is
+ * learnt from a twin that is made without memory and destroyed at once. Arrays of up to 1 MiB share
+ * blocks with each other and with other small things of the driver: what a new block holds beyond
+ * the array is found by reconciliation and charged as untracked.
  */
 #include "hook/capture.h"
 #include "hook/charge.h"
@@ -53,7 +54,8 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
     } else {
         block = element_bytes(desc->Format) * (desc->NumChannels > 0 ? desc->NumChannels : 1);
     }
-    if (__builtin_mul_overflow(width, height, &bytes) || __builtin_mul_overflow(bytes, depth, &bytes) ||
+    if (__builtin_mul_overflow(width, height, &bytes) ||
+        __builtin_mul_overflow(bytes, depth, &bytes) ||
         __builtin_mul_overflow(bytes, block, &bytes) || bytes > CHARGE_LIMIT_BYTES)
         return CHARGE_LIMIT_BYTES;
     return bytes;
@@ -77,13 +79,15 @@ static bool ask_array(const CUDA_ARRAY3D_DESCRIPTOR *desc, CUdevice device, uint
     if (!HAVE(cuArrayGetMemoryRequirements) || !HAVE(cuArray3DCreate_v2) ||
         DRIVER(cuArray3DCreate_v2, array3d_create)(&twin, desc) != CUDA_SUCCESS)
         return false;
-    result = DRIVER(cuArrayGetMemoryRequirements, array_get_requirements)(&requirements, twin, device);
+    result =
+        DRIVER(cuArrayGetMemoryRequirements, array_get_requirements)(&requirements, twin, device);
     DRIVER(cuArrayDestroy, array_destroy)(twin);
     *ret_bytes = requirements.size;
     return result == CUDA_SUCCESS && requirements.size > 0;
 }
 
-static bool ask_mipmap(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUdevice device, uint64_t *ret_bytes)
+static bool ask_mipmap(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUdevice device,
+                       uint64_t *ret_bytes)
 {
     CUDA_ARRAY_MEMORY_REQUIREMENTS requirements = {0};
     CUmipmappedArray twin = NULL;
@@ -92,8 +96,8 @@ static bool ask_mipmap(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUd
     if (!HAVE(cuMipmappedArrayGetMemoryRequirements) ||
         DRIVER(cuMipmappedArrayCreate, mipmapped_array_create)(&twin, desc, levels) != CUDA_SUCCESS)
         return false;
-    result =
-        DRIVER(cuMipmappedArrayGetMemoryRequirements, mipmapped_array_get_requirements)(&requirements, twin, device);
+    result = DRIVER(cuMipmappedArrayGetMemoryRequirements,
+                    mipmapped_array_get_requirements)(&requirements, twin, device);
     DRIVER(cuMipmappedArrayDestroy, mipmapped_array_destroy)(twin);
     *ret_bytes = requirements.size;
     return result == CUDA_SUCCESS && requirements.size > 0;
@@ -108,11 +112,13 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels
     bool known;
 
     twin.Flags |= CUDA_ARRAY3D_DEFERRED_MAPPING;
-    known = levels > 0 ? ask_mipmap(&twin, levels, device, &bytes) : ask_array(&twin, device, &bytes);
+    known =
+        levels > 0 ? ask_mipmap(&twin, levels, device, &bytes) : ask_array(&twin, device, &bytes);
     capture_leave(&mode);
     if (!known)
         bytes = estimate(desc, levels > 0 ? levels : 1);
-    return bytes > SHARED_MAX_BYTES ? charge_round(bytes, CHARGE_BLOCK_BYTES) : charge_round(bytes, ARRAY_UNIT_BYTES);
+    return bytes > SHARED_MAX_BYTES ? charge_round(bytes, CHARGE_BLOCK_BYTES)
+                                    : charge_round(bytes, ARRAY_UNIT_BYTES);
 }
 
 struct request {
@@ -133,8 +139,8 @@ static bool admit(struct request *request, enum hook_symbol sym, const void *ret
     request->sym = sym;
     request->ledger = NULL;
     request->bytes = 0;
-    if (ledger == NULL || ret_array == NULL || desc == NULL || (desc->Flags & NO_MEMORY_FLAGS) != 0 ||
-        device_current(&device, &request->vdev) < 0)
+    if (ledger == NULL || ret_array == NULL || desc == NULL ||
+        (desc->Flags & NO_MEMORY_FLAGS) != 0 || device_current(&device, &request->vdev) < 0)
         return true;
     request->bytes = array_bytes(desc, levels, device);
     if (request->bytes == 0 || request->bytes > CHARGE_LIMIT_BYTES)
@@ -145,8 +151,8 @@ static bool admit(struct request *request, enum hook_symbol sym, const void *ret
 }
 
 /*
- * The array may have opened a new block. So the rest of one is charged as untracked, until NVML's figure says how much
- * of that is true: at once where nothing else is going on.
+ * The array may have opened a new block. So the rest of one is charged as untracked, until NVML's
+ * figure says how much of that is true: at once where nothing else is going on.
  */
 static void settle_block(const struct request *request, bool charged)
 {
@@ -172,8 +178,8 @@ static bool settle(const struct request *request, const void *array, CUresult re
         ledger_cancel(request->ledger, request->vdev, request->reserved_bytes);
         return true;
     }
-    charged = charge_commit(request->sym, request->ledger, CHARGE_ARRAYS, (uintptr_t)array, request->vdev,
-                            VGPU_KIND_DATA, request->bytes, request->bytes);
+    charged = charge_commit(request->sym, request->ledger, CHARGE_ARRAYS, (uintptr_t)array,
+                            request->vdev, VGPU_KIND_DATA, request->bytes, request->bytes);
     if (request->reserved_bytes > request->bytes)
         settle_block(request, charged);
     return charged;
@@ -186,7 +192,8 @@ static CUresult refused(const struct request *request)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult conclude(const struct request *request, CUarray made, CUresult result, CUarray *ret_array)
+static CUresult conclude(const struct request *request, CUarray made, CUresult result,
+                         CUarray *ret_array)
 {
     if (!settle(request, made, result)) {
         DRIVER(cuArrayDestroy, array_destroy)(made);
@@ -217,7 +224,8 @@ CUresult hook_array_create(enum hook_symbol sym, CUarray *array, const CUDA_ARRA
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_array_create_v1(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
+CUresult hook_array_create_v1(enum hook_symbol sym, CUarray *array,
+                              const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     struct request request;
@@ -236,7 +244,8 @@ CUresult hook_array_create_v1(enum hook_symbol sym, CUarray *array, const CUDA_A
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_array3d_create(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+CUresult hook_array3d_create(enum hook_symbol sym, CUarray *array,
+                             const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
     struct request request;
     CUarray made = NULL;
@@ -250,7 +259,8 @@ CUresult hook_array3d_create(enum hook_symbol sym, CUarray *array, const CUDA_AR
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_array3d_create_v1(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
+CUresult hook_array3d_create_v1(enum hook_symbol sym, CUarray *array,
+                                const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     struct request request;
@@ -271,8 +281,8 @@ CUresult hook_array3d_create_v1(enum hook_symbol sym, CUarray *array, const CUDA
     return conclude(&request, made, result, array);
 }
 
-CUresult hook_mipmapped_array_create(enum hook_symbol sym, CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
-                                     unsigned int levels)
+CUresult hook_mipmapped_array_create(enum hook_symbol sym, CUmipmappedArray *array,
+                                     const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels)
 {
     struct request request;
     CUmipmappedArray made = NULL;
@@ -294,8 +304,8 @@ CUresult hook_mipmapped_array_create(enum hook_symbol sym, CUmipmappedArray *arr
 }
 
 /*
- * After the driver's answer. The block of a small array may live on with others in it, so what the array took is
- * untracked from now on, until NVML's figure says otherwise.
+ * After the driver's answer. The block of a small array may live on with others in it, so what the
+ * array took is untracked from now on, until NVML's figure says otherwise.
  */
 static void destroyed(const void *array, const struct vgpu_track_entry *entry, CUresult result)
 {

@@ -1,12 +1,14 @@
 /*
  * Waiting for the cap, and charging it.
  *
- * A launch of unknown cost could take any time, and the next one too. So it holds the bucket (core/bucket.h): whoever
- * comes next, in whatever process, waits until it is measured or the hold is paid. Those of this process ask for its
- * sample meanwhile, so what is short costs a question, not a wait.
+ * A launch of unknown cost could take any time, and the next one too. So it holds the bucket
+ * (core/bucket.h): whoever comes next, in whatever process, waits until it is measured or the hold
+ * is paid. Those of this process ask for its sample meanwhile, so what is short costs a question,
+ * not a wait.
  *
- * A hold never blocks for good: a launch that waits for another one, for the host or for another device goes on being
- * measured while the next one passes. Of holds in a row that end so each is half as long, until there are none.
+ * A hold never blocks for good: a launch that waits for another one, for the host or for another
+ * device goes on being measured while the next one passes. Of holds in a row that end so each is
+ * half as long, until there are none.
  */
 #include "hook/capture.h"
 #include "hook/compute_internal.h"
@@ -29,16 +31,19 @@
 #define LATE_NS      1000000ULL /* between the charge and the launch */
 #define NAP_FENCE_NS 50000ULL   /* a pause worth telling others of */
 #define NAP_LEAST_NS 100000ULL
-#define NAP_PART     4           /* a wait for another process's hold is looked at after so much of it again */
+#define NAP_PART     4           /* of a wait for another process's hold, until the next look */
 #define HELD_LONG_NS 20000000ULL /* longer waits may be others' holds, which end any time */
 #define SPIN_NS      200000ULL
-#define SPIN_TURN_NS 20000000ULL /* while others have turns: whoever sleeps through its own turn waits for the next */
-#define POLL_PART    16          /* later it is asked about when it has taken so much of its time more */
+/* While others have turns: whoever sleeps through its own turn waits for the next. */
+#define SPIN_TURN_NS 20000000ULL
+#define POLL_PART    16 /* later it is asked about when it has taken so much of its time more */
 #define POLL_MOST_NS 500000ULL
 
 static uint32_t while_policy(uint32_t percent, uint32_t policy, uint32_t flags)
 {
-    return policy == VGPU_CAP_OFF || (policy == VGPU_CAP_ELASTIC && !(flags & ARENA_CONTENDED)) ? 0 : percent;
+    return policy == VGPU_CAP_OFF || (policy == VGPU_CAP_ELASTIC && !(flags & ARENA_CONTENDED))
+               ? 0
+               : percent;
 }
 
 bool cap_applies(const struct compute_device *device, uint32_t flags, struct caps *ret_caps)
@@ -48,10 +53,11 @@ bool cap_applies(const struct compute_device *device, uint32_t flags, struct cap
     struct caps caps = {{while_policy(compute_cap(0, device->vdev), policy, flags)}};
 
     if (__builtin_expect(group != 0, 0))
-        caps.percent[BUCKET_GROUP] =
-            while_policy(compute_cap(group, device->vdev), usage_group_cap_policy(hook_region(), group), flags);
+        caps.percent[BUCKET_GROUP] = while_policy(
+            compute_cap(group, device->vdev), usage_group_cap_policy(hook_region(), group), flags);
     *ret_caps = caps;
-    return (caps.percent[BUCKET_INSTANCE] || caps.percent[BUCKET_GROUP]) && !hami_unlimited(hook_ledger());
+    return (caps.percent[BUCKET_INSTANCE] || caps.percent[BUCKET_GROUP]) &&
+           !hami_unlimited(hook_ledger());
 }
 
 /* The lower of the two; one of them limits. */
@@ -71,13 +77,14 @@ void compute_nap(uint64_t ns)
 
 bool cap_unsure(const struct work *work)
 {
-    return !cost_trusted(work->cell) || cost_measured_always(work->cell) || compute_estimate(work) >= LONG_NS;
+    return !cost_trusted(work->cell) || cost_measured_always(work->cell) ||
+           compute_estimate(work) >= LONG_NS;
 }
 
 /*
- * A launch of which little is known costs at least as much as one like it has been under way for, and so do those that
- * are; their samples will put it right. This is for what passes while there is no hold, or after one. Within a bound,
- * for the oldest may wait for one of those that come.
+ * A launch of which little is known costs at least as much as one like it has been under way for,
+ * and so do those that are; their samples will put it right. This is for what passes while there is
+ * no hold, or after one. Within a bound, for the oldest may wait for one of those that come.
  */
 static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
 {
@@ -136,7 +143,8 @@ static uint32_t cap_of(const struct compute_device *device, enum bucket_level le
     return compute_cap(level == BUCKET_GROUP ? compute_group() : 0, device->vdev);
 }
 
-static uint64_t wait_for_both(const struct compute_device *device, const struct caps *caps, uint64_t now_ns)
+static uint64_t wait_for_both(const struct compute_device *device, const struct caps *caps,
+                              uint64_t now_ns)
 {
     uint64_t most_ns = 0;
 
@@ -149,23 +157,26 @@ static uint64_t wait_for_both(const struct compute_device *device, const struct 
 }
 
 /*
- * Draws on both buckets or on none. Both are looked at first, so it is rare that the second one refuses: then another
- * launch has come first, and the group gets back what it was charged. Others of the group may have seen that as debt
- * meanwhile; they look again after they have waited, as for any debt.
+ * Draws on both buckets or on none. Both are looked at first, so it is rare that the second one
+ * refuses: then another launch has come first, and the group gets back what it was charged. Others
+ * of the group may have seen that as debt meanwhile; they look again after they have waited, as for
+ * any debt.
  */
-static uint64_t take_both(struct work *work, uint64_t held_ns, const struct caps *caps, uint64_t now_ns)
+static uint64_t take_both(struct work *work, uint64_t held_ns, const struct caps *caps,
+                          uint64_t now_ns)
 {
     _Atomic uint64_t *of_group = bucket_of(work->device, BUCKET_GROUP);
     struct bucket_hold *hold = work->hold;
     uint64_t wait_ns = wait_for_both(work->device, caps, now_ns);
 
     if (wait_ns == 0)
-        wait_ns = bucket_take_and_hold(of_group, now_ns, work->charged_ns, held_ns, caps->percent[BUCKET_GROUP],
-                                       &hold[BUCKET_GROUP]);
+        wait_ns = bucket_take_and_hold(of_group, now_ns, work->charged_ns, held_ns,
+                                       caps->percent[BUCKET_GROUP], &hold[BUCKET_GROUP]);
     if (wait_ns > 0)
         return wait_ns;
-    wait_ns = bucket_take_and_hold(bucket_of(work->device, BUCKET_INSTANCE), now_ns, work->charged_ns, held_ns,
-                                   caps->percent[BUCKET_INSTANCE], &hold[BUCKET_INSTANCE]);
+    wait_ns =
+        bucket_take_and_hold(bucket_of(work->device, BUCKET_INSTANCE), now_ns, work->charged_ns,
+                             held_ns, caps->percent[BUCKET_INSTANCE], &hold[BUCKET_INSTANCE]);
     if (wait_ns > 0) {
         bucket_correct(of_group, now_ns, -(int64_t)(work->charged_ns + hold[BUCKET_GROUP].ns),
                        caps->percent[BUCKET_GROUP]);
@@ -174,13 +185,15 @@ static uint64_t take_both(struct work *work, uint64_t held_ns, const struct caps
     return wait_ns;
 }
 
-/* `hold` says afterwards which buckets were charged, by the percentage of each, and what each holds. */
+/* `hold` says afterwards which buckets were charged, by the percentage of each, and what each
+ * holds. */
 static uint64_t take(struct work *work, uint64_t held_ns, const struct caps *caps, uint64_t now_ns)
 {
     if (__builtin_expect(caps->percent[BUCKET_GROUP] > 0, 0))
         return take_both(work, held_ns, caps, now_ns);
-    return bucket_take_and_hold(bucket_of(work->device, BUCKET_INSTANCE), now_ns, work->charged_ns, held_ns,
-                                caps->percent[BUCKET_INSTANCE], &work->hold[BUCKET_INSTANCE]);
+    return bucket_take_and_hold(bucket_of(work->device, BUCKET_INSTANCE), now_ns, work->charged_ns,
+                                held_ns, caps->percent[BUCKET_INSTANCE],
+                                &work->hold[BUCKET_INSTANCE]);
 }
 
 static uint64_t charge_unsure(struct work *work, const struct caps *caps, uint64_t now_ns)
@@ -210,7 +223,8 @@ uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns)
 }
 
 /* How long to sleep before a launch of this process, which holds the bucket, is asked about. */
-static uint64_t sleep_for_held(const struct compute_device *device, uint64_t wait_ns, uint64_t held_ns, uint64_t now_ns)
+static uint64_t sleep_for_held(const struct compute_device *device, uint64_t wait_ns,
+                               uint64_t held_ns, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - atomic_load(&device->hold.since_ns);
     uint64_t spin_ns = compute_flags(device) & ARENA_CONTENDED ? SPIN_TURN_NS : SPIN_NS;
@@ -222,7 +236,8 @@ static uint64_t sleep_for_held(const struct compute_device *device, uint64_t wai
     return age_ns / POLL_PART < POLL_MOST_NS ? age_ns / POLL_PART : POLL_MOST_NS;
 }
 
-static uint64_t sleep_for(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns, uint64_t now_ns)
+static uint64_t sleep_for(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns,
+                          uint64_t now_ns)
 {
     uint64_t held_ns = atomic_load(&device->hold.wait_ns), part_ns = waited_ns / NAP_PART;
 
@@ -260,15 +275,16 @@ bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
     return limited;
 }
 
-void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS], uint64_t now_ns,
-                int64_t delta_ns)
+void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
+                uint64_t now_ns, int64_t delta_ns)
 {
     bool in_time = true, held = false;
 
     for (unsigned i = 0; i < BUCKETS; i++) {
         if (hold[i].percent == 0)
             continue;
-        in_time &= bucket_settle(bucket_of(device, i), now_ns, delta_ns, &hold[i], cap_of(device, i));
+        in_time &=
+            bucket_settle(bucket_of(device, i), now_ns, delta_ns, &hold[i], cap_of(device, i));
         held |= hold[i].ns > 0;
     }
     if (held)
@@ -301,5 +317,6 @@ void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns)
     else if (launched_ns > work->begun_ns + LATE_NS)
         for (unsigned i = 0; i < BUCKETS; i++)
             if (work->hold[i].percent)
-                bucket_started(bucket_of(work->device, i), launched_ns, work->charged_ns, cap_of(work->device, i));
+                bucket_started(bucket_of(work->device, i), launched_ns, work->charged_ns,
+                               cap_of(work->device, i));
 }

@@ -29,7 +29,8 @@ void capture_restore(struct capture_mode *mode)
 static CUstreamCaptureStatus status_of(CUstream stream, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    enum hook_symbol sym = per_thread ? SYMBOL_cuStreamIsCapturing_ptsz : SYMBOL_cuStreamIsCapturing;
+    enum hook_symbol sym =
+        per_thread ? SYMBOL_cuStreamIsCapturing_ptsz : SYMBOL_cuStreamIsCapturing;
 
     if (hook_real[sym] == NULL || REAL(sym, stream_is_capturing)(stream, &status) != CUDA_SUCCESS)
         return CU_STREAM_CAPTURE_STATUS_NONE;
@@ -41,7 +42,8 @@ bool capture_records(CUstream stream, bool per_thread)
     return capture_running() && status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Asking spoils nothing, not even where the legacy stream must not be used because another one captures. */
+/* Asking spoils nothing, not even where the legacy stream must not be used because another one
+ * captures. */
 bool capture_touches(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -56,7 +58,8 @@ bool capture_touches(CUstream stream)
 static void beginning(enum hook_symbol sym, CUstream stream)
 {
     atomic_fetch_add(&capture_active, 1);
-    compute_stream_ends(stream, hook_symbol_per_thread(sym)); /* what is launched into it from now on is recorded */
+    compute_stream_ends(
+        stream, hook_symbol_per_thread(sym)); /* what is launched into it from now on is recorded */
     pool_quiesce();
     graph_quiesce();
 }
@@ -89,12 +92,13 @@ CUresult hook_stream_begin_capture(enum hook_symbol sym, CUstream stream, CUstre
 }
 
 CUresult hook_stream_begin_capture_to_graph(enum hook_symbol sym, CUstream stream, CUgraph graph,
-                                            const CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,
+                                            const CUgraphNode *dependencies,
+                                            const CUgraphEdgeData *dependency_data,
                                             size_t num_dependencies, CUstreamCaptureMode mode)
 {
     beginning(sym, stream);
-    return began(
-        REAL(sym, stream_begin_capture_to_graph)(stream, graph, dependencies, dependency_data, num_dependencies, mode));
+    return began(REAL(sym, stream_begin_capture_to_graph)(stream, graph, dependencies,
+                                                          dependency_data, num_dependencies, mode));
 }
 
 CUresult hook_stream_end_capture(enum hook_symbol sym, CUstream stream, CUgraph *graph)
@@ -103,8 +107,10 @@ CUresult hook_stream_end_capture(enum hook_symbol sym, CUstream stream, CUgraph 
     bool before = status_of(stream, per_thread) != CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = REAL(sym, stream_end_capture)(stream, graph);
 
-    /* A capture that fails to end (wrong thread, wrong stream) goes on; one that was spoilt is over. */
-    if (result == CUDA_SUCCESS || (before && status_of(stream, per_thread) == CU_STREAM_CAPTURE_STATUS_NONE))
+    /* A capture that fails to end (wrong thread, wrong stream) goes on; one that was spoilt is
+     * over. */
+    if (result == CUDA_SUCCESS ||
+        (before && status_of(stream, per_thread) == CU_STREAM_CAPTURE_STATUS_NONE))
         ended();
     return result;
 }

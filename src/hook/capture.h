@@ -1,13 +1,15 @@
 /*
- * Stream capture. While a capture in global mode is active anywhere in the process, the driver refuses "unsafe" calls
- * (reading a pool's attribute is one) and spoils the capture. So calls of our own are made in relaxed mode then.
+ * Stream capture. While a capture in global mode is active anywhere in the process, the driver
+ * refuses "unsafe" calls (reading a pool's attribute is one) and spoils the capture. So calls of
+ * our own are made in relaxed mode then.
  */
 #ifndef VGPU_HOOK_CAPTURE_H
 #define VGPU_HOOK_CAPTURE_H
 
 #include "hook/hook.h"
 
-/* How many captures are active. Counts too many rather than too few (a capture that ends with its stream stays). */
+/* How many captures are active. Counts too many rather than too few (a capture that ends with its
+ * stream stays). */
 extern atomic_int capture_active;
 
 static inline bool capture_running(void)
@@ -16,8 +18,9 @@ static inline bool capture_running(void)
 }
 
 /*
- * Around calls of our own: enter, call, leave. A reader that must not meet the beginning of a capture half-way holds
- * a growth's lock meanwhile (driver_sized.h): a capture begins only after every such lock was free once.
+ * Around calls of our own: enter, call, leave. A reader that must not meet the beginning of a
+ * capture half-way holds a growth's lock meanwhile (driver_sized.h): a capture begins only after
+ * every such lock was free once.
  */
 struct capture_mode {
     bool changed;
@@ -42,7 +45,8 @@ static inline void capture_leave(struct capture_mode *mode)
         capture_restore(mode);
 }
 
-/* Whether calls on this stream are being recorded. `per_thread`: the caller came by a _ptsz entry point. */
+/* Whether calls on this stream are being recorded. `per_thread`: the caller came by a _ptsz entry
+ * point. */
 bool capture_records(CUstream stream, bool per_thread);
 
 /* Whether work of our own on this stream would be recorded, or would spoil a capture. */

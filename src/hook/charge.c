@@ -47,7 +47,8 @@ static struct vgpu_track *table_of(enum charge_table table)
     if (track != NULL)
         return track;
     track = track_new();
-    /* The loser of a race keeps its empty table; it happens once a process at most, and a table has no free. */
+    /* The loser of a race keeps its empty table; it happens once a process at most, and a table has
+     * no free. */
     if (track != NULL && !atomic_compare_exchange_strong(&tables[table], &other, track))
         track = other;
     return track;
@@ -106,9 +107,11 @@ static void note_pointer(uint64_t address)
     uint64_t lowest = atomic_load_explicit(&charge_lowest_pointer, memory_order_relaxed);
     uint64_t highest = atomic_load_explicit(&charge_highest_pointer, memory_order_relaxed);
 
-    while (address < lowest && !atomic_compare_exchange_weak(&charge_lowest_pointer, &lowest, address))
+    while (address < lowest &&
+           !atomic_compare_exchange_weak(&charge_lowest_pointer, &lowest, address))
         ;
-    while (address > highest && !atomic_compare_exchange_weak(&charge_highest_pointer, &highest, address))
+    while (address > highest &&
+           !atomic_compare_exchange_weak(&charge_highest_pointer, &highest, address))
         ;
 }
 
@@ -116,13 +119,15 @@ static uint64_t current_context(void)
 {
     CUcontext context = NULL;
 
-    if (!HAVE(cuCtxGetCurrent) || DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS)
+    if (!HAVE(cuCtxGetCurrent) ||
+        DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS)
         return 0;
     return (uint64_t)(uintptr_t)context;
 }
 
 /* Blocks that nothing of ours is in any more. */
-static void leave(struct vgpu_ledger *ledger, unsigned vdev, const struct granule_share left[GRANULE_SHARES])
+static void leave(struct vgpu_ledger *ledger, unsigned vdev,
+                  const struct granule_share left[GRANULE_SHARES])
 {
     for (unsigned i = 0; i < GRANULE_SHARES; i++) {
         if (ledger != NULL && left[i].note != NULL)
@@ -142,9 +147,10 @@ static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint6
     leave(ledger, entry->vdev, left);
 }
 
-/* Leaves blocks of which `counted` bytes are new and were not charged. Meanwhile others may have come or gone. */
-static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key, const struct vgpu_track_entry *entry,
-                        uint64_t counted)
+/* Leaves blocks of which `counted` bytes are new and were not charged. Meanwhile others may have
+ * come or gone. */
+static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key,
+                        const struct vgpu_track_entry *entry, uint64_t counted)
 {
     struct granule_share left[GRANULE_SHARES];
     uint64_t own;
@@ -152,16 +158,19 @@ static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key, const struct v
     granule_drop(all_granules(), entry->vdev, entry->kind, key, entry->bytes, left);
     own = left[0].bytes;
     left[0].bytes = own > counted ? own - counted : 0;
-    /* Somebody else is in a block that was ours to charge: it stays charged, whether or not it fits. */
+    /* Somebody else is in a block that was ours to charge: it stays charged, whether or not it
+     * fits. */
     if (own < counted)
         ledger_settle(ledger, entry->vdev, entry->kind, 0, (int64_t)(counted - own));
     leave(ledger, entry->vdev, left);
 }
 
-bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
-                   unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes)
+bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table,
+                   uint64_t key, unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes,
+                   uint64_t bytes)
 {
-    struct vgpu_track_entry entry = {.bytes = bytes, .extra = current_context(), .vdev = vdev, .kind = kind};
+    struct vgpu_track_entry entry = {
+        .bytes = bytes, .extra = current_context(), .vdev = vdev, .kind = kind};
     struct vgpu_track_entry stale;
     struct vgpu_track *track = table_of(table);
     struct vgpu_granules *blocks = table == CHARGE_POINTERS ? all_granules() : NULL;

@@ -1,10 +1,11 @@
 /*
- * What the memory handlers share: getting room in the quota, and remembering who holds what so that a free gives back
- * exactly what the allocation took.
+ * What the memory handlers share: getting room in the quota, and remembering who holds what so that
+ * a free gives back exactly what the allocation took.
  *
- * The order that every handler keeps: room first, then the driver, then the record; and on the way back the record is
- * taken out before the driver frees (another thread may get the same address at once) and the quota is given back
- * after it did. Everything here is thread-safe, keeps errno and holds no lock across a call into the driver.
+ * The order that every handler keeps: room first, then the driver, then the record; and on the way
+ * back the record is taken out before the driver frees (another thread may get the same address at
+ * once) and the quota is given back after it did. Everything here is thread-safe, keeps errno and
+ * holds no lock across a call into the driver.
  */
 #ifndef VGPU_HOOK_CHARGE_H
 #define VGPU_HOOK_CHARGE_H
@@ -13,7 +14,8 @@
 #include "hook/hook.h"
 
 #define CHARGE_BLOCK_BYTES (2ULL << 20) /* what the driver takes device memory in */
-#define CHARGE_LIMIT_BYTES (1ULL << 52) /* no memory is that large: such a request is the driver's to refuse */
+/* No memory is that large: such a request is the driver's to refuse. */
+#define CHARGE_LIMIT_BYTES (1ULL << 52)
 
 static inline uint64_t charge_round(uint64_t bytes, uint64_t step_bytes)
 {
@@ -21,17 +23,20 @@ static inline uint64_t charge_round(uint64_t bytes, uint64_t step_bytes)
 }
 
 /*
- * Sets `bytes` of a vdev aside. Where they do not fit, what went back to the driver unseen is looked for first.
- * False: they still do not fit; the refusal of `sym` is recorded, answer CUDA_ERROR_OUT_OF_MEMORY.
+ * Sets `bytes` of a vdev aside. Where they do not fit, what went back to the driver unseen is
+ * looked for first. False: they still do not fit; the refusal of `sym` is recorded, answer
+ * CUDA_ERROR_OUT_OF_MEMORY.
  */
-bool charge_reserve(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
+bool charge_reserve(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev,
+                    uint64_t bytes);
 
-/* Looks again at everything whose size the driver changes on its own, so that the ledger has what is really held. */
+/* Looks again at everything whose size the driver changes on its own, so that the ledger has what
+ * is really held. */
 void charge_refresh(unsigned vdev);
 
 /*
- * Reserves after a first try without luck: refreshes, then has the driver let go of what nothing uses, as it does
- * itself when the card is full. Records no refusal.
+ * Reserves after a first try without luck: refreshes, then has the driver let go of what nothing
+ * uses, as it does itself when the card is full. Records no refusal.
  */
 bool charge_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
 
@@ -44,7 +49,8 @@ enum charge_table {
     CHARGE_TABLES
 };
 
-/* False: CHARGE_POINTERS has no such key for sure. Two loads, for paths that can't afford to look. */
+/* False: CHARGE_POINTERS has no such key for sure. Two loads, for paths that can't afford to
+ * look. */
 extern _Atomic uint64_t charge_lowest_pointer, charge_highest_pointer;
 
 static inline bool charge_pointer_possible(uint64_t address)
@@ -54,44 +60,52 @@ static inline bool charge_pointer_possible(uint64_t address)
 }
 
 /*
- * Turns a reservation into a charge of `bytes` (for CHARGE_POINTERS: of the blocks of [key, key + bytes) that nothing
- * else is in) and records it under `key`, with the calling thread's context. False: there was no room for what the
- * driver took beyond the reservation, or no memory for the record; nothing is held any more, the refusal is recorded.
- * The caller then frees what the driver gave.
+ * Turns a reservation into a charge of `bytes` (for CHARGE_POINTERS: of the blocks of [key, key +
+ * bytes) that nothing else is in) and records it under `key`, with the calling thread's context.
+ * False: there was no room for what the driver took beyond the reservation, or no memory for the
+ * record; nothing is held any more, the refusal is recorded. The caller then frees what the driver
+ * gave.
  */
-bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
-                   unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes, uint64_t bytes);
+bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table,
+                   uint64_t key, unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes,
+                   uint64_t bytes);
 
 /*
- * Around the driver's freeing of memory that stays charged until it has: meanwhile NVML's figure may be lower than the
- * ledger's for a good reason. charge_take() is a beginning, charge_put_back() and charge_give_back() are its end.
+ * Around the driver's freeing of memory that stays charged until it has: meanwhile NVML's figure
+ * may be lower than the ledger's for a good reason. charge_take() is a beginning, charge_put_back()
+ * and charge_give_back() are its end.
  */
 void charge_free_begins(void);
 void charge_free_ends(void);
 
-/* How many have begun; UINT64_MAX: one is under way. The same number twice: nothing was freed in between. */
+/* How many have begun; UINT64_MAX: one is under way. The same number twice: nothing was freed in
+ * between. */
 uint64_t charge_free_mark(void);
 
-/* Takes a record out; false where there is none. Then, by what the driver said: put it back, or give the quota back. */
+/* Takes a record out; false where there is none. Then, by what the driver said: put it back, or
+ * give the quota back. */
 bool charge_take(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry);
 void charge_put_back(enum charge_table table, uint64_t key, const struct vgpu_track_entry *entry);
 void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
                       const struct vgpu_track_entry *entry);
 
 /*
- * What is exported of device memory. charge_look() is charge_take() that leaves the record in. charge_note() is
- * granule_note() of such a record; what the note is for gets the charge in place of the ledger: see ipc_left().
+ * What is exported of device memory. charge_look() is charge_take() that leaves the record in.
+ * charge_note() is granule_note() of such a record; what the note is for gets the charge in place
+ * of the ledger: see ipc_left().
  */
 bool charge_look(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry);
 void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note);
 
 /*
- * A context was destroyed (or reset, or released for the last time), and with it the driver freed what was allocated
- * in it: gives all of that back. For whoever hooks the end of contexts, after the driver's call.
+ * A context was destroyed (or reset, or released for the last time), and with it the driver freed
+ * what was allocated in it: gives all of that back. For whoever hooks the end of contexts, after
+ * the driver's call.
  */
 void charge_context_gone(CUcontext context);
 
-/* Makes a forked child start without what its parent held. Whoever keeps a lock or a list calls it first. */
+/* Makes a forked child start without what its parent held. Whoever keeps a lock or a list calls it
+ * first. */
 void charge_watch_forks(void);
 
 /* calloc() that leaves errno alone. */

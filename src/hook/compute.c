@@ -28,22 +28,26 @@ static const int32_t no_monitor = HAMI_RECENT;
 static const uint64_t no_rate = 0;
 static _Atomic uint32_t nobody_counts;
 
-struct compute_fast compute_fast = {
-    .cap = &always, .flags = &always, .monitor = &no_monitor, .copy_rate = &no_rate, .launches = &nobody_counts};
+struct compute_fast compute_fast = {.cap = &always,
+                                    .flags = &always,
+                                    .monitor = &no_monitor,
+                                    .copy_rate = &no_rate,
+                                    .launches = &nobody_counts};
 atomic_bool compute_turns, compute_holds;
 
 static struct compute_device devices[VGPU_DEVICES_MAX]; /* by vdev */
 static struct vgpu_mutex setup_lock = VGPU_MUTEX_INIT;
 static _Atomic(struct cost_table *) costs;
 static _Atomic(struct compute_device *) the_device; /* where there is one only, and it is ready */
-static atomic_int only_device = -1;                 /* the one with contexts; -1: none yet, -2: several */
+static atomic_int only_device = -1; /* the one with contexts; -1: none yet, -2: several */
 static _Atomic uint64_t harvested_ns;
 static _Atomic uint64_t random_state;
 static atomic_bool forks_watched;
 
 /* Getting to know devices */
 
-static void set_fast(const _Atomic uint32_t *cap, const _Atomic uint32_t *flags, _Atomic uint32_t *launches)
+static void set_fast(const _Atomic uint32_t *cap, const _Atomic uint32_t *flags,
+                     _Atomic uint32_t *launches)
 {
     atomic_store(&compute_fast.launches, launches);
     atomic_store(&compute_fast.cap, cap);
@@ -58,17 +62,21 @@ static void choose_fast(const struct compute_device *device)
     if (hook_region() != NULL) {
         unsigned group = compute_group();
 
-        /* One word says whether a launch is limited: a group's, which is there to stay, where it has a cap. */
-        cap = usage_cap(hook_region(), group && compute_cap(group, device->vdev) ? group : 0, device->vdev);
-        atomic_store(&compute_fast.copy_rate,
-                     usage_copy_rate(hook_region(), *usage_copy_rate(hook_region(), group) ? group : 0));
+        /* One word says whether a launch is limited: a group's, which is there to stay, where it
+         * has a cap. */
+        cap = usage_cap(hook_region(), group && compute_cap(group, device->vdev) ? group : 0,
+                        device->vdev);
+        atomic_store(
+            &compute_fast.copy_rate,
+            usage_copy_rate(hook_region(), *usage_copy_rate(hook_region(), group) ? group : 0));
     }
     if (hook_region() == NULL)
         set_fast(&never, &never, &nobody_counts);
     else if (atomic_load(&only_device) != device->device)
         set_fast(&always, &always, &nobody_counts);
     else if (compute_joined(device))
-        set_fast(cap, &device->semaphore.client.page->flags, &device->semaphore.client.page->launches);
+        set_fast(cap, &device->semaphore.client.page->flags,
+                 &device->semaphore.client.page->launches);
     else
         set_fast(cap, &never, &nobody_counts);
 }
@@ -190,7 +198,8 @@ static uint32_t random_bits(void)
 }
 
 /* A launch turns out to have cost something else than it was charged. */
-static void measured(struct cost_cell *cell, uint64_t measured_ns, const struct sample_charge *charge, void *arg)
+static void measured(struct cost_cell *cell, uint64_t measured_ns,
+                     const struct sample_charge *charge, void *arg)
 {
     unsigned flags = charge->flags;
     unsigned vdev = flags >> FLAG_VDEV_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
@@ -240,8 +249,9 @@ void compute_harvest(uint64_t now_ns)
 }
 
 /*
- * HAMi's monitor hears of launches, and holds instances of low priority back for as long as it likes, by HAMi's
- * contract. Should it have died, the program stands still, and one line says why. Returns the time when it is done.
+ * HAMi's monitor hears of launches, and holds instances of low priority back for as long as it
+ * likes, by HAMi's contract. Should it have died, the program stands still, and one line says why.
+ * Returns the time when it is done.
  */
 static uint64_t heed_monitor(uint64_t now_ns)
 {
@@ -254,7 +264,8 @@ static uint64_t heed_monitor(uint64_t now_ns)
     hami_launch(ledger, (uint64_t)time(NULL));
     while (hami_blocked(ledger)) {
         if (now_ns - since_ns >= BLOCK_TELL_NS && !atomic_exchange(&told, true))
-            log_warning("launches are held: HAMi's monitor has set recent_kernel to -1 in the cache file, 10 s ago or "
+            log_warning("launches are held: HAMi's monitor has set recent_kernel to -1 in the "
+                        "cache file, 10 s ago or "
                         "more; they go on when it sets it to 0");
         compute_nap(COMPUTE_NAP_MOST_NS);
         now_ns = clock_ns();
@@ -275,10 +286,13 @@ static bool wants_sample(const struct work *work, uint64_t now_ns)
 
 static void begin_survey(void)
 {
-    uint32_t count = atomic_load_explicit(atomic_load(&compute_fast.launches), memory_order_relaxed);
+    uint32_t count =
+        atomic_load_explicit(atomic_load(&compute_fast.launches), memory_order_relaxed);
 
-    /* Half to one and a half of that number from here, at random: no rhythm of the program's hides from it. */
-    atomic_store_explicit(&compute_fast.survey, count + COMPUTE_SURVEY / 2 + random_bits() % COMPUTE_SURVEY,
+    /* Half to one and a half of that number from here, at random: no rhythm of the program's hides
+     * from it. */
+    atomic_store_explicit(&compute_fast.survey,
+                          count + COMPUTE_SURVEY / 2 + random_bits() % COMPUTE_SURVEY,
                           memory_order_relaxed);
 }
 
@@ -325,7 +339,8 @@ void compute_admit(struct work *work)
     if (work->weight == 0)
         work->weight = compute_weight();
     device = device_now();
-    /* In a capture the work becomes part of a graph: nothing runs now, and nothing may be asked or recorded. */
+    /* In a capture the work becomes part of a graph: nothing runs now, and nothing may be asked or
+     * recorded. */
     if (device && !capture_records(work->stream, work->per_thread))
         admit(work, device);
 }
@@ -333,7 +348,8 @@ void compute_admit(struct work *work)
 /* What the work counts for in a turn. */
 static uint64_t turn_cost_ns(const struct work *work)
 {
-    return cost_known(work->cell) || work->charged_ns > SCHED_UNKNOWN_NS ? work->charged_ns : SCHED_UNKNOWN_NS;
+    return cost_known(work->cell) || work->charged_ns > SCHED_UNKNOWN_NS ? work->charged_ns
+                                                                         : SCHED_UNKNOWN_NS;
 }
 
 void compute_enter(struct work *work)
@@ -345,8 +361,8 @@ void compute_enter(struct work *work)
     if (compute_flags(work->device) & ARENA_CONTENDED) {
         NO_CANCEL;
         atomic_store_explicit(&compute_turns, true, memory_order_relaxed);
-        work->slot = semaphore_enter(&work->device->semaphore, work->stream, work->per_thread, turn_cost_ns(work),
-                                     work->begun_ns);
+        work->slot = semaphore_enter(&work->device->semaphore, work->stream, work->per_thread,
+                                     turn_cost_ns(work), work->begun_ns);
     } else if (work->weight > 1) {
         begin_survey();
     }
@@ -368,7 +384,8 @@ void compute_measure(struct work *work)
         return;
     if (work->surveyed)
         work->charged_ns =
-            survey_estimate(work->device->vdev, work->kind, work->weight * compute_guess(work)) / work->weight;
+            survey_estimate(work->device->vdev, work->kind, work->weight * compute_guess(work)) /
+            work->weight;
     else
         cost_defer(work->cell);
 }
@@ -385,8 +402,8 @@ void compute_end(struct work *work, CUresult result)
     if (!device)
         return;
     unknown = work->surveyed && !cost_known(work->cell);
-    flags =
-        device->vdev << FLAG_VDEV_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT | work->weight << FLAG_WEIGHT_SHIFT;
+    flags = device->vdev << FLAG_VDEV_SHIFT | (unsigned)work->kind << FLAG_KIND_SHIFT |
+            work->weight << FLAG_WEIGHT_SHIFT;
     if (work->corrects)
         flags |= FLAG_CORRECTS;
     if ((compute_flags(device) & ARENA_CONTENDED) && work->slot < 0)
@@ -395,19 +412,20 @@ void compute_end(struct work *work, CUresult result)
         NO_CANCEL;
         semaphore_leave(&device->semaphore, work->slot);
     }
-    charge =
-        (struct sample_charge){.ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .flags = flags};
+    charge = (struct sample_charge){
+        .ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .flags = flags};
     memcpy(charge.hold, work->hold, sizeof(charge.hold));
     if (work->sample)
-        launched_ns = sample_end(work->sample, work->stream, work->per_thread, result,
-                                 work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
+        launched_ns =
+            sample_end(work->sample, work->stream, work->per_thread, result,
+                       work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
     if (work->limited)
         cap_launched(work, result == CUDA_SUCCESS, launched_ns);
     if (result != CUDA_SUCCESS)
         return;
     /* The time it began is good enough, and a clock costs as much as the rest. */
-    usage_add(hook_region(), device->vdev, work->kind, work->weight, (int64_t)(work->charged_ns * work->weight),
-              work->begun_ns);
+    usage_add(hook_region(), device->vdev, work->kind, work->weight,
+              (int64_t)(work->charged_ns * work->weight), work->begun_ns);
     compute_harvest(work->begun_ns);
 }
 
@@ -428,7 +446,8 @@ void compute_waits_slow(bool blocks)
         atomic_store_explicit(&compute_turns, false, memory_order_relaxed);
 }
 
-void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct semaphore_wait *ret_wait)
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context,
+                              struct semaphore_wait *ret_wait)
 {
     NO_CANCEL;
     KEEP_ERRNO;
@@ -439,7 +458,8 @@ void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, st
         compute_waits_slow(true);
         return;
     }
-    semaphore_wait_begins(&device->semaphore, context ? 0 : stream_handle(stream, per_thread), ret_wait);
+    semaphore_wait_begins(&device->semaphore, context ? 0 : stream_handle(stream, per_thread),
+                          ret_wait);
 }
 
 void compute_wait_ends_slow(const struct semaphore_wait *wait)
@@ -454,7 +474,8 @@ void compute_wait_ends_slow(const struct semaphore_wait *wait)
 
 /* Copies between host and device */
 
-static void wait_to_copy(const struct compute_device *device, unsigned group, enum vgpu_work direction, uint64_t bytes)
+static void wait_to_copy(const struct compute_device *device, unsigned group,
+                         enum vgpu_work direction, uint64_t bytes)
 {
     NO_CANCEL;
     const uint64_t *rate = usage_copy_rate(hook_region(), group);
@@ -462,7 +483,8 @@ static void wait_to_copy(const struct compute_device *device, unsigned group, en
     uint64_t now_ns = clock_ns(), start_ns = now_ns, wait_ns;
 
     /* The rate is looked at anew all the time: it may be changed or lifted. */
-    while ((wait_ns = bucket_take_bytes(bucket, now_ns, bytes, __atomic_load_n(rate, __ATOMIC_RELAXED))) > 0) {
+    while ((wait_ns = bucket_take_bytes(bucket, now_ns, bytes,
+                                        __atomic_load_n(rate, __ATOMIC_RELAXED))) > 0) {
         compute_nap(wait_ns);
         now_ns = clock_ns();
     }
@@ -481,7 +503,8 @@ void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight
     usage_add(hook_region(), device->vdev, direction, weight, (int64_t)(bytes * weight), 0);
     if (!compute_copies_limited())
         return;
-    /* One after the other: a copy that has waited for its group's rate is late, and never early, for the instance's. */
+    /* One after the other: a copy that has waited for its group's rate is late, and never early,
+     * for the instance's. */
     if (compute_group())
         wait_to_copy(device, compute_group(), direction, bytes);
     wait_to_copy(device, 0, direction, bytes);
@@ -511,7 +534,8 @@ void compute_context_ending(CUcontext context)
     KEEP_ERRNO;
 
     fork_check();
-    for (unsigned i = 0; i < 4; i++) /* what is measured and not read yet would be charged a guess */
+    for (unsigned i = 0; i < 4;
+         i++) /* what is measured and not read yet would be charged a guess */
         compute_harvest_now();
     compute_context_ends(context);
 }
@@ -539,7 +563,8 @@ void compute_stream_ends(CUstream stream, bool per_thread)
             semaphore_stream_ends(&devices[i].semaphore, stream, per_thread);
 }
 
-/* The child has no device of its own yet; its parent's page, semaphores and events are the parent's. */
+/* The child has no device of its own yet; its parent's page, semaphores and events are the
+ * parent's. */
 void compute_forked(void)
 {
     set_fast(&always, &always, &nobody_counts);

@@ -1,19 +1,19 @@
 /*
- * What every launch goes through: charged to the cap, taken in turns on a shared device, measured now and then.
+ * What every launch goes through: charged to the cap, taken in turns on a shared device, measured
+ * now and then.
  *
- * A handler describes its work, calls compute_begin(), the driver, compute_end(). Where nothing limits the process and
- * it has the device to itself, compute_off() says so for the price of three loads and a count, and the handler just
- * forwards.
+ * A handler describes its work, calls compute_begin(), the driver, compute_end(). Where nothing
+ * limits the process and it has the device to itself, compute_off() says so for the price of three
+ * loads and a count, and the handler just forwards.
  *
  *     if (compute_off())
  *         return REAL(sym, launch_kernel)(...);
- *     struct work work = {.kind = VGPU_WORK_KERNEL, .stream = stream, .per_thread = ..., .key = cost_key(...)};
- *     compute_begin(&work);
- *     result = REAL(sym, launch_kernel)(...);
- *     compute_end(&work, result);
+ *     struct work work = {.kind = VGPU_WORK_KERNEL, .stream = stream, .per_thread = ..., .key =
+ * cost_key(...)}; compute_begin(&work); result = REAL(sym, launch_kernel)(...); compute_end(&work,
+ * result);
  *
- * None of it synchronises, touches a stream that captures, or fails. compute_begin() may wait on the CPU (the cap; a
- * turn that is not ours yet), always within a bound. Any thread; errno is kept.
+ * None of it synchronises, touches a stream that captures, or fails. compute_begin() may wait on
+ * the CPU (the cap; a turn that is not ours yet), always within a bound. Any thread; errno is kept.
  */
 #ifndef VGPU_HOOK_COMPUTE_H
 #define VGPU_HOOK_COMPUTE_H
@@ -34,22 +34,26 @@ struct work {
     uint64_t key;      /* cost_key() of what is launched */
     uint64_t guess_ns; /* what it costs as far as can be told from its size; 0: no idea */
     uint64_t most_ns;  /* what it can cost at most; 0: no idea */
-    unsigned weight;   /* how many this one stands for in the statistics; 0: compute_begin() will know */
+    unsigned
+        weight; /* how many this one stands for in the statistics; 0: compute_begin() will know */
 
     /* compute_begin()'s */
     struct compute_device *device; /* NULL: nothing was begun */
     struct cost_cell *cell;
     struct sample *sample;
     uint64_t begun_ns, charged_ns;
-    struct bucket_hold hold[BUCKETS]; /* beside charged_ns, while the cost is unknown; its percent: see cap.c */
-    bool limited;                     /* it was charged to the cap */
-    bool surveyed;                    /* neither cap nor neighbour limits it: it is looked at for statistics only */
-    bool measures;                    /* it is to have a sample */
-    bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only add noise */
+    struct bucket_hold
+        hold[BUCKETS]; /* beside charged_ns, while the cost is unknown; its percent: see cap.c */
+    bool limited;      /* it was charged to the cap */
+    bool surveyed; /* neither cap nor neighbour limits it: it is looked at for statistics only */
+    bool measures; /* it is to have a sample */
+    bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only
+                      add noise */
     int slot;      /* of the stream among those of the turn; -1: none */
 };
 
-/* Where nothing is limited, one launch in so many stands for all in the statistics (hook/survey.h). */
+/* Where nothing is limited, one launch in so many stands for all in the statistics
+ * (hook/survey.h). */
 #define COMPUTE_SURVEY 32u
 
 /* Words that others write. Never NULL. */
@@ -59,7 +63,8 @@ struct compute_fast {
     _Atomic(const int32_t *) monitor; /* hami_word() */
     _Atomic(const uint64_t *) copy_rate;
     _Atomic(_Atomic uint32_t *) launches;
-    _Atomic uint32_t survey; /* the count of launches at which the next one is looked at for statistics */
+    _Atomic uint32_t
+        survey; /* the count of launches at which the next one is looked at for statistics */
 };
 extern struct compute_fast compute_fast;
 
@@ -70,7 +75,8 @@ static inline uint32_t compute_hindrance(void)
     const _Atomic uint32_t *flags = atomic_load_explicit(&compute_fast.flags, memory_order_relaxed);
     const int32_t *monitor = atomic_load_explicit(&compute_fast.monitor, memory_order_relaxed);
 
-    return atomic_load_explicit(cap, memory_order_relaxed) | atomic_load_explicit(flags, memory_order_relaxed) |
+    return atomic_load_explicit(cap, memory_order_relaxed) |
+           atomic_load_explicit(flags, memory_order_relaxed) |
            ((uint32_t)__atomic_load_n(monitor, __ATOMIC_RELAXED) ^ HAMI_RECENT);
 }
 
@@ -83,7 +89,9 @@ static inline bool compute_off(void)
         return false;
     /* Two threads may count as one: it says that there is activity, and nobody needs the number. */
     atomic_store_explicit(launches, count, memory_order_relaxed);
-    if (__builtin_expect((int32_t)(count - atomic_load_explicit(&compute_fast.survey, memory_order_relaxed)) < 0, 1))
+    if (__builtin_expect(
+            (int32_t)(count - atomic_load_explicit(&compute_fast.survey, memory_order_relaxed)) < 0,
+            1))
         return true;
     atomic_store_explicit(&compute_fast.survey, count + COMPUTE_SURVEY, memory_order_relaxed);
     return false;
@@ -96,9 +104,9 @@ static inline unsigned compute_weight(void)
 }
 
 /*
- * The three halts before a launch: for the cap, for a turn, and none, to begin measuring. Where one call starts work on
- * several devices, all of it goes through the first before any goes through the second, and so on: what is measured
- * on one is not that another was waited for.
+ * The three halts before a launch: for the cap, for a turn, and none, to begin measuring. Where one
+ * call starts work on several devices, all of it goes through the first before any goes through the
+ * second, and so on: what is measured on one is not that another was waited for.
  */
 void compute_admit(struct work *work);
 void compute_enter(struct work *work);
@@ -114,8 +122,8 @@ static inline void compute_begin(struct work *work)
 void compute_end(struct work *work, CUresult result);
 
 /*
- * A call that waits for the device, or asks about it, is about to be made: what was launched before it can be told to
- * be over. One load where the process has the device to itself.
+ * A call that waits for the device, or asks about it, is about to be made: what was launched before
+ * it can be told to be over. One load where the process has the device to itself.
  */
 extern atomic_bool compute_turns;
 void compute_waits_slow(bool blocks);
@@ -125,11 +133,14 @@ static inline void compute_waits(void)
         compute_waits_slow(true);
 }
 
-/* Around a call that waits for one stream, or for all of the current context's; ends only where the call succeeded. */
-void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context, struct semaphore_wait *ret_wait);
+/* Around a call that waits for one stream, or for all of the current context's; ends only where the
+ * call succeeded. */
+void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context,
+                              struct semaphore_wait *ret_wait);
 void compute_wait_ends_slow(const struct semaphore_wait *wait);
 
-static inline struct semaphore_wait compute_wait_begins(CUstream stream, bool per_thread, bool context)
+static inline struct semaphore_wait compute_wait_begins(CUstream stream, bool per_thread,
+                                                        bool context)
 {
     struct semaphore_wait wait = {.slot = -1};
 
@@ -145,8 +156,8 @@ static inline void compute_wait_ends(const struct semaphore_wait *wait)
 }
 
 /*
- * A call that waits for the device has succeeded: what the next launch, of any process of the instance, would wait for
- * may be known by now. One load where nothing is unknown, or limited.
+ * A call that waits for the device has succeeded: what the next launch, of any process of the
+ * instance, would wait for may be known by now. One load where nothing is unknown, or limited.
  */
 extern atomic_bool compute_holds;
 void compute_waited_slow(void);
@@ -164,8 +175,8 @@ static inline void compute_asks(void)
 }
 
 /*
- * A copy between host and device of `bytes`: counted, as `weight` of them, and held to the limit (`--copy-bw`) where
- * there is one.
+ * A copy between host and device of `bytes`: counted, as `weight` of them, and held to the limit
+ * (`--copy-bw`) where there is one.
  */
 void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight);
 
@@ -181,13 +192,14 @@ static inline bool compute_copies_limited(void)
 void compute_forget(uint64_t key);
 void compute_changed(uint64_t key);
 
-/* The process has a context on this device now; and: a context is about to go (its events may be asked about), or may
- * have gone. Called by the handlers of contexts. */
+/* The process has a context on this device now; and: a context is about to go (its events may be
+ * asked about), or may have gone. Called by the handlers of contexts. */
 void compute_context_made(CUdevice device);
 void compute_context_ending(CUcontext context);
 void compute_context_ends(CUcontext context);
 
-void compute_stream_ends(CUstream stream, bool per_thread); /* before the driver destroys it, or it captures */
-void compute_forked(void);                                  /* in the child of a fork */
+void compute_stream_ends(CUstream stream,
+                         bool per_thread); /* before the driver destroys it, or it captures */
+void compute_forked(void);                 /* in the child of a fork */
 
 #endif

@@ -12,12 +12,14 @@
 #define COMPUTE_NAP_MOST_NS 2000000ULL
 
 /*
- * The last launch of unknown cost that this process holds the bucket for. Written by whoever launched it and whoever
- * harvests it; each word is a hint, and a mixture of two costs a sleep that is too long or too short.
+ * The last launch of unknown cost that this process holds the bucket for. Written by whoever
+ * launched it and whoever harvests it; each word is a hint, and a mixture of two costs a sleep that
+ * is too long or too short.
  */
 struct cap_hold {
     _Atomic uint64_t since_ns;
-    _Atomic uint64_t wait_ns; /* what the hold adds to the waits of others, at the cap of then; 0: none is under way */
+    _Atomic uint64_t wait_ns; /* what the hold adds to the waits of others, at the cap of then; 0:
+                                 none is under way */
     atomic_uint stuck;        /* holds in a row that were paid before their launch was done */
 };
 
@@ -36,7 +38,8 @@ static inline bool compute_joined(const struct compute_device *device)
     return atomic_load_explicit(&device->semaphore.joined, memory_order_acquire);
 }
 
-/* Of the run inside the instance that this process belongs to, which has limits of its own; 0: of none. */
+/* Of the run inside the instance that this process belongs to, which has limits of its own; 0: of
+ * none. */
 static inline unsigned compute_group(void)
 {
     return ledger_group(hook_ledger());
@@ -53,7 +56,8 @@ static inline uint32_t compute_flags(const struct compute_device *device)
     return compute_joined(device) ? sched_client_flags(&device->semaphore.client) : 0;
 }
 
-#define COMPUTE_UNKNOWN_NS 20000ULL /* what a launch is charged about whose cost nothing is known */
+/* What a launch is charged about whose cost nothing is known. */
+#define COMPUTE_UNKNOWN_NS 20000ULL
 
 static inline uint64_t compute_guess(const struct work *work)
 {
@@ -83,8 +87,9 @@ struct caps {
 bool cap_applies(const struct compute_device *device, uint32_t flags, struct caps *ret_caps);
 
 /*
- * Launches whose charges are put right by their samples: on average others are right without. Of long ones each is
- * measured, which is nothing beside what they take: the next may take another time, by an argument that nobody sees.
+ * Launches whose charges are put right by their samples: on average others are right without. Of
+ * long ones each is measured, which is nothing beside what they take: the next may take another
+ * time, by an argument that nobody sees.
  */
 bool cap_unsure(const struct work *work);
 
@@ -92,17 +97,18 @@ bool cap_unsure(const struct work *work);
 uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns);
 
 /*
- * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any more. Looks at the cap
- * anew all the time: it may be changed or lifted.
+ * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any
+ * more. Looks at the cap anew all the time: it may be changed or lifted.
  */
 bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns);
 
-/* A launch that was charged will have no sample; was made, at launched_ns if that is known, or failed. */
+/* A launch that was charged will have no sample; was made, at launched_ns if that is known, or
+ * failed. */
 void cap_unmeasured(struct work *work);
 void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns);
 
 /* The sample of a launch is done, which cost delta_ns more than was charged. */
-void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS], uint64_t now_ns,
-                int64_t delta_ns);
+void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
+                uint64_t now_ns, int64_t delta_ns);
 
 #endif

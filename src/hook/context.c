@@ -44,13 +44,14 @@ static CUresult call_v2(const struct creation *creation, CUcontext *ctx)
 
 static CUresult call_v3(const struct creation *creation, CUcontext *ctx)
 {
-    return REAL(creation->sym, ctx_create_v3)(ctx, creation->affinity, creation->affinity_count, creation->flags,
-                                              creation->device);
+    return REAL(creation->sym, ctx_create_v3)(ctx, creation->affinity, creation->affinity_count,
+                                              creation->flags, creation->device);
 }
 
 static CUresult call_v4(const struct creation *creation, CUcontext *ctx)
 {
-    return REAL(creation->sym, ctx_create_v4)(ctx, creation->params, creation->flags, creation->device);
+    return REAL(creation->sym, ctx_create_v4)(ctx, creation->params, creation->flags,
+                                              creation->device);
 }
 
 static CUresult driver_destroy(CUcontext ctx)
@@ -93,23 +94,29 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
 
 CUresult hook_ctx_create(enum hook_symbol sym, CUcontext *ctx, unsigned int flags, CUdevice device)
 {
-    return create(&(struct creation){.sym = sym, .flags = flags, .device = device, .call = call_v2}, ctx);
+    return create(&(struct creation){.sym = sym, .flags = flags, .device = device, .call = call_v2},
+                  ctx);
 }
 
-CUresult hook_ctx_create_v3(enum hook_symbol sym, CUcontext *ctx, CUexecAffinityParam *params, int count,
+CUresult hook_ctx_create_v3(enum hook_symbol sym, CUcontext *ctx, CUexecAffinityParam *params,
+                            int count, unsigned int flags, CUdevice device)
+{
+    return create(&(struct creation){.sym = sym,
+                                     .flags = flags,
+                                     .device = device,
+                                     .affinity = params,
+                                     .affinity_count = count,
+                                     .call = call_v3},
+                  ctx);
+}
+
+CUresult hook_ctx_create_v4(enum hook_symbol sym, CUcontext *ctx, CUctxCreateParams *params,
                             unsigned int flags, CUdevice device)
 {
     return create(
         &(struct creation){
-            .sym = sym, .flags = flags, .device = device, .affinity = params, .affinity_count = count, .call = call_v3},
+            .sym = sym, .flags = flags, .device = device, .params = params, .call = call_v4},
         ctx);
-}
-
-CUresult hook_ctx_create_v4(enum hook_symbol sym, CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
-                            CUdevice device)
-{
-    return create(&(struct creation){.sym = sym, .flags = flags, .device = device, .params = params, .call = call_v4},
-                  ctx);
 }
 
 CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
@@ -135,8 +142,8 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
 }
 
 /* Where the driver has the primary context already, a green one is a few MiB. */
-static CUresult create_green(enum hook_symbol sym, struct vgpu_ledger *ledger, CUgreenCtx *ctx, CUdevResourceDesc desc,
-                             CUdevice device, unsigned int flags)
+static CUresult create_green(enum hook_symbol sym, struct vgpu_ledger *ledger, CUgreenCtx *ctx,
+                             CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {
     CUgreenCtx created;
     CUresult result;
@@ -157,11 +164,12 @@ static CUresult create_green(enum hook_symbol sym, struct vgpu_ledger *ledger, C
 }
 
 /*
- * Where it has not, it creates both. The lot is admitted and measured as a context and shared out: the primary one
- * outlives the green one if somebody retains it.
+ * Where it has not, it creates both. The lot is admitted and measured as a context and shared out:
+ * the primary one outlives the green one if somebody retains it.
  */
-static CUresult create_green_first(enum hook_symbol sym, struct vgpu_ledger *ledger, CUgreenCtx *ctx,
-                                   CUdevResourceDesc desc, CUdevice device, unsigned int flags)
+static CUresult create_green_first(enum hook_symbol sym, struct vgpu_ledger *ledger,
+                                   CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
+                                   unsigned int flags)
 {
     struct context_admission admission;
     uint64_t bytes, own;
@@ -190,8 +198,8 @@ static CUresult create_green_first(enum hook_symbol sym, struct vgpu_ledger *led
     return result;
 }
 
-CUresult hook_green_ctx_create(enum hook_symbol sym, CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
-                               unsigned int flags)
+CUresult hook_green_ctx_create(enum hook_symbol sym, CUgreenCtx *ctx, CUdevResourceDesc desc,
+                               CUdevice device, unsigned int flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     unsigned vdev;
@@ -240,7 +248,8 @@ CUresult hook_green_ctx_destroy(enum hook_symbol sym, CUgreenCtx ctx)
     return result;
 }
 
-static bool limit_costs(CUlimit limit, CUdevice device, enum context_limit *ret_limit, uint64_t *ret_unit_bytes)
+static bool limit_costs(CUlimit limit, CUdevice device, enum context_limit *ret_limit,
+                        uint64_t *ret_unit_bytes)
 {
     *ret_unit_bytes = 1;
     switch (limit) {
@@ -270,7 +279,8 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
     unsigned vdev;
     CUresult result;
 
-    if (!ledger || device_current(&device, &vdev) < 0 || !limit_costs(limit, device, &which, &unit) ||
+    if (!ledger || device_current(&device, &vdev) < 0 ||
+        !limit_costs(limit, device, &which, &unit) ||
         DRIVER(cuCtxGetCurrent, ctx_get_current)(&ctx) != CUDA_SUCCESS ||
         DRIVER(cuCtxGetLimit, ctx_get_limit)(&old_value, limit) != CUDA_SUCCESS ||
         !context_record_limit(key_of(ctx), vdev, which, old_value, value, unit, &target, &charged))
@@ -293,7 +303,8 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
         return result;
     if (target < charged) {
         ledger_release(ledger, vdev, VGPU_KIND_CONTEXT, charged - target);
-    } else if (target > charged && ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
+    } else if (target > charged &&
+               ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
         REAL(sym, ctx_set_limit)(limit, old_value);
         ledger_cancel(ledger, vdev, reserved);
         ledger_refuse(ledger, vdev, target - charged, hook_symbol_name(sym));

@@ -11,7 +11,8 @@
 #define UNKNOWN_MAX   (1ULL << 30)   /* set aside for a context of unknown cost */
 #define WAIT_BOUND_NS (3 * NS_PER_S) /* for contexts of other processes that are being measured */
 #define WAIT_STEP_NS  (2 * NS_PER_MS)
-#define CALM_STEPS    15 /* a context that is just being charged looks for a moment as if nobody were measuring */
+/* A context that is just being charged looks for a moment as if nobody were measuring. */
+#define CALM_STEPS 15
 
 static atomic_uint under_way[VGPU_DEVICES_MAX]; /* admissions of this process */
 
@@ -102,8 +103,10 @@ void context_admission_cancel(enum hook_symbol sym, struct context_admission *ad
         return;
     ledger_cancel(admission->ledger, admission->vdev, admission->reserved_bytes);
     atomic_fetch_sub(&under_way[admission->vdev], 1);
-    if (admission->refused_bytes > 0) /* only now, so that what is said to be in use is without this context */
-        ledger_refuse(admission->ledger, admission->vdev, admission->refused_bytes, hook_symbol_name(sym));
+    if (admission->refused_bytes >
+        0) /* only now, so that what is said to be in use is without this context */
+        ledger_refuse(admission->ledger, admission->vdev, admission->refused_bytes,
+                      hook_symbol_name(sym));
     admission->ledger = NULL;
 }
 

@@ -10,7 +10,8 @@ static struct context_record *records; /* a handful */
 
 void context_record_forked(void)
 {
-    mutex_init(&lock); /* the records stay: the child has no use for them, and they may be half-linked */
+    mutex_init(
+        &lock); /* the records stay: the child has no use for them, and they may be half-linked */
     records = NULL;
 }
 
@@ -46,7 +47,8 @@ bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes)
         record = make(key, vdev);
     if (!record)
         return false;
-    *record = (struct context_record){.key = key, .vdev = vdev, .bytes = bytes, .next = record->next};
+    *record =
+        (struct context_record){.key = key, .vdev = vdev, .bytes = bytes, .next = record->next};
     return true;
 }
 
@@ -87,8 +89,9 @@ uint64_t context_record_bytes(const struct context_record *record)
     return bytes;
 }
 
-bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value, uint64_t value,
-                          uint64_t unit_bytes, uint64_t *ret_target_bytes, uint64_t *ret_charged_bytes)
+bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value,
+                          uint64_t value, uint64_t unit_bytes, uint64_t *ret_target_bytes,
+                          uint64_t *ret_charged_bytes)
 {
     struct context_record *record;
     uint64_t beyond;

@@ -1,5 +1,6 @@
 /*
- * The contexts of this process and what each is charged with, so that its end gives exactly that back.
+ * The contexts of this process and what each is charged with, so that its end gives exactly that
+ * back.
  *
  * Thread-safe; no driver call is made under its lock.
  */
@@ -8,7 +9,8 @@
 
 #include "hook/hook.h"
 
-/* The limits that cost memory. Charged is what a limit takes beyond what it took when the context was new. */
+/* The limits that cost memory. Charged is what a limit takes beyond what it took when the context
+ * was new. */
 enum context_limit { CONTEXT_STACK, CONTEXT_FIFO, CONTEXT_HEAP, CONTEXT_LIMITS };
 
 struct context_record {
@@ -23,7 +25,8 @@ struct context_record {
     struct context_record *next;
 };
 
-/* Replaces a record of the same key. False: no memory (the context then stays charged until the process ends). */
+/* Replaces a record of the same key. False: no memory (the context then stays charged until the
+ * process ends). */
 bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes);
 
 /* All that a context is charged with; the record is gone. False: there is none. */
@@ -32,12 +35,13 @@ void context_record_put_back(const struct context_record *record);
 uint64_t context_record_bytes(const struct context_record *record);
 
 /*
- * A limit of a context is about to become `value`, or has: the bytes it is to be charged with, by what one unit costs,
- * and what it is charged with now. `old_value` is its base where this is the first change. Makes a record for a context
- * that has none. False: no memory.
+ * A limit of a context is about to become `value`, or has: the bytes it is to be charged with, by
+ * what one unit costs, and what it is charged with now. `old_value` is its base where this is the
+ * first change. Makes a record for a context that has none. False: no memory.
  */
-bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value, uint64_t value,
-                          uint64_t unit_bytes, uint64_t *ret_target_bytes, uint64_t *ret_charged_bytes);
+bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value,
+                          uint64_t value, uint64_t unit_bytes, uint64_t *ret_target_bytes,
+                          uint64_t *ret_charged_bytes);
 void context_record_limit_set(uint64_t key, enum context_limit limit, uint64_t bytes);
 
 void context_record_forked(void); /* in the child of a fork */

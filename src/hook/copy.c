@@ -1,10 +1,12 @@
 /*
- * Copies. On the device they are work like kernels; between host and device they are counted and held to a rate.
+ * Copies. On the device they are work like kernels; between host and device they are counted and
+ * held to a rate.
  */
 #include "hook/capture.h"
 #include "hook/work.h"
 
-/* Bytes by the way they go; a batch may have all of them. Copies from host to host are not the device's. */
+/* Bytes by the way they go; a batch may have all of them. Copies from host to host are not the
+ * device's. */
 struct copy {
     uint64_t on_device;
     uint64_t to_device;
@@ -29,7 +31,8 @@ static bool address_on_host(CUdeviceptr address)
 
     if (!HAVE(cuPointerGetAttribute))
         return false;
-    result = DRIVER(cuPointerGetAttribute, pointer_get_attribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    result = DRIVER(cuPointerGetAttribute,
+                    pointer_get_attribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     if (result == CUDA_SUCCESS)
         return type == CU_MEMORYTYPE_HOST;     /* managed memory is on the device */
     return result == CUDA_ERROR_INVALID_VALUE; /* memory that CUDA knows nothing of */
@@ -38,7 +41,8 @@ static bool address_on_host(CUdeviceptr address)
 /* An end of a strided copy; `address` is its `...Device`. */
 static bool end_on_host(CUmemorytype type, CUdeviceptr address)
 {
-    return type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED && address_on_host(address));
+    return type == CU_MEMORYTYPE_HOST ||
+           (type == CU_MEMORYTYPE_UNIFIED && address_on_host(address));
 }
 
 static void copy_between(struct copy *copy, CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
@@ -47,8 +51,8 @@ static void copy_between(struct copy *copy, CUdeviceptr dst, CUdeviceptr src, ui
         add(copy, address_on_host(src), address_on_host(dst), bytes);
 }
 
-static void copy_batch(struct copy *copy, const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
-                       size_t count)
+static void copy_batch(struct copy *copy, const CUdeviceptr *dsts, const CUdeviceptr *srcs,
+                       const size_t *sizes, size_t count)
 {
     if (dsts == NULL || srcs == NULL || sizes == NULL)
         return;
@@ -56,8 +60,8 @@ static void copy_batch(struct copy *copy, const CUdeviceptr *dsts, const CUdevic
         copy_between(copy, dsts[i], srcs[i], sizes[i]);
 }
 
-static void copy_box(struct copy *copy, bool from_host, bool to_host, uint64_t row_bytes, uint64_t rows,
-                     uint64_t slices)
+static void copy_box(struct copy *copy, bool from_host, bool to_host, uint64_t row_bytes,
+                     uint64_t rows, uint64_t slices)
 {
     copy->row_bytes = row_bytes;
     add(copy, from_host, to_host, row_bytes * rows * slices);
@@ -72,7 +76,8 @@ static void copy_batch_3d(struct copy *copy, const CUDA_MEMCPY3D_BATCH_OP *copie
 {
     for (size_t i = 0; copies != NULL && i < count; i++) {
         const CUDA_MEMCPY3D_BATCH_OP *one = &copies[i];
-        bool flat = one->src.type == CU_MEMCPY_OPERAND_TYPE_POINTER && one->dst.type == CU_MEMCPY_OPERAND_TYPE_POINTER;
+        bool flat = one->src.type == CU_MEMCPY_OPERAND_TYPE_POINTER &&
+                    one->dst.type == CU_MEMCPY_OPERAND_TYPE_POINTER;
         uint64_t unit = flat ? 1 : 4; /* what an element of an array has is not asked for */
 
         add(copy, operand_on_host(&one->src), operand_on_host(&one->dst),
@@ -83,7 +88,8 @@ static void copy_batch_3d(struct copy *copy, const CUDA_MEMCPY3D_BATCH_OP *copie
 /* After compute_off() has said no. Begins nothing where no work of the device comes of it. */
 static void begin(enum hook_symbol sym, struct work *work, const struct copy *copy, CUstream stream)
 {
-    unsigned weight = compute_copies_limited() ? 1 : compute_weight(); /* limited, each comes here */
+    unsigned weight =
+        compute_copies_limited() ? 1 : compute_weight(); /* limited, each comes here */
 
     if (copy->to_device > 0)
         compute_host_copy(VGPU_WORK_HTOD, copy->to_device, weight);
@@ -104,19 +110,20 @@ static void end(struct work *work, CUresult result)
 
 /* Copies whose arguments say where they go */
 
-#define DEVICE_COPY(handler, stream, waits)                                                                            \
-    WORK(handler, work_begins(sym, waits, bytes), bytes == 0, work_of_bytes(sym, VGPU_WORK_COPY, stream, bytes, 0))
+#define DEVICE_COPY(handler, stream, waits)                                                        \
+    WORK(handler, work_begins(sym, waits, bytes), bytes == 0,                                      \
+         work_of_bytes(sym, VGPU_WORK_COPY, stream, bytes, 0))
 
 /* What a capture records is not a copy yet. */
 #define RECORDED(stream) (capture_running() && capture_records(stream, hook_symbol_per_thread(sym)))
 
-#define HOST_COPY(handler, direction, stream, waits)                                                                   \
-    HANDLER(handler)                                                                                                   \
-    {                                                                                                                  \
-        work_begins(sym, waits, bytes);                                                                                \
-        if (waits || !RECORDED(stream))                                                                                \
-            compute_host_copy(direction, bytes, 1);                                                                    \
-        return REAL(sym, handler) ARGS_##handler;                                                                      \
+#define HOST_COPY(handler, direction, stream, waits)                                               \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        work_begins(sym, waits, bytes);                                                            \
+        if (waits || !RECORDED(stream))                                                            \
+            compute_host_copy(direction, bytes, 1);                                                \
+        return REAL(sym, handler) ARGS_##handler;                                                  \
     }
 
 DEVICE_COPY(memcpy_dtod_v1, NULL, true)
@@ -149,37 +156,42 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
 
 /* Copies whose way depends on the addresses: looked at only where it matters */
 
-#define SEEN_COPY(handler, stream, waits, traced, seen, look)                                                          \
-    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)       \
-    {                                                                                                                  \
-        struct copy way = {0};                                                                                         \
-        struct work work = {.key = 0};                                                                                 \
-        CUresult result;                                                                                               \
-                                                                                                                       \
-        if ((seen) && (waits || !RECORDED(stream)))                                                                    \
-            look;                                                                                                      \
-        begin(sym, &work, &way, stream);                                                                               \
-        result = REAL(sym, handler) ARGS_##handler;                                                                    \
-        end(&work, result);                                                                                            \
-        return result;                                                                                                 \
-    }                                                                                                                  \
-    HANDLER(handler)                                                                                                   \
-    {                                                                                                                  \
-        work_begins(sym, waits, traced);                                                                               \
-        if (compute_off() && !compute_copies_limited())                                                                \
-            return REAL(sym, handler) ARGS_##handler;                                                                  \
-        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                                     \
+#define SEEN_COPY(handler, stream, waits, traced, seen, look)                                      \
+    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym,  \
+                                                                            SIG_##handler)         \
+    {                                                                                              \
+        struct copy way = {0};                                                                     \
+        struct work work = {.key = 0};                                                             \
+        CUresult result;                                                                           \
+                                                                                                   \
+        if ((seen) && (waits || !RECORDED(stream)))                                                \
+            look;                                                                                  \
+        begin(sym, &work, &way, stream);                                                           \
+        result = REAL(sym, handler) ARGS_##handler;                                                \
+        end(&work, result);                                                                        \
+        return result;                                                                             \
+    }                                                                                              \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        work_begins(sym, waits, traced);                                                           \
+        if (compute_off() && !compute_copies_limited())                                            \
+            return REAL(sym, handler) ARGS_##handler;                                              \
+        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                 \
     }
 
-#define FLAT(handler, stream, waits) SEEN_COPY(handler, stream, waits, bytes, true, copy_between(&way, dst, src, bytes))
+#define FLAT(handler, stream, waits)                                                               \
+    SEEN_COPY(handler, stream, waits, bytes, true, copy_between(&way, dst, src, bytes))
 
 /* The structures differ in their types only. */
-#define BOX(handler, stream, waits, depth)                                                                             \
-    SEEN_COPY(handler, stream, waits, 0, copy != NULL,                                                                 \
-              copy_box(&way, end_on_host(copy->srcMemoryType, copy->srcDevice),                                        \
-                       end_on_host(copy->dstMemoryType, copy->dstDevice), copy->WidthInBytes, copy->Height, depth))
-#define BATCH(handler)    SEEN_COPY(handler, stream, false, 0, true, copy_batch(&way, dsts, srcs, sizes, count))
-#define BATCH_3D(handler) SEEN_COPY(handler, stream, false, 0, true, copy_batch_3d(&way, copies, count))
+#define BOX(handler, stream, waits, depth)                                                         \
+    SEEN_COPY(handler, stream, waits, 0, copy != NULL,                                             \
+              copy_box(&way, end_on_host(copy->srcMemoryType, copy->srcDevice),                    \
+                       end_on_host(copy->dstMemoryType, copy->dstDevice), copy->WidthInBytes,      \
+                       copy->Height, depth))
+#define BATCH(handler)                                                                             \
+    SEEN_COPY(handler, stream, false, 0, true, copy_batch(&way, dsts, srcs, sizes, count))
+#define BATCH_3D(handler)                                                                          \
+    SEEN_COPY(handler, stream, false, 0, true, copy_batch_3d(&way, copies, count))
 
 FLAT(memcpy_any, NULL, true)
 FLAT(memcpy_any_async, stream, false)

@@ -30,7 +30,8 @@ static struct stream_key key_of(CUstream stream, bool per_thread)
 {
     bool own = stream_is_own_threads(stream, per_thread);
 
-    return (struct stream_key){stream_handle(stream, per_thread), own ? (uintptr_t)pthread_self() : 0};
+    return (struct stream_key){stream_handle(stream, per_thread),
+                               own ? (uintptr_t)pthread_self() : 0};
 }
 
 /* After waiting for a stream; NULL: for all of them. */
@@ -43,7 +44,8 @@ static void settle_deferred(const struct stream_key *stream)
     mutex_lock(&deferred_lock);
     for (list = atomic_load(&deferred_frees); list != NULL; list = next) {
         next = list->next;
-        if (stream != NULL && (list->stream.handle != stream->handle || list->stream.thread != stream->thread)) {
+        if (stream != NULL &&
+            (list->stream.handle != stream->handle || list->stream.thread != stream->thread)) {
             list->next = kept;
             kept = list;
             continue;
@@ -67,7 +69,8 @@ void deferred_settle_stream(CUstream stream, bool per_thread)
     settle_deferred(&key);
 }
 
-bool deferred_add(CUdeviceptr address, const struct vgpu_track_entry *entry, CUstream stream, bool per_thread)
+bool deferred_add(CUdeviceptr address, const struct vgpu_track_entry *entry, CUstream stream,
+                  bool per_thread)
 {
     struct deferred *deferred = charge_zalloc(sizeof(*deferred));
 

@@ -1,6 +1,7 @@
 /*
- * The table of devices, and the handlers that hand devices out. The driver numbers devices itself (init.c sees to it
- * that it shows the instance's), so nothing is translated here; what is not the instance's is refused.
+ * The table of devices, and the handlers that hand devices out. The driver numbers devices itself
+ * (init.c sees to it that it shows the instance's), so nothing is translated here; what is not the
+ * instance's is refused.
  */
 #include "hook/device.h"
 
@@ -50,14 +51,17 @@ static bool read_uuids(CUdevice number, struct device *device)
     if (HAVE(cuDeviceGetUuid_v2)) {
         if (DRIVER(cuDeviceGetUuid_v2, device_get_uuid)(&own, number) != CUDA_SUCCESS)
             return false;
-    } else if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid, device_get_uuid)(&own, number) != CUDA_SUCCESS) {
+    } else if (!HAVE(cuDeviceGetUuid) ||
+               DRIVER(cuDeviceGetUuid, device_get_uuid)(&own, number) != CUDA_SUCCESS) {
         return false;
     }
     /* The first version names the GPU also where the device is a MIG instance. */
-    if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid, device_get_uuid)(&gpu, number) != CUDA_SUCCESS)
+    if (!HAVE(cuDeviceGetUuid) ||
+        DRIVER(cuDeviceGetUuid, device_get_uuid)(&gpu, number) != CUDA_SUCCESS)
         gpu = own;
     vdev_uuid_text("GPU", (unsigned char *)gpu.bytes, device->known.uuid);
-    vdev_uuid_text(memcmp(&own, &gpu, sizeof(own)) == 0 ? "GPU" : "MIG", (unsigned char *)own.bytes, device->own_uuid);
+    vdev_uuid_text(memcmp(&own, &gpu, sizeof(own)) == 0 ? "GPU" : "MIG", (unsigned char *)own.bytes,
+                   device->own_uuid);
     return true;
 }
 
@@ -73,15 +77,18 @@ static bool read_device(int ordinal, struct device *device)
         return false;
     if (!read_uuids(number, device))
         return false;
-    if (!HAVE(cuDeviceTotalMem_v2) || DRIVER(cuDeviceTotalMem_v2, device_total_mem)(&bytes, number) != CUDA_SUCCESS)
+    if (!HAVE(cuDeviceTotalMem_v2) ||
+        DRIVER(cuDeviceTotalMem_v2, device_total_mem)(&bytes, number) != CUDA_SUCCESS)
         return false;
     device->known.physical_bytes = bytes;
-    device->position = (uint64_t)(uint32_t)attribute(number, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 32 |
-                       (uint64_t)(attribute(number, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xffff) << 16 |
-                       (uint64_t)(attribute(number, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xffff);
+    device->position =
+        (uint64_t)(uint32_t)attribute(number, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 32 |
+        (uint64_t)(attribute(number, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xffff) << 16 |
+        (uint64_t)(attribute(number, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xffff);
     threads = (uint64_t)attribute(number, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
     device->resident_threads =
-        (uint64_t)attribute(number, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) * (threads > 0 ? threads : THREADS_EACH);
+        (uint64_t)attribute(number, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
+        (threads > 0 ? threads : THREADS_EACH);
     return true;
 }
 
@@ -91,7 +98,8 @@ static void find_vdevs(struct vgpu_ledger *ledger, struct table *table)
         struct device *device = &table->devices[i];
         unsigned vdev;
 
-        if (vdev_find(ledger, device->own_uuid, &vdev) == 0 || vdev_find(ledger, device->known.uuid, &vdev) == 0)
+        if (vdev_find(ledger, device->own_uuid, &vdev) == 0 ||
+            vdev_find(ledger, device->known.uuid, &vdev) == 0)
             device->vdev = vdev;
     }
 }
@@ -121,9 +129,9 @@ static bool all_bound(const struct table *table)
 }
 
 /*
- * Gives vdevs to devices that have none, where the instance takes what it sees. Where `vgpu run` has made it, a
- * process of it that hides some from itself must not shift the numbers, so then NVML is asked for all of them. Limits
- * that the process brings itself are by its own numbers.
+ * Gives vdevs to devices that have none, where the instance takes what it sees. Where `vgpu run`
+ * has made it, a process of it that hides some from itself must not shift the numbers, so then NVML
+ * is asked for all of them. Limits that the process brings itself are by its own numbers.
  */
 static void bind_unselected(struct vgpu_ledger *ledger, struct table *table)
 {
@@ -165,7 +173,8 @@ static void bind_vdevs(struct vgpu_ledger *ledger, struct table *table)
         if (vdev_find(ledger, device->own_uuid, &vdev) == 0)
             ledger_device(ledger, vdev, device->own_uuid, device->known.physical_bytes);
         else if (is_mig && device->vdev != NO_VDEV)
-            log_debug("device %u is the MIG device %s of a GPU of the instance", i, device->own_uuid);
+            log_debug("device %u is the MIG device %s of a GPU of the instance", i,
+                      device->own_uuid);
     }
 }
 
@@ -183,8 +192,9 @@ static bool is_shown(const struct table *table, unsigned vdev)
 }
 
 /*
- * Limits by number were given to devices when the instance was made. A program in it that chooses among them by
- * CUDA_VISIBLE_DEVICES may have one without a limit, and think that the limit of device 0 is its.
+ * Limits by number were given to devices when the instance was made. A program in it that chooses
+ * among them by CUDA_VISIBLE_DEVICES may have one without a limit, and think that the limit of
+ * device 0 is its.
  */
 static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table *table)
 {
@@ -196,14 +206,16 @@ static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table
         return;
     region_limits(ledger_region(ledger), &limits);
     while (limited < VGPU_DEVICES_MAX &&
-           (!is_limited(&limits.vdev[limited]) || !limits.vdev[limited].uuid[0] || is_shown(table, limited)))
+           (!is_limited(&limits.vdev[limited]) || !limits.vdev[limited].uuid[0] ||
+            is_shown(table, limited)))
         limited++;
     while (free_one < table->count && (table->devices[free_one].vdev >= VGPU_DEVICES_MAX ||
                                        is_limited(&limits.vdev[table->devices[free_one].vdev])))
         free_one++;
     if (limited < VGPU_DEVICES_MAX && free_one < table->count)
-        log_warning("device %u (%s) has no limit: the instance limits %s, which %s=%.64s hides", free_one,
-                    table->devices[free_one].known.uuid, limits.vdev[limited].uuid, VISIBLE_VARIABLE, variable);
+        log_warning("device %u (%s) has no limit: the instance limits %s, which %s=%.64s hides",
+                    free_one, table->devices[free_one].known.uuid, limits.vdev[limited].uuid,
+                    VISIBLE_VARIABLE, variable);
 }
 
 static struct table *read_table(struct vgpu_ledger *ledger)
@@ -275,7 +287,8 @@ int device_current(CUdevice *ret_device, unsigned *ret_vdev)
     CUdevice device;
     int rc;
 
-    /* Asked each time: it costs 18 ns, and a context can become current in ways that no hook sees. */
+    /* Asked each time: it costs 18 ns, and a context can become current in ways that no hook
+     * sees. */
     if (!HAVE(cuCtxGetDevice) || DRIVER(cuCtxGetDevice, ctx_get_device)(&device) != CUDA_SUCCESS)
         return -ENODEV;
     rc = device_vdev(device, ret_vdev);
@@ -366,9 +379,11 @@ CUresult hook_device_get_by_pci(enum hook_symbol sym, CUdevice *device, const ch
     return result;
 }
 
-CUresult hook_device_get_attribute(enum hook_symbol sym, int *value, CUdevice_attribute which, CUdevice device)
+CUresult hook_device_get_attribute(enum hook_symbol sym, int *value, CUdevice_attribute which,
+                                   CUdevice device)
 {
-    return REAL(sym, device_get_attribute)(value, which, device_foreign(device) ? DEVICE_NONE : device);
+    return REAL(sym, device_get_attribute)(value, which,
+                                           device_foreign(device) ? DEVICE_NONE : device);
 }
 
 CUresult hook_ctx_get_device(enum hook_symbol sym, CUdevice *device)
@@ -376,8 +391,9 @@ CUresult hook_ctx_get_device(enum hook_symbol sym, CUdevice *device)
     return REAL(sym, ctx_get_device)(device);
 }
 
-CUresult hook_pointer_get_attributes(enum hook_symbol sym, unsigned int count, CUpointer_attribute *attributes,
-                                     void **data, CUdeviceptr address)
+CUresult hook_pointer_get_attributes(enum hook_symbol sym, unsigned int count,
+                                     CUpointer_attribute *attributes, void **data,
+                                     CUdeviceptr address)
 {
     return REAL(sym, pointer_get_attributes)(count, attributes, data, address);
 }

@@ -15,8 +15,9 @@ void *dlsym_next, *dlvsym_next;
 static void *dlsym_libc, *dlvsym_libc;
 
 /*
- * From glibc 2.34 on they are in libc, before that in libdl, which whoever calls them has loaded. Any thread may come
- * first, and so may a sanitizer that is not ready itself: nothing is called here that another library may intercept.
+ * From glibc 2.34 on they are in libc, before that in libdl, which whoever calls them has loaded.
+ * Any thread may come first, and so may a sanitizer that is not ready itself: nothing is called
+ * here that another library may intercept.
  */
 static void find_libc(void)
 {
@@ -41,7 +42,8 @@ static void find_libc(void)
         __atomic_store_n(&dlsym_libc, symbol, __ATOMIC_RELEASE);
         return;
     }
-    /* Another C library, such as musl: it runs no driver, but its programs are to find their own symbols. */
+    /* Another C library, such as musl: it runs no driver, but its programs are to find their own
+     * symbols. */
     other = elf_next_symbol((const void *)find_libc, "dlsym");
     __atomic_store_n(&dlsym_next, other, __ATOMIC_RELAXED);
     __atomic_store_n(&dlsym_libc, other, __ATOMIC_RELEASE);
@@ -64,8 +66,9 @@ void *dlsym_stand_in(void *address)
 }
 
 /*
- * The lookup met what we export, because we come before the driver in the global scope. What the program is to get is
- * what it would have got without us, or our wrapper of that: never a wrapper of nothing.
+ * The lookup met what we export, because we come before the driver in the global scope. What the
+ * program is to get is what it would have got without us, or our wrapper of that: never a wrapper
+ * of nothing.
  */
 static void *behind_us(int entry)
 {
@@ -75,13 +78,15 @@ static void *behind_us(int entry)
         address = symbols_real(entry);
     if (!address)
         address = elf_next_symbol((const void *)behind_us, symbols_name(entry));
-    return address ? address : dlsym_real(RTLD_NEXT, symbols_name(entry)); /* for what dlerror() says */
+    return address ? address
+                   : dlsym_real(RTLD_NEXT, symbols_name(entry)); /* for what dlerror() says */
 }
 
 /*
- * A program may load the driver twice, from another folder or into a namespace of its own (dlmopen). What it looks up
- * in the second is answered from the first, which is bound: that is the only one then that it ever calls. Who lives in
- * another namespace calls the driver there without us.
+ * A program may load the driver twice, from another folder or into a namespace of its own
+ * (dlmopen). What it looks up in the second is answered from the first, which is bound: that is the
+ * only one then that it ever calls. Who lives in another namespace calls the driver there without
+ * us.
  */
 static void *of_first_copy(int entry, void *address)
 {
@@ -96,10 +101,12 @@ static void *of_first_copy(int entry, void *address)
     first = resolved ? symbols_real(entry) : NULL;
     if (!atomic_exchange(&told, true)) {
         if (first)
-            log_warning("%.255s is a second %s: calls of it that are looked up go to the first, others are not bound",
+            log_warning("%.255s is a second %s: calls of it that are looked up go to the first, "
+                        "others are not bound",
                         path, symbols_soname(library));
         else
-            log_warning("%.255s was loaded where the library is not (dlmopen): calls of it are not bound; `vgpu run "
+            log_warning("%.255s was loaded where the library is not (dlmopen): calls of it are not "
+                        "bound; `vgpu run "
                         "--guard` holds limits there",
                         path);
     }

@@ -31,7 +31,8 @@ static bool read_bytes(const struct driver_sized *sized, uint64_t *ret_bytes)
     return known;
 }
 
-/* Under the lock: what is to stay charged where it shrank. Calls under way may bring back what they count on. */
+/* Under the lock: what is to stay charged where it shrank. Calls under way may bring back what they
+ * count on. */
 static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t reserved)
 {
     uint64_t gone = reserved < charged ? charged - reserved : 0;
@@ -52,8 +53,9 @@ static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t re
 }
 
 /*
- * Under the lock: charges what was added (or gives back what went away) since the last look. `taken_bytes` of the pot
- * are the caller's and leave it; of the rest stays what the other calls under way may still need.
+ * Under the lock: charges what was added (or gives back what went away) since the last look.
+ * `taken_bytes` of the pot are the caller's and leave it; of the rest stays what the other calls
+ * under way may still need.
  */
 static int settle(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64_t taken_bytes)
 {
@@ -90,11 +92,13 @@ static int settle(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64
 }
 
 /*
- * With no room in the quota for a step, a call still goes through where it is certain to need none: what the last
- * growth left over is in one piece, so the driver does not have to grow for what fits in there. (What was freed may be
- * in pieces, and to let the driver try would put us over the quota for a moment.)
+ * With no room in the quota for a step, a call still goes through where it is certain to need none:
+ * what the last growth left over is in one piece, so the driver does not have to grow for what fits
+ * in there. (What was freed may be in pieces, and to let the driver try would put us over the quota
+ * for a moment.)
  */
-static bool claim_tail(struct driver_sized *sized, uint64_t bytes, struct driver_sized_ticket *ret_ticket)
+static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
+                       struct driver_sized_ticket *ret_ticket)
 {
     uint64_t need = charge_round(bytes, TAIL_STEP_BYTES), reserved;
     bool there;
@@ -105,7 +109,8 @@ static bool claim_tail(struct driver_sized *sized, uint64_t bytes, struct driver
     if (there) {
         sized->contiguous_bytes -= need;
         /* Should the driver let go of it meanwhile, then the call brings back whole steps. */
-        *ret_ticket = (struct driver_sized_ticket){.guaranteed_bytes = charge_round(need, DRIVER_SIZED_STEP_BYTES)};
+        *ret_ticket = (struct driver_sized_ticket){.guaranteed_bytes =
+                                                       charge_round(need, DRIVER_SIZED_STEP_BYTES)};
         sized->guaranteed_bytes += ret_ticket->guaranteed_bytes;
     }
     mutex_unlock(&sized->lock);
@@ -128,8 +133,8 @@ bool driver_sized_begin(struct driver_sized *sized, struct vgpu_ledger *ledger, 
     return true;
 }
 
-bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still)(const void *arg), const void *arg,
-                        struct driver_sized_ticket *ret_ticket)
+bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still)(const void *arg),
+                        const void *arg, struct driver_sized_ticket *ret_ticket)
 {
     uint64_t want = charge_round(bytes, DRIVER_SIZED_STEP_BYTES);
     bool there;
@@ -144,9 +149,10 @@ bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still
     return there;
 }
 
-/* Under the lock, after a call: what is left in one piece. `grown` is what this call added, where it was alone. */
-static void note_tail(struct driver_sized *sized, const struct driver_sized_ticket *ticket, uint64_t tail_before,
-                      int64_t grown, bool alone, uint64_t used_bytes)
+/* Under the lock, after a call: what is left in one piece. `grown` is what this call added, where
+ * it was alone. */
+static void note_tail(struct driver_sized *sized, const struct driver_sized_ticket *ticket,
+                      uint64_t tail_before, int64_t grown, bool alone, uint64_t used_bytes)
 {
     uint64_t used = charge_round(used_bytes, TAIL_STEP_BYTES);
 
@@ -156,17 +162,19 @@ static void note_tail(struct driver_sized *sized, const struct driver_sized_tick
         sized->contiguous_bytes = (uint64_t)grown - used;
 }
 
-bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger, const struct driver_sized_ticket *ticket,
-                      uint64_t used_bytes)
+bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger,
+                      const struct driver_sized_ticket *ticket, uint64_t used_bytes)
 {
     uint64_t charged, tail, give_back = ticket->taken_bytes;
     bool alone;
     int rc;
 
     mutex_lock(&sized->lock);
-    alone = atomic_load(&sized->reserved_bytes) == give_back && sized->guaranteed_bytes == ticket->guaranteed_bytes;
+    alone = atomic_load(&sized->reserved_bytes) == give_back &&
+            sized->guaranteed_bytes == ticket->guaranteed_bytes;
     sized->guaranteed_bytes -= ticket->guaranteed_bytes;
-    /* This call may have got what another one claimed, which then grows instead: on this call's pledge. */
+    /* This call may have got what another one claimed, which then grows instead: on this call's
+     * pledge. */
     sized->carried_over_bytes += give_back;
     give_back = 0;
     if (sized->guaranteed_bytes == 0) {
@@ -176,9 +184,10 @@ bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger, co
     charged = atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed);
     tail = sized->contiguous_bytes;
     rc = settle(sized, ledger, give_back);
-    note_tail(sized, ticket, tail,
-              (int64_t)(atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed) - charged), alone,
-              used_bytes);
+    note_tail(
+        sized, ticket, tail,
+        (int64_t)(atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed) - charged),
+        alone, used_bytes);
     mutex_unlock(&sized->lock);
     return rc == 0;
 }

@@ -9,7 +9,8 @@
 
 #define VERSION_HIDDEN 0x8000 /* of a DT_VERSYM entry: not the default version */
 
-/* glibc has relocated the pointers of most dynamic sections in place; where it has not, they are offsets. */
+/* glibc has relocated the pointers of most dynamic sections in place; where it has not, they are
+ * offsets. */
 static const void *table_at(uintptr_t base, ElfW(Addr) value)
 {
     return (const void *)(value < base ? base + value : (uintptr_t)value);
@@ -87,19 +88,22 @@ static bool object_read_info(const struct dl_phdr_info *info, struct elf_object 
     return true;
 }
 
-/* What a lookup has met so far: a default version ends it, any other is kept in case there is none. */
+/* What a lookup has met so far: a default version ends it, any other is kept in case there is
+ * none. */
 struct match {
     void *address;
     bool settled;
 };
 
-static void consider(const struct elf_object *object, uint32_t index, const char *name, struct match *match)
+static void consider(const struct elf_object *object, uint32_t index, const char *name,
+                     struct match *match)
 {
     const ElfW(Sym) *symbol = &object->symbols[index];
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     bool hidden = object->versions && (object->versions[index] & VERSION_HIDDEN);
 
-    if (match->settled || symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_NOTYPE) ||
+    if (match->settled || symbol->st_shndx == SHN_UNDEF ||
+        (type != STT_FUNC && type != STT_NOTYPE) ||
         !same_text(object->strings + symbol->st_name, name))
         return;
     if (!match->address || !hidden)
@@ -109,9 +113,11 @@ static void consider(const struct elf_object *object, uint32_t index, const char
 
 static void search_gnu(const struct elf_object *object, const char *name, struct match *match)
 {
-    const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1], bloom_words = object->gnu_hash[2];
+    const uint32_t bucket_count = object->gnu_hash[0], first = object->gnu_hash[1],
+                   bloom_words = object->gnu_hash[2];
     const ElfW(Addr) *bloom = (const ElfW(Addr) *)(object->gnu_hash + 4);
-    const uint32_t *buckets = (const uint32_t *)(bloom + bloom_words), *chain = buckets + bucket_count;
+    const uint32_t *buckets = (const uint32_t *)(bloom + bloom_words),
+                   *chain = buckets + bucket_count;
     uint32_t hash = 5381, index;
 
     for (const char *c = name; *c; c++)
@@ -131,7 +137,8 @@ static void search_gnu(const struct elf_object *object, const char *name, struct
 
 static void search_sysv(const struct elf_object *object, const char *name, struct match *match)
 {
-    const uint32_t bucket_count = object->hash[0], *buckets = object->hash + 2, *chain = buckets + bucket_count;
+    const uint32_t bucket_count = object->hash[0], *buckets = object->hash + 2,
+                   *chain = buckets + bucket_count;
     uint32_t hash = 0;
 
     for (const char *c = name; *c; c++) {
@@ -161,7 +168,8 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 
-        if (part->p_type == PT_LOAD && (uintptr_t)address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
+        if (part->p_type == PT_LOAD &&
+            (uintptr_t)address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
             return true;
     }
     return false;
@@ -208,7 +216,8 @@ static int match_soname(struct dl_phdr_info *info, size_t size, void *arg)
     struct by_soname *search = arg;
 
     (void)size;
-    return object_read_info(info, &search->object) && same_text(search->object.soname, search->soname);
+    return object_read_info(info, &search->object) &&
+           same_text(search->object.soname, search->soname);
 }
 
 bool elf_find(const char *soname, struct elf_object *ret_object)
@@ -260,7 +269,8 @@ bool elf_find_at_start(const char *soname, struct elf_object *ret_object)
     struct elf_object object;
 
     for (const struct link_map *at = &_r_debug ? _r_debug.r_map : NULL; at; at = at->l_next) {
-        if (at->l_ld && object_read(at->l_addr, at->l_ld, &object) && same_text(object.soname, soname)) {
+        if (at->l_ld && object_read(at->l_addr, at->l_ld, &object) &&
+            same_text(object.soname, soname)) {
             *ret_object = object;
             return true;
         }

@@ -1,6 +1,7 @@
 /*
- * Symbols of loaded objects, read from their own dynamic tables: for what dlsym cannot be asked, because it is dlsym
- * that we stand in front of. Thread-safe (the loader's lock is held while its list is walked). No allocation.
+ * Symbols of loaded objects, read from their own dynamic tables: for what dlsym cannot be asked,
+ * because it is dlsym that we stand in front of. Thread-safe (the loader's lock is held while its
+ * list is walked). No allocation.
  */
 #ifndef VGPU_HOOK_ELF_H
 #define VGPU_HOOK_ELF_H
@@ -22,14 +23,17 @@ struct elf_object {
     const ElfW(Dyn) * dynamic;
 };
 
-/* An object and the objects that it needs, those that these need, and so on: where dlsym() looks with its handle. */
+/* An object and the objects that it needs, those that these need, and so on: where dlsym() looks
+ * with its handle. */
 #define ELF_SCOPE 16
 struct elf_scope {
-    struct elf_object object[ELF_SCOPE]; /* the first is the one itself; what does not fit is left out */
+    struct elf_object
+        object[ELF_SCOPE]; /* the first is the one itself; what does not fit is left out */
     unsigned count;
 };
 
-/* The loaded object whose DT_SONAME is `soname`, wherever it was loaded from and by whatever name. */
+/* The loaded object whose DT_SONAME is `soname`, wherever it was loaded from and by whatever
+ * name. */
 bool elf_find(const char *soname, struct elf_object *ret_object);
 
 /* The same with what it needs. */
@@ -39,20 +43,22 @@ bool elf_find_scope(const char *soname, struct elf_scope *ret_scope);
 void *elf_scope_symbol(const struct elf_scope *scope, const char *symbol);
 
 /*
- * As elf_find() for an object that was there when the program started, without start and end, and without a call of any
- * function: sanitizers call dlsym before the functions that they intercept work.
+ * As elf_find() for an object that was there when the program started, without start and end, and
+ * without a call of any function: sanitizers call dlsym before the functions that they intercept
+ * work.
  */
 bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
 
 /*
- * The function `symbol` in the first object behind this library in load order; NULL. Without a call of any function,
- * too.
+ * The function `symbol` in the first object behind this library in load order; NULL. Without a call
+ * of any function, too.
  */
 void *elf_behind_us_at_start(const char *symbol);
 
 /*
- * Whether the object that holds an address has the DT_SONAME `soname`, in whatever namespace of the dynamic linker it
- * is. *ret_path: where it was loaded from, as long as it is; "" where that is not known.
+ * Whether the object that holds an address has the DT_SONAME `soname`, in whatever namespace of the
+ * dynamic linker it is. *ret_path: where it was loaded from, as long as it is; "" where that is not
+ * known.
  */
 bool elf_holder_is(const void *address, const char *soname, const char **ret_path);
 
@@ -60,14 +66,16 @@ bool elf_holder_is(const void *address, const char *soname, const char **ret_pat
 void *elf_object_symbol(const struct elf_object *object, const char *symbol);
 
 /*
- * The function `symbol` in the first object that defines it, in load order; NULL. It is what a reference that the
- * loader binds would get: the C library's, or that of whoever stands in front of it, such as a sanitizer.
+ * The function `symbol` in the first object that defines it, in load order; NULL. It is what a
+ * reference that the loader binds would get: the C library's, or that of whoever stands in front of
+ * it, such as a sanitizer.
  */
 void *elf_first_symbol(const char *symbol);
 
 /*
- * The function `symbol` in the first object that comes after the one that holds `address`, in load order; NULL. It is
- * what RTLD_NEXT means, but for scopes of objects opened with RTLD_LOCAL: those count here.
+ * The function `symbol` in the first object that comes after the one that holds `address`, in load
+ * order; NULL. It is what RTLD_NEXT means, but for scopes of objects opened with RTLD_LOCAL: those
+ * count here.
  */
 void *elf_next_symbol(const void *address, const char *symbol);
 

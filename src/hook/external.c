@@ -1,5 +1,6 @@
 /*
- * Memory of another API (Vulkan, OpenGL, NvSci), imported: nobody else of the instance is charged for it.
+ * Memory of another API (Vulkan, OpenGL, NvSci), imported: nobody else of the instance is charged
+ * for it.
  */
 #include "hook/charge.h"
 
@@ -24,8 +25,8 @@ CUresult hook_import_external_memory(enum hook_symbol sym, CUexternalMemory *mem
     result = REAL(sym, import_external_memory)(&imported, desc);
     if (result != CUDA_SUCCESS) {
         ledger_cancel(ledger, vdev, bytes);
-    } else if (charge_commit(sym, ledger, CHARGE_EXTERNAL, (uintptr_t)imported, vdev, VGPU_KIND_EXTERNAL, bytes,
-                             bytes)) {
+    } else if (charge_commit(sym, ledger, CHARGE_EXTERNAL, (uintptr_t)imported, vdev,
+                             VGPU_KIND_EXTERNAL, bytes, bytes)) {
         *memory = imported;
     } else {
         DRIVER(cuDestroyExternalMemory, destroy_external_memory)(imported);

@@ -13,7 +13,8 @@
 
 #include <time.h>
 
-#define STREAMS_MAX 16             /* with more, the oldest is forgotten: then an allocation is refused sooner */
+/* With more, the oldest is forgotten: then an allocation is refused sooner. */
+#define STREAMS_MAX 16
 #define BOUND_NS    (1 * NS_PER_S) /* how long a refusal is put off in all */
 #define STEP_NS     (100 * 1000)
 
@@ -53,13 +54,15 @@ static void forget(CUstream stream)
 }
 
 /*
- * Whether a stream has done its work; then the driver is made to let go of what was freed there, by a synchronisation
- * that finds nothing to wait for. Looks for captures each time: the question would spoil one.
+ * Whether a stream has done its work; then the driver is made to let go of what was freed there, by
+ * a synchronisation that finds nothing to wait for. Looks for captures each time: the question
+ * would spoil one.
  */
 static CUresult ask(CUstream stream, bool per_thread)
 {
     enum hook_symbol query = per_thread ? SYMBOL_cuStreamQuery_ptsz : SYMBOL_cuStreamQuery;
-    enum hook_symbol synchronize = per_thread ? SYMBOL_cuStreamSynchronize_ptsz : SYMBOL_cuStreamSynchronize;
+    enum hook_symbol synchronize =
+        per_thread ? SYMBOL_cuStreamSynchronize_ptsz : SYMBOL_cuStreamSynchronize;
     CUresult result;
 
     if (hook_real[query] == NULL || hook_real[synchronize] == NULL || capture_running())
@@ -70,7 +73,8 @@ static CUresult ask(CUstream stream, bool per_thread)
     return result;
 }
 
-/* Asks about the stream at `place` until it is done. The lock keeps it from being destroyed during a question. */
+/* Asks about the stream at `place` until it is done. The lock keeps it from being destroyed during
+ * a question. */
 static bool wait_for_place(unsigned place, uintptr_t key, uint64_t deadline)
 {
     const struct timespec step = {.tv_nsec = STEP_NS};

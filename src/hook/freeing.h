@@ -1,6 +1,7 @@
 /*
- * The streams on which pool memory was freed. It goes back to its pool's other users when its stream gets there, and to
- * the driver when the program waits for that stream; so before an allocation is refused these streams get some time.
+ * The streams on which pool memory was freed. It goes back to its pool's other users when its
+ * stream gets there, and to the driver when the program waits for that stream; so before an
+ * allocation is refused these streams get some time.
  */
 #ifndef VGPU_HOOK_FREEING_H
 #define VGPU_HOOK_FREEING_H
@@ -11,9 +12,10 @@
 void freeing_note(CUstream stream, bool per_thread);
 
 /*
- * Gives the calling thread's stream, and then the others, up to a second in all to get to their frees, as the driver
- * does when the card is full. Asks, and does not block: a stream may wait for this very thread. True: some got there,
- * so that the quota may have room now. False at once while anything is being captured.
+ * Gives the calling thread's stream, and then the others, up to a second in all to get to their
+ * frees, as the driver does when the card is full. Asks, and does not block: a stream may wait for
+ * this very thread. True: some got there, so that the quota may have room now. False at once while
+ * anything is being captured.
  */
 bool freeing_wait(CUstream stream, bool per_thread);
 

@@ -5,7 +5,8 @@
 #include "hook/hook.h"
 
 static struct vgpu_mutex open_lock = VGPU_MUTEX_INIT;
-static _Atomic(struct vgpu_arena *) arenas[VGPU_DEVICES_MAX]; /* by vdev; the first is opened under the lock */
+static _Atomic(struct vgpu_arena *)
+    arenas[VGPU_DEVICES_MAX]; /* by vdev; the first is opened under the lock */
 
 /* NULL: it cannot be had. */
 static struct vgpu_arena *arena_of(unsigned vdev, const char *uuid)

@@ -1,4 +1,5 @@
-/* The other devices that the instance runs on, whose arenas the turns on this one look at (core/gang.h). */
+/* The other devices that the instance runs on, whose arenas the turns on this one look at
+ * (core/gang.h). */
 #ifndef VGPU_HOOK_GANG_H
 #define VGPU_HOOK_GANG_H
 

@@ -1,11 +1,12 @@
 /*
- * The C library's floor: one build of libvgpu.so serves systems from glibc 2.17 (2012) on. A preloaded library that
- * asks for a symbol version which the system lacks makes every program fail, /bin/true included.
+ * The C library's floor: one build of libvgpu.so serves systems from glibc 2.17 (2012) on. A
+ * preloaded library that asks for a symbol version which the system lacks makes every program fail,
+ * /bin/true included.
  *
- * glibc 2.34 moved libdl and libpthread into libc and gave their functions new versions; the old ones are still there.
- * This header binds to the old ones. It is force-included into every object that ends in the library; names that an
- * object does not use cost nothing. Functions newer than the floor must not be called at all: a test reads the
- * library's symbol table.
+ * glibc 2.34 moved libdl and libpthread into libc and gave their functions new versions; the old
+ * ones are still there. This header binds to the old ones. It is force-included into every object
+ * that ends in the library; names that an object does not use cost nothing. Functions newer than
+ * the floor must not be called at all: a test reads the library's symbol table.
  */
 #ifndef VGPU_HOOK_GLIBC_FLOOR_H
 #define VGPU_HOOK_GLIBC_FLOOR_H
@@ -13,7 +14,8 @@
 #if defined(__linux__) && defined(__GNUC__) && !defined(__ASSEMBLER__)
 
 #if defined(__x86_64__)
-#define FLOOR_AS(name, old_name, x86_version) __asm__(".symver " #name "," #old_name "@GLIBC_" #x86_version);
+#define FLOOR_AS(name, old_name, x86_version)                                                      \
+    __asm__(".symver " #name "," #old_name "@GLIBC_" #x86_version);
 #elif defined(__aarch64__) /* the port began with 2.17 */
 #define FLOOR_AS(name, old_name, x86_version) __asm__(".symver " #name "," #old_name "@GLIBC_2.17");
 #else

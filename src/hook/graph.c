@@ -1,6 +1,6 @@
 /*
- * Graphs: see graph.h. For their memory a launch costs one load until the first graph with memory nodes is
- * instantiated.
+ * Graphs: see graph.h. For their memory a launch costs one load until the first graph with memory
+ * nodes is instantiated.
  */
 #include "hook/graph.h"
 
@@ -23,7 +23,8 @@ struct backing {
     struct driver_sized sized;
     CUdevice device;
     atomic_bool ready;
-    atomic_uint trims;    /* changes whenever the memory may have gone back, or gone to graphs on another stream */
+    atomic_uint trims;    /* changes whenever the memory may have gone back, or gone to graphs on
+                             another stream */
     CUstream last_stream; /* of the last launch; under the lock of `sized` */
 };
 
@@ -54,14 +55,15 @@ static bool read_backing(const struct driver_sized *sized, uint64_t *ret_bytes)
     cuuint64_t value = 0;
 
     if (!HAVE(cuDeviceGetGraphMemAttribute) ||
-        DRIVER(cuDeviceGetGraphMemAttribute,
-               graph_mem_attribute)(backing->device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &value) != CUDA_SUCCESS)
+        DRIVER(cuDeviceGetGraphMemAttribute, graph_mem_attribute)(
+            backing->device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &value) != CUDA_SUCCESS)
         return false;
     *ret_bytes = value;
     return true;
 }
 
-/* A graph whose launch begins after the first count is not taken for backed; one before it keeps what it claimed. */
+/* A graph whose launch begins after the first count is not taken for backed; one before it keeps
+ * what it claimed. */
 static void trim_backing(struct driver_sized *sized)
 {
     struct backing *backing = (struct backing *)sized;
@@ -122,7 +124,8 @@ void graph_trim_vdev(unsigned vdev)
     struct vgpu_ledger *ledger = hook_ledger();
 
     for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) && backings[i].sized.vdev == vdev)
+        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) &&
+            backings[i].sized.vdev == vdev)
             driver_sized_trim(&backings[i].sized, ledger);
     }
 }
@@ -174,8 +177,10 @@ static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned 
         DRIVER(cuGraphChildGraphNodeGetGraph, graph_child_get_graph)(node, &child) == CUDA_SUCCESS)
         search(child, memory, depth + 1);
     if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
-        DRIVER(cuGraphMemAllocNodeGetParams, graph_mem_alloc_node_get_params)(node, &params) == CUDA_SUCCESS &&
-        params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE && params.bytesize < CHARGE_LIMIT_BYTES)
+        DRIVER(cuGraphMemAllocNodeGetParams, graph_mem_alloc_node_get_params)(node, &params) ==
+            CUDA_SUCCESS &&
+        params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        params.bytesize < CHARGE_LIMIT_BYTES)
         add_place(memory, params.poolProps.location.id, params.bytesize);
 }
 
@@ -184,7 +189,8 @@ static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
     CUgraphNode *nodes;
     size_t count = 0;
 
-    if (depth > GRAPH_DEPTH_MAX || DRIVER(cuGraphGetNodes, graph_get_nodes)(graph, NULL, &count) != CUDA_SUCCESS)
+    if (depth > GRAPH_DEPTH_MAX ||
+        DRIVER(cuGraphGetNodes, graph_get_nodes)(graph, NULL, &count) != CUDA_SUCCESS)
         return;
     nodes = count > 0 ? charge_zalloc(count * sizeof(*nodes)) : NULL;
     if (nodes == NULL)
@@ -202,9 +208,9 @@ static struct graph_memory *memory_of_graph(CUgraph graph)
     struct graph_memory *memory;
     struct capture_mode mode;
 
-    if (!atomic_load_explicit(&memory_possible, memory_order_relaxed) || hook_ledger() == NULL || graph == NULL ||
-        !HAVE(cuGraphGetNodes) || !HAVE(cuGraphNodeGetType) || !HAVE(cuGraphChildGraphNodeGetGraph) ||
-        !HAVE(cuGraphMemAllocNodeGetParams))
+    if (!atomic_load_explicit(&memory_possible, memory_order_relaxed) || hook_ledger() == NULL ||
+        graph == NULL || !HAVE(cuGraphGetNodes) || !HAVE(cuGraphNodeGetType) ||
+        !HAVE(cuGraphChildGraphNodeGetGraph) || !HAVE(cuGraphMemAllocNodeGetParams))
         return NULL;
     memory = charge_zalloc(sizeof(*memory));
     if (memory == NULL)
@@ -259,7 +265,8 @@ static bool put_exec(CUgraphExec exec, struct graph_memory *memory)
     return true;
 }
 
-/* After the driver's answer to an instantiation: the handle may be that of an executable that is gone. */
+/* After the driver's answer to an instantiation: the handle may be that of an executable that is
+ * gone. */
 static CUresult fresh(const CUgraphExec *exec, CUresult result)
 {
     if (result == CUDA_SUCCESS && exec != NULL)
@@ -268,7 +275,8 @@ static CUresult fresh(const CUgraphExec *exec, CUresult result)
 }
 
 /* The same for a graph with memory nodes: takes over `memory`. */
-static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct graph_memory *memory, CUresult result)
+static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct graph_memory *memory,
+                             CUresult result)
 {
     if (result != CUDA_SUCCESS) {
         free(memory);
@@ -298,7 +306,8 @@ static void end_places(struct launch *launch, unsigned count, CUresult result)
     for (unsigned i = 0; i < count; i++) {
         if (launch->backing[i] == NULL)
             continue;
-        /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing more gets in. */
+        /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing
+         * more gets in. */
         driver_sized_end(&launch->backing[i]->sized, launch->ledger, &launch->ticket[i], 0);
         if (result == CUDA_SUCCESS)
             atomic_store(&launch->memory->places[i].backed, launch->trims[i] + 1);
@@ -312,8 +321,8 @@ struct next_launch {
 };
 
 /*
- * Graphs that run one after the other share their memory. So a graph has all that it needs if it was launched before
- * and since then every launch went to the same stream.
+ * Graphs that run one after the other share their memory. So a graph has all that it needs if it
+ * was launched before and since then every launch went to the same stream.
  */
 static bool still_backed(const void *arg)
 {
@@ -329,7 +338,8 @@ static bool still_backed(const void *arg)
 }
 
 /* Sets aside what the launch can take. False: over the quota, and nothing is set aside. */
-static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream stream, bool per_thread)
+static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream stream,
+                         bool per_thread)
 {
     for (unsigned i = 0; i < launch->memory->count; i++) {
         struct place *place = &launch->memory->places[i];
@@ -343,8 +353,10 @@ static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream s
         launch->backing[i] = backing;
         if (backing == NULL)
             continue;
-        if (!driver_sized_claim(&backing->sized, place->bytes, still_backed, &next, &launch->ticket[i]) &&
-            !driver_sized_begin(&backing->sized, launch->ledger, place->bytes, &launch->ticket[i])) {
+        if (!driver_sized_claim(&backing->sized, place->bytes, still_backed, &next,
+                                &launch->ticket[i]) &&
+            !driver_sized_begin(&backing->sized, launch->ledger, place->bytes,
+                                &launch->ticket[i])) {
             ledger_refuse(launch->ledger, backing->sized.vdev, place->bytes, hook_symbol_name(sym));
             end_places(launch, i, CUDA_ERROR_OUT_OF_MEMORY);
             return false;
@@ -354,7 +366,8 @@ static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream s
     return true;
 }
 
-static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sym, CUgraphExec exec, CUstream stream)
+static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sym, CUgraphExec exec,
+                                                             CUstream stream)
 {
     struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
     bool per_thread = hook_symbol_per_thread(sym);
@@ -384,7 +397,8 @@ static inline CUresult launch_or_upload(enum hook_symbol sym, CUgraphExec exec, 
     return launch_with_memory(sym, exec, stream);
 }
 
-static __attribute__((noinline)) CUresult launch_limited(enum hook_symbol sym, CUgraphExec exec, CUstream stream)
+static __attribute__((noinline)) CUresult launch_limited(enum hook_symbol sym, CUgraphExec exec,
+                                                         CUstream stream)
 {
     struct work work = {
         .kind = VGPU_WORK_GRAPH,
@@ -421,37 +435,43 @@ CUresult hook_graph_add_mem_alloc_node(enum hook_symbol sym, CUgraphNode *node, 
     CUresult result;
 
     graph_memory_possible();
-    result = REAL(sym, graph_add_mem_alloc_node)(node, graph, dependencies, num_dependencies, params);
-    trace_memory(sym, params != NULL ? params->bytesize : 0, result == CUDA_SUCCESS ? params->dptr : 0, result);
+    result =
+        REAL(sym, graph_add_mem_alloc_node)(node, graph, dependencies, num_dependencies, params);
+    trace_memory(sym, params != NULL ? params->bytesize : 0,
+                 result == CUDA_SUCCESS ? params->dptr : 0, result);
     return result;
 }
 
-CUresult hook_graph_add_node(enum hook_symbol sym, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
-                             size_t num_dependencies, CUgraphNodeParams *params)
+CUresult hook_graph_add_node(enum hook_symbol sym, CUgraphNode *node, CUgraph graph,
+                             const CUgraphNode *dependencies, size_t num_dependencies,
+                             CUgraphNodeParams *params)
 {
     if (params != NULL && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         graph_memory_possible();
     return REAL(sym, graph_add_node)(node, graph, dependencies, num_dependencies, params);
 }
 
-CUresult hook_graph_add_node_v2(enum hook_symbol sym, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+CUresult hook_graph_add_node_v2(enum hook_symbol sym, CUgraphNode *node, CUgraph graph,
+                                const CUgraphNode *dependencies,
                                 const CUgraphEdgeData *dependency_data, size_t num_dependencies,
                                 CUgraphNodeParams *params)
 {
     if (params != NULL && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         graph_memory_possible();
-    return REAL(sym, graph_add_node_v2)(node, graph, dependencies, dependency_data, num_dependencies, params);
+    return REAL(sym, graph_add_node_v2)(node, graph, dependencies, dependency_data,
+                                        num_dependencies, params);
 }
 
-CUresult hook_graph_instantiate(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
-                                char *log_buffer, size_t buffer_size)
+CUresult hook_graph_instantiate(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph,
+                                CUgraphNode *error_node, char *log_buffer, size_t buffer_size)
 {
     struct graph_memory *memory = exec != NULL ? memory_of_graph(graph) : NULL;
     CUgraphExec made = NULL;
     CUresult result;
 
     if (memory == NULL)
-        return fresh(exec, REAL(sym, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size));
+        return fresh(
+            exec, REAL(sym, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size));
     result = REAL(sym, graph_instantiate)(&made, graph, error_node, log_buffer, buffer_size);
     return instantiated(exec, made, memory, result);
 }
@@ -481,7 +501,8 @@ CUresult hook_graph_instantiate_with_params(enum hook_symbol sym, CUgraphExec *e
     if (launch.memory == NULL)
         return fresh(exec, REAL(sym, graph_instantiate_with_params)(exec, graph, params));
     uploads = (params->flags & INSTANTIATE_UPLOADS) != 0;
-    if (uploads && !begin_places(sym, &launch, params->hUploadStream, hook_symbol_per_thread(sym))) {
+    if (uploads &&
+        !begin_places(sym, &launch, params->hUploadStream, hook_symbol_per_thread(sym))) {
         free(launch.memory);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -1,7 +1,7 @@
 /*
- * Executable graphs, and the memory behind them. Allocation nodes take nothing when they are added or instantiated; the
- * driver backs them when the graph is launched (or uploaded) and keeps that memory for the next launch until it is
- * trimmed.
+ * Executable graphs, and the memory behind them. Allocation nodes take nothing when they are added
+ * or instantiated; the driver backs them when the graph is launched (or uploaded) and keeps that
+ * memory for the next launch until it is trimmed.
  */
 #ifndef VGPU_HOOK_GRAPH_H
 #define VGPU_HOOK_GRAPH_H
@@ -15,14 +15,16 @@ static inline uint64_t graph_cost_key(CUgraphExec exec)
     return cost_key((uintptr_t)exec, 0, VGPU_WORK_GRAPH);
 }
 
-/* From now on instantiated graphs are searched for allocation nodes. Until then nobody pays for that. */
+/* From now on instantiated graphs are searched for allocation nodes. Until then nobody pays for
+ * that. */
 void graph_memory_possible(void);
 
 /* Looks again at what the driver keeps for graphs. Cheap where it keeps nothing. */
 void graph_refresh_device(CUdevice device);
 void graph_refresh_all(void);
 
-/* Has the driver let go of what it keeps on a vdev for graphs that do not run, for when the quota is short. */
+/* Has the driver let go of what it keeps on a vdev for graphs that do not run, for when the quota
+ * is short. */
 void graph_trim_vdev(unsigned vdev);
 
 void graph_quiesce(void); /* like pool_quiesce() */

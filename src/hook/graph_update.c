@@ -4,14 +4,14 @@
 #include "hook/compute.h"
 #include "hook/graph.h"
 
-#define UPDATE(handler)                                                                                                \
-    HANDLER(handler)                                                                                                   \
-    {                                                                                                                  \
-        CUresult result = REAL(sym, handler) ARGS_##handler;                                                           \
-                                                                                                                       \
-        if (result == CUDA_SUCCESS)                                                                                    \
-            compute_changed(graph_cost_key(exec));                                                                     \
-        return result;                                                                                                 \
+#define UPDATE(handler)                                                                            \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        CUresult result = REAL(sym, handler) ARGS_##handler;                                       \
+                                                                                                   \
+        if (result == CUDA_SUCCESS)                                                                \
+            compute_changed(graph_cost_key(exec));                                                 \
+        return result;                                                                             \
     }
 
 UPDATE(graph_exec_batch_mem_op_set_params)

@@ -1,6 +1,7 @@
 /*
- * The handlers of spec/driver.def: for each its parameters (SIG_), the same as arguments (ARGS_), its function type and
- * its prototype. A handler gets the row first, so that twins share it: REAL(sym, mem_alloc)(dptr, bytes).
+ * The handlers of spec/driver.def: for each its parameters (SIG_), the same as arguments (ARGS_),
+ * its function type and its prototype. A handler gets the row first, so that twins share it:
+ * REAL(sym, mem_alloc)(dptr, bytes).
  *
  * At the end: driver functions that handlers call and nobody hooks, as DRIVER(cuStreamIsCapturing,
  * stream_is_capturing).

@@ -5,7 +5,8 @@
 
 #define HELPER_STACK (256U << 10)
 
-/* A small stack will do; but a program's thread-local variables may not fit into it, and then it is a usual one. */
+/* A small stack will do; but a program's thread-local variables may not fit into it, and then it is
+ * a usual one. */
 static bool create(void *(*help)(void *arg), void *arg, pthread_t *ret_thread)
 {
     pthread_attr_t attributes;

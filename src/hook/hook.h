@@ -1,5 +1,6 @@
 /*
- * What the handlers in src/hook stand on: the tables' rows, the driver's own functions, this process's state.
+ * What the handlers in src/hook stand on: the tables' rows, the driver's own functions, this
+ * process's state.
  *
  * Everything here may be called from any thread and keeps errno.
  */
@@ -19,12 +20,14 @@
 const char *hook_symbol_name(enum hook_symbol sym);
 
 /*
- * The driver's function behind a row; NULL where this driver has none. Filled before the first handler runs, when
- * libcuda is first seen in the process; constant from then on. (The same for NVML: nvml_real in nvml_handlers.h.)
+ * The driver's function behind a row; NULL where this driver has none. Filled before the first
+ * handler runs, when libcuda is first seen in the process; constant from then on. (The same for
+ * NVML: nvml_real in nvml_handlers.h.)
  */
 extern void *hook_real[SYMBOL_COUNT];
 
-/* A function for those that the driver lacks: the calling conventions let it ignore whatever it is given. */
+/* A function for those that the driver lacks: the calling conventions let it ignore whatever it is
+ * given. */
 static inline CUresult hook_absent(void)
 {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -38,10 +41,11 @@ static inline void *hook_real_or_absent(enum hook_symbol sym)
 }
 
 /*
- * REAL(sym, mem_alloc)(dptr, bytes): the driver's function behind the handler's own row, with the type of that handler.
- * It is there: a wrapper whose function the driver lacks answers CUDA_ERROR_NOT_SUPPORTED and never gets to its
- * handler. DRIVER(cuCtxGetDevice, ctx_get_device)(&device): the driver's function by name, for calls of our own. Where
- * this driver has none, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) says so before.
+ * REAL(sym, mem_alloc)(dptr, bytes): the driver's function behind the handler's own row, with the
+ * type of that handler. It is there: a wrapper whose function the driver lacks answers
+ * CUDA_ERROR_NOT_SUPPORTED and never gets to its handler. DRIVER(cuCtxGetDevice,
+ * ctx_get_device)(&device): the driver's function by name, for calls of our own. Where this driver
+ * has none, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) says so before.
  */
 #define REAL(sym, handler)   ((handler##_fn *)hook_real[sym])
 #define DRIVER(sym, handler) ((handler##_fn *)hook_real_or_absent(SYMBOL_##sym))
@@ -57,8 +61,8 @@ static inline void *hook_real_or_absent(enum hook_symbol sym)
 #define HANDLER(handler) CUresult hook_##handler WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)
 
 /*
- * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process has loaded; with
- * `load`, loads it where there is none. Never returns a wrapper of ours.
+ * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process
+ * has loaded; with `load`, loads it where there is none. Never returns a wrapper of ours.
  */
 void *nvml_symbol(const char *name, bool load);
 
@@ -66,19 +70,22 @@ void *nvml_symbol(const char *name, bool load);
 CUresult hook_result(int negative_errno);
 
 /*
- * The ledger and the region of this process: NULL where memory is neither limited nor counted (no instance, only
- * tracing) and where the instance could not be attached. Once there they stay.
+ * The ledger and the region of this process: NULL where memory is neither limited nor counted (no
+ * instance, only tracing) and where the instance could not be attached. Once there they stay.
  */
 struct vgpu_ledger *hook_ledger(void);
 struct vgpu_region *hook_region(void);
 
-/* Why the instance that the environment names could not be attached, as -errno; 0: it was, or none is named. */
+/* Why the instance that the environment names could not be attached, as -errno; 0: it was, or none
+ * is named. */
 int hook_failure(void);
 
-/* Tries again where attaching has failed: whoever made the instance may have been late. 0, or why it failed. */
+/* Tries again where attaching has failed: whoever made the instance may have been late. 0, or why
+ * it failed. */
 int hook_attach_again(void);
 
-/* Devices (device.c). An ordinal is the driver's own; a vdev is the instance's. Both -ENODEV where unknown. */
+/* Devices (device.c). An ordinal is the driver's own; a vdev is the instance's. Both -ENODEV where
+ * unknown. */
 int device_vdev(CUdevice device, unsigned *ret_vdev);
 int device_current(CUdevice *ret_device, unsigned *ret_vdev); /* of the calling thread's context */
 uint64_t device_physical_bytes(CUdevice device);
@@ -86,7 +93,8 @@ uint64_t device_physical_bytes(CUdevice device);
 /* Tracing (trace.c). Costs one predictable branch when off. */
 extern atomic_bool trace_enabled;
 void trace_memory_slow(enum hook_symbol sym, uint64_t bytes, uint64_t address, CUresult result);
-static inline void trace_memory(enum hook_symbol sym, uint64_t bytes, uint64_t address, CUresult result)
+static inline void trace_memory(enum hook_symbol sym, uint64_t bytes, uint64_t address,
+                                CUresult result)
 {
     if (__builtin_expect(atomic_load_explicit(&trace_enabled, memory_order_relaxed), 0))
         trace_memory_slow(sym, bytes, address, result);

@@ -4,7 +4,8 @@
 #include "hook/charge.h"
 
 /* False: over the quota. *ret_ledger NULL: nothing to charge, the driver alone answers. */
-static bool admit(enum hook_symbol sym, const void *host, size_t bytes, struct vgpu_ledger **ret_ledger)
+static bool admit(enum hook_symbol sym, const void *host, size_t bytes,
+                  struct vgpu_ledger **ret_ledger)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -16,7 +17,8 @@ static bool admit(enum hook_symbol sym, const void *host, size_t bytes, struct v
 }
 
 /* After the driver's answer. False: it has to be freed again. */
-static bool settle(enum hook_symbol sym, struct vgpu_ledger *ledger, const void *host, size_t bytes, CUresult result)
+static bool settle(enum hook_symbol sym, struct vgpu_ledger *ledger, const void *host, size_t bytes,
+                   CUresult result)
 {
     if (ledger == NULL)
         return true;
@@ -24,7 +26,8 @@ static bool settle(enum hook_symbol sym, struct vgpu_ledger *ledger, const void 
         ledger_cancel(ledger, VGPU_VDEV_HOST, bytes);
         return true;
     }
-    return charge_commit(sym, ledger, CHARGE_HOST, (uintptr_t)host, VGPU_VDEV_HOST, VGPU_KIND_HOST, bytes, bytes);
+    return charge_commit(sym, ledger, CHARGE_HOST, (uintptr_t)host, VGPU_VDEV_HOST, VGPU_KIND_HOST,
+                         bytes, bytes);
 }
 
 /* What the driver is called for, so that the three ways of allocating share one flow. */
@@ -74,17 +77,20 @@ static CUresult call_host_alloc(const struct request *request, void **ret_host)
 
 CUresult hook_mem_alloc_host(enum hook_symbol sym, void **host, size_t bytes)
 {
-    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes}, call_alloc_host);
+    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes},
+                    call_alloc_host);
 }
 
 CUresult hook_mem_alloc_host_v1(enum hook_symbol sym, void **host, unsigned int bytes)
 {
-    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes}, call_alloc_host_v1);
+    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes},
+                    call_alloc_host_v1);
 }
 
 CUresult hook_mem_host_alloc(enum hook_symbol sym, void **host, size_t bytes, unsigned int flags)
 {
-    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes, .flags = flags}, call_host_alloc);
+    return allocate(&(struct request){.sym = sym, .ret_host = host, .bytes = bytes, .flags = flags},
+                    call_host_alloc);
 }
 
 CUresult hook_mem_host_register(enum hook_symbol sym, void *host, size_t bytes, unsigned int flags)

@@ -67,13 +67,14 @@ static uint64_t cubin_bytes(const void *image, uint64_t limit_bytes)
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != MACHINE_CUDA ||
         header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff == 0)
         return 0;
-    if (limit_bytes > 0 &&
-        (header.e_shoff > limit_bytes || header.e_shnum * sizeof(Elf64_Shdr) > limit_bytes - header.e_shoff))
+    if (limit_bytes > 0 && (header.e_shoff > limit_bytes ||
+                            header.e_shnum * sizeof(Elf64_Shdr) > limit_bytes - header.e_shoff))
         return 0;
     for (unsigned i = 0; i < header.e_shnum; i++) {
         Elf64_Shdr section;
 
-        memcpy(&section, (const char *)image + header.e_shoff + i * sizeof(section), sizeof(section));
+        memcpy(&section, (const char *)image + header.e_shoff + i * sizeof(section),
+               sizeof(section));
         if (section.sh_flags & SHF_ALLOC && section.sh_size < NEED_MAX && need < NEED_MAX)
             need += section.sh_size;
     }
@@ -95,14 +96,17 @@ static uint64_t fat_bytes(const void *image, uint64_t limit_bytes)
         return 0;
     at += header.header_bytes;
     end = at + header.bytes;
-    for (unsigned i = 0; i < FAT_ENTRIES_MAX && (uint64_t)(end - at) >= sizeof(struct fat_entry); i++) {
+    for (unsigned i = 0; i < FAT_ENTRIES_MAX && (uint64_t)(end - at) >= sizeof(struct fat_entry);
+         i++) {
         struct fat_entry entry;
         uint64_t room = (uint64_t)(end - at);
 
         memcpy(&entry, at, sizeof(entry));
-        if (entry.header_bytes < sizeof(entry) || entry.header_bytes > room || entry.bytes > room - entry.header_bytes)
+        if (entry.header_bytes < sizeof(entry) || entry.header_bytes > room ||
+            entry.bytes > room - entry.header_bytes)
             break;
-        if (entry.kind == FAT_KIND_CUBIN && !(entry.flags & FAT_COMPRESSED) && entry.bytes > sizeof(Elf64_Ehdr) &&
+        if (entry.kind == FAT_KIND_CUBIN && !(entry.flags & FAT_COMPRESSED) &&
+            entry.bytes > sizeof(Elf64_Ehdr) &&
             memcmp(at + entry.header_bytes, ELFMAG, SELFMAG) == 0) {
             uint64_t bytes = cubin_bytes(at + entry.header_bytes, entry.bytes);
 

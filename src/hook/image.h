@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /*
- * The bytes of device memory that an image's sections need: of a cubin, or of the largest uncompressed cubin in a fat
- * binary. 0 where it does not say (PTX, compressed). Reads only headers, and no further than they are what they seem.
+ * The bytes of device memory that an image's sections need: of a cubin, or of the largest
+ * uncompressed cubin in a fat binary. 0 where it does not say (PTX, compressed). Reads only
+ * headers, and no further than they are what they seem.
  */
 uint64_t image_device_bytes(const void *image);
 

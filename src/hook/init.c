@@ -1,8 +1,9 @@
 /*
  * cuInit: where the instance's devices become the program's.
  *
- * The driver reads CUDA_VISIBLE_DEVICES in here and numbers what it names. So an instance that selects devices needs
- * no translation of numbers afterwards: the variable is translated, for as long as the driver's call takes.
+ * The driver reads CUDA_VISIBLE_DEVICES in here and numbers what it names. So an instance that
+ * selects devices needs no translation of numbers afterwards: the variable is translated, for as
+ * long as the driver's call takes.
  */
 #include "hook/device.h"
 
@@ -18,20 +19,23 @@
 #include <string.h>
 
 /*
- * The environment as the instance means it: there while any thread is in the driver's cuInit. No lock is held across
- * that call, from within which the driver, or a thread of its, may come back here.
+ * The environment as the instance means it: there while any thread is in the driver's cuInit. No
+ * lock is held across that call, from within which the driver, or a thread of its, may come back
+ * here.
  */
 static struct vgpu_mutex init_lock = VGPU_MUTEX_INIT;
 static unsigned init_calls;           /* under the lock */
 static struct visible_swap init_swap; /* under the lock */
-static atomic_bool initialised;       /* the driver has succeeded once and does not read the variable again */
+static atomic_bool
+    initialised; /* the driver has succeeded once and does not read the variable again */
 
 static void in_child(void *arg)
 {
     (void)arg;
     mutex_init(&init_lock);
     init_calls = 0;
-    atomic_store(&initialised, false); /* whatever the driver makes of it, it must not see other devices */
+    atomic_store(&initialised,
+                 false); /* whatever the driver makes of it, it must not see other devices */
     context_forked();
 }
 
@@ -67,7 +71,8 @@ static void translation_ends(void)
         visible_restore(&init_swap);
 }
 
-static CUresult init_translated(enum hook_symbol sym, unsigned int flags, const struct vgpu_limits *limits)
+static CUresult init_translated(enum hook_symbol sym, unsigned int flags,
+                                const struct vgpu_limits *limits)
 {
     CUresult result;
 
@@ -91,19 +96,19 @@ static void say_no_device(const struct vgpu_limits *limits)
     memcpy(uuid, limits->vdev[0].uuid, sizeof(uuid));
     uuid[sizeof(uuid) - 1] = '\0';
     if (limits->device_count > 0 && !variable)
-        log_error(
-            "the driver shows none of the instance's devices (%s, %u in all): they are gone, or its region is damaged; "
-            "cuInit returns 100",
-            uuid, limits->device_count);
+        log_error("the driver shows none of the instance's devices (%s, %u in all): they are gone, "
+                  "or its region is damaged; "
+                  "cuInit returns 100",
+                  uuid, limits->device_count);
     else if (limits->device_count > 0)
-        log_error(
-            "CUDA_VISIBLE_DEVICES=%.64s names none of the instance's %u devices, numbered from 0; cuInit returns 100",
-            variable, limits->device_count);
+        log_error("CUDA_VISIBLE_DEVICES=%.64s names none of the instance's %u devices, numbered "
+                  "from 0; cuInit returns 100",
+                  variable, limits->device_count);
     else
-        log_error(
-            "CUDA_VISIBLE_DEVICES=%.64s leaves no device that an instance can have, which are the first %u; select "
-            "it with `vgpu run --gpu`; cuInit returns 100",
-            variable ? variable : "(not set)", VGPU_DEVICES_MAX);
+        log_error("CUDA_VISIBLE_DEVICES=%.64s leaves no device that an instance can have, which "
+                  "are the first %u; select "
+                  "it with `vgpu run --gpu`; cuInit returns 100",
+                  variable ? variable : "(not set)", VGPU_DEVICES_MAX);
 }
 
 CUresult hook_init(enum hook_symbol sym, unsigned int flags)
@@ -123,7 +128,8 @@ CUresult hook_init(enum hook_symbol sym, unsigned int flags)
     if (!limits)
         return CUDA_ERROR_OUT_OF_MEMORY;
     region_limits(ledger_region(ledger), limits);
-    result = limits->device_count > 0 ? init_translated(sym, flags, limits) : REAL(sym, init)(flags);
+    result =
+        limits->device_count > 0 ? init_translated(sym, flags, limits) : REAL(sym, init)(flags);
     if (result == CUDA_SUCCESS && device_table_build() == -ENODEV)
         result = CUDA_ERROR_NO_DEVICE;
     else if (result == CUDA_ERROR_NO_DEVICE && limits->device_count == 0)

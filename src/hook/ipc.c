@@ -1,9 +1,9 @@
 /*
  * IPC handles of plain device memory: cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle.
  *
- * A handle is of whole blocks: who opens one keeps them on the card, whether or not the maker frees its allocation. So
- * the share (shared.h) is of the blocks, and hangs on the first of them (charge_note()): when the maker leaves that,
- * the charge goes the way of the share.
+ * A handle is of whole blocks: who opens one keeps them on the card, whether or not the maker frees
+ * its allocation. So the share (shared.h) is of the blocks, and hangs on the first of them
+ * (charge_note()): when the maker leaves that, the charge goes the way of the share.
  *
  * An import joins the share before the driver's call: the maker may free the memory right after it.
  */
@@ -26,9 +26,10 @@ struct opened {
     unsigned vdev;
 };
 
-static struct vgpu_mutex ipc_lock = VGPU_MUTEX_INIT; /* for the lists, and for taking a reference by a note */
-static _Atomic(struct vgpu_track *) opens;           /* address -> list of struct opened */
-static char kept;                                    /* the note of blocks that stay charged until the process ends */
+static struct vgpu_mutex ipc_lock =
+    VGPU_MUTEX_INIT;                       /* for the lists, and for taking a reference by a note */
+static _Atomic(struct vgpu_track *) opens; /* address -> list of struct opened */
+static char kept; /* the note of blocks that stay charged until the process ends */
 
 static void lock(void)
 {
@@ -53,7 +54,8 @@ static uint64_t blocks_of(uint64_t address, uint64_t bytes)
     return charge_round(address % CHARGE_BLOCK_BYTES + bytes, CHARGE_BLOCK_BYTES);
 }
 
-/* The share of the blocks of an allocation, with a reference. NULL and 0: nobody has to follow it. */
+/* The share of the blocks of an allocation, with a reference. NULL and 0: nobody has to follow
+ * it. */
 static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **ret_shared)
 {
     struct vgpu_track_entry entry;
@@ -91,7 +93,8 @@ static void exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, C
     size_t size;
     int rc;
 
-    if (DRIVER(cuMemGetAddressRange_v2, mem_get_address_range)(&address, &size, ptr) != CUDA_SUCCESS)
+    if (DRIVER(cuMemGetAddressRange_v2, mem_get_address_range)(&address, &size, ptr) !=
+        CUDA_SUCCESS)
         address = ptr;
     rc = share(ledger, address, &shared);
     if (shared != NULL) {
@@ -185,7 +188,8 @@ static bool set_list(CUdeviceptr address, struct opened *list)
     return true;
 }
 
-/* Before the driver's call: this process has the memory, too, or is charged for it. False: that does not fit. */
+/* Before the driver's call: this process has the memory, too, or is charged for it. False: that
+ * does not fit. */
 static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcMemHandle *handle,
                   struct opened **ret_opened)
 {
@@ -208,7 +212,8 @@ static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcM
     return true;
 }
 
-/* Memory from outside of the instance is kept in mind as well: each close takes one. False: no memory. */
+/* Memory from outside of the instance is kept in mind as well: each close takes one. False: no
+ * memory. */
 static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
 {
     struct opened *stale = NULL;
@@ -230,7 +235,8 @@ static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opene
     return known;
 }
 
-CUresult hook_ipc_open_mem_handle(enum hook_symbol sym, CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+CUresult hook_ipc_open_mem_handle(enum hook_symbol sym, CUdeviceptr *ptr, CUipcMemHandle handle,
+                                  unsigned int flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -272,7 +278,8 @@ CUresult hook_ipc_close_mem_handle(enum hook_symbol sym, CUdeviceptr ptr)
     struct opened *opened;
     CUresult result;
 
-    /* Out of the list before the driver's call: another thread may get the address right after it. */
+    /* Out of the list before the driver's call: another thread may get the address right after
+     * it. */
     lock();
     opened = list_at(ptr);
     if (opened != NULL)

@@ -7,7 +7,8 @@
 #include "core/track.h"
 #include "hook/hook.h"
 
-/* Blocks of which this process has exported something are empty now: gives their charge back, or to who has them. */
+/* Blocks of which this process has exported something are empty now: gives their charge back, or to
+ * who has them. */
 void ipc_left(struct vgpu_ledger *ledger, const struct granule_share *left);
 
 /* A context is gone, and what it had opened. After the driver's call. */

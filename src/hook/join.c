@@ -1,4 +1,5 @@
-/* Each process that loads the library is in its instance from then on, whether or not it uses a GPU. */
+/* Each process that loads the library is in its instance from then on, whether or not it uses a
+ * GPU. */
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "core/instance.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 
 /*
- * Another library's dlsym before ours gets the program's calls: what it does not pass on we never see, and later is too
- * late to find out. The C library's is first where nobody has preloaded us.
+ * Another library's dlsym before ours gets the program's calls: what it does not pass on we never
+ * see, and later is too late to find out. The C library's is first where nobody has preloaded us.
  */
 static void tell_who_is_first(const char *folder)
 {
@@ -19,9 +20,11 @@ static void tell_who_is_first(const char *folder)
     const char *path = "";
 
     if (first == NULL || first == (void *)dlsym || elf_holder_is(first, "libc.so.6", &path) ||
-        elf_holder_is(first, "libdl.so.2", &path) || !log_wanted(LOG_LEVEL_WARNING) || !member_first_to_tell(folder))
+        elf_holder_is(first, "libdl.so.2", &path) || !log_wanted(LOG_LEVEL_WARNING) ||
+        !member_first_to_tell(folder))
         return;
-    log_warning("%.255s has a dlsym of its own before libvgpu.so: CUDA calls that it does not pass on are not limited; "
+    log_warning("%.255s has a dlsym of its own before libvgpu.so: CUDA calls that it does not pass "
+                "on are not limited; "
                 "put libvgpu.so first in LD_PRELOAD",
                 path);
 }

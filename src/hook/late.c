@@ -1,10 +1,12 @@
 /*
- * Functions that the C library kept in libdl and libpthread until glibc 2.34, found when they are called.
+ * Functions that the C library kept in libdl and libpthread until glibc 2.34, found when they are
+ * called.
  *
- * Linking against those two libraries would load them into every process that loads us, for nothing: on today's
- * systems they are empty, and on older ones whoever uses the driver has loaded them already (it needs both itself). So
- * the definitions here, which no one outside sees, stand in for them; where a program has no such function, no driver
- * is there either, and the call fails as it does for want of resources.
+ * Linking against those two libraries would load them into every process that loads us, for
+ * nothing: on today's systems they are empty, and on older ones whoever uses the driver has loaded
+ * them already (it needs both itself). So the definitions here, which no one outside sees, stand in
+ * for them; where a program has no such function, no driver is there either, and the call fails as
+ * it does for want of resources.
  *
  * Left out of sanitizer builds, whose runtimes must see these calls.
  */
@@ -18,8 +20,8 @@
 #include <time.h>
 
 /*
- * Any thread may come first; all find the same. What stands in front of the C library is not passed by: a thread that a
- * sanitizer has not seen made crashes in its first intercepted call.
+ * Any thread may come first; all find the same. What stands in front of the C library is not passed
+ * by: a thread that a sanitizer has not seen made crashes in its first intercepted call.
  */
 static void *find(void **found, const char *name)
 {
@@ -32,13 +34,13 @@ static void *find(void **found, const char *name)
     return function;
 }
 
-#define LATE(type, name, params, args, without)                                                                        \
-    type name params                                                                                                   \
-    {                                                                                                                  \
-        static void *found;                                                                                            \
-        type(*function) params = find(&found, #name);                                                                  \
-                                                                                                                       \
-        return function ? function args : (without);                                                                   \
+#define LATE(type, name, params, args, without)                                                    \
+    type name params                                                                               \
+    {                                                                                              \
+        static void *found;                                                                        \
+        type(*function) params = find(&found, #name);                                              \
+                                                                                                   \
+        return function ? function args : (without);                                               \
     }
 
 LATE(void *, dlopen, (const char *path, int flags), (path, flags), NULL)
@@ -48,7 +50,10 @@ LATE(int, pthread_create,
       void *restrict arg),
      (thread, attributes, start, arg), EAGAIN)
 LATE(int, pthread_detach, (pthread_t thread), (thread), EINVAL)
-LATE(int, pthread_timedjoin_np, (pthread_t thread, void **ret_value, const struct timespec *deadline),
+LATE(int, pthread_timedjoin_np,
+     (pthread_t thread, void **ret_value, const struct timespec *deadline),
      (thread, ret_value, deadline), EINVAL)
-LATE(int, pthread_attr_setstacksize, (pthread_attr_t * attributes, size_t bytes), (attributes, bytes), EINVAL)
-LATE(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *restrict old), (how, set, old), EAGAIN)
+LATE(int, pthread_attr_setstacksize, (pthread_attr_t * attributes, size_t bytes),
+     (attributes, bytes), EINVAL)
+LATE(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *restrict old),
+     (how, set, old), EAGAIN)

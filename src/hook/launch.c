@@ -9,7 +9,8 @@ static uint64_t shape(uint64_t x, uint64_t y, uint64_t z)
     return x | y << 32 | z << 48;
 }
 
-static struct work kernel(enum hook_symbol sym, CUfunction function, uint64_t grid, uint64_t block, CUstream stream)
+static struct work kernel(enum hook_symbol sym, CUfunction function, uint64_t grid, uint64_t block,
+                          CUstream stream)
 {
     return (struct work){
         .kind = VGPU_WORK_KERNEL,
@@ -19,12 +20,15 @@ static struct work kernel(enum hook_symbol sym, CUfunction function, uint64_t gr
     };
 }
 
-#define LAUNCH(handler, none, grid, block, stream)                                                                     \
+#define LAUNCH(handler, none, grid, block, stream)                                                 \
     WORK(handler, (void)0, none, kernel(sym, function, grid, block, stream))
 
-LAUNCH(launch_kernel, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z), stream)
-LAUNCH(launch_cooperative, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z), stream)
-LAUNCH(launch_kernel_ex, config == NULL, shape(config->gridDimX, config->gridDimY, config->gridDimZ),
+LAUNCH(launch_kernel, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z),
+       stream)
+LAUNCH(launch_cooperative, false, shape(grid_x, grid_y, grid_z), shape(block_x, block_y, block_z),
+       stream)
+LAUNCH(launch_kernel_ex, config == NULL,
+       shape(config->gridDimX, config->gridDimY, config->gridDimZ),
        shape(config->blockDimX, config->blockDimY, config->blockDimZ), config->hStream)
 
 /* Launches of CUDA 3: the shape of their blocks was given before, by cuFuncSetBlockShape. */
@@ -33,8 +37,8 @@ LAUNCH(launch_grid, false, shape((unsigned)width, (unsigned)height, 1), 0, NULL)
 LAUNCH(launch_grid_async, false, shape((unsigned)width, (unsigned)height, 1), 0, stream)
 
 /*
- * One kernel on each of several devices, each with a stream of its own: what begins and ends there does so in the
- * stream's context. False: in the one that is current.
+ * One kernel on each of several devices, each with a stream of its own: what begins and ends there
+ * does so in the stream's context. False: in the one that is current.
  */
 static bool enter_context_of(CUstream stream)
 {
@@ -63,8 +67,8 @@ static void each(struct work *works, unsigned count, void step(struct work *work
     }
 }
 
-CUresult hook_launch_multi_device(enum hook_symbol sym, CUDA_LAUNCH_PARAMS *launches, unsigned int count,
-                                  unsigned int flags)
+CUresult hook_launch_multi_device(enum hook_symbol sym, CUDA_LAUNCH_PARAMS *launches,
+                                  unsigned int count, unsigned int flags)
 {
     struct work works[VGPU_DEVICES_MAX];
     CUresult result;
@@ -73,8 +77,10 @@ CUresult hook_launch_multi_device(enum hook_symbol sym, CUDA_LAUNCH_PARAMS *laun
         return REAL(sym, launch_multi_device)(launches, count, flags);
     for (unsigned i = 0; i < count; i++)
         works[i] =
-            kernel(sym, launches[i].function, shape(launches[i].gridDimX, launches[i].gridDimY, launches[i].gridDimZ),
-                   shape(launches[i].blockDimX, launches[i].blockDimY, launches[i].blockDimZ), launches[i].hStream);
+            kernel(sym, launches[i].function,
+                   shape(launches[i].gridDimX, launches[i].gridDimY, launches[i].gridDimZ),
+                   shape(launches[i].blockDimX, launches[i].blockDimY, launches[i].blockDimZ),
+                   launches[i].hStream);
     each(works, count, compute_admit);
     each(works, count, compute_enter);
     each(works, count, compute_measure);

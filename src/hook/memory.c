@@ -1,8 +1,9 @@
 /*
  * Plain device memory: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged, cuMemFree.
  *
- * The driver takes memory in 2 MiB blocks, puts allocations of up to 1 MiB into shared ones and gives empty ones back
- * at once. So one block is set aside for a small allocation, and what is charged are the blocks that it opened.
+ * The driver takes memory in 2 MiB blocks, puts allocations of up to 1 MiB into shared ones and
+ * gives empty ones back at once. So one block is set aside for a small allocation, and what is
+ * charged are the blocks that it opened.
  */
 #include "hook/charge.h"
 #include "hook/pool.h"
@@ -18,8 +19,8 @@ struct request {
 };
 
 /* Sets aside what a request can take. False: over the quota. */
-static bool admit(struct request *request, enum hook_symbol sym, enum vgpu_kind kind, const void *ret_address,
-                  uint64_t bytes)
+static bool admit(struct request *request, enum hook_symbol sym, enum vgpu_kind kind,
+                  const void *ret_address, uint64_t bytes)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     CUdevice device;
@@ -37,7 +38,8 @@ static bool admit(struct request *request, enum hook_symbol sym, enum vgpu_kind 
 }
 
 /* After the driver's answer: charges what it took, or undoes. Returns what the program gets. */
-static CUresult conclude(const struct request *request, CUdeviceptr address, uint64_t bytes, CUresult result)
+static CUresult conclude(const struct request *request, CUdeviceptr address, uint64_t bytes,
+                         CUresult result)
 {
     if (request->ledger == NULL)
         return result;
@@ -45,8 +47,8 @@ static CUresult conclude(const struct request *request, CUdeviceptr address, uin
         ledger_cancel(request->ledger, request->vdev, request->reserved_bytes);
         return result;
     }
-    if (charge_commit(request->sym, request->ledger, CHARGE_POINTERS, address, request->vdev, request->kind,
-                      request->reserved_bytes, bytes))
+    if (charge_commit(request->sym, request->ledger, CHARGE_POINTERS, address, request->vdev,
+                      request->kind, request->reserved_bytes, bytes))
         return CUDA_SUCCESS;
     DRIVER(cuMemFree_v2, mem_free)(address);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -88,7 +90,8 @@ CUresult hook_mem_alloc_v1(enum hook_symbol sym, CUdeviceptr_v1 *dptr, unsigned 
     return result;
 }
 
-CUresult hook_mem_alloc_managed(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+CUresult hook_mem_alloc_managed(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes,
+                                unsigned int flags)
 {
     struct request request;
     CUdeviceptr address = 0;
@@ -106,18 +109,20 @@ CUresult hook_mem_alloc_managed(enum hook_symbol sym, CUdeviceptr *dptr, size_t 
     return result;
 }
 
-/* The bytes that a pitched allocation is expected to take; more than CHARGE_LIMIT_BYTES where no memory holds it. */
+/* The bytes that a pitched allocation is expected to take; more than CHARGE_LIMIT_BYTES where no
+ * memory holds it. */
 static uint64_t pitched_bytes(uint64_t width, uint64_t height)
 {
     uint64_t bytes;
 
-    if (width > CHARGE_LIMIT_BYTES || __builtin_mul_overflow(charge_round(width, PITCH_BYTES), height, &bytes))
+    if (width > CHARGE_LIMIT_BYTES ||
+        __builtin_mul_overflow(charge_round(width, PITCH_BYTES), height, &bytes))
         return UINT64_MAX;
     return bytes;
 }
 
-CUresult hook_mem_alloc_pitch(enum hook_symbol sym, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
-                              unsigned int element_bytes)
+CUresult hook_mem_alloc_pitch(enum hook_symbol sym, CUdeviceptr *dptr, size_t *pitch, size_t width,
+                              size_t height, unsigned int element_bytes)
 {
     uint64_t bytes = pitched_bytes(width, height);
     struct request request;
@@ -141,8 +146,9 @@ CUresult hook_mem_alloc_pitch(enum hook_symbol sym, CUdeviceptr *dptr, size_t *p
     return result;
 }
 
-CUresult hook_mem_alloc_pitch_v1(enum hook_symbol sym, CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigned int width,
-                                 unsigned int height, unsigned int element_bytes)
+CUresult hook_mem_alloc_pitch_v1(enum hook_symbol sym, CUdeviceptr_v1 *dptr, unsigned int *pitch,
+                                 unsigned int width, unsigned int height,
+                                 unsigned int element_bytes)
 {
     uint64_t bytes = pitched_bytes(width, height);
     struct request request;
@@ -184,7 +190,8 @@ CUresult hook_mem_free(enum hook_symbol sym, CUdeviceptr dptr)
     if (known)
         freed(dptr, &entry, result);
     else if (dptr != 0 && result == CUDA_SUCCESS)
-        pool_look_again(); /* memory of a pool: a free that waits, after which the pool may have shrunk */
+        pool_look_again(); /* memory of a pool: a free that waits, after which the pool may have
+                              shrunk */
     trace_memory(sym, entry.bytes, dptr, result);
     return result;
 }

@@ -1,7 +1,8 @@
 /*
- * Modules and libraries. What one takes of the device is known only once it is loaded, so room is made for what its
- * image says that it needs, and charged is by what NVML's figure grew. Code that fits into what the context has taken
- * already costs nothing; what the driver loads later, at the first launch, is seen by reconciliation.
+ * Modules and libraries. What one takes of the device is known only once it is loaded, so room is
+ * made for what its image says that it needs, and charged is by what NVML's figure grew. Code that
+ * fits into what the context has taken already costs nothing; what the driver loads later, at the
+ * first launch, is seen by reconciliation.
  */
 #include "hook/module.h"
 
@@ -36,7 +37,8 @@ struct loading {
 };
 
 /* False: there is no room, the refusal is recorded. */
-static bool begin(enum hook_symbol sym, const void *ret_handle, uint64_t need_bytes, struct loading *ret_loading)
+static bool begin(enum hook_symbol sym, const void *ret_handle, uint64_t need_bytes,
+                  struct loading *ret_loading)
 {
     struct loading loading = {.sym = sym, .need_bytes = need_bytes};
     struct vgpu_ledger *ledger = hook_ledger();
@@ -56,7 +58,8 @@ static bool begin(enum hook_symbol sym, const void *ret_handle, uint64_t need_by
 
 static void remember(const struct loading *loading, void *handle, uint64_t bytes)
 {
-    struct vgpu_track_entry entry = {.bytes = bytes, .vdev = loading->vdev, .kind = VGPU_KIND_MODULE};
+    struct vgpu_track_entry entry = {
+        .bytes = bytes, .vdev = loading->vdev, .kind = VGPU_KIND_MODULE};
     CUcontext context = NULL;
 
     if (bytes == 0 || !table())
@@ -66,8 +69,10 @@ static void remember(const struct loading *loading, void *handle, uint64_t bytes
     track_put(table(), (uint64_t)(uintptr_t)handle, &entry);
 }
 
-/* What the driver said about the load. On CUDA_ERROR_OUT_OF_MEMORY of ours what it loaded has been unloaded. */
-static CUresult end(struct loading *loading, CUresult result, void *handle, CUresult (*unload)(void *handle))
+/* What the driver said about the load. On CUDA_ERROR_OUT_OF_MEMORY of ours what it loaded has been
+ * unloaded. */
+static CUresult end(struct loading *loading, CUresult result, void *handle,
+                    CUresult (*unload)(void *handle))
 {
     KEEP_ERRNO;
     uint64_t bytes;
@@ -80,7 +85,8 @@ static CUresult end(struct loading *loading, CUresult result, void *handle, CUre
     }
     if (reconcile_excess(loading->ledger, loading->vdev, loading->reserved_bytes, &bytes) < 0)
         bytes = loading->need_bytes > CHARGE_BLOCK_BYTES ? loading->reserved_bytes : 0;
-    if (ledger_commit(loading->ledger, loading->vdev, VGPU_KIND_MODULE, loading->reserved_bytes, bytes) < 0) {
+    if (ledger_commit(loading->ledger, loading->vdev, VGPU_KIND_MODULE, loading->reserved_bytes,
+                      bytes) < 0) {
         unload(handle);
         ledger_cancel(loading->ledger, loading->vdev, loading->reserved_bytes);
         ledger_refuse(loading->ledger, loading->vdev, bytes, hook_symbol_name(loading->sym));
@@ -136,7 +142,8 @@ void module_context_gone(CUcontext context)
         track_sweep(track, 0, UINT64_MAX, sweep_context, context);
 }
 
-static CUresult end_module(struct loading *loading, CUresult result, CUmodule loaded, CUmodule *ret_module)
+static CUresult end_module(struct loading *loading, CUresult result, CUmodule loaded,
+                           CUmodule *ret_module)
 {
     result = end(loading, result, loaded, unload_module);
     if (result == CUDA_SUCCESS)
@@ -172,8 +179,9 @@ CUresult hook_module_load_data(enum hook_symbol sym, CUmodule *module, const voi
     return end_module(&loading, result, loaded, module);
 }
 
-CUresult hook_module_load_data_ex(enum hook_symbol sym, CUmodule *module, const void *image, unsigned int num_options,
-                                  CUjit_option *options, void **option_values)
+CUresult hook_module_load_data_ex(enum hook_symbol sym, CUmodule *module, const void *image,
+                                  unsigned int num_options, CUjit_option *options,
+                                  void **option_values)
 {
     struct loading loading;
     CUmodule loaded = NULL;
@@ -193,10 +201,10 @@ CUresult hook_module_unload(enum hook_symbol sym, CUmodule module)
     return unload(module, unload_module);
 }
 
-CUresult hook_library_load_data(enum hook_symbol sym, CUlibrary *library, const void *code, CUjit_option *jit_options,
-                                void **jit_options_values, unsigned int num_jit_options,
-                                CUlibraryOption *library_options, void **library_option_values,
-                                unsigned int num_library_options)
+CUresult hook_library_load_data(enum hook_symbol sym, CUlibrary *library, const void *code,
+                                CUjit_option *jit_options, void **jit_options_values,
+                                unsigned int num_jit_options, CUlibraryOption *library_options,
+                                void **library_option_values, unsigned int num_library_options)
 {
     struct loading loading;
     CUlibrary loaded = NULL;
@@ -204,8 +212,9 @@ CUresult hook_library_load_data(enum hook_symbol sym, CUlibrary *library, const 
 
     if (!begin(sym, library, image_device_bytes(code), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(sym, library_load_data)(loading.ledger ? &loaded : library, code, jit_options, jit_options_values,
-                                          num_jit_options, library_options, library_option_values, num_library_options);
+    result = REAL(sym, library_load_data)(loading.ledger ? &loaded : library, code, jit_options,
+                                          jit_options_values, num_jit_options, library_options,
+                                          library_option_values, num_library_options);
     if (!loading.ledger)
         return result;
     result = end(&loading, result, loaded, unload_library);
@@ -215,9 +224,9 @@ CUresult hook_library_load_data(enum hook_symbol sym, CUlibrary *library, const 
 }
 
 CUresult hook_library_load_from_file(enum hook_symbol sym, CUlibrary *library, const char *path,
-                                     CUjit_option *jit_options, void **jit_options_values, unsigned int num_jit_options,
-                                     CUlibraryOption *library_options, void **library_option_values,
-                                     unsigned int num_library_options)
+                                     CUjit_option *jit_options, void **jit_options_values,
+                                     unsigned int num_jit_options, CUlibraryOption *library_options,
+                                     void **library_option_values, unsigned int num_library_options)
 {
     struct loading loading;
     CUlibrary loaded = NULL;
@@ -225,9 +234,9 @@ CUresult hook_library_load_from_file(enum hook_symbol sym, CUlibrary *library, c
 
     if (!begin(sym, library, image_file_device_bytes(path), &loading))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result =
-        REAL(sym, library_load_from_file)(loading.ledger ? &loaded : library, path, jit_options, jit_options_values,
-                                          num_jit_options, library_options, library_option_values, num_library_options);
+    result = REAL(sym, library_load_from_file)(
+        loading.ledger ? &loaded : library, path, jit_options, jit_options_values, num_jit_options,
+        library_options, library_option_values, num_library_options);
     if (!loading.ledger)
         return result;
     result = end(&loading, result, loaded, unload_library);

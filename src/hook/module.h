@@ -4,7 +4,8 @@
 
 #include "hook/hook.h"
 
-/* A context was destroyed and the driver unloaded its modules: gives back what they were charged with. */
+/* A context was destroyed and the driver unloaded its modules: gives back what they were charged
+ * with. */
 void module_context_gone(CUcontext context);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * NVML's devices and memory, as the instance has them. Lists of processes are in nvml_process.c.
  *
- * The driver is always asked first; what it refuses is refused in its words. A number or a name that is not the
- * instance's is answered as one that does not exist.
+ * The driver is always asked first; what it refuses is refused in its words. A number or a name
+ * that is not the instance's is answered as one that does not exist.
  */
 #include "hook/nvml_view.h"
 
@@ -99,7 +99,8 @@ nvmlReturn_t hook_nvml_handle_by_text(enum nvml_symbol sym, const char *text, nv
     return hand_out(result, found, device);
 }
 
-nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_symbol sym, const nvmlUUID_v1_t *uuid, nvmlDevice_t *device)
+nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_symbol sym, const nvmlUUID_v1_t *uuid,
+                                      nvmlDevice_t *device)
 {
     nvmlReturn_t result;
     nvmlDevice_t found;
@@ -112,7 +113,8 @@ nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_symbol sym, const nvmlUUID_v1_t 
     return hand_out(result, found, device);
 }
 
-nvmlReturn_t hook_nvml_mig_handle(enum nvml_symbol sym, nvmlDevice_t device, unsigned index, nvmlDevice_t *mig_device)
+nvmlReturn_t hook_nvml_mig_handle(enum nvml_symbol sym, nvmlDevice_t device, unsigned index,
+                                  nvmlDevice_t *mig_device)
 {
     nvmlReturn_t result;
     nvmlDevice_t found;
@@ -144,8 +146,10 @@ nvmlReturn_t hook_nvml_index(enum nvml_symbol sym, nvmlDevice_t device, unsigned
     return result;
 }
 
-/* Leaves the instance's devices of what the driver listed. Size protocol: 0 or no array asks for the number. */
-static void give_devices(const nvmlDevice_t *found, unsigned found_count, unsigned *count, nvmlDevice_t *devices)
+/* Leaves the instance's devices of what the driver listed. Size protocol: 0 or no array asks for
+ * the number. */
+static void give_devices(const nvmlDevice_t *found, unsigned found_count, unsigned *count,
+                         nvmlDevice_t *devices)
 {
     unsigned kept = 0;
 
@@ -160,8 +164,8 @@ static void give_devices(const nvmlDevice_t *found, unsigned found_count, unsign
         *count = kept;
 }
 
-nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_symbol sym, nvmlDevice_t device, int level, unsigned *count,
-                                    nvmlDevice_t *devices)
+nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_symbol sym, nvmlDevice_t device, int level,
+                                    unsigned *count, nvmlDevice_t *devices)
 {
     nvmlDevice_t found[GPUS_MAX];
     unsigned found_count = GPUS_MAX;
@@ -177,7 +181,8 @@ nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_symbol sym, nvmlDevice_t device, i
     return result;
 }
 
-nvmlReturn_t hook_nvml_gpu_set(enum nvml_symbol sym, unsigned cpu, unsigned *count, nvmlDevice_t *devices)
+nvmlReturn_t hook_nvml_gpu_set(enum nvml_symbol sym, unsigned cpu, unsigned *count,
+                               nvmlDevice_t *devices)
 {
     nvmlDevice_t found[GPUS_MAX];
     unsigned found_count = GPUS_MAX;
@@ -194,8 +199,8 @@ nvmlReturn_t hook_nvml_gpu_set(enum nvml_symbol sym, unsigned cpu, unsigned *cou
 }
 
 /* False: no quota, or no device of ours; what the driver said stands. */
-static bool view_memory(nvmlDevice_t device, unsigned long long physical_total, unsigned long long physical_free,
-                        uint64_t *ret_total, uint64_t *ret_free)
+static bool view_memory(nvmlDevice_t device, unsigned long long physical_total,
+                        unsigned long long physical_free, uint64_t *ret_total, uint64_t *ret_free)
 {
     unsigned vdev;
 
@@ -216,7 +221,8 @@ nvmlReturn_t hook_nvml_memory_info(enum nvml_symbol sym, nvmlDevice_t device, nv
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     result = NVML_REAL(sym, nvml_memory_info)(device, memory);
-    if (result != NVML_SUCCESS || !view_memory(device, memory->total, memory->free, &total, &free_bytes))
+    if (result != NVML_SUCCESS ||
+        !view_memory(device, memory->total, memory->free, &total, &free_bytes))
         return result;
     memory->total = total;
     memory->free = free_bytes;
@@ -224,7 +230,8 @@ nvmlReturn_t hook_nvml_memory_info(enum nvml_symbol sym, nvmlDevice_t device, nv
     return result;
 }
 
-nvmlReturn_t hook_nvml_memory_info_v2(enum nvml_symbol sym, nvmlDevice_t device, nvmlMemory_v2_t *memory)
+nvmlReturn_t hook_nvml_memory_info_v2(enum nvml_symbol sym, nvmlDevice_t device,
+                                      nvmlMemory_v2_t *memory)
 {
     uint64_t total, free_bytes;
     nvmlReturn_t result;

@@ -1,6 +1,6 @@
 /*
- * The types of NVML that the library needs, as NVIDIA's nvml.h has them (driver 535 to 580). Names and fields are
- * NVIDIA's; nothing else of that header is used.
+ * The types of NVML that the library needs, as NVIDIA's nvml.h has them (driver 535 to 580). Names
+ * and fields are NVIDIA's; nothing else of that header is used.
  */
 #ifndef VGPU_HOOK_NVML_ABI_H
 #define VGPU_HOOK_NVML_ABI_H

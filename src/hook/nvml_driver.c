@@ -53,13 +53,14 @@ static void *lookup(const struct elf_scope *library, const char *newest, const c
     return function || !older ? function : elf_scope_symbol(library, older);
 }
 
-/* The _v2 lists before the _v3: for a few drivers of branch 535 the latter had a longer structure. */
+/* The _v2 lists before the _v3: for a few drivers of branch 535 the latter had a longer
+ * structure. */
 static void lookup_lists(const struct elf_scope *library)
 {
-    nvml.compute =
-        lookup(library, "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3");
-    nvml.mps =
-        lookup(library, "nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses_v3");
+    nvml.compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses_v2",
+                          "nvmlDeviceGetComputeRunningProcesses_v3");
+    nvml.mps = lookup(library, "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+                      "nvmlDeviceGetMPSComputeRunningProcesses_v3");
     nvml.lists_v1 = !nvml.compute;
     if (nvml.lists_v1) {
         nvml.compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses", NULL);
@@ -92,7 +93,8 @@ int nvml_driver_load(void)
 
     if (atomic_load_explicit(&loaded, memory_order_acquire))
         return 0;
-    /* Not under a lock of ours: the dynamic linker has its own, which the caller may hold. A second load is harmless.
+    /* Not under a lock of ours: the dynamic linker has its own, which the caller may hold. A second
+     * load is harmless.
      */
     if (!dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL) || !elf_find_scope(LIBRARY, &library))
         return -ENOENT;
@@ -141,7 +143,8 @@ int nvml_driver_uuid(nvmlDevice_t device, char ret_uuid[VGPU_UUID_LEN])
 {
     char text[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
 
-    if (nvml.uuid(device, text, sizeof(text)) != NVML_SUCCESS || strnlen(text, sizeof(text)) >= VGPU_UUID_LEN)
+    if (nvml.uuid(device, text, sizeof(text)) != NVML_SUCCESS ||
+        strnlen(text, sizeof(text)) >= VGPU_UUID_LEN)
         return -ENODEV;
     memset(ret_uuid, 0, VGPU_UUID_LEN);
     memcpy(ret_uuid, text, strlen(text));
@@ -158,7 +161,8 @@ int nvml_driver_parent(nvmlDevice_t device, nvmlDevice_t *ret_parent)
     return 0;
 }
 
-void nvml_driver_mig_ids(nvmlDevice_t device, unsigned *ret_gpu_instance, unsigned *ret_compute_instance)
+void nvml_driver_mig_ids(nvmlDevice_t device, unsigned *ret_gpu_instance,
+                         unsigned *ret_compute_instance)
 {
     nvmlDevice_t parent;
     unsigned id;
@@ -173,7 +177,8 @@ void nvml_driver_mig_ids(nvmlDevice_t device, unsigned *ret_gpu_instance, unsign
 }
 
 /* One list, in memory that the caller frees. */
-static int list_once(list_fn *list, nvmlDevice_t device, unsigned room, void **ret_infos, unsigned *ret_count)
+static int list_once(list_fn *list, nvmlDevice_t device, unsigned room, void **ret_infos,
+                     unsigned *ret_count)
 {
     size_t size = nvml.lists_v1 ? sizeof(nvmlProcessInfo_v1_t) : sizeof(nvmlProcessInfo_v2_t);
     CLEANUP_FREE void *infos = calloc(room, size);
@@ -192,7 +197,8 @@ static int list_once(list_fn *list, nvmlDevice_t device, unsigned room, void **r
     return 0;
 }
 
-static int list_all(list_fn *list, nvmlDevice_t device, struct nvml_process *ret_processes, unsigned max)
+static int list_all(list_fn *list, nvmlDevice_t device, struct nvml_process *ret_processes,
+                    unsigned max)
 {
     CLEANUP_FREE void *infos = NULL;
     unsigned count = 0;
@@ -244,7 +250,8 @@ int nvml_driver_devices(struct vdev_device *ret_devices, unsigned max)
     for (unsigned i = 0; i < count && found < max; i++) {
         nvmlDevice_t device;
 
-        if (nvml.by_index(i, &device) != NVML_SUCCESS || nvml_driver_uuid(device, ret_devices[found].uuid) < 0)
+        if (nvml.by_index(i, &device) != NVML_SUCCESS ||
+            nvml_driver_uuid(device, ret_devices[found].uuid) < 0)
             continue;
         ret_devices[found++].physical_bytes = nvml_driver_physical_bytes(device);
     }

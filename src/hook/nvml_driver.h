@@ -1,5 +1,6 @@
 /*
- * The driver's own NVML, for questions of ours: never through our hooks, and only while somebody needs an answer.
+ * The driver's own NVML, for questions of ours: never through our hooks, and only while somebody
+ * needs an answer.
  */
 #ifndef VGPU_HOOK_NVML_DRIVER_H
 #define VGPU_HOOK_NVML_DRIVER_H
@@ -13,11 +14,13 @@ struct nvml_process {
     unsigned long long bytes; /* NVML_VALUE_NOT_AVAILABLE where the driver does not say */
 };
 
-/* Loads the library into the process; cheap once it is there. -ENOENT: there is none; -ENOSYS: it lacks what we need.
+/* Loads the library into the process; cheap once it is there. -ENOENT: there is none; -ENOSYS: it
+ * lacks what we need.
  */
 int nvml_driver_load(void);
 
-/* nvml_driver_load() and one nvmlInit for the process; about 10 ms the first time. -ENODEV: the driver refuses. */
+/* nvml_driver_load() and one nvmlInit for the process; about 10 ms the first time. -ENODEV: the
+ * driver refuses. */
 int nvml_driver_open(void);
 bool nvml_driver_is_open(void); /* whether nvml_driver_open() has succeeded in this process */
 
@@ -28,12 +31,14 @@ int nvml_driver_uuid(nvmlDevice_t device, char ret_uuid[VGPU_UUID_LEN]);
 /* The GPU that a MIG device is part of; -ENODEV where `device` is no MIG device. */
 int nvml_driver_parent(nvmlDevice_t device, nvmlDevice_t *ret_parent);
 
-/* The ids of a MIG device's GPU and compute instance; NVML_INSTANCE_ID_NONE twice where `device` is no MIG device. */
-void nvml_driver_mig_ids(nvmlDevice_t device, unsigned *ret_gpu_instance, unsigned *ret_compute_instance);
+/* The ids of a MIG device's GPU and compute instance; NVML_INSTANCE_ID_NONE twice where `device` is
+ * no MIG device. */
+void nvml_driver_mig_ids(nvmlDevice_t device, unsigned *ret_gpu_instance,
+                         unsigned *ret_compute_instance);
 
 /*
- * The processes that compute on a device (MPS clients included). Returns how many there are and fills up to `max`;
- * -EIO where the driver does not say.
+ * The processes that compute on a device (MPS clients included). Returns how many there are and
+ * fills up to `max`; -EIO where the driver does not say.
  */
 int nvml_driver_processes(nvmlDevice_t device, struct nvml_process *ret_processes, unsigned max);
 

@@ -1,6 +1,6 @@
 /*
- * The handlers of spec/nvml.def: for each its parameters (SIG_), the same as arguments (ARGS_), its function type and
- * its prototype. A handler gets the row first: NVML_REAL(sym, nvml_count)(count).
+ * The handlers of spec/nvml.def: for each its parameters (SIG_), the same as arguments (ARGS_), its
+ * function type and its prototype. A handler gets the row first: NVML_REAL(sym, nvml_count)(count).
  */
 #ifndef VGPU_HOOK_NVML_HANDLERS_H
 #define VGPU_HOOK_NVML_HANDLERS_H
@@ -15,7 +15,8 @@ enum nvml_symbol {
     NVML_SYMBOL_COUNT
 };
 
-/* The driver's functions; NULL where this driver has none. Filled once, when libnvidia-ml is first seen. */
+/* The driver's functions; NULL where this driver has none. Filled once, when libnvidia-ml is first
+ * seen. */
 extern void *nvml_real[NVML_SYMBOL_COUNT];
 #define NVML_REAL(sym, handler) ((handler##_fn *)nvml_real[sym])
 

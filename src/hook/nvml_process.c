@@ -1,6 +1,7 @@
 /*
- * NVML's lists of processes: the instance's, with what the ledger says that each holds, numbered as the program's own
- * PID namespace numbers them (which NVML may not be able to do). Nobody else's process is shown.
+ * NVML's lists of processes: the instance's, with what the ledger says that each holds, numbered as
+ * the program's own PID namespace numbers them (which NVML may not be able to do). Nobody else's
+ * process is shown.
  */
 #include "base/cleanup.h"
 #include "hook/nvml_driver.h"
@@ -11,7 +12,8 @@
 
 #define DRIVER_LIST_MAX 1024
 
-/* What a process list is about: of which rows are made, and what nvmlProcessDetailList_v1_t calls mode. */
+/* What a process list is about: of which rows are made, and what nvmlProcessDetailList_v1_t calls
+ * mode. */
 enum process_mode { MODE_COMPUTE, MODE_GRAPHICS, MODE_MPS };
 
 struct process_list {
@@ -36,7 +38,8 @@ static enum process_mode mode_of(enum nvml_symbol sym)
     }
 }
 
-/* The processes of the instance that hold memory of a device, those that this PID namespace has a number for. */
+/* The processes of the instance that hold memory of a device, those that this PID namespace has a
+ * number for. */
 static struct process_list *instance_list(nvmlDevice_t device)
 {
     struct process_list *list = calloc(1, sizeof(*list));
@@ -92,7 +95,8 @@ static void narrow(struct process_list *list, enum nvml_symbol sym, nvmlDevice_t
     if (result != NVML_SUCCESS)
         count = 0;
     for (unsigned i = 0; i < count; i++)
-        pids[i] = v1 ? ((nvmlProcessInfo_v1_t *)infos)[i].pid : ((nvmlProcessInfo_v2_t *)infos)[i].pid;
+        pids[i] =
+            v1 ? ((nvmlProcessInfo_v1_t *)infos)[i].pid : ((nvmlProcessInfo_v2_t *)infos)[i].pid;
     keep_listed(list, pids, count);
 }
 
@@ -121,7 +125,8 @@ nvmlReturn_t hook_nvml_processes_v1(enum nvml_symbol sym, nvmlDevice_t device, u
         return NVML_ERROR_UNINITIALIZED;
     if (!count || !nvml_view_ledger())
         return NVML_REAL(sym, nvml_processes_v1)(device, count, infos);
-    none = infos ? 0 : *count; /* what the driver makes of room without an array is its own matter */
+    none =
+        infos ? 0 : *count; /* what the driver makes of room without an array is its own matter */
     result = NVML_REAL(sym, nvml_processes_v1)(device, &none, NULL);
     if (!is_answer(result))
         return result;
@@ -132,7 +137,8 @@ nvmlReturn_t hook_nvml_processes_v1(enum nvml_symbol sym, nvmlDevice_t device, u
         narrow(list, sym, device, true);
     result = fit(list, infos, count);
     for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)
-        infos[i] = (nvmlProcessInfo_v1_t){.pid = list->process[i].pid, .usedGpuMemory = list->process[i].bytes};
+        infos[i] = (nvmlProcessInfo_v1_t){.pid = list->process[i].pid,
+                                          .usedGpuMemory = list->process[i].bytes};
     return result;
 }
 
@@ -170,8 +176,10 @@ static void narrow_details(struct process_list *list, enum nvml_symbol sym, nvml
 {
     CLEANUP_FREE nvmlProcessDetail_v1_t *details = calloc(DRIVER_LIST_MAX, sizeof(*details));
     CLEANUP_FREE unsigned *pids = calloc(DRIVER_LIST_MAX, sizeof(*pids));
-    nvmlProcessDetailList_v1_t all = {
-        .version = asked->version, .mode = asked->mode, .numProcArrayEntries = DRIVER_LIST_MAX, .procArray = details};
+    nvmlProcessDetailList_v1_t all = {.version = asked->version,
+                                      .mode = asked->mode,
+                                      .numProcArrayEntries = DRIVER_LIST_MAX,
+                                      .procArray = details};
     unsigned count = 0;
 
     if (details && pids && NVML_REAL(sym, nvml_process_details)(device, &all) == NVML_SUCCESS)
@@ -180,7 +188,8 @@ static void narrow_details(struct process_list *list, enum nvml_symbol sym, nvml
     keep_listed(list, pids, count);
 }
 
-nvmlReturn_t hook_nvml_process_details(enum nvml_symbol sym, nvmlDevice_t device, nvmlProcessDetailList_v1_t *asked)
+nvmlReturn_t hook_nvml_process_details(enum nvml_symbol sym, nvmlDevice_t device,
+                                       nvmlProcessDetailList_v1_t *asked)
 {
     CLEANUP_FREE struct process_list *list = NULL;
     nvmlProcessDetailList_v1_t probe;

@@ -140,7 +140,8 @@ static int find_vdev(struct vgpu_ledger *ledger, nvmlDevice_t device, unsigned *
 }
 
 /* The devices that CUDA_VISIBLE_DEVICES shows, as it numbers them; returns how many. */
-static unsigned visible_first(const struct vdev_device *devices, unsigned count, struct vdev_device *ret_devices)
+static unsigned visible_first(const struct vdev_device *devices, unsigned count,
+                              struct vdev_device *ret_devices)
 {
     struct visible_devices *all = calloc(1, sizeof(*all));
     struct visible_device list[VGPU_DEVICES_MAX];
@@ -157,7 +158,8 @@ static unsigned visible_first(const struct vdev_device *devices, unsigned count,
     return kept;
 }
 
-/* Gives vdevs to all devices, in NVML's order, where the instance takes what it sees. As in device.c. */
+/* Gives vdevs to all devices, in NVML's order, where the instance takes what it sees. As in
+ * device.c. */
 static void bind_all(struct vgpu_ledger *ledger)
 {
     struct vdev_device *devices = calloc(GPUS_MAX + VGPU_DEVICES_MAX, sizeof(*devices));
@@ -165,7 +167,8 @@ static void bind_all(struct vgpu_ledger *ledger)
     struct vgpu_limits limits;
 
     if (count > 0 && instance_limits_by_number(&limits))
-        vdev_bind_limited(ledger, devices + count, visible_first(devices, (unsigned)count, devices + count), &limits);
+        vdev_bind_limited(ledger, devices + count,
+                          visible_first(devices, (unsigned)count, devices + count), &limits);
     if (count > 0)
         vdev_bind(ledger, devices, (unsigned)count);
     free(devices);

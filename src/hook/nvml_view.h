@@ -1,8 +1,9 @@
 /*
- * The instance's devices as NVML numbers and hands them out. A process that only asks NVML (nvidia-smi) is no user of
- * the GPU: it reads the region and takes no slot in it.
+ * The instance's devices as NVML numbers and hands them out. A process that only asks NVML
+ * (nvidia-smi) is no user of the GPU: it reads the region and takes no slot in it.
  *
- * The functions here need an NVML that the program has initialised; where it has not, the driver's own answer says so.
+ * The functions here need an NVML that the program has initialised; where it has not, the driver's
+ * own answer says so.
  */
 #ifndef VGPU_HOOK_NVML_VIEW_H
 #define VGPU_HOOK_NVML_VIEW_H
@@ -11,8 +12,9 @@
 #include "hook/nvml_handlers.h"
 
 /*
- * NVML is one for the whole process and counts who has initialised it; we may be one of them (nvml_driver.h). These
- * keep the program from seeing that: its own count decides what it is told, and it cannot take our share away.
+ * NVML is one for the whole process and counts who has initialised it; we may be one of them
+ * (nvml_driver.h). These keep the program from seeing that: its own count decides what it is told,
+ * and it cannot take our share away.
  */
 void nvml_view_initialised(void);
 void nvml_view_shut_down(void);
@@ -21,16 +23,19 @@ bool nvml_view_uninitialised(void); /* the program has no reference, although NV
 /* The ledger if NVML's answers are to be changed at all; NULL: forward. */
 struct vgpu_ledger *nvml_view_ledger(void);
 
-/* The GPUs of an instance that selects, in its order: the one at `index`, and the index of one. -ENODEV. */
+/* The GPUs of an instance that selects, in its order: the one at `index`, and the index of one.
+ * -ENODEV. */
 bool nvml_view_selecting(void);
 unsigned nvml_view_count(void);
 int nvml_view_at(unsigned index, nvmlDevice_t *ret_device);
 int nvml_view_index(nvmlDevice_t device, unsigned *ret_index);
 
-/* Whether the program may have this handle: a GPU or MIG device of the instance, or the GPU of one. */
+/* Whether the program may have this handle: a GPU or MIG device of the instance, or the GPU of
+ * one. */
 bool nvml_view_ours(nvmlDevice_t device);
 
-/* The vdev that a handle's memory is counted in. A MIG device without one of its own is counted in its GPU's. */
+/* The vdev that a handle's memory is counted in. A MIG device without one of its own is counted in
+ * its GPU's. */
 int nvml_view_vdev(nvmlDevice_t device, unsigned *ret_vdev);
 
 #endif

@@ -44,8 +44,8 @@ static bool read_pool(const struct driver_sized *sized, uint64_t *ret_bytes)
     const struct pool *pool = (const struct pool *)sized; /* its first member */
     cuuint64_t value = 0;
 
-    if (DRIVER(cuMemPoolGetAttribute, mem_pool_get_attribute)(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-                                                              &value) != CUDA_SUCCESS)
+    if (DRIVER(cuMemPoolGetAttribute, mem_pool_get_attribute)(
+            pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) != CUDA_SUCCESS)
         return false;
     *ret_bytes = value;
     return true;
@@ -66,7 +66,8 @@ static void refresh(void)
     if (ledger == NULL)
         return;
     fork_check();
-    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
+    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL;
+         pool = pool->next) {
         if (atomic_load_explicit(&pool->counted, memory_order_relaxed))
             driver_sized_refresh(&pool->sized, ledger);
     }
@@ -99,7 +100,8 @@ void pool_trim_vdev(unsigned vdev)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
-    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next) {
+    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL;
+         pool = pool->next) {
         if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->sized.vdev == vdev)
             driver_sized_trim(&pool->sized, ledger);
     }
@@ -108,7 +110,8 @@ void pool_trim_vdev(unsigned vdev)
 void pool_quiesce(void)
 {
     fork_check();
-    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL; pool = pool->next)
+    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL;
+         pool = pool->next)
         driver_sized_quiesce(&pool->sized);
 }
 
@@ -179,7 +182,8 @@ static int device_total(void)
     return count;
 }
 
-/* A pool that was not made by cuMemPoolCreate: a default pool, of a device or of the host. Not found: -1. */
+/* A pool that was not made by cuMemPoolCreate: a default pool, of a device or of the host. Not
+ * found: -1. */
 static CUdevice device_of_default(CUmemoryPool handle, enum vgpu_kind *ret_kind)
 {
     struct capture_mode mode = capture_enter();
@@ -189,13 +193,14 @@ static CUdevice device_of_default(CUmemoryPool handle, enum vgpu_kind *ret_kind)
         CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
         CUmemoryPool pool = NULL;
 
-        if (DRIVER(cuDeviceGetDefaultMemPool, device_get_default_mem_pool)(&pool, device) == CUDA_SUCCESS &&
+        if (DRIVER(cuDeviceGetDefaultMemPool, device_get_default_mem_pool)(&pool, device) ==
+                CUDA_SUCCESS &&
             pool == handle) {
             *ret_kind = VGPU_KIND_POOL;
             found = device;
         } else if (HAVE(cuMemGetDefaultMemPool) &&
-                   DRIVER(cuMemGetDefaultMemPool,
-                          mem_get_default_mem_pool)(&pool, &location, CU_MEM_ALLOCATION_TYPE_MANAGED) == CUDA_SUCCESS &&
+                   DRIVER(cuMemGetDefaultMemPool, mem_get_default_mem_pool)(
+                       &pool, &location, CU_MEM_ALLOCATION_TYPE_MANAGED) == CUDA_SUCCESS &&
                    pool == handle) {
             *ret_kind = VGPU_KIND_MANAGED;
             found = device;
@@ -211,13 +216,15 @@ static struct pool *known_pool(CUmemoryPool handle)
     struct pool *pool = find(handle);
     CUdevice device;
 
-    if (pool != NULL || handle == NULL || !HAVE(cuMemPoolGetAttribute) || !HAVE(cuDeviceGetDefaultMemPool))
+    if (pool != NULL || handle == NULL || !HAVE(cuMemPoolGetAttribute) ||
+        !HAVE(cuDeviceGetDefaultMemPool))
         return pool;
     device = device_of_default(handle, &kind);
     return add(handle, device, kind, false);
 }
 
-/* The device whose current pool an allocation on this stream comes from; negative: the driver will refuse it. */
+/* The device whose current pool an allocation on this stream comes from; negative: the driver will
+ * refuse it. */
 static CUdevice device_of_stream(CUstream stream, bool per_thread)
 {
     enum hook_symbol sym = per_thread ? SYMBOL_cuStreamGetDevice_ptsz : SYMBOL_cuStreamGetDevice;
@@ -283,7 +290,8 @@ struct allocation {
 };
 
 /* Whether a request is worth a charge at all, before its pool is looked for. */
-static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream stream, bool per_thread)
+static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream stream,
+                                 bool per_thread)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -297,7 +305,8 @@ static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream
 }
 
 /* Sets aside what the pool can grow by. False: over the quota; that is recorded. */
-static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t bytes, CUstream stream, bool per_thread)
+static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t bytes,
+                  CUstream stream, bool per_thread)
 {
     KEEP_ERRNO;
     struct pool *pool = allocation->pool;
@@ -317,26 +326,30 @@ static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t by
     return false;
 }
 
-/* After the driver's answer: charges the growth. Where there is no room for it, the allocation is undone. */
-static CUresult conclude(enum hook_symbol sym, struct allocation *allocation, CUdeviceptr address, size_t bytes,
-                         CUstream stream, CUresult result)
+/* After the driver's answer: charges the growth. Where there is no room for it, the allocation is
+ * undone. */
+static CUresult conclude(enum hook_symbol sym, struct allocation *allocation, CUdeviceptr address,
+                         size_t bytes, CUstream stream, CUresult result)
 {
     struct pool *pool = allocation->pool;
     bool per_thread;
 
     if (pool == NULL)
         return result;
-    if (driver_sized_end(&pool->sized, allocation->ledger, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
+    if (driver_sized_end(&pool->sized, allocation->ledger, &allocation->ticket,
+                         result == CUDA_SUCCESS ? bytes : 0) ||
         result != CUDA_SUCCESS)
         return result;
     per_thread = hook_symbol_per_thread(sym);
-    REAL(per_thread ? SYMBOL_cuMemFreeAsync_ptsz : SYMBOL_cuMemFreeAsync, mem_free_async)(address, stream);
+    REAL(per_thread ? SYMBOL_cuMemFreeAsync_ptsz : SYMBOL_cuMemFreeAsync, mem_free_async)
+    (address, stream);
     driver_sized_trim(&pool->sized, allocation->ledger);
     ledger_refuse(allocation->ledger, pool->sized.vdev, bytes, hook_symbol_name(sym));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult hook_mem_alloc_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes, CUstream stream)
+CUresult hook_mem_alloc_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes,
+                              CUstream stream)
 {
     bool per_thread = hook_symbol_per_thread(sym);
     struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
@@ -355,8 +368,8 @@ CUresult hook_mem_alloc_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t by
     return result;
 }
 
-CUresult hook_mem_alloc_from_pool_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
-                                        CUstream stream)
+CUresult hook_mem_alloc_from_pool_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes,
+                                        CUmemoryPool pool, CUstream stream)
 {
     bool per_thread = hook_symbol_per_thread(sym);
     struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
@@ -366,7 +379,8 @@ CUresult hook_mem_alloc_from_pool_async(enum hook_symbol sym, CUdeviceptr *dptr,
     if (allocation.ledger != NULL)
         allocation.pool = known_pool(pool);
     if (begin(sym, &allocation, bytes, stream, per_thread)) {
-        result = REAL(sym, mem_alloc_from_pool_async)(dptr == NULL ? NULL : &address, bytes, pool, stream);
+        result = REAL(sym, mem_alloc_from_pool_async)(dptr == NULL ? NULL : &address, bytes, pool,
+                                                      stream);
         result = conclude(sym, &allocation, address, bytes, stream, result);
         if (result == CUDA_SUCCESS && dptr != NULL)
             *dptr = address;
@@ -395,7 +409,8 @@ CUresult hook_mem_free_async(enum hook_symbol sym, CUdeviceptr dptr, CUstream st
     struct vgpu_track_entry entry;
     CUresult result;
 
-    /* Memory of a pool stays reserved: nothing to give back here. What a capture records frees nothing now. */
+    /* Memory of a pool stays reserved: nothing to give back here. What a capture records frees
+     * nothing now. */
     if (charge_pointer_possible(dptr) && !capture_records(stream, per_thread) &&
         charge_take(CHARGE_POINTERS, dptr, &entry))
         result = free_plain(sym, dptr, stream, &entry);
@@ -468,7 +483,8 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     }
     charge_free_ends();
     if (result == CUDA_SUCCESS && charged > 0) {
-        /* What was not freed before stays allocated without a pool that could be asked; NVML still sees it. */
+        /* What was not freed before stays allocated without a pool that could be asked; NVML still
+         * sees it. */
         reconcile_now(vdev);
     }
     trace_memory(sym, 0, (uintptr_t)pool, result);
@@ -493,8 +509,8 @@ CUresult hook_mem_pool_trim_to(enum hook_symbol sym, CUmemoryPool pool, size_t k
     return result;
 }
 
-CUresult hook_mem_pool_set_attribute(enum hook_symbol sym, CUmemoryPool pool, CUmemPool_attribute attribute,
-                                     void *value)
+CUresult hook_mem_pool_set_attribute(enum hook_symbol sym, CUmemoryPool pool,
+                                     CUmemPool_attribute attribute, void *value)
 {
     CUresult result = REAL(sym, mem_pool_set_attribute)(pool, attribute, value);
 
@@ -511,8 +527,8 @@ CUresult hook_device_set_mem_pool(enum hook_symbol sym, CUdevice device, CUmemor
     return result;
 }
 
-CUresult hook_mem_set_mem_pool(enum hook_symbol sym, CUmemLocation *location, CUmemAllocationType type,
-                               CUmemoryPool pool)
+CUresult hook_mem_set_mem_pool(enum hook_symbol sym, CUmemLocation *location,
+                               CUmemAllocationType type, CUmemoryPool pool)
 {
     CUresult result = REAL(sym, mem_set_mem_pool)(location, type, pool);
 

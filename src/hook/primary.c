@@ -11,14 +11,15 @@
 #define FOLLOW_BOUND_NS (10 * NS_PER_S) /* for the thread that creates and measures the context */
 
 /*
- * A device's word: what is going on, and how often that has changed (so that a decision made about an older state is
- * not carried out). CREATING and CLOSING belong to one thread; the others wait for the word to change.
+ * A device's word: what is going on, and how often that has changed (so that a decision made about
+ * an older state is not carried out). CREATING and CLOSING belong to one thread; the others wait
+ * for the word to change.
  */
 enum { NONE, CREATING, CHARGED, CLOSING, STATES };
 
 static struct primary {
     _Atomic uint32_t word; /* STATES x changes + state; a futex */
-    uint64_t context;      /* the CUcontext, as the key of its record; written by whoever is CREATING */
+    uint64_t context; /* the CUcontext, as the key of its record; written by whoever is CREATING */
 } primaries[PRIMARY_DEVICES];
 
 void primary_forked(void)
@@ -56,12 +57,14 @@ bool primary_active(CUdevice device)
     int active = 0;
 
     if (!HAVE(cuDevicePrimaryCtxGetState) ||
-        DRIVER(cuDevicePrimaryCtxGetState, primary_ctx_get_state)(device, &flags, &active) != CUDA_SUCCESS)
+        DRIVER(cuDevicePrimaryCtxGetState, primary_ctx_get_state)(device, &flags, &active) !=
+            CUDA_SUCCESS)
         return false;
     return active != 0;
 }
 
-/* What was charged for a context that is no more. The caller has the word at CLOSING or CREATING. */
+/* What was charged for a context that is no more. The caller has the word at CLOSING or
+ * CREATING. */
 static void give_back(struct primary *primary)
 {
     struct vgpu_ledger *ledger = hook_ledger();
@@ -83,7 +86,8 @@ void primary_settle(CUdevice device)
         return;
     primary = &primaries[device];
     word = atomic_load(&primary->word);
-    /* The state of the word comes first: if the context is gone afterwards and the word has not changed, it is ours. */
+    /* The state of the word comes first: if the context is gone afterwards and the word has not
+     * changed, it is ours. */
     if (word % STATES != CHARGED || primary_active(device) || !move_on(primary, word, CLOSING))
         return;
     give_back(primary);
@@ -119,7 +123,8 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
 }
 
 /* For the thread that has moved the word to CREATING. */
-static CUresult create(enum hook_symbol sym, struct vgpu_ledger *ledger, CUcontext *ctx, CUdevice device, unsigned vdev)
+static CUresult create(enum hook_symbol sym, struct vgpu_ledger *ledger, CUcontext *ctx,
+                       CUdevice device, unsigned vdev)
 {
     struct primary *primary = &primaries[device];
     struct context_admission admission;
@@ -201,10 +206,12 @@ CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice 
     }
 }
 
-/* Before a call that may end it: events of ours must not be asked about while the driver destroys them. */
+/* Before a call that may end it: events of ours must not be asked about while the driver destroys
+ * them. */
 static void may_end(CUdevice device)
 {
-    if (device >= 0 && device < PRIMARY_DEVICES && atomic_load(&primaries[device].word) % STATES == CHARGED)
+    if (device >= 0 && device < PRIMARY_DEVICES &&
+        atomic_load(&primaries[device].word) % STATES == CHARGED)
         compute_context_ending((CUcontext)(uintptr_t)primaries[device].context);
 }
 

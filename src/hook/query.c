@@ -1,6 +1,7 @@
 /*
- * What a program is told of a device's memory. The driver is always asked first, with the caller's own pointers, so
- * that errors and NULL outputs are the driver's; then what it wrote is replaced by what the instance has.
+ * What a program is told of a device's memory. The driver is always asked first, with the caller's
+ * own pointers, so that errors and NULL outputs are the driver's; then what it wrote is replaced by
+ * what the instance has.
  */
 #include "hook/device.h"
 #include "hook/reconcile.h"
@@ -13,7 +14,8 @@ static unsigned int narrow(uint64_t bytes)
 }
 
 /* False: nothing is to be changed. */
-static bool view_of(CUdevice device, unsigned vdev, uint64_t physical_free, uint64_t *ret_free, uint64_t *ret_total)
+static bool view_of(CUdevice device, unsigned vdev, uint64_t physical_free, uint64_t *ret_free,
+                    uint64_t *ret_total)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -37,7 +39,8 @@ CUresult hook_mem_get_info(enum hook_symbol sym, size_t *free, size_t *total)
     CUdevice device;
     unsigned vdev;
 
-    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &vdev) < 0)
+    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() ||
+        device_current(&device, &vdev) < 0)
         return result;
     look_again(vdev);
     if (!view_of(device, vdev, free ? *free : 0, &view_free, &view_total))
@@ -57,10 +60,12 @@ CUresult hook_mem_get_info_v1(enum hook_symbol sym, unsigned int *free, unsigned
     CUdevice device;
     unsigned vdev;
 
-    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() || device_current(&device, &vdev) < 0)
+    if (result != CUDA_SUCCESS || (!free && !total) || !hook_ledger() ||
+        device_current(&device, &vdev) < 0)
         return result;
     look_again(vdev);
-    if (!HAVE(cuMemGetInfo_v2) || DRIVER(cuMemGetInfo_v2, mem_get_info)(&physical_free, NULL) != CUDA_SUCCESS)
+    if (!HAVE(cuMemGetInfo_v2) ||
+        DRIVER(cuMemGetInfo_v2, mem_get_info)(&physical_free, NULL) != CUDA_SUCCESS)
         return result;
     if (!view_of(device, vdev, physical_free, &view_free, &view_total))
         return result;
@@ -73,7 +78,8 @@ CUresult hook_mem_get_info_v1(enum hook_symbol sym, unsigned int *free, unsigned
 
 CUresult hook_device_total_mem(enum hook_symbol sym, size_t *bytes, CUdevice device)
 {
-    CUresult result = REAL(sym, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
+    CUresult result =
+        REAL(sym, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
     uint64_t view_free, view_total;
     unsigned vdev;
 
@@ -86,7 +92,8 @@ CUresult hook_device_total_mem(enum hook_symbol sym, size_t *bytes, CUdevice dev
 
 CUresult hook_device_total_mem_v1(enum hook_symbol sym, unsigned int *bytes, CUdevice device)
 {
-    CUresult result = REAL(sym, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
+    CUresult result =
+        REAL(sym, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
     uint64_t view_free, view_total;
     unsigned vdev;
 

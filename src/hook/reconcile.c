@@ -71,7 +71,8 @@ static void *open_in_thread(void *arg)
     return NULL;
 }
 
-/* The thread takes no signal of the program's, and is gone before the call that started it returns to the program. */
+/* The thread takes no signal of the program's, and is gone before the call that started it returns
+ * to the program. */
 static bool start_thread(struct device_watch *watch)
 {
     sigset_t all, before;
@@ -108,8 +109,9 @@ void reconcile_prepare(unsigned vdev)
     if (!atomic_flag_test_and_set(&fork_watched))
         fork_watch_add(&fork_watch);
     /*
-     * The library is loaded here and not in the thread: where the program creates its context inside of a dlopen(),
-     * the thread would wait for the dynamic linker's lock, and we for the thread.
+     * The library is loaded here and not in the thread: where the program creates its context
+     * inside of a dlopen(), the thread would wait for the dynamic linker's lock, and we for the
+     * thread.
      */
     if (device_vdev_uuid(vdev, watch->uuid) < 0 || nvml_driver_load() < 0) {
         atomic_store(&watch->opening, OPEN_FAILED);
@@ -123,7 +125,8 @@ void reconcile_prepare(unsigned vdev)
 static void join(struct device_watch *watch)
 {
     uint64_t until = clock_real_ns() + AWAIT_BOUND_NS;
-    struct timespec deadline = {.tv_sec = (time_t)(until / NS_PER_S), .tv_nsec = (long)(until % NS_PER_S)};
+    struct timespec deadline = {.tv_sec = (time_t)(until / NS_PER_S),
+                                .tv_nsec = (long)(until % NS_PER_S)};
 
     if (pthread_timedjoin_np(watch->thread, NULL, &deadline) != 0)
         pthread_detach(watch->thread); /* the driver hangs; the thread ends with it */
@@ -156,9 +159,10 @@ static bool in_first_namespace(void)
 }
 
 /*
- * Whether the driver numbers processes as this process's namespace does. It does in the first one. In another it may
- * give the numbers of the first; then our own number there, which we do not know, is in the list as well, and it is
- * in all likelihood no process here. So every number must be one of ours.
+ * Whether the driver numbers processes as this process's namespace does. It does in the first one.
+ * In another it may give the numbers of the first; then our own number there, which we do not know,
+ * is in the list as well, and it is in all likelihood no process here. So every number must be one
+ * of ours.
  */
 static bool numbers_are_ours(const struct nvml_process *processes, unsigned count)
 {
@@ -195,18 +199,20 @@ int reconcile_nvml_usage(unsigned vdev, uint64_t *ret_bytes)
         found++;
     }
     /* Twice the same number: another namespace has one like ours. */
-    if (found != 1 || bytes == NVML_VALUE_NOT_AVAILABLE || !numbers_are_ours(processes, (unsigned)count))
+    if (found != 1 || bytes == NVML_VALUE_NOT_AVAILABLE ||
+        !numbers_are_ours(processes, (unsigned)count))
         return -ENODATA;
     *ret_bytes = bytes;
     return 0;
 }
 
 /*
- * The figure and what the ledger accounts at the same moment, or near enough: an allocation is in the ledger before
- * the driver makes it and until after the driver has freed it, so the larger of a look before and a look after covers
- * what was under way.
+ * The figure and what the ledger accounts at the same moment, or near enough: an allocation is in
+ * the ledger before the driver makes it and until after the driver has freed it, so the larger of a
+ * look before and a look after covers what was under way.
  */
-static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml_bytes, uint64_t *ret_accounted)
+static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml_bytes,
+                   uint64_t *ret_accounted)
 {
     uint64_t before = ledger_accounted_in_nvml(ledger, vdev), after, nvml_bytes;
     int rc = reconcile_nvml_usage(vdev, &nvml_bytes);
@@ -238,12 +244,13 @@ static void look_again(void)
 }
 
 /*
- * Between the two lies what other threads have under way: `least` takes it for theirs although the driver may not have
- * made it, `most` for ours although it may have. Where there is nothing of the kind they are equal. Else the
- * reservation stands, as far as it can be true (what is being freed makes `most` too small): rather too much is
- * charged than too little.
+ * Between the two lies what other threads have under way: `least` takes it for theirs although the
+ * driver may not have made it, `most` for ours although it may have. Where there is nothing of the
+ * kind they are equal. Else the reservation stands, as far as it can be true (what is being freed
+ * makes `most` too small): rather too much is charged than too little.
  */
-int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes, uint64_t *ret_bytes)
+int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes,
+                     uint64_t *ret_bytes)
 {
     uint64_t mark, held, held_after, untracked, nvml_bytes, accounted, rest, least, most;
     int rc;
@@ -270,9 +277,10 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
 }
 
 /*
- * UNTRACKED rises to what is beyond all that is held or set aside, and falls to what is beyond what is held: between
- * the two lies what is under way in other threads. Memory that is being freed may be missing from the figure already
- * and in the ledger still, so it falls only when nothing was freed meanwhile.
+ * UNTRACKED rises to what is beyond all that is held or set aside, and falls to what is beyond what
+ * is held: between the two lies what is under way in other threads. Memory that is being freed may
+ * be missing from the figure already and in the ledger still, so it falls only when nothing was
+ * freed meanwhile.
  */
 static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
 {
@@ -306,11 +314,13 @@ int reconcile_now(unsigned vdev)
 
     if (!ledger || vdev >= VGPU_DEVICES_MAX)
         return -ENODATA;
-    /* Before its first context a process has no entry: one with its number, in another namespace, is somebody else's.
+    /* Before its first context a process has no entry: one with its number, in another namespace,
+     * is somebody else's.
      */
     if (ledger_held(ledger, vdev, VGPU_KIND_CONTEXT) == 0 && !in_first_namespace())
         return -ENODATA;
-    /* Another thread's adjustment may have begun before what our caller wants to see: so wait, then look ourselves. */
+    /* Another thread's adjustment may have begun before what our caller wants to see: so wait, then
+     * look ourselves. */
     mutex_lock(&watches[vdev].adjusting);
     atomic_store_explicit(&watches[vdev].last_ns, clock_ns(), memory_order_relaxed);
     rc = adjust(ledger, vdev);
@@ -322,13 +332,14 @@ void reconcile_maybe(unsigned vdev)
 {
     uint64_t last, now;
 
-    if (vdev >= VGPU_DEVICES_MAX || atomic_load_explicit(&watches[vdev].opening, memory_order_relaxed) != OPEN_DONE)
+    if (vdev >= VGPU_DEVICES_MAX ||
+        atomic_load_explicit(&watches[vdev].opening, memory_order_relaxed) != OPEN_DONE)
         return;
     last = atomic_load_explicit(&watches[vdev].last_ns, memory_order_relaxed);
     now = clock_ns();
     if (now - last < RECONCILE_INTERVAL_NS ||
-        !atomic_compare_exchange_strong_explicit(&watches[vdev].last_ns, &last, now, memory_order_relaxed,
-                                                 memory_order_relaxed))
+        !atomic_compare_exchange_strong_explicit(&watches[vdev].last_ns, &last, now,
+                                                 memory_order_relaxed, memory_order_relaxed))
         return;
     reconcile_now(vdev);
 }

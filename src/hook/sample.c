@@ -1,16 +1,17 @@
 /*
  * What a pair of events around a kernel shows is more than the kernel took:
  *
- *   - the pair itself costs something, as a pair with nothing between shows (1.28 us on an H200); that is measured
- *     here;
- *   - where the stream was idle, the device waits between the first event and the kernel until the CPU has launched it:
- *     clocks on both sides of the launch tell for how long. (One that runs dry just then has waited for a part of it,
- *     and nobody knows which: such a sample is of use only while nothing is known.)
- *   - a thread that loses the CPU between the calls leaves the device with nothing to do, before the kernel or behind
- *     it: what the calls took tells that it was so, and such a sample is doubtful.
- *   - starting a kernel and letting it run dry takes the device about 2 us (an empty kernel), which is not the kernel's
- *     own time. It is taken to be LAUNCH_SHARE times the pair's. Of short kernels at least half of what the device was
- *     occupied counts, or they would be free.
+ *   - the pair itself costs something, as a pair with nothing between shows (1.28 us on an H200);
+ * that is measured here;
+ *   - where the stream was idle, the device waits between the first event and the kernel until the
+ * CPU has launched it: clocks on both sides of the launch tell for how long. (One that runs dry
+ * just then has waited for a part of it, and nobody knows which: such a sample is of use only while
+ * nothing is known.)
+ *   - a thread that loses the CPU between the calls leaves the device with nothing to do, before
+ * the kernel or behind it: what the calls took tells that it was so, and such a sample is doubtful.
+ *   - starting a kernel and letting it run dry takes the device about 2 us (an empty kernel), which
+ * is not the kernel's own time. It is taken to be LAUNCH_SHARE times the pair's. Of short kernels
+ * at least half of what the device was occupied counts, or they would be free.
  *
  * Measured on an H200: kernels of 20, 200 and 2000 us come out as 19.9, 199.9 and 2001 us.
  */
@@ -35,7 +36,8 @@
 #define GAP_PART      20  /* of the pair */
 #define CLOCKS_PART   100 /* what the device's clock and the CPU's may differ by */
 #define CLOCKS_NS     2000
-#define GAP_MOST_NS   50000 /* longer, the thread was held up in a call or between two, or a module was loaded */
+/* Longer, the thread was held up in a call or between two, or a module was loaded. */
+#define GAP_MOST_NS 50000
 
 enum sample_state { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY };
 
@@ -53,7 +55,8 @@ struct sample {
     uint64_t begin_ns;                      /* how long recording `begin` took, if long */
     uint64_t gap_ns;
     uint64_t waited_ns; /* of it, the device, if it was idle */
-    uint64_t cpu_ns; /* the thread's CPU time before the launch; 0: the cost is known, and what is in doubt dropped */
+    uint64_t cpu_ns; /* the thread's CPU time before the launch; 0: the cost is known, and what is
+                        in doubt dropped */
     uint64_t off_ns; /* of gap_ns, the thread had no CPU, where cpu_ns tells */
     uint64_t end_ns; /* from the launch's return until `end` was recorded, if long */
     struct sample_charge charge;
@@ -73,8 +76,8 @@ static atomic_int under_way;
 
 static bool driver_can(void)
 {
-    return HAVE(cuEventCreate) && HAVE(cuEventRecord) && HAVE(cuEventQuery) && HAVE(cuCtxGetCurrent) &&
-           (HAVE(cuEventElapsedTime) || HAVE(cuEventElapsedTime_v2));
+    return HAVE(cuEventCreate) && HAVE(cuEventRecord) && HAVE(cuEventQuery) &&
+           HAVE(cuCtxGetCurrent) && (HAVE(cuEventElapsedTime) || HAVE(cuEventElapsedTime_v2));
 }
 
 static struct sample_pool *pool_of_current(void)
@@ -123,8 +126,8 @@ static struct sample *take(struct sample_pool *pool)
 }
 
 /*
- * Questions are asked in relaxed mode, so that a capture which another thread begins at this moment is not spoilt; and
- * not at all where one is known.
+ * Questions are asked in relaxed mode, so that a capture which another thread begins at this moment
+ * is not spoilt; and not at all where one is known.
  */
 static bool stream_idle(CUstream stream, bool per_thread)
 {
@@ -152,8 +155,8 @@ static bool event_pending(CUevent event)
 
 static bool record(CUevent event, CUstream stream, bool per_thread)
 {
-    return event &&
-           DRIVER(cuEventRecord, event_record)(event, (CUstream)stream_handle(stream, per_thread)) == CUDA_SUCCESS;
+    return event && DRIVER(cuEventRecord, event_record)(
+                        event, (CUstream)stream_handle(stream, per_thread)) == CUDA_SUCCESS;
 }
 
 static uint64_t less(uint64_t from, double by)
@@ -191,19 +194,21 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
     return sample;
 }
 
-uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result, uint64_t waited_most_ns,
-                    const struct sample_charge *charge)
+uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result,
+                    uint64_t waited_most_ns, const struct sample_charge *charge)
 {
     NO_CANCEL;
     uint64_t returned_ns = clock_ns();
 
     sample->gap_ns = returned_ns - sample->launch_ns;
-    sample->off_ns = sample->cpu_ns ? less(sample->gap_ns, (double)(clock_thread_ns() - sample->cpu_ns)) : 0;
+    sample->off_ns =
+        sample->cpu_ns ? less(sample->gap_ns, (double)(clock_thread_ns() - sample->cpu_ns)) : 0;
     sample->waited_ns = sample->gap_ns < waited_most_ns ? sample->gap_ns : waited_most_ns;
     sample->charged_ns = charge->ns;
     sample->charge = *charge;
     sample->calibrates = atomic_load(&sample->pool->calibrations) < CALIBRATIONS;
-    sample->queued = result == CUDA_SUCCESS && sample->begin && !capture_running() && event_pending(sample->begin);
+    sample->queued = result == CUDA_SUCCESS && sample->begin && !capture_running() &&
+                     event_pending(sample->begin);
     if (result != CUDA_SUCCESS || capture_running() || !record(sample->end, stream, per_thread) ||
         (sample->calibrates && !record(sample->after, stream, per_thread))) {
         atomic_store(&sample->state, SAMPLE_FREE);
@@ -221,8 +226,9 @@ uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUr
 static bool elapsed_ns(CUevent from, CUevent to, uint64_t *ret_ns)
 {
     float ms = 0;
-    CUresult result = HAVE(cuEventElapsedTime_v2) ? DRIVER(cuEventElapsedTime_v2, event_elapsed_time)(&ms, from, to)
-                                                  : DRIVER(cuEventElapsedTime, event_elapsed_time)(&ms, from, to);
+    CUresult result = HAVE(cuEventElapsedTime_v2)
+                          ? DRIVER(cuEventElapsedTime_v2, event_elapsed_time)(&ms, from, to)
+                          : DRIVER(cuEventElapsedTime, event_elapsed_time)(&ms, from, to);
 
     if (result != CUDA_SUCCESS || !(ms >= 0))
         return false;
@@ -241,7 +247,8 @@ static void calibrate(struct sample_pool *pool, const struct sample *sample)
         atomic_store(&pool->bias_ns, ns);
 }
 
-/* How long the device may have had nothing to do while the thread was in a call: nobody knows, or how much of it. */
+/* How long the device may have had nothing to do while the thread was in a call: nobody knows, or
+ * how much of it. */
 static uint64_t unknown_ns(const struct sample *sample)
 {
     uint64_t ns = sample->end_ns;
@@ -251,7 +258,8 @@ static uint64_t unknown_ns(const struct sample *sample)
     return ns;
 }
 
-/* What is taken off of a pair: of one in doubt, all that it may have been too long by, as far as the thread slept. */
+/* What is taken off of a pair: of one in doubt, all that it may have been too long by, as far as
+ * the thread slept. */
 static double waited_ns(const struct sample *sample, bool doubtful, double bias)
 {
     uint64_t ns = 0;
@@ -260,7 +268,8 @@ static double waited_ns(const struct sample *sample, bool doubtful, double bias)
         ns = sample->end_ns + (sample->queued ? 0 : sample->begin_ns);
     if (sample->queued)
         return (double)ns + bias;
-    return (double)(ns + (doubtful && sample->off_ns > sample->waited_ns ? sample->off_ns : sample->waited_ns)) +
+    return (double)(ns + (doubtful && sample->off_ns > sample->waited_ns ? sample->off_ns
+                                                                         : sample->waited_ns)) +
            IDLE_PART * bias;
 }
 
@@ -273,15 +282,17 @@ static uint64_t own_ns(uint64_t occupied_ns, double bias)
     return own > 0 ? own : 1;
 }
 
-/* The cell was forgotten, doubted or given away since: the sample tells about its own launch, and nothing else. */
+/* The cell was forgotten, doubted or given away since: the sample tells about its own launch, and
+ * nothing else. */
 static bool outdated(const struct sample *sample, const struct cost_cell *cell)
 {
     return atomic_load(&sample->generation) != cost_generation(cell);
 }
 
 /*
- * 0: nothing is to be learned from it. What is in doubt is of use as long as nothing else is known: for the cell if it
- * can be wrong by half at most, else for its own charge, which is wrong if it is not between the bounds.
+ * 0: nothing is to be learned from it. What is in doubt is of use as long as nothing else is known:
+ * for the cell if it can be wrong by half at most, else for its own charge, which is wrong if it is
+ * not between the bounds.
  */
 static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell, unsigned *flags)
 {
@@ -334,7 +345,8 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
 {
     unsigned i;
 
-    if (!atomic_load_explicit(&pool->context, memory_order_acquire) || atomic_flag_test_and_set(&pool->busy))
+    if (!atomic_load_explicit(&pool->context, memory_order_acquire) ||
+        atomic_flag_test_and_set(&pool->busy))
         return;
     for (i = 0; i<SAMPLES_MAX && * budget> 0; i++) {
         struct sample *sample = &pool->samples[(pool->next + i) % SAMPLES_MAX];
@@ -343,7 +355,8 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
         if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY)
             continue;
         --*budget;
-        result = DRIVER(cuEventQuery, event_query)(sample->calibrates ? sample->after : sample->end);
+        result =
+            DRIVER(cuEventQuery, event_query)(sample->calibrates ? sample->after : sample->end);
         if (result == CUDA_SUCCESS)
             finish(pool, sample, done, arg);
         else if (result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_INVALID_CONTEXT)
@@ -371,7 +384,8 @@ struct pending {
     uint64_t count, charged_ns, oldest_ns;
 };
 
-static void count_pending(const struct sample_pool *pool, const struct cost_cell *cell, struct pending *pending)
+static void count_pending(const struct sample_pool *pool, const struct cost_cell *cell,
+                          struct pending *pending)
 {
     for (unsigned i = 0; i < SAMPLES_MAX; i++) {
         const struct sample *sample = &pool->samples[i];

@@ -17,7 +17,6 @@
 
 #define CU_STREAM_NON_BLOCKING 1u
 #define WAIT_GEQ               0u
-#define REGISTER_MAPPED        2u
 
 #define SHORT_WAIT_NS  500000ULL
 #define AHEAD_STEP_NS  5000000ULL
@@ -25,8 +24,9 @@
 
 static bool driver_can(void)
 {
-    return HAVE(cuStreamWaitValue32_v2) && HAVE(cuStreamWriteValue32_v2) && HAVE(cuMemHostRegister_v2) &&
-           HAVE(cuMemHostGetDevicePointer_v2) && HAVE(cuCtxGetCurrent);
+    return HAVE(cuStreamWaitValue32_v2) && HAVE(cuStreamWriteValue32_v2) &&
+           HAVE(cuMemHostRegister_v2) && HAVE(cuMemHostGetDevicePointer_v2) &&
+           HAVE(cuCtxGetCurrent);
 }
 
 static bool locked_here(const struct semaphore *semaphore)
@@ -51,11 +51,12 @@ static void unlock_scope(struct semaphore *const *semaphore)
     unlock_semaphore(*semaphore);
 }
 
-/* Holds the mutex until the end of the function, unless the thread has it: a driver may call the hooks back. */
-#define SEMAPHORE_SCOPE(semaphore)                                                                                     \
-    if (locked_here(semaphore))                                                                                        \
-        return;                                                                                                        \
-    lock_semaphore(semaphore);                                                                                         \
+/* Holds the mutex until the end of the function, unless the thread has it: a driver may call the
+ * hooks back. */
+#define SEMAPHORE_SCOPE(semaphore)                                                                 \
+    if (locked_here(semaphore))                                                                    \
+        return;                                                                                    \
+    lock_semaphore(semaphore);                                                                     \
     struct semaphore *semaphore_scope_ CLEANUP(unlock_scope) __attribute__((unused)) = (semaphore)
 
 /* A setting of the device: whoever asks for one last has it. */
@@ -68,8 +69,8 @@ static void set_policy(struct semaphore *semaphore, uint32_t turn_policy)
         atomic_store(&semaphore->client.arena->layout->policy, turn_policy - 1);
 }
 
-bool semaphore_join(struct semaphore *semaphore, const char *uuid, const struct sched_identity *self,
-                    uint32_t turn_policy)
+bool semaphore_join(struct semaphore *semaphore, const char *uuid,
+                    const struct sched_identity *self, uint32_t turn_policy)
 {
     struct vgpu_arena *arena;
     char text[64];
@@ -95,26 +96,27 @@ bool semaphore_join(struct semaphore *semaphore, const char *uuid, const struct 
     return true;
 }
 
-/* From here on the process shares the device as the driver does. Its page stays its own: streams may look at it. */
-static void give_up(struct semaphore *semaphore, const char *why, int code)
+/* From here on the process shares the device as the driver does. Its page stays its own: streams
+ * may look at it. */
+void semaphore_give_up(struct semaphore *semaphore, const char *why, int code)
 {
     if (!atomic_exchange(&semaphore->joined, false))
         return;
     semaphore->failed = true;
     semaphore_stay_away(&semaphore->client);
-    log_info("no turns for process %d: %s (error %d); it shares the device as the driver does", (int)getpid(), why,
-             code);
+    log_info("no turns for process %d: %s (error %d); it shares the device as the driver does",
+             (int)getpid(), why, code);
 }
 
 static bool holds_page(struct semaphore *semaphore)
 {
     if (!arena_holds(semaphore->client.arena, semaphore->client.index))
-        give_up(semaphore, "its page of the arena is another's now", 0);
+        semaphore_give_up(semaphore, "its page of the arena is another's now", 0);
     return atomic_load(&semaphore->joined);
 }
 
-void semaphore_settings(struct semaphore *semaphore, const struct vgpu_compute *settings, uint64_t *ret_turns,
-                        uint64_t *ret_waited_ns)
+void semaphore_settings(struct semaphore *semaphore, const struct vgpu_compute *settings,
+                        uint64_t *ret_turns, uint64_t *ret_waited_ns)
 {
     *ret_turns = *ret_waited_ns = 0;
     SEMAPHORE_SCOPE(semaphore);
@@ -125,7 +127,8 @@ void semaphore_settings(struct semaphore *semaphore, const struct vgpu_compute *
     sched_client_take_counts(&semaphore->client, ret_turns, ret_waited_ns);
 }
 
-void semaphore_set_others(struct semaphore *semaphore, struct vgpu_arena *const *others, unsigned count)
+void semaphore_set_others(struct semaphore *semaphore, struct vgpu_arena *const *others,
+                          unsigned count)
 {
     SEMAPHORE_SCOPE(semaphore);
     if (atomic_load(&semaphore->joined))
@@ -140,79 +143,11 @@ void semaphore_resume(struct semaphore *semaphore, uint64_t now_ns)
 }
 
 /*
- * Operations on streams, under the semaphore's mutex, which so is held while the driver is called: fences of a stream
- * must get into it in their order, and a semaphore before the launch of whoever comes second. The driver may block
- * there, but no longer than until the semaphores open, and who opens them takes no mutex.
+ * Operations on streams, under the semaphore's mutex, which so is held while the driver is called:
+ * fences of a stream must get into it in their order, and a semaphore before the launch of whoever
+ * comes second. The driver may block there, but no longer than until the semaphores open, and who
+ * opens them takes no mutex.
  */
-
-/* Makes the page known to the driver, in a context that launches while the device is contended for the first time. */
-static CUresult register_page(struct page_map *map)
-{
-    struct capture_mode mode = {.changed = false};
-    CUresult result;
-
-    capture_relax(&mode); /* in any case: another thread may begin a capture just now */
-    result = DRIVER(cuMemHostRegister_v2, mem_host_register)(map->page, ARENA_PAGE_BYTES, REGISTER_MAPPED);
-    /* It may be known from a context that was thought to have ended. */
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-        result = DRIVER(cuMemHostGetDevicePointer_v2, mem_host_get_device_pointer)(&map->address, map->page, 0);
-    capture_leave(&mode);
-    return result;
-}
-
-static const struct page_map *make_page_map(struct semaphore *semaphore, CUcontext context)
-{
-    struct page_map *map = NULL;
-    CUresult result;
-
-    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS && !map; i++)
-        if (!semaphore->maps[i].context)
-            map = &semaphore->maps[i];
-    if (map && !map->page)
-        map->page = map == semaphore->maps ? semaphore->client.page
-                                           : arena_page_again(semaphore->client.arena, semaphore->client.index);
-    if (!map || !map->page) {
-        give_up(semaphore, "its page of the arena cannot be had for another context", errno);
-        return NULL;
-    }
-    result = register_page(map);
-    if (result != CUDA_SUCCESS || !semaphore_start_helper(semaphore)) {
-        give_up(semaphore, result != CUDA_SUCCESS ? "its page of the arena cannot be registered" : "no thread", result);
-        return NULL;
-    }
-    map->context = context;
-    return map;
-}
-
-static const struct page_map *page_map_of(struct semaphore *semaphore, CUcontext context)
-{
-    if (!atomic_load(&semaphore->joined))
-        return NULL;
-    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS; i++)
-        if (semaphore->maps[i].context == context)
-            return &semaphore->maps[i];
-    return make_page_map(semaphore, context);
-}
-
-/* Makes a context current; *ret_pushed: pop_context() has something to undo. False: it cannot be. */
-static bool push_context(CUcontext context, bool *ret_pushed)
-{
-    CUcontext current = NULL;
-
-    *ret_pushed = false;
-    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    *ret_pushed = HAVE(cuCtxPushCurrent_v2) && DRIVER(cuCtxPushCurrent_v2, ctx_push_current)(context) == CUDA_SUCCESS;
-    return *ret_pushed;
-}
-
-static void pop_context(bool pushed)
-{
-    CUcontext popped;
-
-    if (pushed)
-        DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&popped);
-}
 
 /* Only its own thread can name a thread's default stream. */
 static bool nameable(const struct stream_slot *slot)
@@ -232,8 +167,8 @@ static bool write_fence(struct semaphore *semaphore, unsigned index)
     atomic_store(&slot->launched, false);
     fence = sched_client_fence(&semaphore->client, index, slot->work_turn);
     result = DRIVER(cuStreamWriteValue32_v2, stream_write_value32)(
-        (CUstream)slot->stream, slot->map->address + offsetof(struct arena_page, fence_completed) + 4 * index, fence,
-        0);
+        (CUstream)slot->stream,
+        slot->map->address + offsetof(struct arena_page, fence_completed) + 4 * index, fence, 0);
     if (result != CUDA_SUCCESS)
         sched_client_drop_fence(&semaphore->client, index);
     return result == CUDA_SUCCESS;
@@ -246,16 +181,17 @@ static bool fence_stream(struct semaphore *semaphore, unsigned index)
 
     if (!atomic_load(&slot->launched))
         return true;
-    if (!nameable(slot) || !push_context(slot->map->context, &pushed))
+    if (!nameable(slot) || !semaphore_push_context(slot->map->context, &pushed))
         return false;
     fenced = write_fence(semaphore, index);
-    pop_context(pushed);
+    semaphore_pop_context(pushed);
     return fenced;
 }
 
 /*
- * The legacy stream is fenced before something else is launched, for there a fence is a barrier: behind work of
- * blocking streams that waits for what they are told later, it would stop everything for good.
+ * The legacy stream is fenced before something else is launched, for there a fence is a barrier:
+ * behind work of blocking streams that waits for what they are told later, it would stop everything
+ * for good.
  */
 static void fence_legacy(struct semaphore *semaphore, const struct page_map *map)
 {
@@ -287,7 +223,8 @@ static bool stream_slot_idle(const struct semaphore *semaphore, unsigned index)
 {
     const struct arena_page *page = semaphore->client.page;
 
-    return !atomic_load(&semaphore->slots[index].launched) && !atomic_load(&semaphore->slots[index].inside) &&
+    return !atomic_load(&semaphore->slots[index].launched) &&
+           !atomic_load(&semaphore->slots[index].inside) &&
            atomic_load(&page->fence_completed[index]) == atomic_load(&page->fence_issued[index]);
 }
 
@@ -312,7 +249,8 @@ static void forget_dead_threads(struct semaphore *semaphore)
     for (unsigned i = 0; i < ARENA_STREAMS; i++) {
         const struct stream_slot *slot = &semaphore->slots[i];
 
-        if (slot->stream && slot->thread && syscall(SYS_tgkill, getpid(), slot->thread_id, 0) < 0 && errno == ESRCH)
+        if (slot->stream && slot->thread && syscall(SYS_tgkill, getpid(), slot->thread_id, 0) < 0 &&
+            errno == ESRCH)
             forget_stream_slot(semaphore, i);
     }
 }
@@ -328,7 +266,8 @@ static bool is_apart(uintptr_t stream)
 }
 
 /* -1: none is idle. Then they are fenced, so that there are some soon. */
-static int take_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread, const struct page_map *map)
+static int take_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread,
+                            const struct page_map *map)
 {
     int index = idle_stream_slot(semaphore);
 
@@ -349,7 +288,8 @@ static int take_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintp
     return index;
 }
 
-static int find_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread, const struct page_map *map)
+static int find_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread,
+                            const struct page_map *map)
 {
     for (int i = 0; i < ARENA_STREAMS; i++) {
         const struct stream_slot *slot = &semaphore->slots[i];
@@ -360,19 +300,21 @@ static int find_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintp
     return take_stream_slot(semaphore, stream, thread, map);
 }
 
-static bool put_semaphore(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream, uint32_t turn)
+static bool put_semaphore(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream,
+                          uint32_t turn)
 {
     CUresult result = DRIVER(cuStreamWaitValue32_v2, stream_wait_value32)(
         (CUstream)stream, map->address + offsetof(struct arena_page, granted_turn), turn, WAIT_GEQ);
 
     if (result == CUDA_ERROR_NOT_SUPPORTED)
-        give_up(semaphore, "streams cannot wait for memory", result);
+        semaphore_give_up(semaphore, "streams cannot wait for memory", result);
     return result == CUDA_SUCCESS;
 }
 
 /* Launches */
 
-/* Waits, in the launching thread, while more than a turn's worth of work stands at the semaphore. */
+/* Waits, in the launching thread, while more than a turn's worth of work stands at the
+ * semaphore. */
 static void wait_ahead(struct semaphore *semaphore, uint32_t turn, uint64_t now_ns)
 {
     struct arena_page *page = semaphore->client.page;
@@ -387,10 +329,11 @@ static void wait_ahead(struct semaphore *semaphore, uint32_t turn, uint64_t now_
 }
 
 /*
- * Takes the semaphore's mutex. While the client wants no more launches it waits, without the mutex; the client bounds
- * that. NULL: the context has no page; the mutex is held then, too.
+ * Takes the semaphore's mutex. While the client wants no more launches it waits, without the mutex;
+ * the client bounds that. NULL: the context has no page; the mutex is held then, too.
  */
-static const struct page_map *enter(struct semaphore *semaphore, CUcontext context, uint64_t cost_ns, uint64_t now_ns,
+static const struct page_map *enter(struct semaphore *semaphore, CUcontext context,
+                                    uint64_t cost_ns, uint64_t now_ns,
                                     struct sched_ticket *ret_ticket)
 {
     const struct timespec nap = {.tv_nsec = SCHED_NAP_NS};
@@ -398,7 +341,7 @@ static const struct page_map *enter(struct semaphore *semaphore, CUcontext conte
 
     for (;;) {
         lock_semaphore(semaphore);
-        map = page_map_of(semaphore, context);
+        map = semaphore_page_map_of(semaphore, context);
         if (!map)
             return NULL;
         sched_client_tidy(&semaphore->client, now_ns);
@@ -412,8 +355,8 @@ static const struct page_map *enter(struct semaphore *semaphore, CUcontext conte
 }
 
 /* As the ticket says. True: the stream waits at a semaphore that was put there just now. */
-static bool prepare(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream, int index,
-                    const struct sched_ticket *ticket)
+static bool prepare(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream,
+                    int index, const struct sched_ticket *ticket)
 {
     struct stream_slot *slot = index < 0 ? NULL : &semaphore->slots[index];
     bool queued = ticket->queued && (!slot || (int32_t)(ticket->turn - slot->turn) > 0);
@@ -435,7 +378,8 @@ static bool prepare(struct semaphore *semaphore, const struct page_map *map, uin
     return queued;
 }
 
-int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_thread, uint64_t cost_ns, uint64_t now_ns)
+int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_thread, uint64_t cost_ns,
+                    uint64_t now_ns)
 {
     uintptr_t handle = stream_handle(stream, per_thread);
     uintptr_t thread = stream_is_own_threads(stream, per_thread) ? (uintptr_t)pthread_self() : 0;
@@ -445,7 +389,8 @@ int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_threa
     bool queued = false;
     int index = -1;
 
-    if (locked_here(semaphore) || DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS || context == NULL)
+    if (locked_here(semaphore) ||
+        DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS || context == NULL)
         return -1;
     map = enter(semaphore, context, cost_ns, now_ns, &ticket);
     if (map) {
@@ -485,15 +430,17 @@ void semaphore_fence(struct semaphore *semaphore, bool blocks)
     if (blocks)
         sched_client_waits(&semaphore->client);
     /*
-     * Who only asks will ask again; a fence for nobody costs the GPU two microseconds. Who waits may do so for long,
-     * and whoever comes meanwhile would have nothing but an estimate to go by.
+     * Who only asks will ask again; a fence for nobody costs the GPU two microseconds. Who waits
+     * may do so for long, and whoever comes meanwhile would have nothing but an estimate to go by.
      */
-    if ((atomic_load(&semaphore->client.page->unfenced) || atomic_load(&semaphore->client.page->queued_unfenced)) &&
+    if ((atomic_load(&semaphore->client.page->unfenced) ||
+         atomic_load(&semaphore->client.page->queued_unfenced)) &&
         (blocks || atomic_load(&semaphore->client.arena->layout->waiting) > 0))
         fence_all(semaphore);
 }
 
-/* The one place with launches since its last fence, if it is of the current context and of `stream` (0: any); else -1.
+/* The one place with launches since its last fence, if it is of the current context and of `stream`
+ * (0: any); else -1.
  */
 static int only_launched(const struct semaphore *semaphore, uintptr_t stream)
 {
@@ -507,14 +454,16 @@ static int only_launched(const struct semaphore *semaphore, uintptr_t stream)
             return -1;
         only = i;
     }
-    if (only < 0 || (stream && semaphore->slots[only].stream != stream) || !nameable(&semaphore->slots[only]) ||
+    if (only < 0 || (stream && semaphore->slots[only].stream != stream) ||
+        !nameable(&semaphore->slots[only]) ||
         DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS ||
         context != semaphore->slots[only].map->context)
         return -1;
     return only;
 }
 
-void semaphore_wait_begins(struct semaphore *semaphore, uintptr_t stream, struct semaphore_wait *ret_wait)
+void semaphore_wait_begins(struct semaphore *semaphore, uintptr_t stream,
+                           struct semaphore_wait *ret_wait)
 {
     *ret_wait = (struct semaphore_wait){.slot = -1};
     SEMAPHORE_SCOPE(semaphore);
@@ -535,7 +484,8 @@ void semaphore_wait_ends(struct semaphore *semaphore, const struct semaphore_wai
         return;
     slot = &semaphore->slots[wait->slot];
     SEMAPHORE_SCOPE(semaphore);
-    if (!slot->stream || slot->launches != wait->launches || only_launched(semaphore, slot->stream) != wait->slot)
+    if (!slot->stream || slot->launches != wait->launches ||
+        only_launched(semaphore, slot->stream) != wait->slot)
         return;
     atomic_store(&slot->launched, false);
     sched_client_fences(&semaphore->client);

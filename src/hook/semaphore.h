@@ -1,12 +1,13 @@
 /*
- * The turns of a device as the GPU sees them (core/sched_client.h has the other half): semaphores that streams wait at,
- * fences that tell when a stream has got somewhere.
+ * The turns of a device as the GPU sees them (core/sched_client.h has the other half): semaphores
+ * that streams wait at, fences that tell when a stream has got somewhere.
  *
- * A semaphore is cuStreamWaitValue32 on a word of this process's page of the arena; a launch behind it costs the CPU
- * nothing more, so a program goes on queueing work while another has the device, and its turn begins with a backlog. A
- * stream at a closed semaphore costs the other processes nothing (measured). Opening a semaphore is a store by whoever
- * hands the device on, so that a thread that is stuck in the driver behind a semaphore (loading a function does that)
- * needs nobody's help to come free.
+ * A semaphore is cuStreamWaitValue32 on a word of this process's page of the arena; a launch behind
+ * it costs the CPU nothing more, so a program goes on queueing work while another has the device,
+ * and its turn begins with a backlog. A stream at a closed semaphore costs the other processes
+ * nothing (measured). Opening a semaphore is a store by whoever hands the device on, so that a
+ * thread that is stuck in the driver behind a semaphore (loading a function does that) needs
+ * nobody's help to come free.
  */
 #ifndef VGPU_HOOK_SEMAPHORE_H
 #define VGPU_HOOK_SEMAPHORE_H
@@ -20,8 +21,9 @@
 #define SEMAPHORE_CONTEXTS 8
 
 /*
- * This process's page of the arena as the driver knows it, for one context: memory that is registered in a context
- * goes with it, and another's streams may wait for a word of it at that time. So each has an address of its own.
+ * This process's page of the arena as the driver knows it, for one context: memory that is
+ * registered in a context goes with it, and another's streams may wait for a word of it at that
+ * time. So each has an address of its own.
  */
 struct page_map {
     CUcontext context; /* NULL: free, but the page stays */
@@ -53,8 +55,9 @@ struct semaphore {
     _Atomic(pthread_t) owner; /* of the mutex */
     struct sched_client client;
     atomic_bool joined;
-    bool failed;          /* semaphores cannot be had: no turns for this process. joined is false then, for good */
-    bool helped;          /* the helper thread runs */
+    bool failed; /* semaphores cannot be had: no turns for this process. joined is false then, for
+                    good */
+    bool helped; /* the helper thread runs */
     uint32_t turn_policy; /* that the instance has asked for last; 1 + enum vgpu_turn_policy */
     struct sched_observer observer; /* the helper's */
     struct page_map maps[SEMAPHORE_CONTEXTS];
@@ -62,31 +65,35 @@ struct semaphore {
 };
 
 /* Joins the turns on a device. False: there will be none for this process; it has been logged. */
-bool semaphore_join(struct semaphore *semaphore, const char *uuid, const struct sched_identity *self,
-                    uint32_t turn_policy);
+bool semaphore_join(struct semaphore *semaphore, const char *uuid,
+                    const struct sched_identity *self, uint32_t turn_policy);
 
 /* The settings as they are now; turns got and time waited for them since the last call. */
-void semaphore_settings(struct semaphore *semaphore, const struct vgpu_compute *settings, uint64_t *ret_turns,
-                        uint64_t *ret_waited_ns);
+void semaphore_settings(struct semaphore *semaphore, const struct vgpu_compute *settings,
+                        uint64_t *ret_turns, uint64_t *ret_waited_ns);
 
 /* The arenas of the other devices that the instance runs on; they stay open. */
-void semaphore_set_others(struct semaphore *semaphore, struct vgpu_arena *const *others, unsigned count);
+void semaphore_set_others(struct semaphore *semaphore, struct vgpu_arena *const *others,
+                          unsigned count);
 
 /* ARENA_RESUME is set: the process is active again. */
 void semaphore_resume(struct semaphore *semaphore, uint64_t now_ns);
 
 /*
- * Around a launch on a contended device. enter returns the stream's place for leave, -1: none. It may wait, where a
- * lot is queued behind the semaphore already.
+ * Around a launch on a contended device. enter returns the stream's place for leave, -1: none. It
+ * may wait, where a lot is queued behind the semaphore already.
  */
-int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_thread, uint64_t cost_ns, uint64_t now_ns);
+int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_thread, uint64_t cost_ns,
+                    uint64_t now_ns);
 void semaphore_leave(struct semaphore *semaphore, int slot);
 
 /*
- * Around a call that waits for a stream (0: for all of the current context's). Whoever waits for short work knows that
- * it is done when the call returns; a fence would tell the same, but cost the GPU two microseconds.
+ * Around a call that waits for a stream (0: for all of the current context's). Whoever waits for
+ * short work knows that it is done when the call returns; a fence would tell the same, but cost the
+ * GPU two microseconds.
  */
-void semaphore_wait_begins(struct semaphore *semaphore, uintptr_t stream, struct semaphore_wait *ret_wait);
+void semaphore_wait_begins(struct semaphore *semaphore, uintptr_t stream,
+                           struct semaphore_wait *ret_wait);
 void semaphore_wait_ends(struct semaphore *semaphore, const struct semaphore_wait *wait);
 
 /* Fences everything launched so far; `blocks`: the caller is about to wait for the device. */
@@ -95,7 +102,8 @@ void semaphore_fence(struct semaphore *semaphore, bool blocks);
 /* Pausing because of the cap, or no more: whoever waits need not wait for another launch. */
 void semaphore_pause(struct semaphore *semaphore, bool pausing);
 
-/* The stream is about to be destroyed, or to capture: it is fenced, and not touched again unless it is launched into.
+/* The stream is about to be destroyed, or to capture: it is fenced, and not touched again unless it
+ * is launched into.
  */
 void semaphore_stream_ends(struct semaphore *semaphore, CUstream stream, bool per_thread);
 void semaphore_context_ends(struct semaphore *semaphore, CUcontext context);

@@ -1,6 +1,6 @@
 /*
- * The thread that looks after a semaphore. It calls nothing of the driver's, which may be stuck behind the semaphore
- * itself, and takes no lock that is held across such a call.
+ * The thread that looks after a semaphore. It calls nothing of the driver's, which may be stuck
+ * behind the semaphore itself, and takes no lock that is held across such a call.
  */
 #include "hook/semaphore_internal.h"
 
@@ -29,7 +29,9 @@ static uint64_t watch(struct semaphore *semaphore)
 {
     if (atomic_load(&semaphore->joined))
         return sched_client_watch(&semaphore->client, &semaphore->observer, clock_ns());
-    semaphore_stay_away(&semaphore->client); /* again, for this thread may have been looking after the turns just now */
+    semaphore_stay_away(
+        &semaphore
+             ->client); /* again, for this thread may have been looking after the turns just now */
     return KEEP_OPEN_NS;
 }
 

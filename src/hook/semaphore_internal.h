@@ -4,12 +4,26 @@
 
 #include "hook/semaphore.h"
 
-/* Where there are no turns any more: nothing waits at a semaphore, whatever becomes of the page, and nobody for this
- * one. */
+/* Where there are no turns any more: nothing waits at a semaphore, whatever becomes of the page,
+ * and nobody for this one. */
 void semaphore_stay_away(struct sched_client *client);
 
-/* The semaphore's thread, started if need be. False: there can be none. Under the semaphore's mutex. */
+/* The semaphore's thread, started if need be. False: there can be none. Under the semaphore's
+ * mutex. */
 bool semaphore_start_helper(struct semaphore *semaphore);
+
+/* No turns for this process any more: `why` and the driver's or the system's `code` are logged.
+ * Under the semaphore's mutex. */
+void semaphore_give_up(struct semaphore *semaphore, const char *why, int code);
+
+/* The page as `context` has it, made known to the driver if need be. NULL: it cannot be had. Under
+ * the semaphore's mutex. */
+const struct page_map *semaphore_page_map_of(struct semaphore *semaphore, CUcontext context);
+
+/* Makes a context current; *ret_pushed: semaphore_pop_context() has something to undo. False: it
+ * cannot be made current. */
+bool semaphore_push_context(CUcontext context, bool *ret_pushed);
+void semaphore_pop_context(bool pushed);
 
 /* Work of the process waits from now on. Without the mutex. */
 void semaphore_wake_helper(struct semaphore *semaphore);

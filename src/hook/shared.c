@@ -24,8 +24,9 @@
 #endif
 
 /*
- * Keys with this bit are hashes; the others are positions in a file, far behind the end of any. All marks of a memory
- * lie in one span of positions, so that a single question says whether any descriptor of it is left.
+ * Keys with this bit are hashes; the others are positions in a file, far behind the end of any. All
+ * marks of a memory lie in one span of positions, so that a single question says whether any
+ * descriptor of it is left.
  */
 #define KEY_HASH     (1ULL << 63)
 #define KEY_POSITION (1ULL << 62)
@@ -33,8 +34,9 @@
 #define MARK_TRIES   8
 
 /*
- * A file of the inode that descriptors are of, to ask about locks with: one of its own, which keeps no memory. Never
- * freed, and there is one for each inode: a card has few. The program may close it.
+ * A file of the inode that descriptors are of, to ask about locks with: one of its own, which keeps
+ * no memory. Never freed, and there is one for each inode: a card has few. The program may close
+ * it.
  */
 struct probe {
     dev_t device;
@@ -57,7 +59,7 @@ struct shared {
 
 static struct shared *all;
 static struct probe *probes;
-static atomic_uint waiting;                          /* how many of `all` have no reference; written under the lock */
+static atomic_uint waiting; /* how many of `all` have no reference; written under the lock */
 static struct vgpu_mutex all_lock = VGPU_MUTEX_INIT; /* for the lists and what is in them */
 
 /* Keys */
@@ -81,7 +83,10 @@ static uint64_t hash_key(const struct shared_handle *handle)
 
 static struct flock lock_at(uint64_t position, uint64_t length)
 {
-    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)position, .l_len = (off_t)length};
+    return (struct flock){.l_type = F_WRLCK,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)position,
+                          .l_len = (off_t)length};
 }
 
 static uint64_t random_number(void)
@@ -98,8 +103,8 @@ static uint64_t new_span(void)
 }
 
 /*
- * Marks the open file behind a descriptor, within a span. An exclusive lock: no other file of the inode can have the
- * same mark.
+ * Marks the open file behind a descriptor, within a span. An exclusive lock: no other file of the
+ * inode can have the same mark.
  */
 static int mark(int fd, uint64_t span, uint64_t *ret_key)
 {
@@ -122,8 +127,8 @@ static bool is_marked(int fd, uint64_t key)
 {
     struct flock any = lock_at(key, 1), other = lock_at(key, 1);
 
-    return fcntl(fd, F_GETLK, &any) == 0 && any.l_type != F_UNLCK && fcntl(fd, F_OFD_GETLK, &other) == 0 &&
-           other.l_type == F_UNLCK;
+    return fcntl(fd, F_GETLK, &any) == 0 && any.l_type != F_UNLCK &&
+           fcntl(fd, F_OFD_GETLK, &other) == 0 && other.l_type == F_UNLCK;
 }
 
 struct wanted {
@@ -148,7 +153,8 @@ static bool is_open(const struct probe *probe)
 {
     struct stat info;
 
-    return file_stat_fd(probe->fd, &info) == 0 && info.st_dev == probe->device && info.st_ino == probe->inode;
+    return file_stat_fd(probe->fd, &info) == 0 && info.st_dev == probe->device &&
+           info.st_ino == probe->inode;
 }
 
 /* Another file of the same inode; -1 where /proc is not to be had. */
@@ -176,7 +182,8 @@ static struct probe *probe_for(int fd)
         probe = calloc(1, sizeof(*probe));
         if (probe == NULL)
             return NULL;
-        *probe = (struct probe){.device = info.st_dev, .inode = info.st_ino, .fd = -1, .next = probes};
+        *probe =
+            (struct probe){.device = info.st_dev, .inode = info.st_ino, .fd = -1, .next = probes};
         probes = probe;
     }
     if (!is_open(probe))
@@ -184,7 +191,8 @@ static struct probe *probe_for(int fd)
     return probe;
 }
 
-/* Where nobody can be asked, none is: else what a program has closed would stay charged to it for ever. */
+/* Where nobody can be asked, none is: else what a program has closed would stay charged to it for
+ * ever. */
 static bool descriptor_left(const struct shared *shared)
 {
     struct flock any = lock_at(shared->span, KEY_SPAN);
@@ -279,7 +287,8 @@ static uint64_t note_descriptor(struct shared *shared, int fd, uint64_t span)
     return span;
 }
 
-int shared_exported(struct vgpu_ledger *ledger, struct shared *shared, const struct shared_handle *handle)
+int shared_exported(struct vgpu_ledger *ledger, struct shared *shared,
+                    const struct shared_handle *handle)
 {
     KEEP_ERRNO;
     uint64_t key = 0;
@@ -302,8 +311,8 @@ void shared_cannot_follow(int negative_errno)
                     strerror(-negative_errno));
 }
 
-int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *handle, struct shared **ret_shared,
-                    struct ledger_share_memory *ret_memory)
+int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *handle,
+                    struct shared **ret_shared, struct ledger_share_memory *ret_memory)
 {
     KEEP_ERRNO;
     struct wanted wanted = {.handle = handle};
@@ -361,7 +370,8 @@ void shared_sweep(struct vgpu_ledger *ledger)
     KEEP_ERRNO;
     struct shared *shared;
 
-    while (atomic_load_explicit(&waiting, memory_order_relaxed) > 0 && (shared = take_unused()) != NULL)
+    while (atomic_load_explicit(&waiting, memory_order_relaxed) > 0 &&
+           (shared = take_unused()) != NULL)
         give_back(ledger, shared);
 }
 

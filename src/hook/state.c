@@ -80,8 +80,9 @@ static void attach_instance(void)
 }
 
 /*
- * A lock that says which process holds it: where a thread of the parent was attaching at the moment of a fork, the
- * child takes over. It is held once in the life of a process, for as long as attaching takes.
+ * A lock that says which process holds it: where a thread of the parent was attaching at the moment
+ * of a fork, the child takes over. It is held once in the life of a process, for as long as
+ * attaching takes.
  */
 static atomic_int attach_owner;
 
@@ -167,7 +168,8 @@ CUresult hook_missing(enum hook_symbol sym)
 
 nvmlReturn_t nvml_missing(void)
 {
-    return symbols_resolve(LIBRARY_NVML) ? NVML_ERROR_FUNCTION_NOT_FOUND : NVML_ERROR_LIBRARY_NOT_FOUND;
+    return symbols_resolve(LIBRARY_NVML) ? NVML_ERROR_FUNCTION_NOT_FOUND
+                                         : NVML_ERROR_LIBRARY_NOT_FOUND;
 }
 
 CUresult hook_result(int negative_errno)

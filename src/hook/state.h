@@ -1,8 +1,9 @@
 /*
  * Whether this library does anything in this process, and how a wrapper finds out: one load.
  *
- * Nothing is decided when the library is loaded. The environment is read when a symbol of the tables is first looked
- * up or called; the instance is attached when a wrapper is first called. A process that does neither pays nothing.
+ * Nothing is decided when the library is loaded. The environment is read when a symbol of the
+ * tables is first looked up or called; the instance is attached when a wrapper is first called. A
+ * process that does neither pays nothing.
  */
 #ifndef VGPU_HOOK_STATE_H
 #define VGPU_HOOK_STATE_H
@@ -18,7 +19,8 @@
 enum hook_mode {
     HOOK_UNDECIDED, /* the environment has not been read */
     HOOK_OFF,       /* it names nothing: forward everything, for good */
-    HOOK_WANTED, /* it names an instance or a trace file; not attached yet, or the driver library is not loaded yet */
+    HOOK_WANTED, /* it names an instance or a trace file; not attached yet, or the driver library is
+                    not loaded yet */
     HOOK_ON,
     HOOK_TRACED /* on, and calls are counted */
 };

@@ -1,6 +1,7 @@
 /*
- * Which stream a handle means. Default streams have several names: NULL stands for the legacy one or for that of the
- * calling thread, by the entry point it came through; and the name of a thread's own means another stream in each.
+ * Which stream a handle means. Default streams have several names: NULL stands for the legacy one
+ * or for that of the calling thread, by the entry point it came through; and the name of a thread's
+ * own means another stream in each.
  */
 #ifndef VGPU_HOOK_STREAM_KEY_H
 #define VGPU_HOOK_STREAM_KEY_H
@@ -10,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD; handles up to the latter are streams of the current context. */
+/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD; handles up to the latter are streams of the current
+ * context. */
 #define STREAM_LEGACY     1
 #define STREAM_PER_THREAD 2
 

@@ -36,7 +36,8 @@ bool survey_due(CUstream stream, bool per_thread, uint64_t now_ns)
 
 uint64_t survey_estimate(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns)
 {
-    union average average = {.word = atomic_load_explicit(&kinds[vdev][kind].average, memory_order_relaxed)};
+    union average average = {
+        .word = atomic_load_explicit(&kinds[vdev][kind].average, memory_order_relaxed)};
 
     if (average.count > 0)
         return (uint64_t)((float)guess_ns * average.ratio);

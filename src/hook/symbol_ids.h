@@ -13,7 +13,8 @@ enum hook_symbol {
     SYMBOL_COUNT
 };
 
-/* Whether a row is a _ptsz or _ptds twin: to it NULL means the calling thread's own default stream. */
+/* Whether a row is a _ptsz or _ptds twin: to it NULL means the calling thread's own default
+ * stream. */
 extern const bool hook_per_thread[SYMBOL_COUNT];
 
 static inline bool hook_symbol_per_thread(enum hook_symbol sym)

@@ -15,8 +15,8 @@ void *hook_real[SYMBOL_COUNT];
 void *nvml_real[NVML_SYMBOL_COUNT];
 
 /*
- * Names and trampolines are told by offsets: pointers would have to be relocated in every process that loads us, and
- * most of those never use them.
+ * Names and trampolines are told by offsets: pointers would have to be relocated in every process
+ * that loads us, and most of those never use them.
  */
 static const struct name_text {
 #define HOOK(sym, group, role, handler) char sym[sizeof(#sym)];
@@ -55,8 +55,9 @@ static void *const wrapper[ENTRY_COUNT] = {
 };
 
 /*
- * A hash index with open addressing. It is filled by every thread that finds it unfinished, in the same order with
- * the same values: whoever comes second writes what is there already, so that nobody has to wait for anybody.
+ * A hash index with open addressing. It is filled by every thread that finds it unfinished, in the
+ * same order with the same values: whoever comes second writes what is there already, so that
+ * nobody has to wait for anybody.
  */
 #define INDEX_SLOTS 4096 /* a power of two, several times ENTRY_COUNT */
 _Static_assert(ENTRY_COUNT * 4 <= INDEX_SLOTS, "the indices would get crowded");
@@ -138,7 +139,10 @@ static struct library {
     _Atomic uintptr_t start, end;
     struct index by_address;
 } libraries[LIBRARY_COUNT] = {
-    [LIBRARY_CUDA] = {.soname = "libcuda.so.1", .real = hook_real, .first = 0, .count = SYMBOL_COUNT},
+    [LIBRARY_CUDA] = {.soname = "libcuda.so.1",
+                      .real = hook_real,
+                      .first = 0,
+                      .count = SYMBOL_COUNT},
     [LIBRARY_NVML] = {.soname = "libnvidia-ml.so.1",
                       .real = nvml_real,
                       .first = SYMBOL_COUNT,
@@ -205,9 +209,10 @@ bool symbols_resolve(enum symbols_library which)
     if (atomic_load_explicit(&library->ready, memory_order_acquire))
         return true;
     KEEP_ERRNO;
-    /* The reference is kept: the addresses must stay good. It is asked for only where the library is, so dlerror() has
-       nothing new to say. */
-    if (!elf_find_scope(library->soname, &scope) || !dlopen(library->soname, RTLD_LAZY | RTLD_NOLOAD))
+    /* The reference is kept: the addresses must stay good. It is asked for only where the library
+       is, so dlerror() has nothing new to say. */
+    if (!elf_find_scope(library->soname, &scope) ||
+        !dlopen(library->soname, RTLD_LAZY | RTLD_NOLOAD))
         return false;
     fill(library, &scope);
     atomic_store_explicit(&library->ready, true, memory_order_release);
@@ -222,7 +227,8 @@ int symbols_at_address(const void *address)
         if (!atomic_load_explicit(&library->ready, memory_order_acquire))
             continue;
         for (uint32_t at = address_hash(address) % INDEX_SLOTS;; at = (at + 1) % INDEX_SLOTS) {
-            uint16_t there = atomic_load_explicit(&library->by_address.slot[at], memory_order_relaxed);
+            uint16_t there =
+                atomic_load_explicit(&library->by_address.slot[at], memory_order_relaxed);
 
             if (there == 0)
                 break;

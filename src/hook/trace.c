@@ -29,12 +29,14 @@ struct vgpu_trace_row *trace_rows = own_rows;
 static int trace_fd = -1;
 
 const unsigned char pass_sized[SYMBOL_COUNT] = {
-#define SIZED(sym, argument, unit) [SYMBOL_##sym] = (argument) | ((unit) == 4 ? 2 : (unit) == 2 ? 1 : 0) << 3,
+#define SIZED(sym, argument, unit)                                                                 \
+    [SYMBOL_##sym] = (argument) | ((unit) == 4 ? 2 : (unit) == 2 ? 1 : 0) << 3,
 #include "sized.def"
 #undef SIZED
 };
 
-/* The head of the file that trace_rows is in; NULL where the counts are our own. Set once, before anybody traces. */
+/* The head of the file that trace_rows is in; NULL where the counts are our own. Set once, before
+ * anybody traces. */
 static struct vgpu_trace_counts *trace_head;
 static atomic_bool torn; /* the file ends in the middle of a line of ours */
 
@@ -88,10 +90,12 @@ void trace_memory_slow(enum hook_symbol sym, uint64_t bytes, uint64_t address, C
     if (trace_fd < 0)
         return;
     write_line(line, snprintf(line, sizeof(line),
-                              "{\"time\":%" PRIu64 ".%06u,\"pid\":%d,\"tid\":%ld,\"symbol\":\"%s\",\"bytes\":%" PRIu64
+                              "{\"time\":%" PRIu64
+                              ".%06u,\"pid\":%d,\"tid\":%ld,\"symbol\":\"%s\",\"bytes\":%" PRIu64
                               ",\"address\":\"0x%" PRIx64 "\",\"result\":%d}\n",
-                              now_us / 1000000, (unsigned)(now_us % 1000000), (int)getpid(), (long)syscall(SYS_gettid),
-                              hook_symbol_name(sym), bytes, address, (int)result));
+                              now_us / 1000000, (unsigned)(now_us % 1000000), (int)getpid(),
+                              (long)syscall(SYS_gettid), hook_symbol_name(sym), bytes, address,
+                              (int)result));
 }
 
 void trace_bytes_slow(enum hook_symbol sym, uint64_t bytes)
@@ -109,10 +113,12 @@ static void write_own_rows(void)
 
         if (calls == 0)
             continue;
-        write_line(line, snprintf(line, sizeof(line),
-                                  "{\"pid\":%d,\"symbol\":\"%s\",\"calls\":%" PRIu64 ",\"total_bytes\":%" PRIu64 "}\n",
-                                  (int)getpid(), symbols_name(entry), calls,
-                                  atomic_load_explicit(&own_rows[entry].bytes, memory_order_relaxed)));
+        write_line(line,
+                   snprintf(line, sizeof(line),
+                            "{\"pid\":%d,\"symbol\":\"%s\",\"calls\":%" PRIu64
+                            ",\"total_bytes\":%" PRIu64 "}\n",
+                            (int)getpid(), symbols_name(entry), calls,
+                            atomic_load_explicit(&own_rows[entry].bytes, memory_order_relaxed)));
     }
 }
 
@@ -134,7 +140,8 @@ static void in_child(void *arg)
     }
 }
 
-/* The instance's counts, or NULL. The file is another's: nothing but its size and head is believed. */
+/* The instance's counts, or NULL. The file is another's: nothing but its size and head is
+ * believed. */
 static struct vgpu_trace_counts *map_counts(const char *instance_dir)
 {
     const size_t size = trace_counts_size(ENTRY_COUNT);
@@ -162,8 +169,10 @@ static void switch_rows(struct vgpu_trace_row *syms)
 {
     __atomic_store_n(&trace_rows, syms, __ATOMIC_RELEASE);
     for (int entry = 0; entry < ENTRY_COUNT; entry++) {
-        atomic_fetch_add_explicit(&syms[entry].calls, atomic_exchange(&own_rows[entry].calls, 0), memory_order_relaxed);
-        atomic_fetch_add_explicit(&syms[entry].bytes, atomic_exchange(&own_rows[entry].bytes, 0), memory_order_relaxed);
+        atomic_fetch_add_explicit(&syms[entry].calls, atomic_exchange(&own_rows[entry].calls, 0),
+                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&syms[entry].bytes, atomic_exchange(&own_rows[entry].bytes, 0),
+                                  memory_order_relaxed);
     }
 }
 

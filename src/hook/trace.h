@@ -1,8 +1,10 @@
 /*
- * Counting and logging of driver calls, for `vgpu run --trace`. (trace_memory() for handlers is in hook.h.)
+ * Counting and logging of driver calls, for `vgpu run --trace`. (trace_memory() for handlers is in
+ * hook.h.)
  *
- * Counts go to the instance's trace.counts where there is one; else they are this process's own and are appended to
- * the trace file when it exits. Calls that take or give back memory are logged to the trace file as they happen.
+ * Counts go to the instance's trace.counts where there is one; else they are this process's own and
+ * are appended to the trace file when it exits. Calls that take or give back memory are logged to
+ * the trace file as they happen.
  */
 #ifndef VGPU_HOOK_TRACE_H
 #define VGPU_HOOK_TRACE_H
@@ -13,8 +15,9 @@
 extern struct vgpu_trace_row *trace_rows;
 
 /*
- * Begins: opens VGPU_TRACE and, in `instance_dir` (NULL: none), trace.counts. Once, before the first handler runs.
- * A file that cannot be opened is worth a warning; calls are counted all the same.
+ * Begins: opens VGPU_TRACE and, in `instance_dir` (NULL: none), trace.counts. Once, before the
+ * first handler runs. A file that cannot be opened is worth a warning; calls are counted all the
+ * same.
  */
 void trace_start(const char *instance_dir);
 

@@ -7,7 +7,8 @@
 
 #define VARIABLE VISIBLE_VARIABLE "="
 
-/* The array that stands in for the program's where that has no entry. Kept: a thread may still be reading it. */
+/* The array that stands in for the program's where that has no entry. Kept: a thread may still be
+ * reading it. */
 static char **spare_array;
 static size_t spare_entries;
 
@@ -22,7 +23,8 @@ static int swap_array(char *ours, struct visible_swap *ret_swap)
 
         if (!array)
             return -ENOMEM;
-        spare_array = array; /* the smaller one is left behind, at most once for each size of the environment */
+        spare_array = array; /* the smaller one is left behind, at most once for each size of the
+                                environment */
         spare_entries = count + 2;
     }
     if (count > 0)
@@ -36,7 +38,8 @@ static int swap_array(char *ours, struct visible_swap *ret_swap)
 
 int visible_set(const char *value, struct visible_swap *ret_swap)
 {
-    static char entry[sizeof(VARIABLE) + VISIBLE_MAX]; /* static: the driver may keep what getenv() gave it */
+    static char entry[sizeof(VARIABLE) +
+                      VISIBLE_MAX]; /* static: the driver may keep what getenv() gave it */
 
     memcpy(entry, VARIABLE, sizeof(VARIABLE));
     memcpy(entry + sizeof(VARIABLE) - 1, value, strnlen(value, VISIBLE_MAX - 1) + 1);
@@ -56,7 +59,8 @@ void visible_restore(const struct visible_swap *swap)
         __atomic_store_n(&environ, swap->array, __ATOMIC_RELEASE);
         return;
     }
-    /* Wherever a setenv() of another thread has copied it to; gone if that gave the variable another value. */
+    /* Wherever a setenv() of another thread has copied it to; gone if that gave the variable
+     * another value. */
     for (char **slot = environ; slot && *slot; slot++) {
         if (*slot != swap->ours)
             continue;

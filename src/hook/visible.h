@@ -1,12 +1,14 @@
-/* CUDA_VISIBLE_DEVICES as the driver is to find it in the environment, for the moment in which it looks. */
+/* CUDA_VISIBLE_DEVICES as the driver is to find it in the environment, for the moment in which it
+ * looks. */
 #ifndef VGPU_HOOK_VISIBLE_H
 #define VGPU_HOOK_VISIBLE_H
 
 #include "core/visible.h"
 
 /*
- * The variable as everybody in the process sees it, while the driver initialises. Changes neither the program's string
- * nor its array: a pointer is exchanged, and exchanged back by visible_restore(). Callers exclude each other.
+ * The variable as everybody in the process sees it, while the driver initialises. Changes neither
+ * the program's string nor its array: a pointer is exchanged, and exchanged back by
+ * visible_restore(). Callers exclude each other.
  */
 struct visible_swap {
     char *ours;

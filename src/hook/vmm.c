@@ -1,10 +1,11 @@
 /*
- * Virtual memory management: physical memory by handle, mapped wherever the program likes. It stays allocated, and
- * charged to the device in its properties, until the last reference to the handle and the last mapping are gone.
+ * Virtual memory management: physical memory by handle, mapped wherever the program likes. It stays
+ * allocated, and charged to the device in its properties, until the last reference to the handle
+ * and the last mapping are gone.
  *
- * Memory that was exported or imported is charged by way of shared.h. Handles without charge (host memory, imports from
- * outside of the instance, multicast objects) have records too: their mappings are then told apart from others, and a
- * handle's value may come back as something else.
+ * Memory that was exported or imported is charged by way of shared.h. Handles without charge (host
+ * memory, imports from outside of the instance, multicast objects) have records too: their mappings
+ * are then told apart from others, and a handle's value may come back as something else.
  */
 #include "hook/vmm.h"
 
@@ -33,9 +34,10 @@ struct mapping {
     struct mapping *next; /* in a list of mappings that are being taken down */
 };
 
-/* The counts of every record, and what the tables point to. Never held across a call into the driver. */
+/* The counts of every record, and what the tables point to. Never held across a call into the
+ * driver. */
 static struct vgpu_mutex vmm_lock = VGPU_MUTEX_INIT;
-static _Atomic(struct vgpu_track *) handles;  /* handle -> struct physical, as long as it is alive */
+static _Atomic(struct vgpu_track *) handles; /* handle -> struct physical, as long as it is alive */
 static _Atomic(struct vgpu_track *) mappings; /* address -> struct mapping */
 
 static void lock(void)
@@ -73,13 +75,16 @@ static struct physical *find(uint64_t handle)
 static bool put(struct physical *physical)
 {
     struct vgpu_track *track = table_of(&handles);
-    struct vgpu_track_entry entry = {
-        .bytes = physical->charged_bytes, .extra = (uintptr_t)physical, .vdev = physical->vdev, .kind = VGPU_KIND_DATA};
+    struct vgpu_track_entry entry = {.bytes = physical->charged_bytes,
+                                     .extra = (uintptr_t)physical,
+                                     .vdev = physical->vdev,
+                                     .kind = VGPU_KIND_DATA};
 
     return track != NULL && track_put(track, physical->handle, &entry) == 0;
 }
 
-/* Takes a record out when nothing holds it any more. Returns whether that is so: then it is the caller's. */
+/* Takes a record out when nothing holds it any more. Returns whether that is so: then it is the
+ * caller's. */
 static bool take_if_dead(struct physical *physical)
 {
     struct vgpu_track_entry entry;
@@ -121,7 +126,8 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
     lock();
     before = find(handle);
     known = put(physical);
-    /* The driver gave the value out again, so nobody refers to the old one; only mappings can keep it. */
+    /* The driver gave the value out again, so nobody refers to the old one; only mappings can keep
+     * it. */
     if (known && before != NULL)
         before->references = 0;
     if (!known || (before != NULL && before->mappings > 0))
@@ -134,7 +140,8 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
     return known;
 }
 
-/* One more reference to a handle that the driver may have given out before. False: it is not known. */
+/* One more reference to a handle that the driver may have given out before. False: it is not
+ * known. */
 static bool referenced(uint64_t handle)
 {
     struct physical *physical;
@@ -161,7 +168,8 @@ CUresult hook_mem_create(enum hook_symbol sym, CUmemGenericAllocationHandle *han
         trace_memory(sym, bytes, result == CUDA_SUCCESS ? *handle : 0, result);
         return result;
     }
-    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device_vdev(prop->location.id, &vdev) < 0)
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        device_vdev(prop->location.id, &vdev) < 0)
         reserved = 0;
     if (reserved > 0 && !charge_reserve(sym, ledger, vdev, reserved))
         goto out;
@@ -223,7 +231,8 @@ CUresult hook_mem_release(enum hook_symbol sym, CUmemGenericAllocationHandle han
     return result;
 }
 
-CUresult hook_mem_retain_handle(enum hook_symbol sym, CUmemGenericAllocationHandle *handle, void *addr)
+CUresult hook_mem_retain_handle(enum hook_symbol sym, CUmemGenericAllocationHandle *handle,
+                                void *addr)
 {
     CUresult result = REAL(sym, mem_retain_handle)(handle, addr);
 
@@ -235,17 +244,20 @@ CUresult hook_mem_retain_handle(enum hook_symbol sym, CUmemGenericAllocationHand
 
 /* Exports and imports */
 
-static bool handle_of(void *os_handle, CUmemAllocationHandleType type, struct shared_handle *ret_handle)
+static bool handle_of(void *os_handle, CUmemAllocationHandleType type,
+                      struct shared_handle *ret_handle)
 {
     *ret_handle = (struct shared_handle){.fd = -1};
     if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         ret_handle->fd = (int)(intptr_t)os_handle;
     else if (type == CU_MEM_HANDLE_TYPE_FABRIC)
-        *ret_handle = (struct shared_handle){.fd = -1, .bytes = os_handle, .length = FABRIC_HANDLE_BYTES};
+        *ret_handle =
+            (struct shared_handle){.fd = -1, .bytes = os_handle, .length = FABRIC_HANDLE_BYTES};
     return ret_handle->fd >= 0 || ret_handle->bytes != NULL;
 }
 
-/* Under the lock. With a reference for the caller: another thread may release the handle meanwhile. */
+/* Under the lock. With a reference for the caller: another thread may release the handle
+ * meanwhile. */
 static struct shared *shared_of(const struct physical *physical)
 {
     if (physical == NULL || physical->shared == NULL)
@@ -254,7 +266,8 @@ static struct shared *shared_of(const struct physical *physical)
     return physical->shared;
 }
 
-/* What of a handle's memory others may come to have: a reference. NULL and 0: nothing is charged for it. */
+/* What of a handle's memory others may come to have: a reference. NULL and 0: nothing is charged
+ * for it. */
 static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **ret_shared)
 {
     struct physical *physical;
@@ -307,7 +320,8 @@ static void keep_charged(uint64_t handle, int rc)
     shared_cannot_follow(rc);
 }
 
-CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle, CUmemGenericAllocationHandle handle,
+CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle,
+                                CUmemGenericAllocationHandle handle,
                                 CUmemAllocationHandleType handle_type, unsigned long long flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
@@ -317,7 +331,9 @@ CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle, CUmemGene
     int rc;
 
     if (result == CUDA_SUCCESS && ledger != NULL) {
-        void *value = handle_type == CU_MEM_HANDLE_TYPE_FABRIC ? os_handle : (void *)(intptr_t) * (int *)os_handle;
+        void *value = handle_type == CU_MEM_HANDLE_TYPE_FABRIC
+                          ? os_handle
+                          : (void *)(intptr_t) * (int *)os_handle;
 
         rc = share(ledger, handle, &shared);
         if (rc == 0 && shared != NULL && handle_of(value, handle_type, &exported))
@@ -331,7 +347,8 @@ CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle, CUmemGene
     return result;
 }
 
-/* After the driver's import: charges this process where nobody else of the instance is. False: that does not fit. */
+/* After the driver's import: charges this process where nobody else of the instance is. False: that
+ * does not fit. */
 static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t handle,
                      const struct shared_handle *from)
 {
@@ -360,8 +377,8 @@ static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t 
     return false;
 }
 
-CUresult hook_mem_import_handle(enum hook_symbol sym, CUmemGenericAllocationHandle *handle, void *os_handle,
-                                CUmemAllocationHandleType handle_type)
+CUresult hook_mem_import_handle(enum hook_symbol sym, CUmemGenericAllocationHandle *handle,
+                                void *os_handle, CUmemAllocationHandleType handle_type)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     CUmemGenericAllocationHandle made = 0;
@@ -389,7 +406,8 @@ CUresult hook_multicast_create(enum hook_symbol sym, CUmemGenericAllocationHandl
     /* It takes no memory; what is bound to it was charged when it was made. */
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
         born(hook_ledger(), *handle, 0, 0, NULL);
-    trace_memory(sym, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0, result);
+    trace_memory(sym, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0,
+                 result);
     return result;
 }
 
@@ -408,7 +426,8 @@ static struct mapping *take_mapping(uint64_t address)
 static bool put_mapping(struct mapping *mapping)
 {
     struct vgpu_track *track = table_of(&mappings);
-    struct vgpu_track_entry entry = {.bytes = mapping->bytes, .extra = (uintptr_t)mapping, .kind = VGPU_KIND_DATA};
+    struct vgpu_track_entry entry = {
+        .bytes = mapping->bytes, .extra = (uintptr_t)mapping, .kind = VGPU_KIND_DATA};
 
     return track != NULL && track_put(track, mapping->address, &entry) == 0;
 }
@@ -483,7 +502,8 @@ static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
     return true;
 }
 
-/* Takes the mappings that lie in a range out of the table: they follow each other, unless one was never seen. */
+/* Takes the mappings that lie in a range out of the table: they follow each other, unless one was
+ * never seen. */
 static struct mapping *take_range(uint64_t address, uint64_t bytes)
 {
     struct vgpu_track *track = atomic_load_explicit(&mappings, memory_order_acquire);

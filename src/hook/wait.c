@@ -4,7 +4,8 @@
 #include "hook/compute.h"
 #include "hook/pool.h"
 
-/* Where a program waits, pools give back to the driver what they do not need: the quota gets it back as well. */
+/* Where a program waits, pools give back to the driver what they do not need: the quota gets it
+ * back as well. */
 static CUresult waited(CUresult result)
 {
     if (result == CUDA_SUCCESS)

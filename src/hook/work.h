@@ -7,26 +7,28 @@
 #include "hook/compute.h"
 
 /*
- * WORK(handler, first, none, what): the handler does `first`, then forwards where `none` holds or compute_off() says
- * so; else it is a struct work, `what`. That is a function of its own, so that the short way saves no registers.
+ * WORK(handler, first, none, what): the handler does `first`, then forwards where `none` holds or
+ * compute_off() says so; else it is a struct work, `what`. That is a function of its own, so that
+ * the short way saves no registers.
  */
-#define WORK(handler, first, none, what)                                                                               \
-    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)       \
-    {                                                                                                                  \
-        struct work work = (what);                                                                                     \
-        CUresult result;                                                                                               \
-                                                                                                                       \
-        compute_begin(&work);                                                                                          \
-        result = REAL(sym, handler) ARGS_##handler;                                                                    \
-        compute_end(&work, result);                                                                                    \
-        return result;                                                                                                 \
-    }                                                                                                                  \
-    HANDLER(handler)                                                                                                   \
-    {                                                                                                                  \
-        first;                                                                                                         \
-        if ((none) || compute_off())                                                                                   \
-            return REAL(sym, handler) ARGS_##handler;                                                                  \
-        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                                     \
+#define WORK(handler, first, none, what)                                                           \
+    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym,  \
+                                                                            SIG_##handler)         \
+    {                                                                                              \
+        struct work work = (what);                                                                 \
+        CUresult result;                                                                           \
+                                                                                                   \
+        compute_begin(&work);                                                                      \
+        result = REAL(sym, handler) ARGS_##handler;                                                \
+        compute_end(&work, result);                                                                \
+        return result;                                                                             \
+    }                                                                                              \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        first;                                                                                     \
+        if ((none) || compute_off())                                                               \
+            return REAL(sym, handler) ARGS_##handler;                                              \
+        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                 \
     }
 
 /* For `first`, of copies and memsets. Those without a stream wait for the device, or may. */
@@ -37,12 +39,14 @@ static inline void work_begins(enum hook_symbol sym, bool waits, uint64_t bytes)
         compute_waits();
 }
 
-#define WORK_BYTES_PER_NS 4000 /* what a device's memory moves at best: a first guess, soon measured */
-#define WORK_NS_PER_BYTE  1    /* and at worst, by a bus and in narrow rows */
+/* What a device's memory moves at best: a first guess, soon measured. */
+#define WORK_BYTES_PER_NS 4000
+#define WORK_NS_PER_BYTE  1 /* and at worst, by a bus and in narrow rows */
 
-/* `row_bytes`: of one row where the bytes do not lie in one piece, which takes another time; else 0. */
-static inline struct work work_of_bytes(enum hook_symbol sym, enum vgpu_work kind, CUstream stream, uint64_t bytes,
-                                        uint64_t row_bytes)
+/* `row_bytes`: of one row where the bytes do not lie in one piece, which takes another time; else
+ * 0. */
+static inline struct work work_of_bytes(enum hook_symbol sym, enum vgpu_work kind, CUstream stream,
+                                        uint64_t bytes, uint64_t row_bytes)
 {
     uint64_t moved = kind == VGPU_WORK_COPY ? 2 * bytes : bytes;
 

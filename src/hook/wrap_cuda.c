@@ -1,11 +1,13 @@
-/* The driver's entry points that the library exports: one function for each HOOK id of spec/driver.def. */
+/* The driver's entry points that the library exports: one function for each HOOK id of
+ * spec/driver.def. */
 #include "hook/wrap.h"
 
 /*
- * Which handlers a thread is not cancelled in, by the group of their rows: those that take or give back something
- * between a reservation and a charge. What starts work or waits for it may last, so there the handlers guard what they
- * do themselves: BARE_<handler> takes such a one out of its group. It also takes out cuMemFreeAsync, which is called
- * often and holds nothing but for plain memory.
+ * Which handlers a thread is not cancelled in, by the group of their rows: those that take or give
+ * back something between a reservation and a charge. What starts work or waits for it may last, so
+ * there the handlers guard what they do themselves: BARE_<handler> takes such a one out of its
+ * group. It also takes out cuMemFreeAsync, which is called often and holds nothing but for plain
+ * memory.
  */
 enum {
     STEADY_checkpoint = 1,
@@ -40,7 +42,7 @@ enum {
 #define SECOND_(first, second, ...) second
 
 #define PASS(sym, group)
-#define HOOK(sym, group, role, handler)                                                                                \
-    WRAP(CUresult, sym, handler, LIBRARY_CUDA, SYMBOL_##sym, SYMBOL_##sym, hook_real[SYMBOL_##sym],                    \
-         hook_missing(SYMBOL_##sym), STEADY(group, handler))
+#define HOOK(sym, group, role, handler)                                                            \
+    WRAP(CUresult, sym, handler, LIBRARY_CUDA, SYMBOL_##sym, SYMBOL_##sym,                         \
+         hook_real[SYMBOL_##sym], hook_missing(SYMBOL_##sym), STEADY(group, handler))
 #include "driver.def"

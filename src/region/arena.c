@@ -80,7 +80,8 @@ bool arena_alive(struct vgpu_arena *arena, unsigned page)
 
 bool arena_holds(struct vgpu_arena *arena, unsigned page)
 {
-    liveness_check(arena->liveness, page_id(ARENA_PAGES), NULL); /* looks after the descriptor, whoever is asked for */
+    liveness_check(arena->liveness, page_id(ARENA_PAGES),
+                   NULL); /* looks after the descriptor, whoever is asked for */
     return liveness_holds(arena->liveness, page_id(page));
 }
 
@@ -115,7 +116,8 @@ struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page)
 
     if (liveness_get(arena->path, &same, &fd) < 0)
         return NULL;
-    /* All of it: where pages of memory are larger than those of the arena, one alone cannot be mapped. */
+    /* All of it: where pages of memory are larger than those of the arena, one alone cannot be
+     * mapped. */
     layout = same == arena->liveness ? map_file(fd) : NULL;
     liveness_put(same);
     return layout ? &layout->page[page] : NULL;
@@ -166,12 +168,14 @@ void arena_release(struct vgpu_arena *arena, unsigned page)
 
 /* The lock */
 
-static bool take(_Atomic uint32_t *lock, uint32_t seen, uint32_t id, uint32_t waiters, uint32_t *ret_word)
+static bool take(_Atomic uint32_t *lock, uint32_t seen, uint32_t id, uint32_t waiters,
+                 uint32_t *ret_word)
 {
     uint32_t word = ((seen + COUNT_ONE) & ~(ID_MASK | WAITERS)) | id | waiters;
 
     *ret_word = word;
-    return atomic_compare_exchange_strong_explicit(lock, &seen, word, memory_order_acquire, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(lock, &seen, word, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 
 bool arena_lock(struct vgpu_arena *arena, unsigned page, uint32_t *ret_word)
@@ -215,8 +219,8 @@ void arena_unlock(struct vgpu_arena *arena, uint32_t word)
         /* It was taken from us. */
         if ((seen & ~WAITERS) != (word & ~WAITERS))
             return;
-    } while (!atomic_compare_exchange_weak_explicit(lock, &seen, seen & ~(ID_MASK | WAITERS), memory_order_release,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(lock, &seen, seen & ~(ID_MASK | WAITERS),
+                                                    memory_order_release, memory_order_relaxed));
     if (seen & WAITERS)
         futex_wake(lock, 1, 1);
 }

@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define TRIES  100 /* while another process is about to replace the file, which takes it some system calls */
+/* While another process is about to replace the file, which takes it some system calls. */
+#define TRIES  100
 #define NAP_NS NS_PER_MS
 
 const char *arena_folder(void)
@@ -55,7 +56,8 @@ int arena_place_find(const char *uuid, uid_t uid, struct arena_place *ret_place)
     judge_folder(&st, ret_place);
     if (ret_place->each)
         snprintf(number, sizeof(number), "%u-", (unsigned)uid);
-    length = snprintf(ret_place->path, sizeof(ret_place->path), "%s/vgpu-%s%s", folder, number, uuid);
+    length =
+        snprintf(ret_place->path, sizeof(ret_place->path), "%s/vgpu-%s%s", folder, number, uuid);
     return length < 0 || (size_t)length >= sizeof(ret_place->path) ? -ENAMETOOLONG : 0;
 }
 
@@ -66,9 +68,12 @@ static bool is_arena(int fd, const struct stat *st)
     uint32_t version, bytes;
 
     return st->st_size >= (off_t)sizeof(*layout) &&
-           pread(fd, &magic, sizeof(magic), offsetof(struct arena_layout, magic)) == (ssize_t)sizeof(magic) &&
-           pread(fd, &version, sizeof(version), offsetof(struct arena_layout, version)) == (ssize_t)sizeof(version) &&
-           pread(fd, &bytes, sizeof(bytes), offsetof(struct arena_layout, layout_bytes)) == (ssize_t)sizeof(bytes) &&
+           pread(fd, &magic, sizeof(magic), offsetof(struct arena_layout, magic)) ==
+               (ssize_t)sizeof(magic) &&
+           pread(fd, &version, sizeof(version), offsetof(struct arena_layout, version)) ==
+               (ssize_t)sizeof(version) &&
+           pread(fd, &bytes, sizeof(bytes), offsetof(struct arena_layout, layout_bytes)) ==
+               (ssize_t)sizeof(bytes) &&
            magic == ARENA_MAGIC && version == ARENA_VERSION && bytes == sizeof(*layout);
 }
 
@@ -82,7 +87,8 @@ int arena_file_check(int fd, const struct arena_place *place, uid_t owner, struc
         return -EPROTO;
     if (place->mode == 0600 && ret_stat->st_uid != owner)
         return -EPERM;
-    if ((ret_stat->st_mode & 0777 & ~place->mode) || (place->mode == 0660 && ret_stat->st_gid != place->group))
+    if ((ret_stat->st_mode & 0777 & ~place->mode) ||
+        (place->mode == 0660 && ret_stat->st_gid != place->group))
         return -EPERM;
     return is_arena(fd, ret_stat) ? 0 : -EPROTO;
 }
@@ -110,7 +116,8 @@ static int fill_file(int fd, const struct arena_place *place, const char *uuid)
         rc = file_make_real(fd, 0, offsetof(struct arena_layout, page));
     if (rc < 0)
         return rc;
-    layout = mmap(NULL, offsetof(struct arena_layout, page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    layout =
+        mmap(NULL, offsetof(struct arena_layout, page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (layout == MAP_FAILED)
         return err_last();
     layout->version = ARENA_VERSION;
@@ -121,7 +128,8 @@ static int fill_file(int fd, const struct arena_place *place, const char *uuid)
     return 0;
 }
 
-/* Writes the file under another name and puts it at its place whole: one that is mapped is never changed in size. */
+/* Writes the file under another name and puts it at its place whole: one that is mapped is never
+ * changed in size. */
 static int make_file(const struct arena_place *place, const char *uuid, bool replace)
 {
     char temporary[PATH_MAX];
@@ -150,7 +158,8 @@ static bool may_replace(int fd, const struct arena_place *place, const struct st
 
     if (rc != -EPROTO && rc != -EPERM)
         return false;
-    /* By its name it is this user's, whoever has made it; the folder lets nobody but root rename over it, though. */
+    /* By its name it is this user's, whoever has made it; the folder lets nobody but root rename
+     * over it, though. */
     if (place->mode == 0600 && st->st_uid != user && !(place->each && user == 0))
         return false;
     /* Who has a page of one that is too short is lost already. */
@@ -170,8 +179,8 @@ static int open_again(const char *path, const struct stat *st)
 }
 
 /*
- * One process replaces it: who has the lock of the file that is there. -EAGAIN: it is done, by this one or another;
- * look again.
+ * One process replaces it: who has the lock of the file that is there. -EAGAIN: it is done, by this
+ * one or another; look again.
  */
 static int replace_file(const struct arena_place *place, const char *uuid, const struct stat *st)
 {
@@ -187,14 +196,15 @@ static int replace_file(const struct arena_place *place, const char *uuid, const
         nanosleep(&nap, NULL);
     if (rc < 0)
         return rc;
-    if (file_stat_path(place->path, 0, &now) < 0 || now.st_dev != st->st_dev || now.st_ino != st->st_ino)
+    if (file_stat_path(place->path, 0, &now) < 0 || now.st_dev != st->st_dev ||
+        now.st_ino != st->st_ino)
         return -EAGAIN;
     rc = make_file(place, uuid, true);
     return rc == 0 ? -EAGAIN : rc;
 }
 
-static int get_or_make(const struct arena_place *place, const char *uuid, bool make, struct liveness **ret_liveness,
-                       int *ret_fd)
+static int get_or_make(const struct arena_place *place, const char *uuid, bool make,
+                       struct liveness **ret_liveness, int *ret_fd)
 {
     struct stat st;
     int rc = liveness_get(place->path, ret_liveness, ret_fd);
@@ -214,8 +224,8 @@ static int get_or_make(const struct arena_place *place, const char *uuid, bool m
     return rc;
 }
 
-int arena_file_get(const struct arena_place *place, const char *uuid, bool make, struct liveness **ret_liveness,
-                   int *ret_fd)
+int arena_file_get(const struct arena_place *place, const char *uuid, bool make,
+                   struct liveness **ret_liveness, int *ret_fd)
 {
     int rc = -EAGAIN;
 

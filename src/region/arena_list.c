@@ -17,7 +17,8 @@
 
 #define ENTRIES_MOST 256u /* that a view looks through for arenas of others */
 
-/* "vgpu-UID-UUID" or "vgpu-UUID"; a UUID begins with a letter. Files that are being made have a dot in their name. */
+/* "vgpu-UID-UUID" or "vgpu-UUID"; a UUID begins with a letter. Files that are being made have a dot
+ * in their name. */
 static const char *uuid_in(const char *name)
 {
     const char *rest = name + strlen(PREFIX);
@@ -52,7 +53,8 @@ static bool fill_entry(const char *name, struct arena_entry *ret_entry)
     return true;
 }
 
-/* Lines are "1: POSIX  ADVISORY  WRITE 1234 00:1b:5678 0 EOF"; the numbers of the device are hexadecimal. */
+/* Lines are "1: POSIX  ADVISORY  WRITE 1234 00:1b:5678 0 EOF"; the numbers of the device are
+ * hexadecimal. */
 void arena_list_used(struct arena_entry *entries, unsigned count)
 {
     KEEP_ERRNO;
@@ -63,7 +65,8 @@ void arena_list_used(struct arena_entry *entries, unsigned count)
         unsigned major_number, minor_number;
         unsigned long long inode;
 
-        if (sscanf(line, "%*s %*s %*s %*s %*s %x:%x:%llu", &major_number, &minor_number, &inode) != 3)
+        if (sscanf(line, "%*s %*s %*s %*s %*s %x:%x:%llu", &major_number, &minor_number, &inode) !=
+            3)
             continue;
         for (unsigned i = 0; i < count; i++)
             if (entries[i].inode == inode && major(entries[i].device) == major_number &&
@@ -105,7 +108,8 @@ static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
 }
 
 /* Counts the living processes of each tenant. False: the file is too short by now. */
-static bool count_processes(int fd, struct liveness *liveness, unsigned *ret_processes, bool *ret_active)
+static bool count_processes(int fd, struct liveness *liveness, unsigned *ret_processes,
+                            bool *ret_active)
 {
     uint32_t high;
 
@@ -132,11 +136,13 @@ static bool read_member(int fd, unsigned tenant, struct arena_member *ret_member
     size_t at = offsetof(struct arena_layout, tenant[tenant]);
     uint32_t weight;
 
-    if (!read_at(fd, &ret_member->id, sizeof(ret_member->id), at + offsetof(struct arena_tenant, id)) ||
+    if (!read_at(fd, &ret_member->id, sizeof(ret_member->id),
+                 at + offsetof(struct arena_tenant, id)) ||
         !read_at(fd, &weight, sizeof(weight), at + offsetof(struct arena_tenant, weight)) ||
         !read_at(fd, &ret_member->priority, sizeof(ret_member->priority),
                  at + offsetof(struct arena_tenant, priority)) ||
-        !read_at(fd, ret_member->name, sizeof(ret_member->name), at + offsetof(struct arena_tenant, name)))
+        !read_at(fd, ret_member->name, sizeof(ret_member->name),
+                 at + offsetof(struct arena_tenant, name)))
         return false;
     ret_member->name[sizeof(ret_member->name) - 1] = '\0';
     ret_member->weight = weight == 0 ? VGPU_WEIGHT_DEFAULT : within(weight, 1, VGPU_WEIGHT_MAX);

@@ -1,5 +1,6 @@
 /*
- * Memory that a checkpoint has taken off the device. Its process stands still meanwhile, in the driver.
+ * Memory that a checkpoint has taken off the device. Its process stands still meanwhile, in the
+ * driver.
  */
 #include "region/internal.h"
 
@@ -38,7 +39,8 @@ void slot_bring_back(struct region_layout *layout, unsigned index)
         struct slot_vdev *vdev = &layout->slot[index].vdev[i];
         uint64_t away = load_relaxed(&vdev->away_bytes);
 
-        store_relaxed(&vdev->reserved_bytes, add_saturated(load_relaxed(&vdev->reserved_bytes), away));
+        store_relaxed(&vdev->reserved_bytes,
+                      add_saturated(load_relaxed(&vdev->reserved_bytes), away));
         region_total_add(layout, slot_group(layout, index), i, away);
         store_relaxed(&vdev->away_bytes, 0);
     }

@@ -16,7 +16,8 @@ unsigned group_find(const struct region_layout *layout, uint64_t id)
     return 0;
 }
 
-/* The instance's quota is what a percentage is of, else the device's size; and the most that there can be. */
+/* The instance's quota is what a percentage is of, else the device's size; and the most that there
+ * can be. */
 static void resolve_quota(struct region_layout *layout, struct region_group *group, unsigned vdev)
 {
     const struct region_vdev *of = &layout->vdev[vdev];
@@ -67,7 +68,8 @@ static uint64_t fill(struct region_layout *layout, unsigned index, const struct 
         store_relaxed(&vdev->paid_until_ns, 0);
         store_relaxed(&vdev->copy_paid_until_ns[0], 0);
         store_relaxed(&vdev->copy_paid_until_ns[1], 0);
-        atomic_store_explicit(&vdev->cap_percent, limits->vdev[i].cap_percent < 100 ? limits->vdev[i].cap_percent : 0,
+        atomic_store_explicit(&vdev->cap_percent,
+                              limits->vdev[i].cap_percent < 100 ? limits->vdev[i].cap_percent : 0,
                               memory_order_relaxed);
         resolve_quota(layout, group, i);
     }
@@ -117,7 +119,8 @@ static void lower_limit(struct vgpu_limit *limit, const struct region_vdev *vdev
         return;
     limit->quota_percent = own->quota_percent;
     limit->quota_bytes = own->quota_bytes;
-    /* What a percentage is worth is known once the device is, or where the instance's quota is in bytes. */
+    /* What a percentage is worth is known once the device is, or where the instance's quota is in
+     * bytes. */
     if (vdev->physical_bytes || (vdev->limit.quota_bytes && !vdev->limit.quota_percent)) {
         limit->quota_percent = 0;
         limit->quota_bytes = load_relaxed(&of_group->quota_bytes);
@@ -141,8 +144,10 @@ bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_li
         region_load_limits(layout, &limits);
         for (unsigned i = 0; i < VGPU_VDEVS; i++)
             lower_limit(&limits.vdev[i], &layout->vdev[i], &group->vdev[i]);
-        limits.compute.copy_bytes_s = vgpu_lower_limit(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
-        limits.compute.weight = (uint32_t)vgpu_lower_limit(group->compute.weight, limits.compute.weight);
+        limits.compute.copy_bytes_s =
+            vgpu_lower_limit(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
+        limits.compute.weight =
+            (uint32_t)vgpu_lower_limit(group->compute.weight, limits.compute.weight);
         if (group->compute.priority < limits.compute.priority)
             limits.compute.priority = group->compute.priority;
         *ret_limits = limits;

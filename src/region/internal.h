@@ -11,12 +11,13 @@
 
 struct vgpu_region {
     struct region_layout *layout;
-    void *map; /* the file from its beginning; what is in front of the layout is not ours (see core/hami.h) */
+    void *map; /* the file from its beginning; what is in front of the layout is not ours (see
+                  core/hami.h) */
     size_t map_bytes;
     struct liveness *liveness;
     bool copied; /* by region_peek(): the layout is this process's alone, and needs no lock */
-    _Atomic uint64_t
-        claimed[VGPU_PROCS_MAX / 64]; /* slots taken through this handle; a forked child has none of them */
+    _Atomic uint64_t claimed[VGPU_PROCS_MAX / 64]; /* slots taken through this handle; a forked
+                                                      child has none of them */
 };
 
 /* Whether the region is in a cache file of HAMi's. */
@@ -48,30 +49,38 @@ static inline uint64_t subtract_clamped(uint64_t a, uint64_t b)
 }
 
 /* What counts against a quota: of a group, or of the instance (0). */
-static inline _Atomic uint64_t *region_total(struct region_layout *layout, unsigned group, unsigned vdev)
+static inline _Atomic uint64_t *region_total(struct region_layout *layout, unsigned group,
+                                             unsigned vdev)
 {
     return group ? &layout->group[group].vdev[vdev].total_bytes : &layout->vdev[vdev].total_bytes;
 }
 
 /* The quota of a group, or of the instance (0), in effect; 0: none. */
-static inline uint64_t region_quota(const struct region_layout *layout, unsigned group, unsigned vdev)
+static inline uint64_t region_quota(const struct region_layout *layout, unsigned group,
+                                    unsigned vdev)
 {
-    return load_relaxed(group ? &layout->group[group].vdev[vdev].quota_bytes : &layout->vdev[vdev].quota_bytes);
+    return load_relaxed(group ? &layout->group[group].vdev[vdev].quota_bytes
+                              : &layout->vdev[vdev].quota_bytes);
 }
 
-/* Under the lock: what a group, or nobody in one (0), has more or less of. It is the instance's in any case. */
-static inline void region_total_add(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t bytes)
+/* Under the lock: what a group, or nobody in one (0), has more or less of. It is the instance's in
+ * any case. */
+static inline void region_total_add(struct region_layout *layout, unsigned group, unsigned vdev,
+                                    uint64_t bytes)
 {
-    _Atomic uint64_t *total = region_total(layout, 0, vdev), *of_group = region_total(layout, group, vdev);
+    _Atomic uint64_t *total = region_total(layout, 0, vdev),
+                     *of_group = region_total(layout, group, vdev);
 
     store_relaxed(total, add_saturated(load_relaxed(total), bytes));
     if (group)
         store_relaxed(of_group, add_saturated(load_relaxed(of_group), bytes));
 }
 
-static inline void region_total_sub(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t bytes)
+static inline void region_total_sub(struct region_layout *layout, unsigned group, unsigned vdev,
+                                    uint64_t bytes)
 {
-    _Atomic uint64_t *total = region_total(layout, 0, vdev), *of_group = region_total(layout, group, vdev);
+    _Atomic uint64_t *total = region_total(layout, 0, vdev),
+                     *of_group = region_total(layout, group, vdev);
 
     store_relaxed(total, subtract_clamped(load_relaxed(total), bytes));
     if (group)
@@ -115,7 +124,8 @@ static inline unsigned slot_group(const struct region_layout *layout, unsigned i
 /* What a slot really uses of its reservation. */
 static inline uint64_t slot_used(const struct slot_vdev *vdev)
 {
-    return subtract_clamped(load_relaxed(&vdev->reserved_bytes), load_relaxed(&vdev->idle) & IDLE_BYTES_MASK);
+    return subtract_clamped(load_relaxed(&vdev->reserved_bytes),
+                            load_relaxed(&vdev->idle) & IDLE_BYTES_MASK);
 }
 
 /* The owner adds and subtracts without looking: below zero is damage, and nothing. */
@@ -137,41 +147,47 @@ bool region_layout_valid(const struct region_layout *layout);
 /* slots.c. Under the lock unless said otherwise. */
 
 /*
- * Takes a free slot and fills it: for this process, or for `supervised`, one that a guard looks after. Takes the lock
- * itself. -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`, one a vdev or NULL, is
- * what the process holds already. The slot is in the group `group_id`; 0, or one that is gone: in none.
+ * Takes a free slot and fills it: for this process, or for `supervised`, one that a guard looks
+ * after. Takes the lock itself. -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim().
+ * `reserved_bytes`, one a vdev or NULL, is what the process holds already. The slot is in the group
+ * `group_id`; 0, or one that is gone: in none.
  */
 struct slot_supervised {
     pid_t pid;
     char command[32];
 };
-int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised, uint64_t group_id,
-               const uint64_t *reserved_bytes, unsigned *ret_index, uint32_t *ret_generation);
-/* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is left to be found
- * dead. */
+int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised,
+               uint64_t group_id, const uint64_t *reserved_bytes, unsigned *ret_index,
+               uint32_t *ret_generation);
+/* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is
+ * left to be found dead. */
 void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
 void slots_release_all(struct vgpu_region *region); /* of this handle */
 void slot_empty(struct region_layout *layout, unsigned index);
 /*
- * Whether somebody has the identity: false only where it is certainly dead. Without a lock. The pid in a slot is its
- * process's own word: a false one keeps or loses that slot, and no other.
+ * Whether somebody has the identity: false only where it is certainly dead. Without a lock. The pid
+ * in a slot is its process's own word: a false one keeps or loses that slot, and no other.
  */
 bool slot_alive(struct vgpu_region *region, unsigned id);
 
-/* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another PID namespace. */
+/* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another
+ * PID namespace. */
 bool slot_exiting(const struct region_slot *slot);
 
-/* Without the lock: whether a process exits that has something of the vdev, but for that of slot `except`. */
+/* Without the lock: whether a process exits that has something of the vdev, but for that of slot
+ * `except`. */
 bool slots_exiting(const struct region_layout *layout, unsigned vdev, unsigned except);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index);
 
 /*
- * Takes up to `want_bytes` of idle reservation from slots other than `except`, of a group or of all (0), and out of the
- * totals. Returns how much.
+ * Takes up to `want_bytes` of idle reservation from slots other than `except`, of a group or of all
+ * (0), and out of the totals. Returns how much.
  */
-uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t want_bytes, unsigned except);
-uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev, uint64_t want_bytes); /* of one */
+uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev,
+                     uint64_t want_bytes, unsigned except);
+uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
+                    uint64_t want_bytes); /* of one */
 
 /* Sum of what live slots use of a vdev. Right under the lock, close without. */
 uint64_t slots_used(const struct region_layout *layout, unsigned vdev);
@@ -179,8 +195,8 @@ uint64_t slots_used(const struct region_layout *layout, unsigned vdev);
 uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned vdev);
 
 /*
- * away.c, under the lock: memory of a slot's process that a checkpoint has taken off the device. Whoever dies half-way
- * leaves it charged.
+ * away.c, under the lock: memory of a slot's process that a checkpoint has taken off the device.
+ * Whoever dies half-way leaves it charged.
  */
 void slot_put_away(struct region_layout *layout, unsigned index);
 void slot_bring_back(struct region_layout *layout, unsigned index);
@@ -201,30 +217,38 @@ struct shares_view {
     uint64_t bytes;
     uint64_t key[REGION_SHARE_KEYS];
 };
-/* The next entry in use from *at on; false: there is none. Without the lock: it may be gone by now. */
+/* The next entry in use from *at on; false: there is none. Without the lock: it may be gone by
+ * now. */
 bool shares_next(const struct region_layout *layout, unsigned *at, struct shares_view *ret_view);
 
 /* An entry for `bytes` that the slot `maker` is charged for. -ENOSPC: all are in use. */
-int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
-               struct shares_ref *ret_ref);
-void shares_add_key(struct region_layout *layout, struct shares_ref ref, uint64_t key); /* one that it has: nothing */
-bool shares_join(struct region_layout *layout, struct shares_ref ref, unsigned slot);   /* false: the entry is gone */
+int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind,
+               uint64_t bytes, struct shares_ref *ret_ref);
+void shares_add_key(struct region_layout *layout, struct shares_ref ref,
+                    uint64_t key); /* one that it has: nothing */
+bool shares_join(struct region_layout *layout, struct shares_ref ref,
+                 unsigned slot); /* false: the entry is gone */
 
-/* A slot lets go. True: its charge, which it had as the maker, is the entry's now, and is in the total. */
+/* A slot lets go. True: its charge, which it had as the maker, is the entry's now, and is in the
+ * total. */
 bool shares_leave(struct region_layout *layout, struct shares_ref ref, unsigned slot);
 void shares_forget(struct region_layout *layout, unsigned slot); /* a slot ends: lets go of all */
 
 /* Sum of what was left of a vdev, of a group or of all (0). Right under the lock, close without. */
 uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned vdev);
-bool shares_of_group(const struct region_layout *layout, unsigned group); /* whether any is left of it */
+bool shares_of_group(const struct region_layout *layout,
+                     unsigned group); /* whether any is left of it */
 
-/* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by slot, may be NULL. */
-void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
+/* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by
+ * slot, may be NULL. */
+void shares_show(const struct region_layout *layout,
+                 struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
 
 /*
- * After what a process uses of a vdev has grown. Without the lock; two that grow at once see each other's growth, so
- * one of them at least sees the sum. A figure for people: bytes that move from one process to another meanwhile may
- * count twice, but never beyond what is reserved. One look where the reserved sum was reached before.
+ * After what a process uses of a vdev has grown. Without the lock; two that grow at once see each
+ * other's growth, so one of them at least sees the sum. A figure for people: bytes that move from
+ * one process to another meanwhile may count twice, but never beyond what is reserved. One look
+ * where the reserved sum was reached before.
  */
 void slots_note_peak(struct region_layout *layout, unsigned vdev);
 
@@ -232,8 +256,8 @@ void slots_note_peak(struct region_layout *layout, unsigned vdev);
 void region_recover(struct vgpu_region *region); /* under the lock, after its holder died */
 
 /*
- * Under the lock: empties the slots of dead processes. A process that the kernel still takes apart keeps its slot, for
- * its memory may still be on the device.
+ * Under the lock: empties the slots of dead processes. A process that the kernel still takes apart
+ * keeps its slot, for its memory may still be on the device.
  */
 void region_reap(struct vgpu_region *region);
 
@@ -245,10 +269,12 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
 void region_resolve_quota(struct region_layout *layout, unsigned vdev); /* and those of groups */
 /* The quota and the cap of `limit`; the vdev's device stays. */
-void region_store_limit(struct region_layout *layout, unsigned vdev, const struct vgpu_limit *limit);
+void region_store_limit(struct region_layout *layout, unsigned vdev,
+                        const struct vgpu_limit *limit);
 
 /* groups.c. Under the lock: the group of that id; 0: none. */
 unsigned group_find(const struct region_layout *layout, uint64_t id);
-void group_resolve_quotas(struct region_layout *layout, unsigned vdev); /* after the instance's has changed */
+void group_resolve_quotas(struct region_layout *layout,
+                          unsigned vdev); /* after the instance's has changed */
 
 #endif

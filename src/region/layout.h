@@ -1,22 +1,27 @@
 /*
  * What the bytes of a region mean, who writes them, and in which order.
  *
- * Everybody who may open the file may write anything into it, so what is read is checked: counts are clamped where
- * they are used as bounds, sums saturate, text is copied with its end enforced. The worst a bad region does is to give
- * wrong numbers.
+ * Everybody who may open the file may write anything into it, so what is read is checked: counts
+ * are clamped where they are used as bounds, sums saturate, text is copied with its end enforced.
+ * The worst a bad region does is to give wrong numbers.
  *
- * Locking. `lock` excludes processes from each other (region/lock.h). "Under the lock" below means: read and written by
- * its holder only. Words marked "atomic" are also read, or written as described, without it.
+ * Locking. `lock` excludes processes from each other (region/lock.h). "Under the lock" below means:
+ * read and written by its holder only. Words marked "atomic" are also read, or written as
+ * described, without it.
  *
- * Order. Whoever holds the lock may be killed at any instruction; the next holder then calls region_recover(). So:
+ * Order. Whoever holds the lock may be killed at any instruction; the next holder then calls
+ * region_recover(). So:
  *   - what a slot has `reserved` is the truth; `total_bytes` is derived and is recomputed;
- *   - a slot is filled before `state` becomes SLOT_LIVE, and emptied after it becomes SLOT_FREE's predecessor DEAD;
- *   - the one change that touches another process's slot (taking its idle bytes) goes through `steal`, a journal.
+ *   - a slot is filled before `state` becomes SLOT_LIVE, and emptied after it becomes SLOT_FREE's
+ * predecessor DEAD;
+ *   - the one change that touches another process's slot (taking its idle bytes) goes through
+ * `steal`, a journal.
  *
  * Liveness. The process of slot i holds locks on bytes of the region's own file for identity i + 1
- * (region/liveness.h). The kernel drops them when the process dies or execs. A pid counts for one thing: a life that a
- * forked child has kept ends where no process has the owner's pid any more (slot_alive()). The slots that a guard's
- * supervisor keeps are the supervisor's in this: they end with it.
+ * (region/liveness.h). The kernel drops them when the process dies or execs. A pid counts for one
+ * thing: a life that a forked child has kept ends where no process has the owner's pid any more
+ * (slot_alive()). The slots that a guard's supervisor keeps are the supervisor's in this: they end
+ * with it.
  */
 #ifndef VGPU_REGION_LAYOUT_H
 #define VGPU_REGION_LAYOUT_H
@@ -30,20 +35,24 @@
 #define REGION_MAGIC   0x3147455255504756ULL /* "VGPUREG1" as bytes */
 #define REGION_VERSION 8u
 
-/* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its life, one for its owner.
+/* Locks lie far behind the end of any file: identity `id` has the bytes BASE + id, one for its
+ * life, one for its owner.
  */
 #define LOCK_BYTE_BASE  (1LL << 40)
 #define OWNER_BYTE_BASE (1LL << 41)
-#define LOCK_VISITORS   63                                /* identities for those who need the lock but have no slot */
-#define LOCK_ID_VISITOR (VGPU_PROCS_MAX + 1)              /* 1..VGPU_PROCS_MAX: slots; from here: visitors; 0: nobody */
-#define LOCK_ID_GROUP   (LOCK_ID_VISITOR + LOCK_VISITORS) /* from here: makers of groups, who never have the lock so */
-#define LOCK_IDS        (LOCK_ID_GROUP + VGPU_GROUPS)     /* one above the last */
+#define LOCK_VISITORS   63 /* identities for those who need the lock but have no slot */
+/* 1..VGPU_PROCS_MAX: slots; from here: visitors; 0: nobody. */
+#define LOCK_ID_VISITOR (VGPU_PROCS_MAX + 1)
+/* From here: makers of groups, who never have the lock so. */
+#define LOCK_ID_GROUP (LOCK_ID_VISITOR + LOCK_VISITORS)
+#define LOCK_IDS      (LOCK_ID_GROUP + VGPU_GROUPS) /* one above the last */
 
 /*
  * The idle word of a slot and vdev, one 64-bit word so that owner and thieves agree without a lock:
  *   bits 0..47  bytes: the part of `reserved_bytes` that nobody uses
- *   bits 48..53 steals, modulo 64: changes whenever another process takes from the word (the journal needs it)
- *   bits 54..63 the slot's generation, modulo 1024: an owner whose slot was taken away cannot change its successor's
+ *   bits 48..53 steals, modulo 64: changes whenever another process takes from the word (the
+ * journal needs it) bits 54..63 the slot's generation, modulo 1024: an owner whose slot was taken
+ * away cannot change its successor's
  */
 #define IDLE_BYTES_MASK      ((1ULL << 48) - 1)
 #define IDLE_STEAL_SHIFT     48
@@ -54,49 +63,60 @@
 enum slot_state {
     SLOT_FREE = 0,
     SLOT_LIVE = 1,
-    SLOT_CLAIMED = 2, /* somebody has its identity and is about to fill it: for others to look elsewhere */
+    SLOT_CLAIMED =
+        2, /* somebody has its identity and is about to fill it: for others to look elsewhere */
 };
 
 struct slot_vdev {
-    /* Counts against the quota. Written under the lock; atomic because the owner's and the viewers' sums read it
-     * without. */
+    /* Counts against the quota. Written under the lock; atomic because the owner's and the viewers'
+     * sums read it without. */
     _Atomic uint64_t reserved_bytes;
-    /* See above. The owner takes and gives by compare-and-swap; others take under the lock, also by compare-and-swap.
+    /* See above. The owner takes and gives by compare-and-swap; others take under the lock, also by
+     * compare-and-swap.
      */
     _Atomic uint64_t idle;
     /*
-     * Taken off reserved_bytes while a checkpoint has the process's memory off the device. Written under the lock by
-     * the process that makes the checkpoint; atomic because the owner looks whether it is back.
+     * Taken off reserved_bytes while a checkpoint has the process's memory off the device. Written
+     * under the lock by the process that makes the checkpoint; atomic because the owner looks
+     * whether it is back.
      */
     _Atomic uint64_t away_bytes;
-    /* For people: what the reservation is used for. Written by the owner without the lock, atomic. */
+    /* For people: what the reservation is used for. Written by the owner without the lock,
+     * atomic. */
     _Atomic uint64_t held_bytes[VGPU_KINDS];
 };
 
 struct region_slot {
-    _Atomic uint32_t state;      /* enum slot_state; LIVE by whoever has the slot's identity, FREE under the lock */
-    _Atomic uint32_t generation; /* +1 whenever the slot is given to a process or taken from one; as state */
-    int32_t pid;                 /* in its own namespace; this and the next four: written before LIVE by its process */
-    uint16_t guarded;            /* 1: kept by the guard's supervisor for a process, whose pid and command are told */
-    _Atomic uint16_t group;      /* see struct region_group; 0: none. Read by others under the lock, or for a weight */
-    uint64_t pid_namespace;      /* inode number; 0: unknown */
-    uint64_t start_ns;           /* CLOCK_REALTIME when it attached */
+    _Atomic uint32_t
+        state; /* enum slot_state; LIVE by whoever has the slot's identity, FREE under the lock */
+    _Atomic uint32_t
+        generation; /* +1 whenever the slot is given to a process or taken from one; as state */
+    int32_t
+        pid; /* in its own namespace; this and the next four: written before LIVE by its process */
+    uint16_t guarded; /* 1: kept by the guard's supervisor for a process, whose pid and command are
+                         told */
+    _Atomic uint16_t group; /* see struct region_group; 0: none. Read by others under the lock, or
+                               for a weight */
+    uint64_t pid_namespace; /* inode number; 0: unknown */
+    uint64_t start_ns;      /* CLOCK_REALTIME when it attached */
     char command[32];
     struct slot_vdev vdev[VGPU_VDEVS];
 } __attribute__((aligned(64)));
 
-/* GPU time by tenths of a second: entry n % REGION_SPANS is of span `span` (CLOCK_MONOTONIC / REGION_SPAN_NS). */
+/* GPU time by tenths of a second: entry n % REGION_SPANS is of span `span` (CLOCK_MONOTONIC /
+ * REGION_SPAN_NS). */
 #define REGION_SPANS   16
 #define REGION_SPAN_NS 100000000ULL
 
 /*
- * Every word is atomic, written by any process of the instance without the lock, and self-contained: a process that
- * dies between two of them leaves figures that are off by what it was about to add.
+ * Every word is atomic, written by any process of the instance without the lock, and
+ * self-contained: a process that dies between two of them leaves figures that are off by what it
+ * was about to add.
  */
 struct region_compute {
     /*
-     * The bucket: CLOCK_MONOTONIC time at which all that was charged is paid for. A charge of c at a cap of p percent
-     * adds 100 c / p. core/bucket.h.
+     * The bucket: CLOCK_MONOTONIC time at which all that was charged is paid for. A charge of c at
+     * a cap of p percent adds 100 c / p. core/bucket.h.
      */
     _Atomic uint64_t paid_until_ns __attribute__((aligned(64)));
     _Atomic uint64_t copy_paid_until_ns[2]; /* from the host, to the host */
@@ -110,22 +130,26 @@ struct region_compute {
 struct region_vdev {
     /* What a launch looks at: 0 where nothing limits it. Written under the lock, atomic. */
     _Atomic uint32_t cap_percent;
-    /* The cap that the bucket's debt was made under; whoever finds that the cap is another changes both. */
+    /* The cap that the bucket's debt was made under; whoever finds that the cap is another changes
+     * both. */
     _Atomic uint32_t debt_percent;
     struct region_compute compute;
     struct vgpu_limit limit;      /* under the lock */
     uint64_t physical_bytes;      /* under the lock; 0: nobody has seen the device */
     _Atomic uint64_t quota_bytes; /* effective; 0: none. Written under the lock, atomic */
-    /* Sum of reserved_bytes of the live slots, and of shares that were left. Written under the lock, derived. */
+    /* Sum of reserved_bytes of the live slots, and of shares that were left. Written under the
+     * lock, derived. */
     _Atomic uint64_t total_bytes;
-    _Atomic uint64_t peak_bytes;    /* the most that was ever used; atomic maximum by anybody, see slots_note_peak() */
+    _Atomic uint64_t peak_bytes;    /* the most that was ever used; atomic maximum by anybody, see
+                                       slots_note_peak() */
     _Atomic uint64_t refusals;      /* under the lock, read without */
     _Atomic uint64_t context_bytes; /* the dearest context seen; atomic maximum by anybody */
 };
 
 /*
- * Taking idle bytes from another slot: written in full before its `active` becomes 1, which happens before the idle
- * word changes. If the thief dies, the next holder sees by the steals in the idle word whether it had happened.
+ * Taking idle bytes from another slot: written in full before its `active` becomes 1, which happens
+ * before the idle word changes. If the thief dies, the next holder sees by the steals in the idle
+ * word whether it had happened.
  */
 struct region_steal {
     _Atomic uint32_t active;
@@ -137,10 +161,11 @@ struct region_steal {
 };
 
 /*
- * Memory that a process has exported. Its maker's slot is charged for it as long as the maker has it. Once only other
- * processes do, nobody's slot is: then the entry itself counts (SHARE_LEFT), until the last of them lets go or dies.
- * Written under the lock by processes of the instance; the state and the keys are atomic and read without it. That one
- * word says who is charged, so that a writer who dies between two others leaves nothing that is charged twice or never.
+ * Memory that a process has exported. Its maker's slot is charged for it as long as the maker has
+ * it. Once only other processes do, nobody's slot is: then the entry itself counts (SHARE_LEFT),
+ * until the last of them lets go or dies. Written under the lock by processes of the instance; the
+ * state and the keys are atomic and read without it. That one word says who is charged, so that a
+ * writer who dies between two others leaves nothing that is charged twice or never.
  */
 #define REGION_SHARES     2048
 #define REGION_SHARE_KEYS 12
@@ -158,35 +183,41 @@ struct region_share {
     _Atomic uint16_t kind;
     _Atomic uint16_t group; /* of its maker: counts there as well, also once it is left */
     _Atomic uint64_t bytes;
-    uint32_t maker;                          /* slot */
-    uint32_t key_count;                      /* exports so far; export n has key n % REGION_SHARE_KEYS */
+    uint32_t maker;     /* slot */
+    uint32_t key_count; /* exports so far; export n has key n % REGION_SHARE_KEYS */
     _Atomic uint64_t key[REGION_SHARE_KEYS]; /* what tells an import which memory it is; 0: none */
-    uint64_t holder[VGPU_PROCS_MAX / 64];    /* slots that have it, the maker's among them, a bit each */
+    uint64_t
+        holder[VGPU_PROCS_MAX / 64]; /* slots that have it, the maker's among them, a bit each */
 };
 
 /*
- * A `vgpu run` inside the instance with lower limits: its processes are a group. What they hold counts for the group
- * and for the instance, and their work draws on the buckets of both. Entry 0 stands for the instance, and is not used.
+ * A `vgpu run` inside the instance with lower limits: its processes are a group. What they hold
+ * counts for the group and for the instance, and their work draws on the buckets of both. Entry 0
+ * stands for the instance, and is not used.
  *
- * An entry is taken and filled under the lock, by a maker that holds the identity LOCK_ID_GROUP + its number from then
- * on (region/liveness.h). It may be filled anew once that identity is free and neither a live slot nor a share names
- * the entry. A slot is put into a group under the lock, by the group's `id`: who comes with one that is gone is in
- * none, and has the limits of the instance. A maker that dies half-way has told its `id` to nobody.
+ * An entry is taken and filled under the lock, by a maker that holds the identity LOCK_ID_GROUP +
+ * its number from then on (region/liveness.h). It may be filled anew once that identity is free and
+ * neither a live slot nor a share names the entry. A slot is put into a group under the lock, by
+ * the group's `id`: who comes with one that is gone is in none, and has the limits of the instance.
+ * A maker that dies half-way has told its `id` to nobody.
  *
- * So the limits do not change while a process is in the group, but for `quota_bytes`, which follows the instance's.
- * Totals are derived, like the instance's, and recomputed with those.
+ * So the limits do not change while a process is in the group, but for `quota_bytes`, which follows
+ * the instance's. Totals are derived, like the instance's, and recomputed with those.
  */
 struct region_group_vdev {
-    struct vgpu_limit limit;        /* as asked for, without the device; a percentage is of the instance's quota */
+    struct vgpu_limit
+        limit; /* as asked for, without the device; a percentage is of the instance's quota */
     _Atomic uint64_t quota_bytes;   /* effective; 0: none. Written under the lock, atomic */
-    _Atomic uint64_t total_bytes;   /* of reserved_bytes of its live slots, and of its left shares. Under the lock */
+    _Atomic uint64_t total_bytes;   /* of reserved_bytes of its live slots, and of its left shares.
+                                       Under the lock */
     _Atomic uint64_t paid_until_ns; /* this and the next: as in struct region_compute */
     _Atomic uint64_t copy_paid_until_ns[2];
     _Atomic uint32_t cap_percent;
 };
 
 struct region_group {
-    _Atomic uint64_t id;         /* tells it from all others; 0: never filled. Written under the lock, last */
+    _Atomic uint64_t
+        id; /* tells it from all others; 0: never filled. Written under the lock, last */
     struct vgpu_compute compute; /* the lower of these and the instance's hold */
     struct region_group_vdev vdev[VGPU_VDEVS];
 };
@@ -198,31 +229,39 @@ struct region_layout {
     uint64_t created_ns; /* CLOCK_REALTIME */
 
     /*
-     * The lock: bits 0..10 holder's identity (0: free), bits 11..30 a count that every acquisition raises, bit 31
-     * somebody waits. A futex between processes.
+     * The lock: bits 0..10 holder's identity (0: free), bits 11..30 a count that every acquisition
+     * raises, bit 31 somebody waits. A futex between processes.
      */
     _Atomic uint32_t lock __attribute__((aligned(64)));
     uint32_t recoveries; /* how often a holder died; under the lock */
 
-    _Atomic uint32_t slots_high __attribute__((aligned(64))); /* slots at and above were never used; only grows */
-    uint32_t device_count;                                    /* as struct vgpu_limits; under the lock */
-    _Atomic uint32_t stands; /* 1: its work stands still. Set by the guard's supervisor, read without the lock */
-    _Atomic uint32_t tier;   /* enum vgpu_tier; written under the lock while nobody is attached, read without */
+    _Atomic uint32_t slots_high
+        __attribute__((aligned(64))); /* slots at and above were never used; only grows */
+    uint32_t device_count;            /* as struct vgpu_limits; under the lock */
+    _Atomic uint32_t
+        stands; /* 1: its work stands still. Set by the guard's supervisor, read without the lock */
+    _Atomic uint32_t
+        tier; /* enum vgpu_tier; written under the lock while nobody is attached, read without */
     char name[VGPU_NAME_LEN];
-    struct vgpu_compute compute; /* under the lock; words of it are read without, see region_compute_setting() */
+    struct vgpu_compute
+        compute; /* under the lock; words of it are read without, see region_compute_setting() */
     struct region_steal steal;
     struct region_vdev vdev[VGPU_VDEVS];
 
-    _Atomic uint64_t refusal_count; /* of all time; refusal n is at n % VGPU_REFUSALS; under the lock */
+    _Atomic uint64_t
+        refusal_count; /* of all time; refusal n is at n % VGPU_REFUSALS; under the lock */
     struct vgpu_refusal refusals[VGPU_REFUSALS];
-    uint64_t told[128]; /* hashes of (vdev, api) that a line on stderr has told of; under the lock */
+    uint64_t
+        told[128]; /* hashes of (vdev, api) that a line on stderr has told of; under the lock */
 
     struct region_slot slot[VGPU_PROCS_MAX];
 
-    _Atomic uint32_t shares_high; /* entries at and above were never used; only grows, under the lock */
+    _Atomic uint32_t
+        shares_high; /* entries at and above were never used; only grows, under the lock */
     struct region_share share[REGION_SHARES];
 
-    _Atomic uint32_t groups_high; /* entries at and above were never used; only grows, under the lock */
+    _Atomic uint32_t
+        groups_high; /* entries at and above were never used; only grows, under the lock */
     struct region_group group[VGPU_GROUPS];
 };
 
@@ -236,6 +275,7 @@ _Static_assert(offsetof(struct region_layout, version) == 8, "header");
 _Static_assert(offsetof(struct region_layout, lock) == 64, "lock");
 _Static_assert(offsetof(struct region_layout, slots_high) == 128, "slots_high");
 _Static_assert(offsetof(struct region_layout, slot) % 64 == 0, "slots begin on a cache line");
-_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "atomics work between processes");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "atomics work between processes");
 
 #endif

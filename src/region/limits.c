@@ -21,7 +21,8 @@ uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_byte
     uint32_t percent = limit->quota_percent;
 
     if (percent > 0 && percent <= 100) {
-        /* In this order: 100 * a size may not fit, and the rest of size / 100 is worth less than 100 bytes. */
+        /* In this order: 100 * a size may not fit, and the rest of size / 100 is worth less than
+         * 100 bytes. */
         if (physical_bytes)
             part = physical_bytes / 100 * percent + physical_bytes % 100 * percent / 100;
         if (!quota || part < quota)
@@ -43,7 +44,8 @@ static uint32_t at_most(uint32_t value, uint32_t max)
     return value < max ? value : max;
 }
 
-/* What is out of range is brought into it: limits may come from a region that anybody has written to. */
+/* What is out of range is brought into it: limits may come from a region that anybody has written
+ * to. */
 static struct vgpu_compute sane_compute(const struct vgpu_compute *compute)
 {
     return (struct vgpu_compute){
@@ -60,7 +62,8 @@ static uint32_t sane_cap(uint32_t percent)
     return percent < 100 ? percent : 0;
 }
 
-void region_store_limit(struct region_layout *layout, unsigned index, const struct vgpu_limit *limit)
+void region_store_limit(struct region_layout *layout, unsigned index,
+                        const struct vgpu_limit *limit)
 {
     struct region_vdev *vdev = &layout->vdev[index];
     char uuid[VGPU_UUID_LEN];
@@ -77,14 +80,17 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
 {
     layout->compute = sane_compute(&limits->compute);
     copy_text(layout->name, limits->name, sizeof(layout->name));
-    layout->device_count = limits->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : limits->device_count;
-    atomic_store_explicit(&layout->tier, at_most(limits->tier, VGPU_TIERS - 1), memory_order_release);
+    layout->device_count =
+        limits->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : limits->device_count;
+    atomic_store_explicit(&layout->tier, at_most(limits->tier, VGPU_TIERS - 1),
+                          memory_order_release);
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         struct region_vdev *vdev = &layout->vdev[i];
         char uuid[VGPU_UUID_LEN];
 
         /* A device that a process has seen stays known where the limits do not name one. */
-        copy_text(uuid, limits->vdev[i].uuid[0] ? limits->vdev[i].uuid : vdev->limit.uuid, sizeof(uuid));
+        copy_text(uuid, limits->vdev[i].uuid[0] ? limits->vdev[i].uuid : vdev->limit.uuid,
+                  sizeof(uuid));
         if (strncasecmp(uuid, vdev->limit.uuid, sizeof(uuid)) != 0)
             vdev->physical_bytes = 0;
         memcpy(vdev->limit.uuid, uuid, sizeof(uuid));
@@ -96,8 +102,10 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
 {
     memset(ret_limits, 0, sizeof(*ret_limits));
     copy_text(ret_limits->name, layout->name, sizeof(ret_limits->name));
-    ret_limits->device_count = layout->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : layout->device_count;
-    ret_limits->tier = at_most(atomic_load_explicit(&layout->tier, memory_order_acquire), VGPU_TIERS - 1);
+    ret_limits->device_count =
+        layout->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : layout->device_count;
+    ret_limits->tier =
+        at_most(atomic_load_explicit(&layout->tier, memory_order_acquire), VGPU_TIERS - 1);
     ret_limits->compute = sane_compute(&layout->compute);
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         const struct vgpu_limit *limit = &layout->vdev[i].limit;
@@ -167,14 +175,16 @@ static const char *damage(const struct region_layout *layout)
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         const struct vgpu_limit *limit = &layout->vdev[i].limit;
 
-        if (!is_text(limit->uuid, sizeof(limit->uuid)) || (i < layout->device_count && !limit->uuid[0]))
+        if (!is_text(limit->uuid, sizeof(limit->uuid)) ||
+            (i < layout->device_count && !limit->uuid[0]))
             return "its devices";
         if (!is_limit(limit))
             return "its limits";
     }
     if (!same_compute(&compute, &layout->compute))
         return "its settings of compute";
-    return atomic_load_explicit(&layout->tier, memory_order_acquire) < VGPU_TIERS ? NULL : "its tier";
+    return atomic_load_explicit(&layout->tier, memory_order_acquire) < VGPU_TIERS ? NULL
+                                                                                  : "its tier";
 }
 
 const char *region_damage(struct vgpu_region *region)
@@ -203,7 +213,8 @@ static bool same_settings(const struct vgpu_compute *compute, const struct vgpu_
     return same_compute(&a, &b);
 }
 
-/* Vdevs of devices that nobody has seen say nothing about a difference that matters, once some device was seen. */
+/* Vdevs of devices that nobody has seen say nothing about a difference that matters, once some
+ * device was seen. */
 static bool same_limits(const struct region_layout *layout, const struct vgpu_limits *limits)
 {
     bool any_seen = false;
@@ -216,10 +227,12 @@ static bool same_limits(const struct region_layout *layout, const struct vgpu_li
         if (matters && !same_limit(&layout->vdev[i].limit, &limits->vdev[i]))
             return false;
     }
-    return layout->device_count == limits->device_count && same_settings(&layout->compute, &limits->compute);
+    return layout->device_count == limits->device_count &&
+           same_settings(&layout->compute, &limits->compute);
 }
 
-/* A process that came without limits has made the region: the first one that brings some is not too late. */
+/* A process that came without limits has made the region: the first one that brings some is not too
+ * late. */
 static bool limits_given(const struct region_layout *layout)
 {
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {

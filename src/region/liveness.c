@@ -24,7 +24,8 @@ struct liveness {
     bool private; /* no parent shares it, and the kernel has locks of descriptions */
     unsigned references;
     char *path;
-    uint64_t mine[(LOCK_IDS + 63) / 64]; /* identities that this process holds: the kernel does not tell us of those */
+    uint64_t mine[(LOCK_IDS + 63) / 64]; /* identities that this process holds: the kernel does not
+                                            tell us of those */
     struct liveness *next;
 };
 
@@ -74,7 +75,8 @@ static int open_at(const char *path, int flags, struct stat *ret_stat)
     return high >= 0 ? high : steal_fd(&fd);
 }
 
-/* The same file once more, by a descriptor or by its path: a description of its own. Only system calls. */
+/* The same file once more, by a descriptor or by its path: a description of its own. Only system
+ * calls. */
 static int open_again(const struct liveness *l)
 {
     char path[40];
@@ -119,7 +121,8 @@ static int set_lock(const struct liveness *l, int command, off_t base, unsigned 
     return errno == EAGAIN || errno == EACCES ? -EBUSY : err_last();
 }
 
-/* Whether another process has the byte: *ret_pid is its holder, 0 not visible here, -1 a description's. */
+/* Whether another process has the byte: *ret_pid is its holder, 0 not visible here, -1 a
+ * description's. */
 static int test_lock(const struct liveness *l, off_t base, unsigned id, pid_t *ret_pid)
 {
     struct flock lock = byte_of(base, id, F_WRLCK);
@@ -154,8 +157,8 @@ static int take(struct liveness *l, unsigned id)
 }
 
 /*
- * A child of fork holds none of the locks, and does not keep its parent's: it gets a description of its own in place of
- * the one that it shares. Runs in the fork handler, too: only system calls.
+ * A child of fork holds none of the locks, and does not keep its parent's: it gets a description of
+ * its own in place of the one that it shares. Runs in the fork handler, too: only system calls.
  */
 static void leave_parent(struct liveness *l)
 {
@@ -179,7 +182,8 @@ static void in_child(void *arg)
         leave_parent(l);
 }
 
-/* Under registry_lock. A number that the program has closed may be the program's by now: not ours to close. */
+/* Under registry_lock. A number that the program has closed may be the program's by now: not ours
+ * to close. */
 static int verify(struct liveness *l)
 {
     int fd;
@@ -265,7 +269,8 @@ int liveness_get(const char *path, struct liveness **ret_liveness, int *ret_fd)
         fork_watch_add(&watch);
         watching = true;
     }
-    /* Ask before opening: to open a file that we have already, and to close it again, drops the owners' bytes. */
+    /* Ask before opening: to open a file that we have already, and to close it again, drops the
+     * owners' bytes. */
     rc = file_stat_path(path, 0, &st);
     if (rc < 0)
         return rc;

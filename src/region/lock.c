@@ -12,8 +12,8 @@
 #define WAITERS    0x80000000u
 
 #define SPINS 200
-/* How often a waiter asks whether the holder lives: soon, for nobody gets on while it is dead, then less and less
- * often, for they may be hundreds. */
+/* How often a waiter asks whether the holder lives: soon, for nobody gets on while it is dead, then
+ * less and less often, for they may be hundreds. */
 #define ASK_FIRST_NS (2 * NS_PER_MS)
 #define ASK_LAST_NS  (100 * NS_PER_MS)
 
@@ -26,10 +26,12 @@ static uint32_t acquired(uint32_t word, unsigned id, uint32_t waiters)
 
 static bool swap(_Atomic uint32_t *lock, uint32_t *expected, uint32_t desired)
 {
-    return atomic_compare_exchange_strong_explicit(lock, expected, desired, memory_order_acquire, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(lock, expected, desired, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 
-/* Takes it where it is free. *word: in, the last value seen; out, the value it has now or that we gave it. */
+/* Takes it where it is free. *word: in, the last value seen; out, the value it has now or that we
+ * gave it. */
 static bool try_free(_Atomic uint32_t *lock, uint32_t *word, unsigned id, uint32_t waiters)
 {
     while ((*word & ID_MASK) == 0) {
@@ -43,7 +45,8 @@ static bool try_free(_Atomic uint32_t *lock, uint32_t *word, unsigned id, uint32
     return false;
 }
 
-/* Takes it from a holder that is dead. A count that has moved on means that it was not that holder's any more. */
+/* Takes it from a holder that is dead. A count that has moved on means that it was not that
+ * holder's any more. */
 static bool try_dead(struct vgpu_region *region, uint32_t *word, unsigned id)
 {
     unsigned holder = *word & ID_MASK;
@@ -128,7 +131,8 @@ static int claim_visitor(struct vgpu_region *region, unsigned *ret_id)
     return -EUSERS;
 }
 
-int region_lock(struct vgpu_region *region, unsigned id, uint64_t bound_ns, struct region_hold *ret_hold)
+int region_lock(struct vgpu_region *region, unsigned id, uint64_t bound_ns,
+                struct region_hold *ret_hold)
 {
     uint32_t word = atomic_load_explicit(&region->layout->lock, memory_order_relaxed);
     unsigned visitor = 0;
@@ -156,7 +160,8 @@ int region_lock(struct vgpu_region *region, unsigned id, uint64_t bound_ns, stru
     return 0;
 }
 
-/* Whoever took us for dead (see liveness.h on closed descriptors) has the lock now: then it is not ours to free. */
+/* Whoever took us for dead (see liveness.h on closed descriptors) has the lock now: then it is not
+ * ours to free. */
 static void unlock_word(_Atomic uint32_t *lock, uint32_t held)
 {
     uint32_t word = atomic_load_explicit(lock, memory_order_relaxed);
@@ -164,8 +169,8 @@ static void unlock_word(_Atomic uint32_t *lock, uint32_t held)
     do {
         if ((word & ~WAITERS) != (held & ~WAITERS))
             return;
-    } while (!atomic_compare_exchange_weak_explicit(lock, &word, word & COUNT_MASK, memory_order_release,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(lock, &word, word & COUNT_MASK,
+                                                    memory_order_release, memory_order_relaxed));
     if (word & WAITERS)
         futex_wake(lock, 1, 1);
 }

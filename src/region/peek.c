@@ -7,10 +7,12 @@
 #include <sys/mman.h>
 
 /* Reads all of it, or fails: the file may be cut short at any time. */
-static int read_part(int fd, off_t base_offset, struct region_layout *layout, size_t from, size_t bytes)
+static int read_part(int fd, off_t base_offset, struct region_layout *layout, size_t from,
+                     size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
-        ssize_t got = pread(fd, (char *)layout + from + done, bytes - done, base_offset + (off_t)(from + done));
+        ssize_t got = pread(fd, (char *)layout + from + done, bytes - done,
+                            base_offset + (off_t)(from + done));
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -24,16 +26,19 @@ static int read_part(int fd, off_t base_offset, struct region_layout *layout, si
 /* What was never used is not read, and stays zero. */
 static int read_layout(int fd, off_t base_offset, struct region_layout *layout)
 {
-    size_t slots = offsetof(struct region_layout, slot), shares = offsetof(struct region_layout, shares_high);
+    size_t slots = offsetof(struct region_layout, slot),
+           shares = offsetof(struct region_layout, shares_high);
     uint32_t high;
     int rc = read_part(fd, base_offset, layout, 0, slots);
 
     if (rc == 0 && !region_layout_valid(layout))
         rc = -EPROTO;
     if (rc == 0)
-        rc = read_part(fd, base_offset, layout, slots, region_slots_high(layout) * sizeof(layout->slot[0]));
+        rc = read_part(fd, base_offset, layout, slots,
+                       region_slots_high(layout) * sizeof(layout->slot[0]));
     if (rc == 0)
-        rc = read_part(fd, base_offset, layout, shares, offsetof(struct region_layout, share) - shares);
+        rc = read_part(fd, base_offset, layout, shares,
+                       offsetof(struct region_layout, share) - shares);
     high = atomic_load(&layout->shares_high);
     if (rc == 0)
         rc = read_part(fd, base_offset, layout, offsetof(struct region_layout, share),
@@ -56,7 +61,8 @@ int region_peek(const char *path, off_t base_offset, struct vgpu_region **ret_re
     }
     region->copied = true;
     region->map_bytes = sizeof(*region->layout);
-    region->map = mmap(NULL, region->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    region->map =
+        mmap(NULL, region->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (region->map == MAP_FAILED) {
         region->map = NULL;
         rc = -ENOMEM;

@@ -1,6 +1,7 @@
 #include "region/internal.h"
 
-/* A theft of idle bytes that was under way: finish it if the idle word says that it had happened. Idempotent. */
+/* A theft of idle bytes that was under way: finish it if the idle word says that it had happened.
+ * Idempotent. */
 static void finish_steal(struct region_layout *layout)
 {
     struct region_steal *steal = &layout->steal;
@@ -27,7 +28,8 @@ void region_reap(struct vgpu_region *region)
     for (unsigned i = 0; i < high; i++) {
         uint32_t state = atomic_load_explicit(&layout->slot[i].state, memory_order_acquire);
 
-        if (state != SLOT_FREE && !slot_alive(region, slot_id(i)) && !slot_exiting(&layout->slot[i]))
+        if (state != SLOT_FREE && !slot_alive(region, slot_id(i)) &&
+            !slot_exiting(&layout->slot[i]))
             slot_empty(layout, i);
     }
 }

@@ -88,8 +88,8 @@ static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
     return 0;
 }
 
-/* The slots and what follows are zero already, as the file was made: to write them would only make all of it real
- * memory. */
+/* The slots and what follows are zero already, as the file was made: to write them would only make
+ * all of it real memory. */
 static void fill_layout(struct region_layout *layout, const struct vgpu_limits *limits)
 {
     memset(layout, 0, offsetof(struct region_layout, slot));
@@ -110,7 +110,8 @@ static bool long_enough(int fd, off_t base_offset)
 {
     struct stat st;
 
-    return file_stat_fd(fd, &st) == 0 && st.st_size >= base_offset + (off_t)sizeof(struct region_layout);
+    return file_stat_fd(fd, &st) == 0 &&
+           st.st_size >= base_offset + (off_t)sizeof(struct region_layout);
 }
 
 static void free_region(struct vgpu_region *region)
@@ -129,7 +130,8 @@ static void cleanup_region(struct vgpu_region **region)
 }
 
 /* Opens the file and no more. */
-static int open_file(const char *path, off_t base_offset, struct vgpu_region **ret_region, int *ret_fd)
+static int open_file(const char *path, off_t base_offset, struct vgpu_region **ret_region,
+                     int *ret_fd)
 {
     struct vgpu_region *region;
     int rc;
@@ -184,7 +186,9 @@ static int make_file(const char *path, off_t base_offset, const struct vgpu_limi
     if (fd < 0)
         return err_last();
     /* The mode is the one wanted, whatever the program's umask is. */
-    rc = fchmod(fd, mode) < 0 ? err_last() : file_make_real(fd, 0, base_offset + (off_t)sizeof(struct region_layout));
+    rc = fchmod(fd, mode) < 0
+             ? err_last()
+             : file_make_real(fd, 0, base_offset + (off_t)sizeof(struct region_layout));
     if (rc == 0)
         rc = map_layout(fd, base_offset, &region);
     if (rc == 0) {
@@ -197,8 +201,9 @@ static int make_file(const char *path, off_t base_offset, const struct vgpu_limi
 }
 
 /*
- * flock with a bound: whoever may open the file may hold it for ever. Returns whether it is held. It is a
- * courtesy in front of make_file(), so that 300 starters make one file and not 300, and a need in fill_file().
+ * flock with a bound: whoever may open the file may hold it for ever. Returns whether it is held.
+ * It is a courtesy in front of make_file(), so that 300 starters make one file and not 300, and a
+ * need in fill_file().
  */
 static bool flock_bounded(int fd)
 {
@@ -229,9 +234,9 @@ static int open_folder_of(const char *path)
 }
 
 /*
- * Whether a file without a region is one to put a region into: HAMi's by its magic, or by its size where its maker died
- * before it wrote that, or one that has only been made. A path that names something else, by mistake or malice, is not
- * written to.
+ * Whether a file without a region is one to put a region into: HAMi's by its magic, or by its size
+ * where its maker died before it wrote that, or one that has only been made. A path that names
+ * something else, by mistake or malice, is not written to.
  */
 static bool is_cache_file(int fd)
 {
@@ -249,7 +254,8 @@ static bool is_cache_file(int fd)
     return true;
 }
 
-/* Whether what is there is a region of another version, or nothing at all, and no process uses it any more. */
+/* Whether what is there is a region of another version, or nothing at all, and no process uses it
+ * any more. */
 static bool outlived(const struct vgpu_region *region)
 {
     if (region_layout_valid(region->layout))
@@ -261,7 +267,8 @@ static bool outlived(const struct vgpu_region *region)
 }
 
 /* Makes the region in a file that is there without one, in place, magic last: a HAMi cache file. */
-static int fill_file(const char *path, off_t base_offset, const struct vgpu_limits *limits, bool *ret_created)
+static int fill_file(const char *path, off_t base_offset, const struct vgpu_limits *limits,
+                     bool *ret_created)
 {
     struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
     int fd, rc = open_file(path, base_offset, &region, &fd);
@@ -278,7 +285,8 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
         rc = map_layout(fd, base_offset, region);
     if (rc == 0 && (load_relaxed(&region->layout->magic) == 0 || outlived(region))) {
         if (load_relaxed(&region->layout->magic) != 0)
-            memset(region->layout->slot, 0, sizeof(*region->layout) - offsetof(struct region_layout, slot));
+            memset(region->layout->slot, 0,
+                   sizeof(*region->layout) - offsetof(struct region_layout, slot));
         fill_layout(region->layout, limits);
         *ret_created = true;
     }
@@ -287,8 +295,9 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
 }
 
 /*
- * The second name of a cache file, "<folder>/.<file>.vgpu", for a cleaner of /tmp knows the first. It is no name that
- * HAMi's monitor looks at. Whoever may write to the folder may put a file of his own there, as at the first name.
+ * The second name of a cache file, "<folder>/.<file>.vgpu", for a cleaner of /tmp knows the first.
+ * It is no name that HAMi's monitor looks at. Whoever may write to the folder may put a file of his
+ * own there, as at the first name.
  */
 static int second_name(const char *path, char *buffer, size_t buffer_bytes)
 {
@@ -306,9 +315,9 @@ static bool file_in_use(const char *path, off_t base_offset)
 }
 
 /*
- * A cache file that was removed, or replaced by one that nobody uses, while processes of its instance run, gets its
- * name back, so that who comes now does not begin with a full quota. Afterwards the second name is the same file's, or
- * none, or both files are in use.
+ * A cache file that was removed, or replaced by one that nobody uses, while processes of its
+ * instance run, gets its name back, so that who comes now does not begin with a full quota.
+ * Afterwards the second name is the same file's, or none, or both files are in use.
  */
 static void restore_name(const char *path, off_t base_offset)
 {
@@ -325,7 +334,8 @@ static void restore_name(const char *path, off_t base_offset)
         unlink(second);
     } else if (removed) {
         (void)!link(second, path);
-    } else if (!file_in_use(path, base_offset) && file_temporary_name(path, temporary, sizeof(temporary)) == 0 &&
+    } else if (!file_in_use(path, base_offset) &&
+               file_temporary_name(path, temporary, sizeof(temporary)) == 0 &&
                link(second, temporary) == 0 && rename(temporary, path) < 0) {
         unlink(temporary);
     }

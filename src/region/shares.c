@@ -60,7 +60,8 @@ uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigne
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < high; i++) {
-        if (vdev_of(&layout->share[i]) == vdev && (!group || region_group(&layout->share[i].group) == group))
+        if (vdev_of(&layout->share[i]) == vdev &&
+            (!group || region_group(&layout->share[i].group) == group))
             bytes = add_saturated(bytes, left_bytes(&layout->share[i]));
     }
     return bytes;
@@ -71,13 +72,15 @@ bool shares_of_group(const struct region_layout *layout, unsigned group)
     unsigned high = high_of(layout);
 
     for (unsigned i = 0; i < high; i++) {
-        if (state_of(&layout->share[i]) == SHARE_LEFT && region_group(&layout->share[i].group) == group)
+        if (state_of(&layout->share[i]) == SHARE_LEFT &&
+            region_group(&layout->share[i].group) == group)
             return true;
     }
     return false;
 }
 
-void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX])
+void shares_show(const struct region_layout *layout,
+                 struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX])
 {
     unsigned high = high_of(layout);
 
@@ -86,8 +89,10 @@ void shares_show(const struct region_layout *layout, struct vgpu_proc_usage *con
         uint64_t bytes = left_bytes(share);
         unsigned slot = first_holder(share), vdev = vdev_of(share), kind = kind_of(share);
 
-        if (bytes > 0 && slot < VGPU_PROCS_MAX && proc[slot] && vdev < VGPU_VDEVS && kind < VGPU_KINDS)
-            proc[slot]->held_bytes[vdev][kind] = add_saturated(proc[slot]->held_bytes[vdev][kind], bytes);
+        if (bytes > 0 && slot < VGPU_PROCS_MAX && proc[slot] && vdev < VGPU_VDEVS &&
+            kind < VGPU_KINDS)
+            proc[slot]->held_bytes[vdev][kind] =
+                add_saturated(proc[slot]->held_bytes[vdev][kind], bytes);
     }
 }
 
@@ -123,8 +128,8 @@ static struct region_share *find(struct region_layout *layout, struct shares_ref
     return share;
 }
 
-int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
-               struct shares_ref *ret_ref)
+int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind,
+               uint64_t bytes, struct shares_ref *ret_ref)
 {
     unsigned high = high_of(layout), index = 0;
     struct region_share *share;
@@ -134,7 +139,8 @@ int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum
     if (index == REGION_SHARES)
         return -ENOSPC;
     share = &layout->share[index];
-    *ret_ref = (struct shares_ref){index, atomic_load_explicit(&share->generation, memory_order_relaxed) + 1};
+    *ret_ref = (struct shares_ref){
+        index, atomic_load_explicit(&share->generation, memory_order_relaxed) + 1};
     atomic_store_explicit(&share->generation, ret_ref->generation, memory_order_release);
     atomic_store_explicit(&share->vdev, vdev, memory_order_relaxed);
     atomic_store_explicit(&share->kind, (uint16_t)kind, memory_order_relaxed);

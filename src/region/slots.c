@@ -76,7 +76,8 @@ bool slots_exiting(const struct region_layout *layout, unsigned vdev, unsigned e
     for (unsigned i = 0; i < region_slots_high(layout); i++) {
         const struct region_slot *slot = &layout->slot[i];
 
-        if (i != except && slot_live(slot) && load_relaxed(&slot->vdev[vdev].reserved_bytes) > 0 && slot_exiting(slot))
+        if (i != except && slot_live(slot) && load_relaxed(&slot->vdev[vdev].reserved_bytes) > 0 &&
+            slot_exiting(slot))
             return true;
     }
     return false;
@@ -94,10 +95,11 @@ pid_t slot_pid(struct vgpu_region *region, unsigned index)
 }
 
 /*
- * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A region with hundreds of
- * starters would otherwise make them wait for each other.
+ * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A
+ * region with hundreds of starters would otherwise make them wait for each other.
  */
-static void fill(struct region_layout *layout, unsigned index, const struct slot_supervised *supervised, unsigned group,
+static void fill(struct region_layout *layout, unsigned index,
+                 const struct slot_supervised *supervised, unsigned group,
                  const uint64_t *reserved_bytes)
 {
     struct region_slot *slot = &layout->slot[index];
@@ -121,11 +123,12 @@ static void fill(struct region_layout *layout, unsigned index, const struct slot
 }
 
 /*
- * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a former owner that died
- * has left in the slot, the totals, and that a group is still there.
+ * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a
+ * former owner that died has left in the slot, the totals, and that a group is still there.
  */
-static int occupy(struct vgpu_region *region, unsigned index, const struct slot_supervised *supervised,
-                  uint64_t group_id, const uint64_t *reserved_bytes)
+static int occupy(struct vgpu_region *region, unsigned index,
+                  const struct slot_supervised *supervised, uint64_t group_id,
+                  const uint64_t *reserved_bytes)
 {
     struct region_layout *layout = region->layout;
     struct region_slot *slot = &layout->slot[index];
@@ -148,7 +151,8 @@ static int occupy(struct vgpu_region *region, unsigned index, const struct slot_
     return 0;
 }
 
-/* The slot at `index` has an identity now: whoever looks for a free one, or for the dead, is to know at once. */
+/* The slot at `index` has an identity now: whoever looks for a free one, or for the dead, is to
+ * know at once. */
 static void mark_claimed(struct region_layout *layout, unsigned index)
 {
     uint32_t high = atomic_load_explicit(&layout->slots_high, memory_order_relaxed);
@@ -186,8 +190,9 @@ static int claim_free(struct vgpu_region *region, unsigned *ret_index)
     return -EUSERS;
 }
 
-int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised, uint64_t group_id,
-               const uint64_t *reserved_bytes, unsigned *ret_index, uint32_t *ret_generation)
+int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised,
+               uint64_t group_id, const uint64_t *reserved_bytes, unsigned *ret_index,
+               uint32_t *ret_generation)
 {
     struct region_hold hold;
     unsigned index;
@@ -207,7 +212,8 @@ int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervi
     }
     atomic_fetch_or(&region->claimed[index / 64], 1ULL << index % 64);
     *ret_index = index;
-    *ret_generation = atomic_load_explicit(&region->layout->slot[index].generation, memory_order_relaxed);
+    *ret_generation =
+        atomic_load_explicit(&region->layout->slot[index].generation, memory_order_relaxed);
     return 0;
 }
 
@@ -220,7 +226,8 @@ void slot_release(struct vgpu_region *region, unsigned index, uint32_t generatio
     if (!liveness_holds(region->liveness, slot_id(index)))
         return;
     if (region_lock(region, slot_id(index), REGION_LOCK_BOUND_NS, &hold) == 0) {
-        if (slot_live(slot) && atomic_load_explicit(&slot->generation, memory_order_relaxed) == generation)
+        if (slot_live(slot) &&
+            atomic_load_explicit(&slot->generation, memory_order_relaxed) == generation)
             slot_empty(region->layout, index);
         region_unlock(region, &hold);
     }
@@ -236,7 +243,8 @@ void slots_release_all(struct vgpu_region *region)
 }
 
 /* Takes up to want_bytes from one slot; see struct region_steal for why in this order. */
-uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev, uint64_t want_bytes)
+uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
+                    uint64_t want_bytes)
 {
     struct region_slot *victim = &layout->slot[index];
     struct slot_vdev *from = &victim->vdev[vdev];
@@ -262,11 +270,11 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
         steal->steals_before = steals;
         steal->reserved_after_bytes = reserved - bytes;
         atomic_store_explicit(&steal->active, 1, memory_order_release);
-        after = (idle & ~((uint64_t)IDLE_STEAL_MASK << IDLE_STEAL_SHIFT)) | ((steals + 1) & IDLE_STEAL_MASK)
-                                                                                << IDLE_STEAL_SHIFT;
+        after = (idle & ~((uint64_t)IDLE_STEAL_MASK << IDLE_STEAL_SHIFT)) |
+                ((steals + 1) & IDLE_STEAL_MASK) << IDLE_STEAL_SHIFT;
         after -= bytes;
-        if (!atomic_compare_exchange_strong_explicit(&from->idle, &idle, after, memory_order_acq_rel,
-                                                     memory_order_relaxed)) {
+        if (!atomic_compare_exchange_strong_explicit(&from->idle, &idle, after,
+                                                     memory_order_acq_rel, memory_order_relaxed)) {
             atomic_store_explicit(&steal->active, 0, memory_order_release);
             atomic_signal_fence(memory_order_seq_cst);
             continue;
@@ -280,13 +288,15 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
     }
 }
 
-uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev, uint64_t want_bytes, unsigned except)
+uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev,
+                     uint64_t want_bytes, unsigned except)
 {
     unsigned high = region_slots_high(layout);
     uint64_t stolen = 0;
 
     for (unsigned i = 0; i < high && stolen < want_bytes; i++) {
-        if (i != except && slot_live(&layout->slot[i]) && (!group || slot_group(layout, i) == group))
+        if (i != except && slot_live(&layout->slot[i]) &&
+            (!group || slot_group(layout, i) == group))
             stolen += slot_steal(layout, i, vdev, want_bytes - stolen);
     }
     return stolen;
@@ -322,7 +332,8 @@ void slots_note_peak(struct region_layout *layout, unsigned vdev)
     total = load_relaxed(&of->total_bytes);
     if (used > total)
         used = total;
-    while (peak < used && !atomic_compare_exchange_weak_explicit(&of->peak_bytes, &peak, used, memory_order_relaxed,
-                                                                 memory_order_relaxed))
+    while (peak < used &&
+           !atomic_compare_exchange_weak_explicit(&of->peak_bytes, &peak, used,
+                                                  memory_order_relaxed, memory_order_relaxed))
         ;
 }

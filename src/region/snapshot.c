@@ -29,7 +29,8 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
 
     /* The span that is under way counts in place of the part of the oldest that is over. */
     for (unsigned i = 0; i < REGION_SPANS; i++) {
-        uint64_t stamp = load_relaxed(&compute->span_stamp[i]), ns = load_relaxed(&compute->span_ns[i]);
+        uint64_t stamp = load_relaxed(&compute->span_stamp[i]),
+                 ns = load_relaxed(&compute->span_ns[i]);
 
         if (stamp > now || stamp + spans < now)
             continue;
@@ -41,7 +42,8 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
     return sum;
 }
 
-static void copy_compute(const struct region_compute *from, uint64_t now_ns, struct vgpu_compute_usage *to)
+static void copy_compute(const struct region_compute *from, uint64_t now_ns,
+                         struct vgpu_compute_usage *to)
 {
     for (unsigned i = 0; i < VGPU_WORKS; i++) {
         to->calls[i] = load_relaxed(&from->calls[i]);
@@ -98,7 +100,8 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
     int rc;
 
     memset(&snapshot, 0, sizeof(snapshot));
-    /* Room for all before the lock is taken: nothing is allocated under it. Pages that stay untouched cost nothing. */
+    /* Room for all before the lock is taken: nothing is allocated under it. Pages that stay
+     * untouched cost nothing. */
     procs = calloc(VGPU_PROCS_MAX, sizeof(*procs));
     if (!procs)
         return -ENOMEM;

@@ -1,4 +1,5 @@
-/* Prints the facts that facts.awk took from cuda_abi.h, as the header that this is compiled with has them. */
+/* Prints the facts that facts.awk took from cuda_abi.h, as the header that this is compiled with
+ * has them. */
 #include "hook/cuda_abi.h"
 
 #include <stddef.h>
@@ -6,8 +7,9 @@
 
 #define VALUE(name) printf("%s = %lld\n", #name, (long long)(name))
 #define SIZE(type)  printf("sizeof(%s) = %zu, aligned %zu\n", #type, sizeof(type), _Alignof(type))
-#define FIELD(type, name)                                                                                              \
-    printf("%s.%s at %zu, %zu long\n", #type, #name, offsetof(type, name), sizeof(((type *)0)->name))
+#define FIELD(type, name)                                                                          \
+    printf("%s.%s at %zu, %zu long\n", #type, #name, offsetof(type, name),                         \
+           sizeof(((type *)0)->name))
 
 int main(void)
 {

@@ -1,11 +1,11 @@
 /* What interpose_a.c wraps. */
 #include <stddef.h>
 
-#define FUNCTION(name, value)                                                                                          \
-    int name(void);                                                                                                    \
-    int name(void)                                                                                                     \
-    {                                                                                                                  \
-        return value;                                                                                                  \
+#define FUNCTION(name, value)                                                                      \
+    int name(void);                                                                                \
+    int name(void)                                                                                 \
+    {                                                                                              \
+        return value;                                                                              \
     }
 FUNCTION(cudnnCreate, 1)
 FUNCTION(cublasCreate_v2, 2)

@@ -1,4 +1,5 @@
-/* Names that are not the driver's keep their meaning: linked against interpose_a and interpose_b, in that order. */
+/* Names that are not the driver's keep their meaning: linked against interpose_a and interpose_b,
+ * in that order. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,4 +1,5 @@
-/* The driver's file appears while the program runs. Argument: the file, and the folder where it is to appear. */
+/* The driver's file appears while the program runs. Argument: the file, and the folder where it is
+ * to appear. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -19,8 +19,8 @@ int cuMemAllocAsync(unsigned long long *dptr, size_t bytes, void *stream) __attr
 int cuMemPrefetchAsync(unsigned long long dptr, size_t bytes, int device, void *stream);
 int cuMemFree_v2(unsigned long long dptr);
 int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f) __attribute__((weak));
-int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i)
-    __attribute__((weak));
+int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g,
+                                      long h, long i) __attribute__((weak));
 int cuParamSetf(long a, int b, float c) __attribute__((weak));
 void *shim_next(const char *name);
 
@@ -58,12 +58,14 @@ static void check_arguments(void)
             int failed = 0;
 
             for (int i = 0; i < 2; i++)
-                failed |= which == 0   ? cuMemPrefetchAsync_v2(1, 2, 3, 4, 5, 6)
-                          : which == 1 ? cuMemDiscardAndPrefetchBatchAsync(1, 2, 3, 4, 5, 6, 7, 8, 9)
-                                       : cuParamSetf(1, 2, 3.0f);
+                failed |= which == 0 ? cuMemPrefetchAsync_v2(1, 2, 3, 4, 5, 6)
+                          : which == 1
+                              ? cuMemDiscardAndPrefetchBatchAsync(1, 2, 3, 4, 5, 6, 7, 8, 9)
+                              : cuParamSetf(1, 2, 3.0f);
             _exit(failed);
         }
-        CHECK(waitpid(child, &status, 0) == child && status == 0, "arguments of function %d", which);
+        CHECK(waitpid(child, &status, 0) == child && status == 0, "arguments of function %d",
+              which);
     }
 }
 
@@ -79,7 +81,8 @@ static void check_child(void)
 
 int main(int argc, char **argv)
 {
-    bool on = argc > 1 && strcmp(argv[1], "off") != 0, old = argc > 1 && strcmp(argv[1], "old") == 0;
+    bool on = argc > 1 && strcmp(argv[1], "off") != 0,
+         old = argc > 1 && strcmp(argv[1], "old") == 0;
 
     if (!old)
         check_arguments();
@@ -88,7 +91,9 @@ int main(int argc, char **argv)
     check_child();
     CHECK(cuMemPrefetchAsync(1, 1, 0, NULL) == 0, " ");
     CHECK(OURS(shim_next("cuMemFree_v2")) == on, "RTLD_NEXT of a shim after us");
-    CHECK(lies_in(shim_next("cuMemPrefetchAsync"), on && getenv("VGPU_TRACE") ? "libvgpu" : "libcuda"), " ");
+    CHECK(lies_in(shim_next("cuMemPrefetchAsync"),
+                  on && getenv("VGPU_TRACE") ? "libvgpu" : "libcuda"),
+          " ");
     if (old) {
         CHECK(dlsym(RTLD_DEFAULT, "cuMemAllocAsync") == NULL, "not in this driver");
         CHECK(dlsym(RTLD_DEFAULT, "cuMemPoolCreate") == NULL, "not in this driver");

@@ -70,7 +70,8 @@ static void check_handle(void *driver, toy_address_fn *toy_address)
     CHECK(dlsym(driver, "cuNoSuchThing") == NULL, " ");
     CHECK(strstr(dlerror(), "cuNoSuchThing"), " ");
     CHECK(!OURS(dlsym(driver, "cuToyNewInThisDriver")), " ");
-    versioned = dlvsym(driver, "cuInit", "NO_SUCH_VERSION"); /* the toy has no versions: glibc finds it or not */
+    versioned = dlvsym(driver, "cuInit",
+                       "NO_SUCH_VERSION"); /* the toy has no versions: glibc finds it or not */
     if (versioned)
         check_pointer(&(struct row){"cuInit", true}, versioned, toy_address("cuInit"), "dlvsym");
     dlerror();
@@ -83,12 +84,15 @@ static void check_get_proc_address(void *driver, toy_address_fn *toy_address)
     int status = -1;
 
     for (size_t i = 0; i < ROWS; i++) {
-        CHECK(get(rows[i].name, &address, 12000, 0, &status) == 0 && status == 0, "%s", rows[i].name);
+        CHECK(get(rows[i].name, &address, 12000, 0, &status) == 0 && status == 0, "%s",
+              rows[i].name);
         check_pointer(&rows[i], address, toy_address(rows[i].name), "cuGetProcAddress_v2");
     }
     CHECK(get("cuToyNewInThisDriver", &address, 12000, 0, &status) == 0 && !OURS(address), " ");
     CHECK(((int (*)(void))address)() == 77, " ");
-    CHECK(get("cuNoSuchThing", &address, 12000, 0, &status) == 500 && address == NULL && status == 1, " ");
+    CHECK(get("cuNoSuchThing", &address, 12000, 0, &status) == 500 && address == NULL &&
+              status == 1,
+          " ");
 }
 
 static void check_global(toy_address_fn *toy_address)
@@ -96,9 +100,12 @@ static void check_global(toy_address_fn *toy_address)
     void *self = dlopen(NULL, RTLD_LAZY);
 
     for (size_t i = 0; i < ROWS; i++) {
-        check_pointer(&rows[i], dlsym(RTLD_DEFAULT, rows[i].name), toy_address(rows[i].name), "RTLD_DEFAULT");
-        check_pointer(&rows[i], dlsym(RTLD_NEXT, rows[i].name), toy_address(rows[i].name), "RTLD_NEXT");
-        check_pointer(&rows[i], dlsym(self, rows[i].name), toy_address(rows[i].name), "dlopen(NULL)");
+        check_pointer(&rows[i], dlsym(RTLD_DEFAULT, rows[i].name), toy_address(rows[i].name),
+                      "RTLD_DEFAULT");
+        check_pointer(&rows[i], dlsym(RTLD_NEXT, rows[i].name), toy_address(rows[i].name),
+                      "RTLD_NEXT");
+        check_pointer(&rows[i], dlsym(self, rows[i].name), toy_address(rows[i].name),
+                      "dlopen(NULL)");
     }
 }
 
@@ -106,7 +113,8 @@ static void check_libc(void)
 {
     void *libc = dlopen("libc.so.6", RTLD_LAZY);
 
-    CHECK(libc && dlsym(libc, "open") && dlsym(libc, "open") == dlvsym(libc, "open", LIBC_BASE), " ");
+    CHECK(libc && dlsym(libc, "open") && dlsym(libc, "open") == dlvsym(libc, "open", LIBC_BASE),
+          " ");
     CHECK(dlvsym(libc, "open", "NO_SUCH_VERSION") == NULL, " ");
     CHECK(strstr(dlerror(), "NO_SUCH_VERSION"), " ");
 }

@@ -1,4 +1,5 @@
-/* A second shim over the driver, loaded after ours: what it finds with RTLD_NEXT must not go round us. */
+/* A second shim over the driver, loaded after ours: what it finds with RTLD_NEXT must not go round
+ * us. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -2,7 +2,8 @@
 #define VGPU_ABI_USE_CUDA_H
 #include "hook/handlers.h"
 
-#define SAME_TYPE(sym, type) _Static_assert(__builtin_types_compatible_p(__typeof__(sym), type), #sym)
+#define SAME_TYPE(sym, type)                                                                       \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(sym), type), #sym)
 
 #define HOOK(sym, group, role, body) SAME_TYPE(sym, body##_fn);
 #define PASS(sym, group)

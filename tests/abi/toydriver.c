@@ -1,17 +1,17 @@
 /*
- * A driver that does nothing, for the loader tests: every symbol of spec/driver.def answers 0 and counts its calls.
- * With TOY_OLD it is an old one, which lacks whatever came after CUDA 11.0.
+ * A driver that does nothing, for the loader tests: every symbol of spec/driver.def answers 0 and
+ * counts its calls. With TOY_OLD it is an old one, which lacks whatever came after CUDA 11.0.
  */
 #include <stddef.h>
 #include <string.h>
 
 #ifdef TOY_OLD
-#define ROWS                                                                                                           \
-    HOOK(cuInit, , , )                                                                                                 \
-    HOOK(cuDeviceGetCount, , , )                                                                                       \
-    HOOK(cuMemAlloc_v2, , , )                                                                                          \
-    HOOK(cuMemFree_v2, , , )                                                                                           \
-    PASS(cuMemPrefetchAsync, )                                                                                         \
+#define ROWS                                                                                       \
+    HOOK(cuInit, , , )                                                                             \
+    HOOK(cuDeviceGetCount, , , )                                                                   \
+    HOOK(cuMemAlloc_v2, , , )                                                                      \
+    HOOK(cuMemFree_v2, , , )                                                                       \
+    PASS(cuMemPrefetchAsync, )                                                                     \
     PASS(cuDriverGetVersion, )
 #endif
 
@@ -24,13 +24,13 @@
 #define cuParamSetf                       unused_cuParamSetf
 
 #define HOOK(sym, group, role, body) PASS(sym, group)
-#define PASS(sym, group)                                                                                               \
-    int sym(void);                                                                                                     \
-    static int calls_of_##sym;                                                                                         \
-    int sym(void)                                                                                                      \
-    {                                                                                                                  \
-        calls_of_##sym++;                                                                                              \
-        return 0;                                                                                                      \
+#define PASS(sym, group)                                                                           \
+    int sym(void);                                                                                 \
+    static int calls_of_##sym;                                                                     \
+    int sym(void)                                                                                  \
+    {                                                                                              \
+        calls_of_##sym++;                                                                          \
+        return 0;                                                                                  \
     }
 #ifdef TOY_OLD
 ROWS
@@ -46,9 +46,11 @@ ROWS
 #undef cuParamSetf
     int
     cuGetProcAddress(const char *symbol, void **ret_address, int version, unsigned long long flags);
-int cuGetProcAddress_v2(const char *symbol, void **ret_address, int version, unsigned long long flags, int *status);
+int cuGetProcAddress_v2(const char *symbol, void **ret_address, int version,
+                        unsigned long long flags, int *status);
 int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f);
-int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i);
+int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g,
+                                      long h, long i);
 int cuParamSetf(long a, int b, float c);
 
 /* 0 where the arguments are 1, 2, 3 and so on. */
@@ -57,9 +59,12 @@ int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f)
     return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 ? 0 : 1;
 }
 
-int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g, long h, long i)
+int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g,
+                                      long h, long i)
 {
-    return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8 && i == 9 ? 0 : 1;
+    return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8 && i == 9
+               ? 0
+               : 1;
 }
 
 int cuParamSetf(long a, int b, float c)
@@ -97,9 +102,11 @@ int cuToyNewInThisDriver(void)
     return 77;
 }
 
-int cuGetProcAddress_v2(const char *symbol, void **ret_address, int version, unsigned long long flags, int *status)
+int cuGetProcAddress_v2(const char *symbol, void **ret_address, int version,
+                        unsigned long long flags, int *status)
 {
-    void *address = strcmp(symbol, "cuToyNewInThisDriver") == 0 ? (void *)cuToyNewInThisDriver : toy_address(symbol);
+    void *address = strcmp(symbol, "cuToyNewInThisDriver") == 0 ? (void *)cuToyNewInThisDriver
+                                                                : toy_address(symbol);
 
     (void)version;
     (void)flags;

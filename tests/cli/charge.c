@@ -1,8 +1,9 @@
 /*
- * charge REGION DEVICE NAME=VALUE...: writes what processes with work on a device would write to their region, so that
- * what `vgpu` shows can be compared with it. NAME: <kind of work>.calls, <kind of work>.amount, throttles,
- * throttled_ns, turns, turn_wait_ns, copy_wait_ns (added to what is there); now_ns: GPU time of the last second, all of
- * it in the tenth that is under way; uuid: the device's.
+ * charge REGION DEVICE NAME=VALUE...: writes what processes with work on a device would write to
+ * their region, so that what `vgpu` shows can be compared with it. NAME: <kind of work>.calls,
+ * <kind of work>.amount, throttles, throttled_ns, turns, turn_wait_ns, copy_wait_ns (added to what
+ * is there); now_ns: GPU time of the last second, all of it in the tenth that is under way; uuid:
+ * the device's.
  */
 #include "base/clock.h"
 #include "region/internal.h"
@@ -44,7 +45,8 @@ int main(int argc, char **argv)
 {
     struct vgpu_region *region;
 
-    if (argc < 3 || region_open(argv[1], 0, &region) || strtoul(argv[2], NULL, 10) >= VGPU_DEVICES_MAX)
+    if (argc < 3 || region_open(argv[1], 0, &region) ||
+        strtoul(argv[2], NULL, 10) >= VGPU_DEVICES_MAX)
         return 2;
     for (int i = 3; i < argc; i++) {
         struct region_vdev *vdev = &region->layout->vdev[strtoul(argv[2], NULL, 10)];

@@ -1,7 +1,7 @@
 /*
- * guarded FOLDER: makes an instance there as `vgpu run --guard --preload` would, whose guard keeps the books of two
- * processes: this one, and a child that has the library and says itself what it holds. Prints the child's pid, then its
- * own, and stays until its input ends.
+ * guarded FOLDER: makes an instance there as `vgpu run --guard --preload` would, whose guard keeps
+ * the books of two processes: this one, and a child that has the library and says itself what it
+ * holds. Prints the child's pid, then its own, and stays until its input ends.
  */
 #include "core/ledger.h"
 

@@ -1,4 +1,5 @@
-/* lead FOLDER: leads the instance in FOLDER, as a `vgpu run` does, until its standard input ends; says so first. */
+/* lead FOLDER: leads the instance in FOLDER, as a `vgpu run` does, until its standard input ends;
+ * says so first. */
 #include "core/member.h"
 
 #include <stdio.h>

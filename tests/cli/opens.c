@@ -1,6 +1,6 @@
 /*
- * Preloaded into vgpu: appends to the file $OPENS_FILE a line for each look at the processes of the machine: what is
- * opened of /proc/PID, and /proc where it is listed.
+ * Preloaded into vgpu: appends to the file $OPENS_FILE a line for each look at the processes of the
+ * machine: what is opened of /proc/PID, and /proc where it is listed.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -18,7 +18,8 @@ static void note(const char *path)
     char line[256];
     int length, fd;
 
-    if (!file || strncmp(path, "/proc", 5) || (path[5] && path[6] && !isdigit((unsigned char)path[6])))
+    if (!file || strncmp(path, "/proc", 5) ||
+        (path[5] && path[6] && !isdigit((unsigned char)path[6])))
         return;
     length = snprintf(line, sizeof(line), "%.200s\n", path);
     fd = openat(AT_FDCWD, file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -50,7 +51,8 @@ DIR *opendir(const char *path)
 
 FILE *fopen(const char *path, const char *mode)
 {
-    FILE *(*next)(const char *, const char *) = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+    FILE *(*next)(const char *, const char *) =
+        (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 
     note(path);
     return next(path, mode);

@@ -1,5 +1,6 @@
 /*
- * What a fuzzer has: libFuzzer's function, and how to make inputs for it where there is no libFuzzer (fuzz_main.c).
+ * What a fuzzer has: libFuzzer's function, and how to make inputs for it where there is no
+ * libFuzzer (fuzz_main.c).
  */
 #ifndef VGPU_TESTS_FUZZ_H
 #define VGPU_TESTS_FUZZ_H

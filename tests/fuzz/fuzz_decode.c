@@ -1,6 +1,7 @@
 /*
- * Fuzzing the guard's decoder: whatever the bytes of a call are, it stays within them and keeps its promises. What a
- * call asks for is read here by the driver's own offsets, not by the structures that the decoder uses.
+ * Fuzzing the guard's decoder: whatever the bytes of a call are, it stays within them and keeps its
+ * promises. What a call asks for is read here by the driver's own offsets, not by the structures
+ * that the decoder uses.
  */
 #include "fuzz.h"
 
@@ -48,8 +49,10 @@ static uint8_t *place(unsigned which, const uint8_t *bytes, size_t size)
     static uint8_t *end[2];
 
     if (!end[which]) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (FUZZ_INPUT_MAX + page - 1) / page * page;
-        uint8_t *base = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        size_t page = (size_t)sysconf(_SC_PAGESIZE),
+               room = (FUZZ_INPUT_MAX + page - 1) / page * page;
+        uint8_t *base =
+            mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         if (base == MAP_FAILED || mprotect(base + room, page, PROT_NONE))
             abort();
@@ -104,7 +107,8 @@ static void xfer_holds(struct input *input)
 }
 
 /* Whether the bytes ask the driver for memory of the card, and for how much. */
-static bool asks(uint32_t key, const uint8_t *arg, const uint8_t *params, size_t bytes, uint64_t *ret_size)
+static bool asks(uint32_t key, const uint8_t *arg, const uint8_t *params, size_t bytes,
+                 uint64_t *ret_size)
 {
     uint32_t function, flags, attr;
 
@@ -141,25 +145,27 @@ static void call_holds(const struct rm_call *call, bool strict, uint32_t key, co
     require(call->charges || !call->charge_bytes);
     if (nr == 0x28 || nr == 0x29 || nr == 0x34 || nr == 0x4a)
         require(call->action != RM_CONTINUE);
-    if (nr == 0xd9 || (nr == 0x2a && (word(arg, 8) == 0x3d05 || word(arg, 8) == 0x3d06 || word(arg, 8) == 0x3d0b ||
-                                      word(arg, 8) == 0x3d0c)))
+    if (nr == 0xd9 || (nr == 0x2a && (word(arg, 8) == 0x3d05 || word(arg, 8) == 0x3d06 ||
+                                      word(arg, 8) == 0x3d0b || word(arg, 8) == 0x3d0c)))
         require(call->action != RM_CONTINUE);
     if (nr == 0x2b && word(arg, 12) == 0x71)
         require(call->action == RM_REFUSE);
     if (nr == 0x2a && strict && word(arg, 8) == 0x2080110b)
         require(call->action == RM_REFUSE);
-    if (nr == 0x2a && (word(arg, 8) == 0xa06c0101 || word(arg, 8) == 0xa06f0103 || word(arg, 8) == 0xa06c0103 ||
-                       word(arg, 8) == 0x20801215))
+    if (nr == 0x2a && (word(arg, 8) == 0xa06c0101 || word(arg, 8) == 0xa06f0103 ||
+                       word(arg, 8) == 0xa06c0103 || word(arg, 8) == 0x20801215))
         require(call->action != RM_CONTINUE);
     if (nr == 0x2b)
         require((call->action == RM_CONTINUE) == (word(arg, 12) <= 1 || word(arg, 12) == 0x41));
     if (call->kind == RM_KIND_FREE || call->kind == RM_KIND_DUP || call->kind == RM_KIND_ALLOC)
-        require(call->client == word(arg, 0) && call->parent == word(arg, 4) && call->handle == word(arg, 8));
+        require(call->client == word(arg, 0) && call->parent == word(arg, 4) &&
+                call->handle == word(arg, 8));
 }
 
-/* A status that is written comes back, and nothing else changes; what was got is never counted as less than it is. */
-static void results_hold(const struct rm_call *call, uint8_t *arg, size_t arg_bytes, const uint8_t *params,
-                         size_t bytes, uint32_t status)
+/* A status that is written comes back, and nothing else changes; what was got is never counted as
+ * less than it is. */
+static void results_hold(const struct rm_call *call, uint8_t *arg, size_t arg_bytes,
+                         const uint8_t *params, size_t bytes, uint32_t status)
 {
     static uint8_t before[FUZZ_INPUT_MAX];
     struct rm_result result;
@@ -182,13 +188,14 @@ static void results_hold(const struct rm_call *call, uint8_t *arg, size_t arg_by
 }
 
 /* What is written as the file's number comes back, and nothing else changes. */
-static void transfer_holds(const struct rm_branch *branch, const struct rm_call *call, uint8_t *data, size_t bytes)
+static void transfer_holds(const struct rm_branch *branch, const struct rm_call *call,
+                           uint8_t *data, size_t bytes)
 {
     static struct rm_transfer before, after;
     int rc = decode_transfer(branch, call, data, bytes, &before);
 
-    require(rc == 0 || call->action == RM_REFUSE || call->kind < RM_KIND_EXPORT || bytes < call->params_bytes ||
-            before.count == 0);
+    require(rc == 0 || call->action == RM_REFUSE || call->kind < RM_KIND_EXPORT ||
+            bytes < call->params_bytes || before.count == 0);
     if (rc < 0)
         return;
     require(call->kind >= RM_KIND_EXPORT && before.count <= RM_EXPORT_MAX);
@@ -235,7 +242,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xfer_holds(&input);
         return 0;
     }
-    require(branch_find(&(struct rm_version){.major = majors[choice & 3], .minor = 100}, &branch) == 0);
+    require(branch_find(&(struct rm_version){.major = majors[choice & 3], .minor = 100}, &branch) ==
+            0);
     key = take_key(branch, &input);
     arg_bytes = RM_KEY_SIZE(key) < 4096 ? RM_KEY_SIZE(key) : 4096;
     key = (key & 0xff) | (uint32_t)arg_bytes << 16;
@@ -263,9 +271,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             require(call.action == RM_REFUSE || (bytes == 32 && !(params[4] & 1)));
         decode_bound(&call, params, bytes);
         if (call.control == 0xa06c0103 && call.action == RM_EXECUTE)
-            require(bytes == 8 &&
-                    (uint64_t)word(params, 0) + ((uint64_t)word(params, 4) << 32) <= RM_TIMESLICE_MOST_US);
-        require(key != RM_KEY(0x2b, 48) || word(arg, 12) != 0x40 || asked || call.action == RM_REFUSE);
+            require(bytes == 8 && (uint64_t)word(params, 0) + ((uint64_t)word(params, 4) << 32) <=
+                                      RM_TIMESLICE_MOST_US);
+        require(key != RM_KEY(0x2b, 48) || word(arg, 12) != 0x40 || asked ||
+                call.action == RM_REFUSE);
     } else {
         require(decode_params(&call, params, bytes) < 0);
         bytes = 0;
@@ -283,7 +292,8 @@ static void salt(uint8_t *bytes, size_t size)
 {
     /* clang-format off */
     static const uint64_t values[] = {
-        0, 1, 2, 3, 6, 14, 0x40, 0x41, 0x71, 0x80, 0x2080, 0x20801301, 0x20801303, 0x2080110b, 0xa06c0101, 0xa06f0103,
+        0, 1, 2, 3, 6, 14, 0x40, 0x41, 0x71, 0x80, 0x2080, 0x20801301, 0x20801303, 0x2080110b,
+        0xa06c0101, 0xa06f0103,
         16, 129, 1028, 0x80000, 0x4110, 65537, 1 << 25, 3 << 23 | 2 << 20, 1ULL << 40, 1ULL << 63,
         UINT64_MAX - 65536, UINT64_MAX - 65535, UINT64_MAX,
     };
@@ -292,11 +302,13 @@ static void salt(uint8_t *bytes, size_t size)
 
     for (uint64_t count = random_next() % 6; count; count--) {
         uint64_t value = values[random_next() % (sizeof(values) / sizeof(values[0]))];
-        size_t at = random_next() % 4 ? places[random_next() % sizeof(places)] + 3u : random_next() % size;
+        size_t at =
+            random_next() % 4 ? places[random_next() % sizeof(places)] + 3u : random_next() % size;
         size_t bytes_of = random_next() & 1 ? 4 : 8;
 
         if (random_next() % 4 == 0)
-            at += random_next() & 1 ? sizeof(struct rm_alloc) : sizeof(struct rm_control); /* what is nested */
+            at += random_next() & 1 ? sizeof(struct rm_alloc)
+                                    : sizeof(struct rm_control); /* what is nested */
         if (at + bytes_of <= size)
             memcpy(bytes + at, &value, bytes_of);
     }

@@ -1,4 +1,5 @@
-/* A fuzzer as a program of its own, which always does the same: fuzz_NAME_run [ITERATIONS [SEED]]. */
+/* A fuzzer as a program of its own, which always does the same: fuzz_NAME_run [ITERATIONS
+ * [SEED]]. */
 #include "fuzz.h"
 
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 /*
- * Fuzzing what a region's file can hold: the input is a list of writes to it, each the place (4 bytes), how many bytes
- * (1), and those. Then everything that reads a region is called, for a process of the instance and for one of a group
- * in it, with the same writes again in between. Numbers may be wrong; nothing may crash or hang.
+ * Fuzzing what a region's file can hold: the input is a list of writes to it, each the place (4
+ * bytes), how many bytes (1), and those. Then everything that reads a region is called, for a
+ * process of the instance and for one of a group in it, with the same writes again in between.
+ * Numbers may be wrong; nothing may crash or hang.
  *
  * In virtual time: who waits moves it.
  */
@@ -233,13 +234,15 @@ static uint32_t random_place(uint64_t (*random)(void))
 size_t fuzz_make(uint64_t i, uint8_t *input, size_t size, uint64_t (*random)(void))
 {
     static const uint64_t values[] = {
-        0, 1, 2, 3, 64, 255, 0x7fffffff, 0xffffffff, 1ULL << 47, (1ULL << 48) - 1, 1ULL << 63, UINT64_MAX,
+        0,          1,          2, 3, 64, 255, 0x7fffffff, 0xffffffff, 1ULL << 47, (1ULL << 48) - 1,
+        1ULL << 63, UINT64_MAX,
     };
 
     (void)i;
     size = 0;
     for (uint64_t count = 1 + random() % 8; count; count--) {
-        uint64_t value = random() % 4 ? values[random() % (sizeof(values) / sizeof(values[0]))] : random();
+        uint64_t value =
+            random() % 4 ? values[random() % (sizeof(values) / sizeof(values[0]))] : random();
         uint32_t place = random_place(random);
 
         memcpy(input + size, &place, sizeof(place));

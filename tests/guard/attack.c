@@ -98,9 +98,11 @@ int attack_receive_fd(int socket)
 
 int attack_alloc(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
-    struct rm_memory_params params = {.owner = client->client, .attr = ATTR_4K, .size = bytes, .numa_node = -1};
+    struct rm_memory_params params = {
+        .owner = client->client, .attr = ATTR_4K, .size = bytes, .numa_node = -1};
 
-    return rmclient_alloc(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params, sizeof(params));
+    return rmclient_alloc(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params,
+                          sizeof(params));
 }
 
 uint32_t attack_must_alloc(struct rmclient *client, uint64_t bytes)
@@ -192,7 +194,8 @@ void attack_check_capped(struct rmclient *client)
         nap_ms(10);
         rmclient_stats(client, 0, &after);
     }
-    part = (double)(after.pid_busy_ns - before.pid_busy_ns) / (double)(after.now_ns - before.now_ns);
+    part =
+        (double)(after.pid_busy_ns - before.pid_busy_ns) / (double)(after.now_ns - before.now_ns);
     fprintf(stderr, "the program gets %.3f of the card\n", part);
     CHECK(part > 0 && part < CAPPED_MOST);
 }

@@ -28,15 +28,17 @@ int attack_fork(void);
 /* Memory in pages of 64 KiB whatever its size; the status, or -errno. */
 int attack_alloc(struct rmclient *client, uint64_t bytes, uint32_t *handle);
 uint32_t attack_must_alloc(struct rmclient *client, uint64_t bytes);
-/* The same, once there is room: what programs let go of without a call is found by looking, now and then. */
+/* The same, once there is room: what programs let go of without a call is found by looking, now and
+ * then. */
 uint32_t attack_await_alloc(struct rmclient *client, uint64_t bytes);
 void attack_must_free(struct rmclient *client, uint32_t handle);
 
-/* Room for exactly what the quota leaves beside what the book says is used, not a page more. Uses it and frees it. */
+/* Room for exactly what the quota leaves beside what the book says is used, not a page more. Uses
+ * it and frees it. */
 void attack_check_room(struct rmclient *client);
 
-/* The program works without a break, under a cap of 10 percent: it gets no more of the card than that with something to
- * spare, by the driver's clock, over three seconds of it. */
+/* The program works without a break, under a cap of 10 percent: it gets no more of the card than
+ * that with something to spare, by the driver's clock, over three seconds of it. */
 void attack_check_capped(struct rmclient *client);
 
 /* Sends a descriptor over a Unix socket, and takes one. */
@@ -49,8 +51,8 @@ uint64_t attack_calls(const char *name);
 /* Waits until the book says so. */
 void attack_await_used(struct rmclient *client, uint64_t bytes);
 
-/* Gets memory that is not charged, while the quota is used up: by changing a call for a client, which continues in the
- * caller. (attack_around.c) */
+/* Gets memory that is not charged, while the quota is used up: by changing a call for a client,
+ * which continues in the caller. (attack_around.c) */
 void attack_around(struct rmclient *client, uint64_t bytes);
 
 /* A generator of its own for each use: the same numbers in each run. */

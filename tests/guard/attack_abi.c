@@ -29,13 +29,15 @@ static int in_child(void (*act)(void))
 
 #if defined(__x86_64__)
 
-/* The calls of 32-bit programs, from this one: the driver takes them, too. Their memory has to be down below. */
+/* The calls of 32-bit programs, from this one: the driver takes them, too. Their memory has to be
+ * down below. */
 static void by_int80(void)
 {
     struct arguments {
         struct rm_alloc alloc;
         struct rm_memory_params params;
-    } *low = mmap(NULL, sizeof(*low), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    } *low = mmap(NULL, sizeof(*low), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     long rc;
 
     CHECK(low != MAP_FAILED);
@@ -46,8 +48,8 @@ static void by_int80(void)
                                    .params = (uintptr_t)&low->params};
     __asm__ volatile("int $0x80"
                      : "=a"(rc)
-                     : "a"(54L), "b"((long)client.ctl), "c"((long)RM_IOCTL(RM_ESC_ALLOC, sizeof(low->alloc))),
-                       "d"(&low->alloc)
+                     : "a"(54L), "b"((long)client.ctl),
+                       "c"((long)RM_IOCTL(RM_ESC_ALLOC, sizeof(low->alloc))), "d"(&low->alloc)
                      : "memory", "r8", "r9", "r10", "r11");
     _exit(1);
 }
@@ -118,7 +120,8 @@ static int try_alloc(void)
     struct rm_memory_params params = {.attr = ATTR_4K, .size = PAGE};
 
     tried = 0;
-    return rmclient_alloc(&client, client.device, &tried, RM_CLASS_MEMORY_LOCAL_USER, &params, sizeof(params));
+    return rmclient_alloc(&client, client.device, &tried, RM_CLASS_MEMORY_LOCAL_USER, &params,
+                          sizeof(params));
 }
 
 static void with_listener(void)

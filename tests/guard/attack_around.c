@@ -1,4 +1,5 @@
-/* Memory around the guard: a call that continues in the caller is changed before the driver reads it. */
+/* Memory around the guard: a call that continues in the caller is changed before the driver reads
+ * it. */
 #include "attack.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * A device is made for who has the card's node open, and for nobody else: the guard makes the call in place of the
- * caller, but not by more than the caller has. Two GPUs are needed.
+ * A device is made for who has the card's node open, and for nobody else: the guard makes the call
+ * in place of the caller, but not by more than the caller has. Two GPUs are needed.
  */
 #include "attack.h"
 
@@ -10,8 +10,8 @@
 
 static struct rmclient client; /* of no GPU yet */
 
-typedef int allocate(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
-                     uint32_t params_bytes);
+typedef int allocate(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id,
+                     void *params, uint32_t params_bytes);
 
 static allocate *const ways[] = {rmclient_alloc, rmclient_alloc_short, rmclient_alloc_xfer};
 
@@ -21,7 +21,9 @@ static void check_device(uint32_t gpu, uint32_t status)
     for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         uint32_t device[14] = {gpu}, handle = 0;
 
-        CHECK_EQUAL(ways[i](&client, client.client, &handle, RM_CLASS_DEVICE, device, sizeof(device)), status);
+        CHECK_EQUAL(
+            ways[i](&client, client.client, &handle, RM_CLASS_DEVICE, device, sizeof(device)),
+            status);
         CHECK_EQUAL(handle != 0, status == RM_OK);
         if (handle)
             attack_must_free(&client, handle);

@@ -1,6 +1,6 @@
 /*
- * A long life: memory that comes and goes, with clients, threads, processes, duplicates and mappings beside it. The
- * supervisor does not grow, and its answers do not get slower.
+ * A long life: memory that comes and goes, with clients, threads, processes, duplicates and
+ * mappings beside it. The supervisor does not grow, and its answers do not get slower.
  *
  *   attack_churn [ROUNDS [ROUNDS_IF_LONG]]      the latter with LONG=1 in the environment
  */
@@ -150,9 +150,11 @@ int main(int argc, char **argv)
         files = descriptors(vgpu);
     }
     fprintf(stderr,
-            "%llu rounds: fastest batch %llu us, then %llu us; memory %llu KiB, then %llu KiB; files %u, then %u\n",
-            (unsigned long long)rounds, (unsigned long long)first_ns / 1000, (unsigned long long)last_ns / 1000,
-            (unsigned long long)kib, (unsigned long long)resident_kib(vgpu), files, descriptors(vgpu));
+            "%llu rounds: fastest batch %llu us, then %llu us; memory %llu KiB, then %llu KiB; "
+            "files %u, then %u\n",
+            (unsigned long long)rounds, (unsigned long long)first_ns / 1000,
+            (unsigned long long)last_ns / 1000, (unsigned long long)kib,
+            (unsigned long long)resident_kib(vgpu), files, descriptors(vgpu));
     CHECK(last_ns < first_ns * SLOWER);
     nap_ms(2500); /* files that were closed are found by looking */
     CHECK(resident_kib(vgpu) < kib + GROWTH_KIB);

@@ -1,6 +1,6 @@
 /*
- * Channels of all classes are capped: of the oldest one, which every chip has in its list, as well; one that is not
- * known is refused. With a cap of 10 percent.
+ * Channels of all classes are capped: of the oldest one, which every chip has in its list, as well;
+ * one that is not known is refused. With a cap of 10 percent.
  */
 #include "attack.h"
 
@@ -15,7 +15,8 @@ int main(void)
 
     attack_open(&client);
     CHECK_EQUAL(rmclient_group(&client, &group), 0);
-    CHECK_EQUAL(rmclient_alloc(&client, group, &channel, UNKNOWN_CLASS, params, sizeof(params)), RM_ERR_NOT_SUPPORTED);
+    CHECK_EQUAL(rmclient_alloc(&client, group, &channel, UNKNOWN_CLASS, params, sizeof(params)),
+                RM_ERR_NOT_SUPPORTED);
     channel = 0;
     CHECK_EQUAL(rmclient_alloc(&client, group, &channel, OLDEST_CLASS, params, sizeof(params)), 0);
     CHECK_EQUAL(rmclient_schedule(&client, group, true), 0);

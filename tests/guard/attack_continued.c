@@ -1,11 +1,11 @@
 /*
- * A call that continues in the caller, so that the driver reads its arguments again: by then they may be others. A
- * client's allocation becomes one of video memory, which nobody has charged. The guard cannot prevent that; it has to
- * find it.
+ * A call that continues in the caller, so that the driver reads its arguments again: by then they
+ * may be others. A client's allocation becomes one of video memory, which nobody has charged. The
+ * guard cannot prevent that; it has to find it.
  *
- *   attack_continued WAY     gets memory that way, and holds it until the end: killed, or some seconds later
- *     root
- *     behind       behind as much memory that is charged and that no process is said to have
+ *   attack_continued WAY     gets memory that way, and holds it until the end: killed, or some
+ * seconds later root behind       behind as much memory that is charged and that no process is said
+ * to have
  */
 #include "attack.h"
 

@@ -1,7 +1,7 @@
 /*
- * Memory of another process of the instance, mapped by UVM by naming its client and handle: those are numbers that
- * anybody can guess. The driver lets nobody map what is a client's but the process that has made it, and so it has to
- * be where the supervisor maps (VGPU_GUARD_MAP).
+ * Memory of another process of the instance, mapped by UVM by naming its client and handle: those
+ * are numbers that anybody can guess. The driver lets nobody map what is a client's but the process
+ * that has made it, and so it has to be where the supervisor maps (VGPU_GUARD_MAP).
  */
 #include "attack.h"
 
@@ -74,7 +74,8 @@ static void in_child(const char *name, void (*act)(void))
     CHECK_EQUAL(book(&client, 0).gpu_used, BLOCK);
 }
 
-/* The other way round: what a child has made by way of the parent's control device is not the parent's. */
+/* The other way round: what a child has made by way of the parent's control device is not the
+ * parent's. */
 static void check_of_child(void)
 {
     struct rmclient of_child = client;
@@ -100,7 +101,8 @@ static void check_of_child(void)
     }
     CHECK_EQUAL(read(told[0], words, sizeof(words)), sizeof(words));
     of_child.client = words[0];
-    CHECK_EQUAL(rmclient_uvm_map(&of_child, BASE, BLOCK, 0, words[1]), RM_ERR_INSUFFICIENT_PERMISSIONS);
+    CHECK_EQUAL(rmclient_uvm_map(&of_child, BASE, BLOCK, 0, words[1]),
+                RM_ERR_INSUFFICIENT_PERMISSIONS);
     close(over[1]);
     CHECK_EQUAL(finish(child), 0);
     CHECK_EQUAL(book(&client, 0).gpu_used, BLOCK);

@@ -1,6 +1,7 @@
 /*
- * Memory that an address on the fabric holds (class 0xf8, NV_MEMORY_FABRIC): the driver duplicates it into a client of
- * its own, and it lives on after its handle is freed. The new object can be mapped like the memory itself.
+ * Memory that an address on the fabric holds (class 0xf8, NV_MEMORY_FABRIC): the driver duplicates
+ * it into a client of its own, and it lives on after its handle is freed. The new object can be
+ * mapped like the memory itself.
  */
 #include "attack.h"
 
@@ -10,7 +11,8 @@
 
 int main(void)
 {
-    struct rm_fabric_params params = {.alignment = 2 * MIB, .size = attack_quota(), .page_bytes = 2 * MIB};
+    struct rm_fabric_params params = {
+        .alignment = 2 * MIB, .size = attack_quota(), .page_bytes = 2 * MIB};
     struct rmclient client;
     uint32_t memory, again = 0, fabric = 0;
 
@@ -18,7 +20,9 @@ int main(void)
     CHECK_EQUAL(rmclient_uvm_open(&client), 0);
     memory = attack_must_alloc(&client, attack_quota());
     params.memory = memory;
-    CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &fabric, RM_CLASS_MEMORY_FABRIC, &params, sizeof(params)), 0);
+    CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &fabric, RM_CLASS_MEMORY_FABRIC, &params,
+                               sizeof(params)),
+                0);
     attack_must_free(&client, memory);
     CHECK_EQUAL(book(&client, 0).gpu_used, attack_quota());
     /* All of the quota is used. */

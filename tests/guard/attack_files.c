@@ -1,7 +1,7 @@
 /*
- * Open files of the driver's and what programs do with them: closed without a call, kept or lost by exec, inherited,
- * sent to others, in a table of a thread's own, put in each other's places. The memory is charged for as long as the
- * driver has it, whoever frees it.
+ * Open files of the driver's and what programs do with them: closed without a call, kept or lost by
+ * exec, inherited, sent to others, in a table of a thread's own, put in each other's places. The
+ * memory is charged for as long as the driver has it, whoever frees it.
  */
 #include "attack.h"
 
@@ -69,8 +69,8 @@ static void check_duplicate(void)
 }
 
 /*
- * exec. The new program is this one, with the file, its client and memory in its arguments; the first program's judge
- * is the second's no more.
+ * exec. The new program is this one, with the file, its client and memory in its arguments; the
+ * first program's judge is the second's no more.
  */
 static void become(struct rmclient *client, uint32_t memory, bool keep)
 {
@@ -280,7 +280,8 @@ static void *swap_files(void *arg)
     return NULL;
 }
 
-/* Now it is a client's file, now another's, now none of the driver's: who is not this file's gets nothing by it. */
+/* Now it is a client's file, now another's, now none of the driver's: who is not this file's gets
+ * nothing by it. */
 static void check_swap(void)
 {
     struct rmclient first, second;
@@ -308,12 +309,16 @@ static void check_swap(void)
         not_driver += rc == -ENOTTY;
         not_client += rc > 0;
         if (rc == 0)
-            CHECK_EQUAL(rmclient_free(&(struct rmclient){.ctl = swapped.files[0], .client = first.client}, 0x1001), 0);
+            CHECK_EQUAL(
+                rmclient_free(&(struct rmclient){.ctl = swapped.files[0], .client = first.client},
+                              0x1001),
+                0);
     }
     atomic_store(&swapped.over, true);
     pthread_join(thread, NULL);
-    fprintf(stderr, "swapped: %llu done, %llu no driver, %llu another client's\n", (unsigned long long)done,
-            (unsigned long long)not_driver, (unsigned long long)not_client);
+    fprintf(stderr, "swapped: %llu done, %llu no driver, %llu another client's\n",
+            (unsigned long long)done, (unsigned long long)not_driver,
+            (unsigned long long)not_client);
     CHECK_EQUAL(book(&judge, 0).gpu_used, attack_quota() / 4);
     attack_check_room(&second);
     close(700);

@@ -1,7 +1,7 @@
 /*
- * An open file of the driver's lives on without a descriptor that shows in its process: sent and not received, mapped,
- * in the table of one thread, of a process whose first thread has ended, registered with io_uring. What the driver
- * keeps for it stays charged.
+ * An open file of the driver's lives on without a descriptor that shows in its process: sent and
+ * not received, mapped, in the table of one thread, of a process whose first thread has ended,
+ * registered with io_uring. What the driver keeps for it stays charged.
  *
  *   attack_hold WAY      the memory is as big as the quota; 77: this kernel has no such way
  */
@@ -101,7 +101,8 @@ static void in_mapping(void)
 {
     whole -= PAGE; /* the mapping is charged, too */
     begin_mapped();
-    CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, hidden.uvm, (off_t)(64 * MIB)) != MAP_FAILED);
+    CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, hidden.uvm, (off_t)(64 * MIB)) !=
+          MAP_FAILED);
     close(hidden.uvm);
     check_held();
 }
@@ -198,7 +199,8 @@ static int by_ring(void)
 
     begin();
     ring = (int)syscall(SYS_io_uring_setup, 1, &params);
-    if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &hidden.ctl, 1) < 0) {
+    if (ring < 0 ||
+        syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &hidden.ctl, 1) < 0) {
         fprintf(stderr, "skip: no io_uring\n");
         return SKIP;
     }

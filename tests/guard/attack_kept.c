@@ -1,10 +1,11 @@
 /*
- * A program maps memory by UVM, frees it, maps the UVM device, and closes it: the mapping keeps the device's file, and
- * with it UVM's duplicate, as in attack_hold.c. But the address space by which the guard knew once that the file may be
- * used is another one.
+ * A program maps memory by UVM, frees it, maps the UVM device, and closes it: the mapping keeps the
+ * device's file, and with it UVM's duplicate, as in attack_hold.c. But the address space by which
+ * the guard knew once that the file may be used is another one.
  *
  *   attack_kept exec [TIMES]     the program's own, of before it became another program by exec
- *   attack_kept first [TIMES]    a child's, which has used the file first, to no avail, and has ended
+ *   attack_kept first [TIMES]    a child's, which has used the file first, to no avail, and has
+ * ended
  *
  * It tries to hold so many times the quota besides.
  */
@@ -41,7 +42,8 @@ static void hide(struct rmclient *client, bool child_is_first)
     }
     CHECK_EQUAL(rmclient_uvm_range(client, BASE, block()), 0);
     CHECK_EQUAL(rmclient_uvm_map(client, BASE, block(), 0, memory), 0);
-    CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uvm, (off_t)(64 * MIB)) != MAP_FAILED);
+    CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uvm, (off_t)(64 * MIB)) !=
+          MAP_FAILED);
     CHECK_EQUAL(close(uvm), 0);
     attack_must_free(client, memory);
 }
@@ -72,7 +74,8 @@ int main(int argc, char **argv)
         more = 0;
     }
     attack_alloc(&client, block(), &more);
-    fprintf(stderr, "holds %llu MiB of a quota of %llu\n", (unsigned long long)(book(&client, 0).gpu_used / MIB),
+    fprintf(stderr, "holds %llu MiB of a quota of %llu\n",
+            (unsigned long long)(book(&client, 0).gpu_used / MIB),
             (unsigned long long)(attack_quota() / MIB));
     nap_ms(3000);
     return book(&client, 0).gpu_used > attack_quota() ? 3 : 0;

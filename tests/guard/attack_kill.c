@@ -1,6 +1,6 @@
 /*
- * Processes that are killed, or stopped, at any moment of their calls: nothing of them is left, neither with the driver
- * nor with the guard, and others go on.
+ * Processes that are killed, or stopped, at any moment of their calls: nothing of them is left,
+ * neither with the driver nor with the guard, and others go on.
  *
  *   attack_kill [ROUNDS]
  */
@@ -34,7 +34,8 @@ static void *churn(void *arg)
     return NULL;
 }
 
-/* Two threads that allocate and free until they are killed; some have more memory than they will ever free. */
+/* Two threads that allocate and free until they are killed; some have more memory than they will
+ * ever free. */
 static void busy(unsigned round, volatile uint32_t *started)
 {
     struct rmclient client, second;
@@ -133,7 +134,8 @@ static void check_stopped(volatile uint32_t *started)
 int main(int argc, char **argv)
 {
     uint64_t rounds = attack_number(argc, argv, 1, 200), random = 1;
-    volatile uint32_t *started = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    volatile uint32_t *started =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     attack_open(&judge);
     check_stopped(started);

@@ -1,11 +1,10 @@
 /*
- * A process the first thread of which has ended: /proc/PID/maps, mem and fd are that thread's, and empty from then on.
- * What the others have they have still.
+ * A process the first thread of which has ended: /proc/PID/maps, mem and fd are that thread's, and
+ * empty from then on. What the others have they have still.
  *
- *   attack_leader maps [TIMES]    maps so many times the quota as managed memory: it must not get it
- *   attack_leader works           goes on working, beside a cap
- *   attack_leader opens           opens the driver only then
- *   attack_leader unshares        works by files that only the second thread has
+ *   attack_leader maps [TIMES]    maps so many times the quota as managed memory: it must not get
+ * it attack_leader works           goes on working, beside a cap attack_leader opens opens the
+ * driver only then attack_leader unshares        works by files that only the second thread has
  */
 #include "attack.h"
 
@@ -30,7 +29,8 @@ static void maps_more(void)
     uint64_t granted = 0;
 
     for (unsigned i = 0; i < 30 && granted < times; i++) {
-        if (mmap(NULL, attack_quota(), PROT_READ | PROT_WRITE, MAP_SHARED, client.uvm, (off_t)(64 * MIB)) != MAP_FAILED)
+        if (mmap(NULL, attack_quota(), PROT_READ | PROT_WRITE, MAP_SHARED, client.uvm,
+                 (off_t)(64 * MIB)) != MAP_FAILED)
             granted++;
         nap_ms(200);
     }

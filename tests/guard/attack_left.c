@@ -1,6 +1,7 @@
 /*
- * What the command leaves behind: a child that has its files, or a mapping of one, and has made no call
- * that is trapped. It ends with the command: attack.sh looks whether the driver has still something.
+ * What the command leaves behind: a child that has its files, or a mapping of one, and has made no
+ * call that is trapped. It ends with the command: attack.sh looks whether the driver has still
+ * something.
  *
  *   attack_left files | mapping
  */

@@ -1,6 +1,7 @@
 /*
- * More of everything than the supervisor has room for: clients, open files, devices, processes. Some calls may fail;
- * the quota holds meanwhile, who is there already can go on, and afterwards all is as before.
+ * More of everything than the supervisor has room for: clients, open files, devices, processes.
+ * Some calls may fail; the quota holds meanwhile, who is there already can go on, and afterwards
+ * all is as before.
  *
  *   attack_limits [CHECK]
  */
@@ -40,7 +41,8 @@ static void check_all_back(void)
     attack_check_room(&judge);
 }
 
-/* The device is made, and the judge's serves for those to come; the descriptors are for what is tried here. */
+/* The device is made, and the judge's serves for those to come; the descriptors are for what is
+ * tried here. */
 static void close_card(struct rmclient *client)
 {
     close(client->card);
@@ -124,7 +126,8 @@ static void check_clients(void)
 static void check_processes(void)
 {
     static pid_t children[PROCESSES];
-    volatile uint32_t *got = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    volatile uint32_t *got =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     unsigned failed = 0, count = 0;
 
     for (; count < PROCESSES; count++) {

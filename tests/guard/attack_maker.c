@@ -1,6 +1,7 @@
 /*
- * A client is made by a process that ends; another one goes on with its files. What is got around the guard with that
- * client the driver counts to the number of the first. The audit finds it: strict mode ends the instance.
+ * A client is made by a process that ends; another one goes on with its files. What is got around
+ * the guard with that client the driver counts to the number of the first. The audit finds it:
+ * strict mode ends the instance.
  */
 #include "attack.h"
 
@@ -10,7 +11,8 @@
 
 int main(void)
 {
-    struct rmclient *client = mmap(NULL, sizeof(*client), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct rmclient *client =
+        mmap(NULL, sizeof(*client), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct rmclient own;
     int sockets[2];
     pid_t maker;

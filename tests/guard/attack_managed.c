@@ -1,6 +1,7 @@
 /*
- * Managed memory, which is a mapping of the UVM device: what is mapped counts as used, and is given back by munmap(),
- * which is no call of the guard's. The device is a file here, which can be mapped anywhere.
+ * Managed memory, which is a mapping of the UVM device: what is mapped counts as used, and is given
+ * back by munmap(), which is no call of the guard's. The device is a file here, which can be mapped
+ * anywhere.
  *
  *   attack_managed [swapped|grown]      what the guard finds out later, and tells
  */
@@ -92,7 +93,8 @@ static void check_again_and_again(void)
 /* None of these is managed memory. */
 static void check_others(void)
 {
-    int memory = memfd_create("not the driver's", MFD_CLOEXEC), null = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    int memory = memfd_create("not the driver's", MFD_CLOEXEC),
+        null = open("/dev/zero", O_RDWR | O_CLOEXEC);
     uint64_t much = 4 * quota;
     char *mapped;
 
@@ -113,7 +115,8 @@ static void check_others(void)
     check_all_back();
 }
 
-/* Waits until there is no room because of what was mapped behind the guard's back, and then until it is gone again. */
+/* Waits until there is no room because of what was mapped behind the guard's back, and then until
+ * it is gone again. */
 static void check_noticed(char *mapped, uint64_t bytes)
 {
     uint32_t handle = 0;
@@ -138,7 +141,8 @@ static void check_grown(void)
     check_noticed(mapped, 2 * quota);
 }
 
-/* What cannot be read just now is there all the same. (The driver makes no mapping that cannot be written to.) */
+/* What cannot be read just now is there all the same. (The driver makes no mapping that cannot be
+ * written to.) */
 static void check_protected(void)
 {
     char *mapped = must_map(quota);
@@ -183,7 +187,8 @@ static bool is_device(const char *address)
 /* A file when it is looked at, the device when it is mapped. */
 static void check_swapped(void)
 {
-    struct swap swapped = {.number = 700, .files = {memfd_create("harmless", MFD_CLOEXEC), client.uvm}};
+    struct swap swapped = {.number = 700,
+                           .files = {memfd_create("harmless", MFD_CLOEXEC), client.uvm}};
     pthread_t thread;
     char *mapped = NULL;
 

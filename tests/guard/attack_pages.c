@@ -1,7 +1,7 @@
 /*
- * Arguments in memory of every kind: over the edge of a page, at the end of what is mapped, not writable, of a shared
- * file and beyond its end, gone by the time they are looked at. Whatever the call's outcome, what is charged is what is
- * allocated.
+ * Arguments in memory of every kind: over the edge of a page, at the end of what is mapped, not
+ * writable, of a shared file and beyond its end, gone by the time they are looked at. Whatever the
+ * call's outcome, what is charged is what is allocated.
  *
  *   attack_pages [TRIES]     of what is unmapped meanwhile
  */
@@ -34,7 +34,8 @@ static char *three_pages(int flags, int fd)
 
 static void put_params(char *at)
 {
-    memcpy(at, &(struct rm_memory_params){.attr = ATTR_4K, .size = SMALL}, sizeof(struct rm_memory_params));
+    memcpy(at, &(struct rm_memory_params){.attr = ATTR_4K, .size = SMALL},
+           sizeof(struct rm_memory_params));
 }
 
 static void put_alloc(char *at, const void *params)
@@ -113,7 +114,8 @@ static void check_places(char *pages)
 /* The driver finds out when it has done its work; so does the guard. */
 static void check_read_only(void)
 {
-    char *arg = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1), *params = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    char *arg = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1),
+         *params = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
     for (int indirect = 0; indirect < 2; indirect++) {
         put_params(params);
@@ -164,14 +166,16 @@ static void check_file(void)
     close(fd);
 }
 
-/* Parts of the arguments themselves: they overlap, or are the structures by which they are passed. */
+/* Parts of the arguments themselves: they overlap, or are the structures by which they are
+ * passed. */
 static void check_overlap(void)
 {
     static char buffer[512] __attribute__((aligned(64)));
 
     memset(buffer, 0, sizeof(buffer));
     put_params(buffer + 8);
-    put_alloc(buffer, buffer + 8); /* the size is at 72 of the whole, beyond what the other one has */
+    put_alloc(buffer,
+              buffer + 8); /* the size is at 72 of the whole, beyond what the other one has */
     CHECK(call(buffer, false) != -EINTR);
     rmclient_free(&client, MINE);
     rmclient_free(&client, client.client + 1);
@@ -191,7 +195,8 @@ static void *pull(void *arg)
 
     while (!atomic_load_explicit(&pulled->over, memory_order_relaxed)) {
         munmap(pulled->page, LENGTH);
-        mmap(pulled->page, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        mmap(pulled->page, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+             -1, 0);
         mprotect(pulled->page, LENGTH, PROT_READ);
         mprotect(pulled->page, LENGTH, PROT_READ | PROT_WRITE);
     }
@@ -207,17 +212,20 @@ static void poke(char *at, const void *from, size_t bytes)
         CHECK(errno == EFAULT);
 }
 
-/* The structure begins on a page that stays, and ends on one that does not; the handle is on the former. */
+/* The structure begins on a page that stays, and ends on one that does not; the handle is on the
+ * former. */
 static void check_pulled(uint64_t tries, bool nested)
 {
-    char *fixed = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1), *pages = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    char *fixed = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1),
+         *pages = three_pages(MAP_PRIVATE | MAP_ANONYMOUS, -1);
     struct pull pulled = {.page = pages + LENGTH};
     uint64_t made = 0, failed = 0;
     pthread_t thread;
 
     CHECK_EQUAL(pthread_create(&thread, NULL, pull, &pulled), 0);
     for (uint64_t i = 0; i < tries || ((made == 0 || failed == 0) && i < tries * 100); i++) {
-        char *params = nested ? pages + LENGTH - 64 : fixed + 1024; /* the size is the first on the second page */
+        char *params = nested ? pages + LENGTH - 64
+                              : fixed + 1024; /* the size is the first on the second page */
         char *arg = nested ? fixed : pages + LENGTH - 24;
         struct rm_alloc alloc = {.root = client.client,
                                  .parent = client.device,
@@ -230,7 +238,8 @@ static void check_pulled(uint64_t tries, bool nested)
         memcpy(arg, &alloc, nested ? sizeof(alloc) : 24);
         put_params(wished);
         memcpy(params, wished, 64);
-        poke(params + 64, wished + 64, sizeof(wished) - 64); /* a new page has zeroes, and no size is none */
+        poke(params + 64, wished + 64,
+             sizeof(wished) - 64); /* a new page has zeroes, and no size is none */
         rc = rmclient_call(client.ctl, RM_ESC_ALLOC, sizeof(alloc), arg);
         CHECK(rc == 0 || rc == -EFAULT);
         if (book(&client, 0).gpu_used) {
@@ -243,7 +252,8 @@ static void check_pulled(uint64_t tries, bool nested)
     }
     atomic_store(&pulled.over, true);
     pthread_join(thread, NULL);
-    fprintf(stderr, "pulled away: made %llu, failed %llu\n", (unsigned long long)made, (unsigned long long)failed);
+    fprintf(stderr, "pulled away: made %llu, failed %llu\n", (unsigned long long)made,
+            (unsigned long long)failed);
     CHECK(made && failed);
     CHECK_EQUAL(book(&client, 0).gpu_used, 0);
     attack_check_room(&client);

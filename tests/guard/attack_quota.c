@@ -1,6 +1,6 @@
 /*
- * Every way to ask for memory, at the limit: the quota is exact to the page, by whatever call; what is no video memory
- * is not charged; the answer is the driver's own status for a full device.
+ * Every way to ask for memory, at the limit: the quota is exact to the page, by whatever call; what
+ * is no video memory is not charged; the answer is the driver's own status for a full device.
  */
 #include "attack.h"
 
@@ -21,21 +21,24 @@ static int by_short(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
     struct rm_memory_params params = wish(bytes);
 
-    return rmclient_alloc_short(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params, sizeof(params));
+    return rmclient_alloc_short(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params,
+                                sizeof(params));
 }
 
 static int by_xfer(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
     struct rm_memory_params params = wish(bytes);
 
-    return rmclient_alloc_xfer(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params, sizeof(params));
+    return rmclient_alloc_xfer(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params,
+                               sizeof(params));
 }
 
 static int by_subdevice(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
     struct rm_memory_params params = wish(bytes);
 
-    return rmclient_alloc(client, client->subdevice, handle, RM_CLASS_MEMORY_LOCAL_USER, &params, sizeof(params));
+    return rmclient_alloc(client, client->subdevice, handle, RM_CLASS_MEMORY_LOCAL_USER, &params,
+                          sizeof(params));
 }
 
 /* The size that the call itself says its parameters have is not looked at by the driver. */
@@ -65,7 +68,8 @@ static int by_word(struct rmclient *client, uint64_t bytes, uint32_t *handle, un
 
 static int by_type(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
-    return by_word(client, bytes, handle, _IOC(_IOC_READ | _IOC_WRITE, 'X', RM_ESC_ALLOC, sizeof(struct rm_alloc)));
+    return by_word(client, bytes, handle,
+                   _IOC(_IOC_READ | _IOC_WRITE, 'X', RM_ESC_ALLOC, sizeof(struct rm_alloc)));
 }
 
 static int by_no_direction(struct rmclient *client, uint64_t bytes, uint32_t *handle)
@@ -75,18 +79,21 @@ static int by_no_direction(struct rmclient *client, uint64_t bytes, uint32_t *ha
 
 static int by_high_half(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
-    return by_word(client, bytes, handle, 0xdeadbeef00000000ul | RM_IOCTL(RM_ESC_ALLOC, sizeof(struct rm_alloc)));
+    return by_word(client, bytes, handle,
+                   0xdeadbeef00000000ul | RM_IOCTL(RM_ESC_ALLOC, sizeof(struct rm_alloc)));
 }
 
 static int by_all_of_it(struct rmclient *client, uint64_t bytes, uint32_t *handle)
 {
-    return by_word(client, bytes, handle, 0xffffffff00000000ul | _IOC(0, 0, RM_ESC_ALLOC, sizeof(struct rm_alloc)));
+    return by_word(client, bytes, handle,
+                   0xffffffff00000000ul | _IOC(0, 0, RM_ESC_ALLOC, sizeof(struct rm_alloc)));
 }
 
 /* The heap's own calls, with pages of 64 KiB. */
 static int by_heap(struct rmclient *client, uint32_t function, uint64_t bytes, uint32_t *handle)
 {
-    struct rm_vid_heap_control heap = {.root = client->client, .parent = client->device, .function = function};
+    struct rm_vid_heap_control heap = {
+        .root = client->client, .parent = client->device, .function = function};
     int rc;
 
     switch (function) {
@@ -184,17 +191,24 @@ static void check_way(struct rmclient *client, alloc_function allocate, bool nar
     CHECK_EQUAL(book(client, 0).gpu_used, 0);
 }
 
-/* What a tiled allocation asks for is the product, whatever size it names; and that may be anything. */
+/* What a tiled allocation asks for is the product, whatever size it names; and that may be
+ * anything. */
 static void check_products(struct rmclient *client)
 {
     static const struct {
         uint32_t height;
         int32_t pitch;
-    } wild[] = {{UINT32_MAX, INT32_MAX}, {UINT32_MAX, INT32_MIN}, {1u << 31, INT32_MIN}, {1, -1}, {1u << 15, 1 << 16}};
+    } wild[] = {{UINT32_MAX, INT32_MAX},
+                {UINT32_MAX, INT32_MIN},
+                {1u << 31, INT32_MIN},
+                {1, -1},
+                {1u << 15, 1 << 16}};
 
     for (unsigned i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
-        struct rm_vid_heap_control heap = {
-            .root = client->client, .parent = client->device, .function = RM_HEAP_ALLOC_TILED_PITCH, .status = 0xbad};
+        struct rm_vid_heap_control heap = {.root = client->client,
+                                           .parent = client->device,
+                                           .function = RM_HEAP_ALLOC_TILED_PITCH,
+                                           .status = 0xbad};
 
         heap.u.tiled.attr = ATTR_4K;
         heap.u.tiled.height = wild[i].height;
@@ -233,7 +247,8 @@ static void check_default_pages(struct rmclient *client)
     CHECK_EQUAL(book(client, 0).gpu_used, 0);
 }
 
-static int alloc_class(struct rmclient *client, uint32_t class_id, uint32_t flags, uint64_t bytes, uint32_t *handle)
+static int alloc_class(struct rmclient *client, uint32_t class_id, uint32_t flags, uint64_t bytes,
+                       uint32_t *handle)
 {
     struct rm_memory_params params = {.flags = flags, .attr = ATTR_4K, .size = bytes};
 
@@ -302,12 +317,12 @@ static void check_rights(struct rmclient *client)
     CHECK_EQUAL(book(client, 0).gpu_used, 0);
 }
 
-/* On a card's node the driver takes events only. What else is asked for there does not come to it: what continues in
- * the caller could be something else by then. */
+/* On a card's node the driver takes events only. What else is asked for there does not come to it:
+ * what continues in the caller could be something else by then. */
 static void check_card(struct rmclient *client)
 {
-    static const uint32_t classes[] = {RM_CLASS_MEMORY_LOCAL_USER, RMCLIENT_CHANNEL_CLASS, RM_CLASS_CHANNEL_GROUP,
-                                       RM_CLASS_ROOT_CLIENT};
+    static const uint32_t classes[] = {RM_CLASS_MEMORY_LOCAL_USER, RMCLIENT_CHANNEL_CLASS,
+                                       RM_CLASS_CHANNEL_GROUP, RM_CLASS_ROOT_CLIENT};
     struct rmclient on_card = *client;
     uint64_t before = attack_calls(" malformed "); /* that the driver could make nothing of */
     uint32_t handle = 0, event = 0;
@@ -316,10 +331,14 @@ static void check_card(struct rmclient *client)
     for (unsigned i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         uint8_t params[512] = {0}; /* no class has more */
 
-        CHECK_EQUAL(rmclient_alloc(&on_card, client->device, &handle, classes[i], params, sizeof(params)), -EINVAL);
-        CHECK_EQUAL(rmclient_alloc_short(&on_card, client->device, &handle, classes[i], params, sizeof(params)),
+        CHECK_EQUAL(
+            rmclient_alloc(&on_card, client->device, &handle, classes[i], params, sizeof(params)),
+            -EINVAL);
+        CHECK_EQUAL(rmclient_alloc_short(&on_card, client->device, &handle, classes[i], params,
+                                         sizeof(params)),
                     -EINVAL);
-        CHECK_EQUAL(rmclient_alloc_xfer(&on_card, client->device, &handle, classes[i], params, sizeof(params)),
+        CHECK_EQUAL(rmclient_alloc_xfer(&on_card, client->device, &handle, classes[i], params,
+                                        sizeof(params)),
                     -EINVAL);
     }
     CHECK_EQUAL(attack_calls(" malformed "), before);
@@ -340,26 +359,32 @@ static void check_refused(struct rmclient *client)
     struct rm_alloc inner = {.root = client->client};
     struct rm_xfer nested = {RM_ESC_ALLOC, sizeof(inner), (uintptr_t)&inner};
 
-    CHECK_EQUAL(alloc_class(client, RM_CLASS_MEMORY_OS_DESCRIPTOR, 0, PAGE, &handle), RM_ERR_NOT_SUPPORTED);
+    CHECK_EQUAL(alloc_class(client, RM_CLASS_MEMORY_OS_DESCRIPTOR, 0, PAGE, &handle),
+                RM_ERR_NOT_SUPPORTED);
     CHECK_EQUAL(rmclient_call(client->ctl, RM_ESC_ALLOC_OBJECT, sizeof(object), &object), 0);
     CHECK_EQUAL(object.status, RM_ERR_NOT_SUPPORTED);
     for (unsigned i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        struct rm_vid_heap_control heap = {
-            .root = client->client, .parent = client->device, .function = functions[i], .status = 0xbad};
+        struct rm_vid_heap_control heap = {.root = client->client,
+                                           .parent = client->device,
+                                           .function = functions[i],
+                                           .status = 0xbad};
 
         CHECK_EQUAL(rmclient_call(client->ctl, RM_ESC_VID_HEAP_CONTROL, sizeof(heap), &heap), 0);
         CHECK_EQUAL(heap.status, RM_ERR_NOT_SUPPORTED);
     }
-    /* By XFER only what the guard executes: what continues there could be something else by then. */
+    /* By XFER only what the guard executes: what continues there could be something else by
+     * then. */
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_XFER, sizeof(nested), &nested), -EINVAL);
-    CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_CONTROL, sizeof(control), &control), -EINVAL);
+    CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_CONTROL, sizeof(control), &control),
+                -EINVAL);
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_ALLOC, sizeof(root), &root), -EINVAL);
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_ALLOC, 40, &root), -EINVAL);
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_ALLOC, sizeof(root), NULL), -EINVAL);
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_ALLOC, sizeof(root), (void *)8), -EFAULT);
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_ALLOC, 0x3fff, &root), -EINVAL);
     CHECK_EQUAL(rmclient_call_xfer(client->ctl, RM_ESC_ALLOC, UINT32_MAX, &root), -EINVAL);
-    CHECK_EQUAL(rmclient_call_xfer(client->ctl, 0x100 | RM_ESC_ALLOC, sizeof(root), &root), -EINVAL);
+    CHECK_EQUAL(rmclient_call_xfer(client->ctl, 0x100 | RM_ESC_ALLOC, sizeof(root), &root),
+                -EINVAL);
     CHECK_EQUAL(rmclient_call(client->ctl, RM_ESC_ALLOC, sizeof(root), (void *)8), -EFAULT);
     CHECK_EQUAL(rmclient_call(client->ctl, RM_ESC_ALLOC, sizeof(root), NULL), -EFAULT);
     CHECK_EQUAL(rmclient_root(client->ctl, &client_handle), 0);
@@ -373,8 +398,9 @@ static void check_errors(struct rmclient *client)
     uint32_t handle = 0, twice = 0x1234;
 
     CHECK_EQUAL(attack_alloc(client, 0, &handle), RM_ERR_INVALID_ARGUMENT);
-    CHECK_EQUAL(rmclient_alloc(client, client->device, &handle, RM_CLASS_MEMORY_LOCAL_USER, (void *)8, 128),
-                RM_ERR_INVALID_ADDRESS);
+    CHECK_EQUAL(
+        rmclient_alloc(client, client->device, &handle, RM_CLASS_MEMORY_LOCAL_USER, (void *)8, 128),
+        RM_ERR_INVALID_ADDRESS);
     CHECK_EQUAL(attack_alloc(client, PAGE, &twice), 0);
     CHECK_EQUAL(twice, 0x1234);
     CHECK_EQUAL(attack_alloc(client, PAGE, &twice), RM_ERR_INSERT_DUPLICATE_NAME);

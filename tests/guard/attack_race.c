@@ -1,7 +1,7 @@
 /*
- * A second thread changes the arguments of calls while they are looked at: sizes, classes, flags, functions, handles,
- * pointers, whatever way the call comes. The device never gives more than the quota, and in the end the guard knows
- * what it has given.
+ * A second thread changes the arguments of calls while they are looked at: sizes, classes, flags,
+ * functions, handles, pointers, whatever way the call comes. The device never gives more than the
+ * quota, and in the end the guard knows what it has given.
  *
  *   attack_race [TRIES [mapped]]     in all; mapped: the supervisor maps; two GPUs are needed
  */
@@ -66,7 +66,8 @@ static void flip_word(struct race *race, void *word, uint32_t first, uint32_t se
 }
 
 /* The two differ in the lower half only. */
-static void flip_address(struct race *race, uint64_t *address, const void *first, const void *second)
+static void flip_address(struct race *race, uint64_t *address, const void *first,
+                         const void *second)
 {
     CHECK_EQUAL((uintptr_t)first >> 32, (uintptr_t)second >> 32);
     *address = (uintptr_t)first;
@@ -100,7 +101,8 @@ static void by_alloc(struct race *race)
 {
     race->alloc.handle = 0;
     race->alloc.status = 0xbad;
-    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc), &race->alloc), 0);
+    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc), &race->alloc),
+                0);
     release(race, race->alloc.status, race->alloc.handle);
 }
 
@@ -108,7 +110,9 @@ static void by_short(struct race *race)
 {
     race->alloc_short.handle = 0;
     race->alloc_short.status = 0xbad;
-    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc_short), &race->alloc_short), 0);
+    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc_short),
+                              &race->alloc_short),
+                0);
     release(race, race->alloc_short.status, race->alloc_short.handle);
 }
 
@@ -116,7 +120,8 @@ static void by_xfer(struct race *race)
 {
     race->alloc.handle = 0;
     race->alloc.status = 0xbad;
-    CHECK_EQUAL(rmclient_call_xfer(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc), &race->alloc), 0);
+    CHECK_EQUAL(
+        rmclient_call_xfer(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc), &race->alloc), 0);
     release(race, race->alloc.status, race->alloc.handle);
 }
 
@@ -124,7 +129,9 @@ static void by_heap(struct race *race)
 {
     race->heap.u.alloc.handle = 0;
     race->heap.status = 0xbad;
-    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_VID_HEAP_CONTROL, sizeof(race->heap), &race->heap), 0);
+    CHECK_EQUAL(
+        rmclient_call(race->client.ctl, RM_ESC_VID_HEAP_CONTROL, sizeof(race->heap), &race->heap),
+        0);
     if (race->heap.u.alloc.handle)
         release(race, race->heap.status, race->heap.u.alloc.handle);
     else
@@ -135,15 +142,16 @@ static void by_heap(struct race *race)
 static void by_handle(struct race *race)
 {
     race->alloc.status = 0xbad;
-    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc), &race->alloc), 0);
+    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_ALLOC, sizeof(race->alloc), &race->alloc),
+                0);
     count(race, race->alloc.status);
     for (unsigned i = 0; i < 2; i++)
         rmclient_free(&race->client, race->flipped[0].value[i]);
 }
 
 /*
- * Whatever the outer structure says by the time: some of it is no call, or another. The status may be at either place;
- * the handle is at the same.
+ * Whatever the outer structure says by the time: some of it is no call, or another. The status may
+ * be at either place; the handle is at the same.
  */
 static void by_outer(struct race *race)
 {
@@ -189,7 +197,8 @@ static void by_dup(struct race *race)
     }
     race->dup.handle = 0;
     race->dup.status = 0xbad;
-    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_DUP_OBJECT, sizeof(race->dup), &race->dup), 0);
+    CHECK_EQUAL(rmclient_call(race->client.ctl, RM_ESC_DUP_OBJECT, sizeof(race->dup), &race->dup),
+                0);
     CHECK_EQUAL(race->dup.status, 0);
     for (unsigned i = 0; i < 2; i++)
         attack_must_free(&race->client, race->flipped[0].value[i]);
@@ -202,8 +211,8 @@ static void by_dup(struct race *race)
     attack_must_free(&race->client, race->dup.handle);
 }
 
-/* Two blocks, mapped and freed: only UVM has them. One or the other goes; what is left is a page less than there is
- * room. */
+/* Two blocks, mapped and freed: only UVM has them. One or the other goes; what is left is a page
+ * less than there is room. */
 static void map_both(struct race *race)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -211,7 +220,8 @@ static void map_both(struct race *race)
 
         CHECK_EQUAL(attack_alloc(&race->client, (i + 1) * SMALL, &memory), 0);
         CHECK_EQUAL(rmclient_uvm_range(&race->client, BASE + i * HUGE, HUGE), 0);
-        CHECK_EQUAL(rmclient_uvm_map(&race->client, BASE + i * HUGE, (i + 1) * SMALL, 0, memory), 0);
+        CHECK_EQUAL(rmclient_uvm_map(&race->client, BASE + i * HUGE, (i + 1) * SMALL, 0, memory),
+                    0);
         attack_must_free(&race->client, memory);
     }
 }
@@ -437,12 +447,17 @@ static void begin(struct race *race)
                                                 .parent = race->client.device,
                                                 .class_id = RM_CLASS_MEMORY_LOCAL_USER,
                                                 .params = (uintptr_t)&race->params[0]};
-    race->heap = (struct rm_vid_heap_control){.root = race->client.client, .parent = race->client.device};
+    race->heap =
+        (struct rm_vid_heap_control){.root = race->client.client, .parent = race->client.device};
     race->free = (struct rm_free){.root = race->client.client, .parent = race->client.device};
-    race->dup = (struct rm_dup_object){
-        .client = race->client.client, .parent = race->client.device, .source_client = race->client.client};
-    race->map = (struct uvm_map_external){
-        .base = BASE, .length = SMALL, .gpu_count = 1, .rm_fd = race->client.ctl, .client = race->client.client};
+    race->dup = (struct rm_dup_object){.client = race->client.client,
+                                       .parent = race->client.device,
+                                       .source_client = race->client.client};
+    race->map = (struct uvm_map_external){.base = BASE,
+                                          .length = SMALL,
+                                          .gpu_count = 1,
+                                          .rm_fd = race->client.ctl,
+                                          .client = race->client.client};
     memcpy(race->map.gpu[0].uuid, race->client.uuid, sizeof(race->client.uuid));
     race->unmap = (struct uvm_unmap_external){.base = BASE, .length = 2 * SMALL};
     memcpy(race->unmap.uuid, race->client.uuid, sizeof(race->unmap.uuid));
@@ -460,8 +475,8 @@ static void open_second(struct race *race)
     race->second.device = 0;
     race->second.card = rmclient_open_file(NULL, "nvidia1");
     CHECK(race->second.card >= 0);
-    CHECK_EQUAL(rmclient_alloc(&race->client, race->client.client, &race->second.device, RM_CLASS_DEVICE, params,
-                               sizeof(params)),
+    CHECK_EQUAL(rmclient_alloc(&race->client, race->client.client, &race->second.device,
+                               RM_CLASS_DEVICE, params, sizeof(params)),
                 0);
 }
 
@@ -474,12 +489,14 @@ static void run(struct race *race, unsigned which, uint64_t tries)
     races[which].begin(race);
     CHECK_EQUAL(pthread_create(&thread, NULL, flip, race), 0);
     /* On a busy machine the thread may not run for a while. */
-    for (uint64_t i = 0; i < tries || (races[which].both && !(race->granted && race->refused) && i < MOST); i++)
+    for (uint64_t i = 0;
+         i < tries || (races[which].both && !(race->granted && race->refused) && i < MOST); i++)
         races[which].try_it(race);
     atomic_store(&race->over, true);
     pthread_join(thread, NULL);
-    fprintf(stderr, "%s: %llu tries, %llu one way, %llu the other\n", races[which].name, (unsigned long long)tries,
-            (unsigned long long)race->granted, (unsigned long long)race->refused);
+    fprintf(stderr, "%s: %llu tries, %llu one way, %llu the other\n", races[which].name,
+            (unsigned long long)tries, (unsigned long long)race->granted,
+            (unsigned long long)race->refused);
     CHECK(race->granted + race->refused > 0);
     CHECK(!races[which].both || (race->granted && race->refused));
     CHECK_EQUAL(book(&race->client, 0).gpu_used, before.gpu_used);

@@ -1,6 +1,7 @@
 /*
- * The supervisor itself: its memory, its descriptors (the listener, by which calls are answered, is one of them) and
- * its threads are out of reach, for those that it looks after, and for the keeper's, which has the same descriptors.
+ * The supervisor itself: its memory, its descriptors (the listener, by which calls are answered, is
+ * one of them) and its threads are out of reach, for those that it looks after, and for the
+ * keeper's, which has the same descriptors.
  */
 #include "attack.h"
 #include "guard/pidfd.h"
@@ -22,7 +23,8 @@ static void check_denied(long rc, const char *what, pid_t pid)
     int error = errno;
 
     if (rc >= 0 || (error != EPERM && error != EACCES)) {
-        fprintf(stderr, "%s of process %d: %ld, %s\n", what, (int)pid, rc, rc < 0 ? strerror(error) : "done");
+        fprintf(stderr, "%s of process %d: %ld, %s\n", what, (int)pid, rc,
+                rc < 0 ? strerror(error) : "done");
         exit(1);
     }
 }
@@ -41,7 +43,8 @@ static void check_opens(pid_t pid)
 static void check_process(pid_t pid)
 {
     char byte = 0;
-    struct iovec local = {&byte, 1}, remote = {&byte, 1}; /* an address that is mapped there as well, or not */
+    struct iovec local = {&byte, 1},
+                 remote = {&byte, 1}; /* an address that is mapped there as well, or not */
     int pidfd = pidfd_of(pid, 0);
 
     CHECK(pidfd >= 0);

@@ -1,7 +1,8 @@
 /*
- * References to one piece of memory, which is as big as the quota: the handle it was allocated under, duplicates in
- * other clients, a mapping of UVM's. In every order in which they can be made and ended, by every way in which they can
- * end, the memory is charged until the last is gone, and not longer.
+ * References to one piece of memory, which is as big as the quota: the handle it was allocated
+ * under, duplicates in other clients, a mapping of UVM's. In every order in which they can be made
+ * and ended, by every way in which they can end, the memory is charged until the last is gone, and
+ * not longer.
  */
 #include "attack.h"
 
@@ -55,7 +56,9 @@ static void make(struct play *play, unsigned thing)
         from->uvm = -1;
     } else {
         play->memory[thing] = 0;
-        CHECK_EQUAL(rmclient_dup(&play->client[thing], from->client, play->memory[source], &play->memory[thing]), 0);
+        CHECK_EQUAL(rmclient_dup(&play->client[thing], from->client, play->memory[source],
+                                 &play->memory[thing]),
+                    0);
     }
     play->made[thing] = true;
 }
@@ -138,7 +141,8 @@ static void run(struct play *play, const unsigned *steps)
     play->plays++;
 }
 
-/* Whether the driver could take the steps so far: a duplicate or mapping needs a handle that is there. */
+/* Whether the driver could take the steps so far: a duplicate or mapping needs a handle that is
+ * there. */
 static bool possible(const unsigned *steps, unsigned count)
 {
     bool made[THINGS] = {true}, ended[THINGS] = {false};
@@ -176,7 +180,8 @@ int main(void)
 
     attack_open(&judge);
     each_order(&play, steps, 0);
-    fprintf(stderr, "%llu orders, %llu steps\n", (unsigned long long)play.plays, (unsigned long long)play.steps);
+    fprintf(stderr, "%llu orders, %llu steps\n", (unsigned long long)play.plays,
+            (unsigned long long)play.steps);
     CHECK(play.plays > 100);
     attack_check_room(&judge);
     return 0;

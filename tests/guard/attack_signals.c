@@ -1,5 +1,6 @@
 /*
- * Signals, as fast as a timer gives them, while calls wait for the guard: none is executed twice, or not at all.
+ * Signals, as fast as a timer gives them, while calls wait for the guard: none is executed twice,
+ * or not at all.
  *
  *   attack_signals [ROUNDS [INTERVAL_US]]   of four or two calls
  */
@@ -37,23 +38,24 @@ static void end(void)
 }
 
 /*
- * Until it is executed. A signal whose handler does not restart calls may end one that nobody has looked at yet; then
- * it must not have been executed.
+ * Until it is executed. A signal whose handler does not restart calls may end one that nobody has
+ * looked at yet; then it must not have been executed.
  */
 static uint64_t interrupted;
 
-#define UNTIL_DONE(call)                                                                                               \
-    do {                                                                                                               \
-        int rc_;                                                                                                       \
-        while ((rc_ = (call)) == -EINTR)                                                                               \
-            interrupted++;                                                                                             \
-        CHECK_EQUAL(rc_, 0);                                                                                           \
+#define UNTIL_DONE(call)                                                                           \
+    do {                                                                                           \
+        int rc_;                                                                                   \
+        while ((rc_ = (call)) == -EINTR)                                                           \
+            interrupted++;                                                                         \
+        CHECK_EQUAL(rc_, 0);                                                                       \
     } while (0)
 
 /* Each call once: as many allocations, frees and duplicates as were asked for. */
 static void check(struct rmclient *client, uint64_t rounds, uint64_t interval_us, int flags)
 {
-    uint64_t allocations = book(client, 0).allocations, frees = attack_calls(" free "), dups = attack_calls(" dup ");
+    uint64_t allocations = book(client, 0).allocations, frees = attack_calls(" free "),
+             dups = attack_calls(" dup ");
 
     arrived = interrupted = 0;
     begin(interval_us, flags);
@@ -68,8 +70,9 @@ static void check(struct rmclient *client, uint64_t rounds, uint64_t interval_us
         UNTIL_DONE(rmclient_free(client, memory));
     }
     end();
-    fprintf(stderr, "%llu signals in %llu rounds, %llu calls interrupted\n", (unsigned long long)arrived,
-            (unsigned long long)rounds, (unsigned long long)interrupted);
+    fprintf(stderr, "%llu signals in %llu rounds, %llu calls interrupted\n",
+            (unsigned long long)arrived, (unsigned long long)rounds,
+            (unsigned long long)interrupted);
     CHECK(arrived > 0);
     CHECK(interrupted == 0 || !(flags & SA_RESTART));
     CHECK_EQUAL(book(client, 0).allocations - allocations, rounds);
@@ -79,7 +82,8 @@ static void check(struct rmclient *client, uint64_t rounds, uint64_t interval_us
     attack_check_room(client);
 }
 
-/* Ordinary files are mapped from their beginning, without anybody looking at it: mmap() does not know EINTR. */
+/* Ordinary files are mapped from their beginning, without anybody looking at it: mmap() does not
+ * know EINTR. */
 static void check_mappings(uint64_t rounds, uint64_t interval_us)
 {
     int file = memfd_create("file", MFD_CLOEXEC);
@@ -101,7 +105,8 @@ static void check_mappings(uint64_t rounds, uint64_t interval_us)
 
 int main(int argc, char **argv)
 {
-    uint64_t rounds = attack_number(argc, argv, 1, 9000), interval_us = attack_number(argc, argv, 2, 50);
+    uint64_t rounds = attack_number(argc, argv, 1, 9000),
+             interval_us = attack_number(argc, argv, 2, 50);
     struct rmclient client;
 
     attack_open(&client);

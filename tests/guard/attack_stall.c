@@ -1,18 +1,18 @@
 /*
- * Arguments in memory that is not there until its owner says so: a mapping of a file of the tenant's own file system.
- * Whoever reads it waits. That is one instance's loss only, and ends with the process; the guard goes on with its other
- * work.
+ * Arguments in memory that is not there until its owner says so: a mapping of a file of the
+ * tenant's own file system. Whoever reads it waits. That is one instance's loss only, and ends with
+ * the process; the guard goes on with its other work.
  *
  *   attack_stall WHAT
  *     resolve     the page comes after a while
  *     kill        the process is killed
  *     end         the command ends
  *     audit       the guard has something to find meanwhile: see attack_continued.c
- *     lent        the same, but what stalls is not the arguments: they number a file for the guard to show to the
- *                 driver, and whoever closes that waits
- *     maps        it cannot be read what the program has mapped, which the guard does before the audit: a thread waits
- *                 in a page fault, and so holds that mapping; another wants to change it, and holds the lock of the
- *                 map while it waits for the first
+ *     lent        the same, but what stalls is not the arguments: they number a file for the guard
+ * to show to the driver, and whoever closes that waits maps        it cannot be read what the
+ * program has mapped, which the guard does before the audit: a thread waits in a page fault, and so
+ * holds that mapping; another wants to change it, and holds the lock of the map while it waits for
+ * the first
  */
 #include "attack.h"
 
@@ -55,13 +55,14 @@ static struct common {
 } * common;
 
 /*
- * The file system: one file, the content of which comes once it is resolved. Served by a process of its own, so that
- * the end of who stalls there does not wait for itself.
+ * The file system: one file, the content of which comes once it is resolved. Served by a process of
+ * its own, so that the end of who stalls there does not wait for itself.
  */
 
 static void answer(int fuse, uint64_t unique, int error, const void *data, size_t bytes)
 {
-    struct fuse_out_header header = {.len = (uint32_t)(sizeof(header) + bytes), .error = error, .unique = unique};
+    struct fuse_out_header header = {
+        .len = (uint32_t)(sizeof(header) + bytes), .error = error, .unique = unique};
     struct iovec parts[2] = {{&header, sizeof(header)}, {(void *)(uintptr_t)data, bytes}};
 
     if (writev(fuse, parts, 2) < 0)
@@ -84,7 +85,8 @@ static void serve_read(int fuse, uint64_t unique, const struct fuse_read_in *wan
     atomic_store(&common->asked, true);
     while (!atomic_load(&common->resolved))
         nap_ms(1);
-    answer(fuse, unique, 0, common->content + wanted->offset, left < wanted->size ? left : wanted->size);
+    answer(fuse, unique, 0, common->content + wanted->offset,
+           left < wanted->size ? left : wanted->size);
 }
 
 /* Of anybody but the program it is never answered. */
@@ -101,20 +103,24 @@ static void serve_request(int fuse, const struct fuse_in_header *header, const v
     switch (header->opcode) {
     case FUSE_INIT:
         answer(fuse, header->unique, 0,
-               &(struct fuse_init_out){.major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = FILE_BYTES},
+               &(struct fuse_init_out){
+                   .major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = FILE_BYTES},
                sizeof(struct fuse_init_out));
         break;
     case FUSE_LOOKUP:
         answer(fuse, header->unique, 0,
-               &(struct fuse_entry_out){.nodeid = NODE, .entry_valid = 60, .attr_valid = 60, .attr = attributes(NODE)},
+               &(struct fuse_entry_out){
+                   .nodeid = NODE, .entry_valid = 60, .attr_valid = 60, .attr = attributes(NODE)},
                sizeof(struct fuse_entry_out));
         break;
     case FUSE_GETATTR:
-        answer(fuse, header->unique, 0, &(struct fuse_attr_out){.attr_valid = 60, .attr = attributes(header->nodeid)},
+        answer(fuse, header->unique, 0,
+               &(struct fuse_attr_out){.attr_valid = 60, .attr = attributes(header->nodeid)},
                sizeof(struct fuse_attr_out));
         break;
     case FUSE_OPEN:
-        answer(fuse, header->unique, 0, &(struct fuse_open_out){.open_flags = flush_stalls ? 0 : FOPEN_NOFLUSH},
+        answer(fuse, header->unique, 0,
+               &(struct fuse_open_out){.open_flags = flush_stalls ? 0 : FOPEN_NOFLUSH},
                sizeof(struct fuse_open_out));
         break;
     case FUSE_FLUSH:
@@ -148,7 +154,8 @@ static void serve(int fuse)
     close(STDOUT_FILENO);
     alarm(serve_s);
     while (read(fuse, request, sizeof(request)) > 0)
-        serve_request(fuse, (const struct fuse_in_header *)request, request + sizeof(struct fuse_in_header));
+        serve_request(fuse, (const struct fuse_in_header *)request,
+                      request + sizeof(struct fuse_in_header));
     _exit(0);
 }
 
@@ -169,8 +176,9 @@ static bool enter_namespaces(void)
 
     snprintf(users, sizeof(users), "0 %d 1", (int)geteuid());
     snprintf(groups, sizeof(groups), "0 %d 1", (int)getegid());
-    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
-           write_file("/proc/self/uid_map", users) && write_file("/proc/self/gid_map", groups);
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+           write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", users) &&
+           write_file("/proc/self/gid_map", groups);
 }
 
 /* NULL: we cannot have such a thing. */
@@ -197,7 +205,8 @@ static char *stalling_page(void)
     fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK(fd >= 0);
     stalling_fd = fd;
-    page = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, write_stalls ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+    page = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, write_stalls ? MAP_SHARED : MAP_PRIVATE,
+                fd, 0);
     CHECK(page != MAP_FAILED);
     return page;
 }

@@ -1,5 +1,6 @@
 /*
- * The program takes away from the supervisor what a process of its user may: threads, and descriptors.
+ * The program takes away from the supervisor what a process of its user may: threads, and
+ * descriptors.
  *
  *   attack_starve threads    with a cap of 10 percent: it holds, or there is no channel
  *   attack_starve files      strict: what cannot be looked at any more ends
@@ -22,7 +23,8 @@ static int threads(void)
     attack_open(&client);
     CHECK_EQUAL(prlimit(getppid(), RLIMIT_NPROC, &none, NULL), 0);
     CHECK_EQUAL(prlimit(getppid(), RLIMIT_AS, &none, NULL), 0);
-    if (rmclient_compute(&client, 1, &group, &channel) == 0) { /* else it is refused, which is as well */
+    if (rmclient_compute(&client, 1, &group, &channel) ==
+        0) { /* else it is refused, which is as well */
         CHECK_EQUAL(rmclient_submit(&client, channel, WORK_NS, 1000000), 0);
         attack_check_capped(&client);
     }

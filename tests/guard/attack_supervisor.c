@@ -1,6 +1,6 @@
 /*
- * The supervisor is killed at any moment: from then on its tenant's calls fail, nothing new is allocated, and of the
- * guard nothing is left. Not run under the guard: starts `vgpu run` itself.
+ * The supervisor is killed at any moment: from then on its tenant's calls fail, nothing new is
+ * allocated, and of the guard nothing is left. Not run under the guard: starts `vgpu run` itself.
  *
  *   attack_supervisor [ROUNDS]
  */
@@ -47,14 +47,19 @@ static void check_closed(struct rmclient *client, uint32_t memory)
     uint32_t handle = 0, other = 0;
 
     CHECK_EQUAL(attack_alloc(client, PAGE, &handle), -ENOSYS);
-    CHECK_EQUAL(rmclient_alloc_short(client, client->device, &handle, RM_CLASS_MEMORY_LOCAL_USER, &params, 0), -ENOSYS);
-    CHECK_EQUAL(rmclient_alloc_xfer(client, client->device, &handle, RM_CLASS_MEMORY_LOCAL_USER, &params, 0), -ENOSYS);
+    CHECK_EQUAL(rmclient_alloc_short(client, client->device, &handle, RM_CLASS_MEMORY_LOCAL_USER,
+                                     &params, 0),
+                -ENOSYS);
+    CHECK_EQUAL(rmclient_alloc_xfer(client, client->device, &handle, RM_CLASS_MEMORY_LOCAL_USER,
+                                    &params, 0),
+                -ENOSYS);
     CHECK_EQUAL(rmclient_call(client->ctl, RM_ESC_VID_HEAP_CONTROL, sizeof(heap), &heap), -ENOSYS);
     CHECK_EQUAL(rmclient_dup(client, client->client, memory, &handle), -ENOSYS);
     CHECK_EQUAL(rmclient_free(client, memory), -ENOSYS);
     CHECK_EQUAL(rmclient_root(client->ctl, &other), -ENOSYS);
     CHECK_EQUAL(rmclient_uvm_map(client, 0x500000000000ULL, PAGE, 0, memory), -ENOSYS);
-    CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, client->uvm, (off_t)(64 * MIB)) == MAP_FAILED);
+    CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, client->uvm, (off_t)(64 * MIB)) ==
+          MAP_FAILED);
     CHECK_EQUAL(errno, ENOSYS);
 }
 

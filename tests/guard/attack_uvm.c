@@ -1,6 +1,7 @@
 /*
- * Memory that was freed and is still mapped by UVM: it is nobody's with the driver, and stays the tenant's with the
- * guard, until it is unmapped, its range freed, the file closed or the process gone. The memory is as big as the quota.
+ * Memory that was freed and is still mapped by UVM: it is nobody's with the driver, and stays the
+ * tenant's with the guard, until it is unmapped, its range freed, the file closed or the process
+ * gone. The memory is as big as the quota.
  */
 #include "attack.h"
 
@@ -79,8 +80,9 @@ static void check_pieces(void)
 }
 
 /*
- * The same memory in two places, in parts, in two ranges and in two spaces. From branch 590 on a range is freed without
- * its length: what does not begin where it does is charged until it is unmapped.
+ * The same memory in two places, in parts, in two ranges and in two spaces. From branch 590 on a
+ * range is freed without its length: what does not begin where it does is charged until it is
+ * unmapped.
  */
 static void check_twice(void)
 {
@@ -184,7 +186,8 @@ static pid_t begin_child(bool closes)
         CHECK_EQUAL(rmclient_uvm_map(&own, BASE, whole, 0, memory), 0);
         attack_must_free(&own, memory);
         CHECK_EQUAL(attack_alloc(&own, PAGE, &handle), RM_ERR_NO_MEMORY);
-        if (closes) { /* that nobody has it any more, the guard cannot tell as long as the address space is there */
+        if (closes) { /* that nobody has it any more, the guard cannot tell as long as the address
+                         space is there */
             close(own.uvm);
             for (unsigned i = 0; i < 24; i++) {
                 CHECK_EQUAL(attack_alloc(&own, PAGE, &handle), RM_ERR_NO_MEMORY);

@@ -1,6 +1,6 @@
 /*
- * What a program is told of the card: the quota as its size, and what is left of it, whoever of the instance has the
- * rest; with no quota, what the driver says.
+ * What a program is told of the card: the quota as its size, and what is left of it, whoever of the
+ * instance has the rest; with no quota, what the driver says.
  */
 #include "attack.h"
 
@@ -13,11 +13,12 @@ static uint64_t size_bytes; /* that is to be seen */
 
 #define OTHER_INDEX 0x0bu /* nothing of memory sizes */
 
-/* All indices that have to do with it, in the newer control and the older one; and the heap's own call. */
+/* All indices that have to do with it, in the newer control and the older one; and the heap's own
+ * call. */
 static void check_seen(uint64_t free_bytes)
 {
-    static const uint32_t sizes[] = {RM_FB_RAM_SIZE, RM_FB_TOTAL_RAM_SIZE, RM_FB_HEAP_SIZE, RM_FB_MAPPABLE_HEAP_SIZE,
-                                     RM_FB_USABLE_RAM_SIZE};
+    static const uint32_t sizes[] = {RM_FB_RAM_SIZE, RM_FB_TOTAL_RAM_SIZE, RM_FB_HEAP_SIZE,
+                                     RM_FB_MAPPABLE_HEAP_SIZE, RM_FB_USABLE_RAM_SIZE};
     static const uint32_t rests[] = {RM_FB_HEAP_FREE, RM_FB_LARGEST_FREE_REGION_SIZE};
     struct rm_fb_info_item items[8] = {{OTHER_INDEX, 77}};
     struct rm_fb_info info = {.count = 8};
@@ -29,8 +30,11 @@ static void check_seen(uint64_t free_bytes)
     for (unsigned i = 0; i < 2; i++)
         items[6 + i].index = rests[i];
     memcpy(info.item, items, sizeof(items));
-    CHECK_EQUAL(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)), 0);
-    CHECK_EQUAL(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)), 0);
+    CHECK_EQUAL(
+        rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)),
+        0);
+    CHECK_EQUAL(
+        rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)), 0);
     CHECK_EQUAL(info.count, 8);
     for (unsigned i = 0; i < 8; i++) {
         CHECK_EQUAL(info.item[i].index, items[i].index);
@@ -51,17 +55,26 @@ static void check_odd(void)
 
     CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, 12) > 0);
     info.count = RM_FB_INFO_MAX + 1;
-    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)) > 0);
+    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)) >
+          0);
     info.count = 0;
-    CHECK_EQUAL(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)), 0);
-    CHECK(rmclient_control(&client, client.device, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)) > 0);
-    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, (void *)8, sizeof(info)) != 0);
-    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, NULL, sizeof(info)) != 0);
-    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)) != 0);
+    CHECK_EQUAL(
+        rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)),
+        0);
+    CHECK(rmclient_control(&client, client.device, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info)) >
+          0);
+    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, (void *)8,
+                           sizeof(info)) != 0);
+    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO_V2, NULL, sizeof(info)) !=
+          0);
+    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)) !=
+          0);
     list.items = 8;
-    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)) != 0);
+    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)) !=
+          0);
     list.count = 0xffffffff;
-    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)) > 0);
+    CHECK(rmclient_control(&client, client.subdevice, RM_CTRL_FB_GET_INFO, &list, sizeof(list)) >
+          0);
 }
 
 static void with_quota(void)

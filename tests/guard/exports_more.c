@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * Memory of somebody outside, who is not guarded: he waits at a socket, gives a file that holds some, allows whoever
- * has come to duplicate it, and frees it when he is told so.
+ * Memory of somebody outside, who is not guarded: he waits at a socket, gives a file that holds
+ * some, allows whoever has come to duplicate it, and frees it when he is told so.
  */
 static void name_socket(const char *path, struct sockaddr_un *ret_name)
 {
@@ -58,7 +58,8 @@ static void duplicate(struct rmclient *client, int to, bool strict)
     if (strict)
         CHECK_EQUAL(rmclient_dup(client, from[0], from[1], &made), 0);
     all = 0;
-    CHECK_EQUAL(attack_alloc(client, attack_quota() - (strict ? BLOCK : 0) + PAGE, &all), RM_ERR_NO_MEMORY);
+    CHECK_EQUAL(attack_alloc(client, attack_quota() - (strict ? BLOCK : 0) + PAGE, &all),
+                RM_ERR_NO_MEMORY);
     attack_must_free(client, attack_must_alloc(client, attack_quota() - (strict ? BLOCK : 0)));
     attack_must_free(client, made);
     attack_must_free(client, attack_must_alloc(client, attack_quota()));
@@ -109,8 +110,8 @@ void foreign(const char *path, bool strict)
     say(to);
 }
 
-/* Memory that only a file holds is charged and in nobody's figure: as much got around the guard must not hide behind
- * it. */
+/* Memory that only a file holds is charged and in nobody's figure: as much got around the guard
+ * must not hide behind it. */
 void cheat(void)
 {
     struct rmclient client;
@@ -167,13 +168,16 @@ void dmabuf(void)
     CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 2, &memory[2], 1, &copy), 0);
     CHECK_EQUAL(copy, fd);
     copy = client.ctl; /* is none */
-    CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 0, memory, 1, &copy), RM_ERR_INVALID_PARAMETER);
+    CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 0, memory, 1, &copy),
+                RM_ERR_INVALID_PARAMETER);
     foreign_client = client.client;
     client.client = 0xc1d0ffff;
     copy = -1;
-    CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 0, memory, 1, &copy), RM_ERR_INSUFFICIENT_PERMISSIONS);
+    CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 0, memory, 1, &copy),
+                RM_ERR_INSUFFICIENT_PERMISSIONS);
     client.client = foreign_client;
-    CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 0, (uint32_t[]){0xdead}, 1, &copy), RM_ERR_OBJECT_NOT_FOUND);
+    CHECK_EQUAL(rmclient_dmabuf(&client, card, 2608, 3, 0, (uint32_t[]){0xdead}, 1, &copy),
+                RM_ERR_OBJECT_NOT_FOUND);
     for (unsigned i = 0; i < 3; i++)
         attack_must_free(&client, memory[i]);
     check_charged(&client, 6 * MIB);

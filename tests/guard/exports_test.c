@@ -1,6 +1,7 @@
 /*
- * Memory that a file holds, as cuMemExportToShareableHandle(), NCCL and CUDA's IPC make it: it stays charged for as
- * long as anybody has the file or an object that was made of it, to somebody who lives.
+ * Memory that a file holds, as cuMemExportToShareableHandle(), NCCL and CUDA's IPC make it: it
+ * stays charged for as long as anybody has the file or an object that was made of it, to somebody
+ * who lives.
  *
  *   exports_test CASE [ARG]
  *
@@ -65,7 +66,8 @@ static void one(void)
     fd = new_file(&client);
     other = new_file(&client);
     memory = attack_must_alloc(&client, BLOCK);
-    CHECK_EQUAL(rmclient_import(&client, fd, &made), RM_ERR_INVALID_PARAMETER); /* it holds nothing */
+    CHECK_EQUAL(rmclient_import(&client, fd, &made),
+                RM_ERR_INVALID_PARAMETER); /* it holds nothing */
     CHECK_EQUAL(rmclient_export(&client, fd, memory), 0);
     CHECK_EQUAL(rmclient_export(&client, fd, memory), RM_ERR_STATE_IN_USE);
     CHECK_EQUAL(rmclient_export(&client, other, 0xdead), RM_ERR_OBJECT_NOT_FOUND);
@@ -87,7 +89,9 @@ static void one(void)
     attack_must_free(&client, made);
     check_charged(&client, 0);
     /* What is no memory of the card is none when it comes back. */
-    CHECK_EQUAL(rmclient_alloc(&client, client.device, &system, RM_CLASS_MEMORY_SYSTEM, &params, sizeof(params)), 0);
+    CHECK_EQUAL(rmclient_alloc(&client, client.device, &system, RM_CLASS_MEMORY_SYSTEM, &params,
+                               sizeof(params)),
+                0);
     CHECK_EQUAL(rmclient_export(&client, other, system), 0);
     made = 0;
     CHECK_EQUAL(rmclient_import(&client, other, &made), 0);
@@ -164,8 +168,9 @@ static void most(void)
 {
     static uint32_t memory[RM_EXPORT_MAX], back[RM_IMPORT_MAX];
     static struct rm_export_objects params = {.room = RM_EXPORT_MAX, .count = RM_EXPORT_MAX};
-    struct rm_control control = {
-        .cmd = RM_CTRL_EXPORT_OBJECTS, .params = (uintptr_t)&params, .params_bytes = sizeof(params)};
+    struct rm_control control = {.cmd = RM_CTRL_EXPORT_OBJECTS,
+                                 .params = (uintptr_t)&params,
+                                 .params_bytes = sizeof(params)};
     struct rmclient client;
 
     attack_open(&client);
@@ -178,7 +183,9 @@ static void most(void)
     for (unsigned i = 0; i < RM_EXPORT_MAX; i++)
         attack_must_free(&client, memory[i]);
     check_charged(&client, RM_EXPORT_MAX * PAGE);
-    CHECK_EQUAL(rmclient_import_many(&client, params.fd, RM_EXPORT_MAX - RM_IMPORT_MAX, back, RM_IMPORT_MAX), 0);
+    CHECK_EQUAL(rmclient_import_many(&client, params.fd, RM_EXPORT_MAX - RM_IMPORT_MAX, back,
+                                     RM_IMPORT_MAX),
+                0);
     close(params.fd);
     check_charged(&client, RM_IMPORT_MAX * PAGE);
     rmclient_close(&client);

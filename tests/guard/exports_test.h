@@ -10,7 +10,8 @@
 /* A control device of which nothing is asked yet. */
 int new_file(const struct rmclient *client);
 
-/* What is used is `bytes`, once the driver knows of what was closed, and that is what is charged, not a page less. */
+/* What is used is `bytes`, once the driver knows of what was closed, and that is what is charged,
+ * not a page less. */
 void check_charged(struct rmclient *client, uint64_t bytes);
 
 void say(int socket);

@@ -1,4 +1,5 @@
-/* Listens on the socket that argv[1] names, in place of a supervisor, and says to everybody that all is done. */
+/* Listens on the socket that argv[1] names, in place of a supervisor, and says to everybody that
+ * all is done. */
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -12,8 +13,8 @@ int main(int argc, char **argv)
     const int32_t done = 0;
     char question[256];
 
-    if (argc < 2 ||
-        (size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", argv[1]) >= sizeof(address.sun_path))
+    if (argc < 2 || (size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", argv[1]) >=
+                        sizeof(address.sun_path))
         return 2;
     unlink(address.sun_path);
     if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0)

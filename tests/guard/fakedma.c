@@ -1,6 +1,7 @@
 /*
- * Put into the guard by LD_PRELOAD: the part of the driver that a file system cannot play, making a descriptor in the
- * table of its caller. A "dma-buf" is a control device that comes to hold the objects.
+ * Put into the guard by LD_PRELOAD: the part of the driver that a file system cannot play, making a
+ * descriptor in the table of its caller. A "dma-buf" is a control device that comes to hold the
+ * objects.
  */
 #include "rmclient.h"
 
@@ -24,7 +25,8 @@ static int export_dmabuf(uint8_t *bytes, unsigned size)
     hold.first = head.index;
     hold.count = head.count;
     if (hold.count <= RM_DMABUF_MAX)
-        memcpy(hold.handle, bytes + (size == RM_DMABUF_BYTES_MAX ? 36 : 32), hold.count * sizeof(hold.handle[0]));
+        memcpy(hold.handle, bytes + (size == RM_DMABUF_BYTES_MAX ? 36 : 32),
+               hold.count * sizeof(hold.handle[0]));
     if (head.fd == -1) {
         head.fd = rmclient_open_file(NULL, "nvidiactl");
         made = true;

@@ -1,6 +1,6 @@
 /*
- * A libnvidia-ml.so.1 that says what the fake driver's book says: of the one in $FAKERM_DIR, read anew for each
- * question.
+ * A libnvidia-ml.so.1 that says what the fake driver's book says: of the one in $FAKERM_DIR, read
+ * anew for each question.
  */
 #include "fakerm_abi.h"
 #include "hook/nvml_abi.h"
@@ -19,8 +19,8 @@
 #define TEXT_MOST 96u
 #define LINE_MOST 1024u
 
-#define NVML(symbol, ...)                                                                                              \
-    EXPORT nvmlReturn_t symbol(__VA_ARGS__);                                                                           \
+#define NVML(symbol, ...)                                                                          \
+    EXPORT nvmlReturn_t symbol(__VA_ARGS__);                                                       \
     EXPORT nvmlReturn_t symbol(__VA_ARGS__)
 
 struct device {
@@ -55,8 +55,8 @@ static int read_devices(struct device ret_devices[FAKERM_GPUS_MAX])
         struct device device;
         unsigned index;
 
-        if (sscanf(line, "gpu %u uuid %95s size %" SCNu64 " used %" SCNu64, &index, device.uuid, &device.size,
-                   &device.used) != 4 ||
+        if (sscanf(line, "gpu %u uuid %95s size %" SCNu64 " used %" SCNu64, &index, device.uuid,
+                   &device.size, &device.used) != 4 ||
             index >= FAKERM_GPUS_MAX)
             continue;
         if (ret_devices)
@@ -95,7 +95,8 @@ static nvmlReturn_t copy_text(const char *text, char *ret_text, unsigned bytes)
     return NVML_SUCCESS;
 }
 
-/* Starting takes until the file $FAKENVML_WAIT is there, and fails if that is not empty; then $FAKENVML_MARK is made.
+/* Starting takes until the file $FAKENVML_WAIT is there, and fails if that is not empty; then
+ * $FAKENVML_MARK is made.
  */
 static bool start_slowly(void)
 {
@@ -250,7 +251,8 @@ NVML(nvmlDeviceGetMemoryInfo, nvmlDevice_t handle, nvmlMemory_t *ret_memory)
     nvmlReturn_t rc = look(handle, &index, &device);
 
     if (rc == NVML_SUCCESS)
-        *ret_memory = (nvmlMemory_t){.total = device.size, .free = device.size - device.used, .used = device.used};
+        *ret_memory = (nvmlMemory_t){
+            .total = device.size, .free = device.size - device.used, .used = device.used};
     return rc;
 }
 
@@ -263,8 +265,10 @@ NVML(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t handle, nvmlMemory_v2_t *memory)
     if (rc == NVML_SUCCESS && version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (rc == NVML_SUCCESS)
-        *memory = (nvmlMemory_v2_t){
-            .version = version, .total = device.size, .free = device.size - device.used, .used = device.used};
+        *memory = (nvmlMemory_v2_t){.version = version,
+                                    .total = device.size,
+                                    .free = device.size - device.used,
+                                    .used = device.used};
     return rc;
 }
 
@@ -286,7 +290,8 @@ static nvmlReturn_t running(nvmlDevice_t handle, unsigned *count, nvmlProcessInf
         unsigned pid, gpu;
         uint64_t bytes;
 
-        if (sscanf(line, "process %u gpu %u bytes %" SCNu64, &pid, &gpu, &bytes) != 3 || gpu != index || bytes == 0)
+        if (sscanf(line, "process %u gpu %u bytes %" SCNu64, &pid, &gpu, &bytes) != 3 ||
+            gpu != index || bytes == 0)
             continue;
         if (found < room && ret_infos)
             ret_infos[found] = (nvmlProcessInfo_v2_t){.pid = pid,
@@ -300,17 +305,20 @@ static nvmlReturn_t running(nvmlDevice_t handle, unsigned *count, nvmlProcessInf
     return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t handle, unsigned *count, nvmlProcessInfo_v2_t *ret_infos)
+NVML(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t handle, unsigned *count,
+     nvmlProcessInfo_v2_t *ret_infos)
 {
     return running(handle, count, ret_infos);
 }
 
-NVML(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDevice_t handle, unsigned *count, nvmlProcessInfo_v2_t *ret_infos)
+NVML(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDevice_t handle, unsigned *count,
+     nvmlProcessInfo_v2_t *ret_infos)
 {
     return running(handle, count, ret_infos);
 }
 
-NVML(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t handle, unsigned *count, nvmlProcessInfo_v1_t *ret_infos)
+NVML(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t handle, unsigned *count,
+     nvmlProcessInfo_v1_t *ret_infos)
 {
     nvmlProcessInfo_v2_t *infos = calloc(*count + 1, sizeof(*infos));
     nvmlReturn_t rc;
@@ -319,7 +327,8 @@ NVML(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t handle, unsigned *count,
         return NVML_ERROR_UNKNOWN;
     rc = running(handle, count, infos);
     for (unsigned i = 0; rc == NVML_SUCCESS && i < *count; i++)
-        ret_infos[i] = (nvmlProcessInfo_v1_t){.pid = infos[i].pid, .usedGpuMemory = infos[i].usedGpuMemory};
+        ret_infos[i] =
+            (nvmlProcessInfo_v1_t){.pid = infos[i].pid, .usedGpuMemory = infos[i].usedGpuMemory};
     free(infos);
     return rc;
 }

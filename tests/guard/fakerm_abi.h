@@ -1,13 +1,14 @@
 /*
- * The fake driver's own calls on nvidiactl: work for the simulated GPUs, and its book as figures. The numbers are none
- * of the driver's. As there, the outcome is in `status`.
+ * The fake driver's own calls on nvidiactl: work for the simulated GPUs, and its book as figures.
+ * The numbers are none of the driver's. As there, the outcome is in `status`.
  */
 #ifndef VGPU_TESTS_FAKERM_ABI_H
 #define VGPU_TESTS_FAKERM_ABI_H
 
 #include "guard/abi.h"
 
-/* Kernels for a channel; they run one after the other. With `wait` the call returns as FAKERM_WAIT does. */
+/* Kernels for a channel; they run one after the other. With `wait` the call returns as FAKERM_WAIT
+ * does. */
 struct fakerm_submit {
     uint32_t client, channel;
     uint64_t duration_ns, count;
@@ -34,9 +35,9 @@ struct fakerm_stats {
     uint64_t pid_bytes, pid_peak;   /* as NVML counts them */
     uint64_t private, owned, duped; /* the same in parts, and what the process has of others */
     uint64_t gpu_size, gpu_used, gpu_peak;
-    uint64_t nobody;                      /* of gpu_used: what only UVM holds, so that it is in no process's figure */
-    uint64_t allocations, refused;        /* of video memory on this GPU */
-    uint64_t biggest;                     /* the biggest allocation that was made, in bytes as asked for */
+    uint64_t nobody; /* of gpu_used: what only UVM holds, so that it is in no process's figure */
+    uint64_t allocations, refused; /* of video memory on this GPU */
+    uint64_t biggest;              /* the biggest allocation that was made, in bytes as asked for */
     uint64_t pid_busy_ns, gpu_busy_ns;    /* kernels only, without switches */
     uint64_t switches;                    /* from one process to another */
     uint64_t now_ns;                      /* by the device's clock */
@@ -44,7 +45,7 @@ struct fakerm_stats {
     uint32_t last_allocation_pid;         /* the process that made the call, of all GPUs */
     uint32_t channels, channels_disabled;
     uint32_t clients, objects, files; /* of all GPUs */
-    uint32_t wedged;                  /* channels of this GPU, those that are gone too: see fakerm_work */
+    uint32_t wedged; /* channels of this GPU, those that are gone too: see fakerm_work */
     uint32_t status, pad;
 };
 
@@ -53,7 +54,8 @@ struct fakerm_reset {
     uint32_t status, pad;
 };
 
-/* Sent to a control device: it comes to hold these objects, whoever's they are, as a dma-buf does. */
+/* Sent to a control device: it comes to hold these objects, whoever's they are, as a dma-buf
+ * does. */
 struct fakerm_hold {
     uint32_t client, total, first, count;
     uint32_t handle[RM_DMABUF_MAX];

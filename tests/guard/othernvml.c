@@ -1,4 +1,5 @@
-/* A libnvidia-ml.so.1 that a program has put where its user's libraries are: says that it was loaded. */
+/* A libnvidia-ml.so.1 that a program has put where its user's libraries are: says that it was
+ * loaded. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -63,13 +63,15 @@ static int make_devices(struct rmclient *client)
     client->card = rmclient_open_file(client->dir, name);
     if (client->card < 0)
         return client->card;
-    rc = rmclient_alloc(client, client->client, &client->device, RM_CLASS_DEVICE, device, sizeof(device));
+    rc = rmclient_alloc(client, client->client, &client->device, RM_CLASS_DEVICE, device,
+                        sizeof(device));
 
     if (rc == 0)
-        rc = rmclient_alloc(client, client->device, &client->subdevice, RM_CLASS_SUBDEVICE, &subdevice,
-                            sizeof(subdevice));
+        rc = rmclient_alloc(client, client->device, &client->subdevice, RM_CLASS_SUBDEVICE,
+                            &subdevice, sizeof(subdevice));
     if (rc == 0)
-        rc = rmclient_control(client, client->subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
+        rc = rmclient_control(client, client->subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid,
+                              sizeof(gid));
     if (rc == 0)
         memcpy(client->uuid, gid.data, sizeof(client->uuid));
     return rc;
@@ -77,7 +79,8 @@ static int make_devices(struct rmclient *client)
 
 int rmclient_attach(const char *dir, int ctl, unsigned gpu, struct rmclient *ret_client)
 {
-    struct rmclient client = {.ctl = ctl, .uvm = -1, .card = -1, .gpu = gpu, .next_address = FIRST_ADDRESS};
+    struct rmclient client = {
+        .ctl = ctl, .uvm = -1, .card = -1, .gpu = gpu, .next_address = FIRST_ADDRESS};
     int rc;
 
     if (!dir)
@@ -115,8 +118,9 @@ void rmclient_close(struct rmclient *client)
 
 /* Objects */
 
-static int alloc_on(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), int fd, const struct rmclient *client,
-                    uint32_t parent, uint32_t *handle, uint32_t class_id, void *params, uint32_t params_bytes)
+static int alloc_on(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), int fd,
+                    const struct rmclient *client, uint32_t parent, uint32_t *handle,
+                    uint32_t class_id, void *params, uint32_t params_bytes)
 {
     struct rm_alloc alloc = {
         .root = client->client,
@@ -133,20 +137,22 @@ static int alloc_on(int (*send)(int fd, uint32_t nr, uint32_t size, void *arg), 
     return rc < 0 ? rc : (int)alloc.status;
 }
 
-int rmclient_alloc(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
-                   uint32_t params_bytes)
+int rmclient_alloc(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id,
+                   void *params, uint32_t params_bytes)
 {
-    return alloc_on(rmclient_call, client->ctl, client, parent, handle, class_id, params, params_bytes);
+    return alloc_on(rmclient_call, client->ctl, client, parent, handle, class_id, params,
+                    params_bytes);
 }
 
-int rmclient_alloc_xfer(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
-                        uint32_t params_bytes)
+int rmclient_alloc_xfer(struct rmclient *client, uint32_t parent, uint32_t *handle,
+                        uint32_t class_id, void *params, uint32_t params_bytes)
 {
-    return alloc_on(rmclient_call_xfer, client->ctl, client, parent, handle, class_id, params, params_bytes);
+    return alloc_on(rmclient_call_xfer, client->ctl, client, parent, handle, class_id, params,
+                    params_bytes);
 }
 
-int rmclient_alloc_short(struct rmclient *client, uint32_t parent, uint32_t *handle, uint32_t class_id, void *params,
-                         uint32_t params_bytes)
+int rmclient_alloc_short(struct rmclient *client, uint32_t parent, uint32_t *handle,
+                         uint32_t class_id, void *params, uint32_t params_bytes)
 {
     struct rm_alloc_short alloc = {
         .root = client->client,
@@ -205,7 +211,8 @@ int rmclient_dup(struct rmclient *client, uint32_t source_client, uint32_t sourc
     return rc < 0 ? rc : (int)dup.status;
 }
 
-int rmclient_control(struct rmclient *client, uint32_t object, uint32_t cmd, void *params, uint32_t params_bytes)
+int rmclient_control(struct rmclient *client, uint32_t object, uint32_t cmd, void *params,
+                     uint32_t params_bytes)
 {
     struct rm_control control = {
         .client = client->client,
@@ -224,9 +231,13 @@ int rmclient_event(struct rmclient *client, int card_fd, uint32_t parent, uint32
     struct {
         uint32_t client, object, class_id, index;
         uint64_t fd;
-    } params = {.client = client->client, .object = parent, .class_id = CLASS_EVENT_OS, .fd = (uint64_t)card_fd};
+    } params = {.client = client->client,
+                .object = parent,
+                .class_id = CLASS_EVENT_OS,
+                .fd = (uint64_t)card_fd};
 
-    return alloc_on(rmclient_call, card_fd, client, parent, handle, CLASS_EVENT_OS, &params, sizeof(params));
+    return alloc_on(rmclient_call, card_fd, client, parent, handle, CLASS_EVENT_OS, &params,
+                    sizeof(params));
 }
 
 /* Memory */
@@ -234,16 +245,19 @@ int rmclient_event(struct rmclient *client, int card_fd, uint32_t parent, uint32
 int rmclient_memory(struct rmclient *client, uint64_t *bytes, uint32_t *handle)
 {
     struct rm_memory_params params = {.owner = client->client, .size = *bytes, .numa_node = -1};
-    int rc = rmclient_alloc(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params, sizeof(params));
+    int rc = rmclient_alloc(client, client->device, handle, RM_CLASS_MEMORY_LOCAL_USER, &params,
+                            sizeof(params));
 
     if (rc == 0)
         *bytes = params.size;
     return rc;
 }
 
-int rmclient_heap_alloc(struct rmclient *client, uint32_t function, uint64_t *bytes, uint32_t *handle)
+int rmclient_heap_alloc(struct rmclient *client, uint32_t function, uint64_t *bytes,
+                        uint32_t *handle)
 {
-    struct rm_vid_heap_control heap = {.root = client->client, .parent = client->device, .function = function};
+    struct rm_vid_heap_control heap = {
+        .root = client->client, .parent = client->device, .function = function};
     bool range = function == RM_HEAP_ALLOC_SIZE_RANGE;
     uint64_t *size = range ? &heap.u.range.size : &heap.u.alloc.size;
     uint32_t *made = range ? &heap.u.range.handle : &heap.u.alloc.handle;
@@ -265,7 +279,8 @@ int rmclient_heap_alloc(struct rmclient *client, uint32_t function, uint64_t *by
 
 int rmclient_heap_free(struct rmclient *client, uint32_t handle)
 {
-    struct rm_vid_heap_control heap = {.root = client->client, .parent = client->device, .function = RM_HEAP_FREE};
+    struct rm_vid_heap_control heap = {
+        .root = client->client, .parent = client->device, .function = RM_HEAP_FREE};
     int rc;
 
     heap.u.free_.handle = handle;
@@ -275,7 +290,8 @@ int rmclient_heap_free(struct rmclient *client, uint32_t handle)
 
 int rmclient_heap_info(struct rmclient *client, uint64_t *ret_total, uint64_t *ret_free)
 {
-    struct rm_vid_heap_control heap = {.root = client->client, .parent = client->device, .function = RM_HEAP_INFO};
+    struct rm_vid_heap_control heap = {
+        .root = client->client, .parent = client->device, .function = RM_HEAP_INFO};
     int rc = rmclient_call(client->ctl, RM_ESC_VID_HEAP_CONTROL, sizeof(heap), &heap);
 
     if (rc == 0 && heap.status == RM_OK) {
@@ -287,9 +303,11 @@ int rmclient_heap_info(struct rmclient *client, uint64_t *ret_total, uint64_t *r
 
 int rmclient_fb_info(struct rmclient *client, uint64_t *ret_size, uint64_t *ret_free)
 {
-    struct rm_fb_info info = {.count = 3,
-                              .item = {{RM_FB_HEAP_SIZE, 0}, {RM_FB_TOTAL_RAM_SIZE, 0}, {RM_FB_HEAP_FREE, 0}}};
-    int rc = rmclient_control(client, client->subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info));
+    struct rm_fb_info info = {
+        .count = 3,
+        .item = {{RM_FB_HEAP_SIZE, 0}, {RM_FB_TOTAL_RAM_SIZE, 0}, {RM_FB_HEAP_FREE, 0}}};
+    int rc =
+        rmclient_control(client, client->subdevice, RM_CTRL_FB_GET_INFO_V2, &info, sizeof(info));
 
     if (rc == 0) {
         *ret_size = (uint64_t)info.item[0].value << 10;
@@ -327,7 +345,8 @@ int rmclient_pid_bytes(struct rmclient *client, uint32_t pid, uint64_t *ret_byte
         return -ENOMEM;
     params->count = 1;
     params->info[0].pid = pid;
-    rc = rmclient_control(client, client->subdevice, RM_CTRL_GPU_GET_PID_INFO, params, sizeof(*params));
+    rc = rmclient_control(client, client->subdevice, RM_CTRL_GPU_GET_PID_INFO, params,
+                          sizeof(*params));
     if (rc == 0)
         *ret_bytes = params->info[0].private + params->info[0].owned;
     free(params);
@@ -336,34 +355,47 @@ int rmclient_pid_bytes(struct rmclient *client, uint32_t pid, uint64_t *ret_byte
 
 int rmclient_export(struct rmclient *client, int fd, uint32_t memory)
 {
-    struct rm_export_object params = {
-        .type = RM_OBJECT_TYPE_RM, .device = client->device, .parent = client->device, .object = memory, .fd = fd};
+    struct rm_export_object params = {.type = RM_OBJECT_TYPE_RM,
+                                      .device = client->device,
+                                      .parent = client->device,
+                                      .object = memory,
+                                      .fd = fd};
 
     return rmclient_control(client, client->client, RM_CTRL_EXPORT_OBJECT, &params, sizeof(params));
 }
 
 int rmclient_import(struct rmclient *client, int fd, uint32_t *handle)
 {
-    struct rm_import_object params = {
-        .fd = fd, .type = RM_OBJECT_TYPE_RM, .device = client->device, .parent = client->device, .object = *handle};
-    int rc = rmclient_control(client, client->client, RM_CTRL_IMPORT_OBJECT, &params, sizeof(params));
+    struct rm_import_object params = {.fd = fd,
+                                      .type = RM_OBJECT_TYPE_RM,
+                                      .device = client->device,
+                                      .parent = client->device,
+                                      .object = *handle};
+    int rc =
+        rmclient_control(client, client->client, RM_CTRL_IMPORT_OBJECT, &params, sizeof(params));
 
     if (rc == 0)
         *handle = params.object;
     return rc;
 }
 
-int rmclient_export_many(struct rmclient *client, int fd, unsigned room, unsigned first, const uint32_t *memory,
-                         unsigned count)
+int rmclient_export_many(struct rmclient *client, int fd, unsigned room, unsigned first,
+                         const uint32_t *memory, unsigned count)
 {
-    struct rm_export_objects params = {
-        .fd = fd, .device = client->device, .room = (uint16_t)room, .count = (uint16_t)count, .index = (uint16_t)first};
+    struct rm_export_objects params = {.fd = fd,
+                                       .device = client->device,
+                                       .room = (uint16_t)room,
+                                       .count = (uint16_t)count,
+                                       .index = (uint16_t)first};
 
-    memcpy(params.object, memory, (count < RM_EXPORT_MAX ? count : RM_EXPORT_MAX) * sizeof(*memory));
-    return rmclient_control(client, client->client, RM_CTRL_EXPORT_OBJECTS, &params, sizeof(params));
+    memcpy(params.object, memory,
+           (count < RM_EXPORT_MAX ? count : RM_EXPORT_MAX) * sizeof(*memory));
+    return rmclient_control(client, client->client, RM_CTRL_EXPORT_OBJECTS, &params,
+                            sizeof(params));
 }
 
-int rmclient_import_many(struct rmclient *client, int fd, unsigned first, uint32_t *handles, unsigned count)
+int rmclient_import_many(struct rmclient *client, int fd, unsigned first, uint32_t *handles,
+                         unsigned count)
 {
     struct rm_import_objects params = {
         .fd = fd, .parent = client->device, .count = (uint16_t)count, .index = (uint16_t)first};
@@ -378,19 +410,25 @@ int rmclient_import_many(struct rmclient *client, int fd, unsigned first, uint32
     return rc;
 }
 
-int rmclient_dmabuf(struct rmclient *client, int card, unsigned bytes, unsigned total, unsigned first,
-                    const uint32_t *memory, unsigned count, int *fd)
+int rmclient_dmabuf(struct rmclient *client, int card, unsigned bytes, unsigned total,
+                    unsigned first, const uint32_t *memory, unsigned count, int *fd)
 {
     union {
         struct rm_dmabuf head;
         uint8_t bytes[RM_DMABUF_BYTES_MAX];
-    } params = {{.fd = *fd, .client = client->client, .total = total, .count = count, .index = first, .bytes = 65536}};
+    } params = {{.fd = *fd,
+                 .client = client->client,
+                 .total = total,
+                 .count = count,
+                 .index = first,
+                 .bytes = 65536}};
     uint32_t status;
     int rc;
 
     if (bytes > sizeof(params) || count > RM_DMABUF_MAX)
         return -EINVAL;
-    memcpy(params.bytes + (bytes == RM_DMABUF_BYTES_MAX ? 36 : 32), memory, count * sizeof(*memory));
+    memcpy(params.bytes + (bytes == RM_DMABUF_BYTES_MAX ? 36 : 32), memory,
+           count * sizeof(*memory));
     rc = rmclient_call(card, RM_ESC_EXPORT_DMABUF, bytes, &params);
     memcpy(&status, params.bytes + bytes - 8, sizeof(status));
     if (rc == 0 && status == RM_OK)
@@ -434,7 +472,8 @@ int rmclient_uvm_range(struct rmclient *client, uint64_t base, uint64_t length)
     return rc != 0 ? rc : (int)create.status;
 }
 
-int rmclient_uvm_map(struct rmclient *client, uint64_t base, uint64_t length, uint64_t offset, uint32_t memory)
+int rmclient_uvm_map(struct rmclient *client, uint64_t base, uint64_t length, uint64_t offset,
+                     uint32_t memory)
 {
     struct uvm_map_external map = {
         .base = base,

@@ -11,10 +11,12 @@ static int make_group(struct rmclient *client, uint32_t engine, uint32_t *group)
         uint32_t error, ecc_error, va_space, engine, of_plugin;
     } params = {.engine = engine};
 
-    return rmclient_alloc(client, client->device, group, RM_CLASS_CHANNEL_GROUP, &params, sizeof(params));
+    return rmclient_alloc(client, client->device, group, RM_CLASS_CHANNEL_GROUP, &params,
+                          sizeof(params));
 }
 
-static int make_channel(struct rmclient *client, uint32_t engine, uint32_t parent, uint32_t *channel)
+static int make_channel(struct rmclient *client, uint32_t engine, uint32_t parent,
+                        uint32_t *channel)
 {
     uint32_t params[92] = {0};
 
@@ -61,8 +63,8 @@ static uint32_t next_handle(void)
     return 0x5c100000u + ++count;
 }
 
-static int make_running(struct rmclient *client, uint32_t engine, unsigned count, uint32_t *ret_group,
-                        uint32_t *ret_channels)
+static int make_running(struct rmclient *client, uint32_t engine, unsigned count,
+                        uint32_t *ret_group, uint32_t *ret_channels)
 {
     uint32_t group = next_handle();
     int rc = make_group(client, engine, &group);
@@ -78,27 +80,32 @@ static int make_running(struct rmclient *client, uint32_t engine, unsigned count
     return rc;
 }
 
-int rmclient_compute(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels)
+int rmclient_compute(struct rmclient *client, unsigned count, uint32_t *ret_group,
+                     uint32_t *ret_channels)
 {
     return make_running(client, ENGINE_GRAPHICS, count, ret_group, ret_channels);
 }
 
-int rmclient_copies(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels)
+int rmclient_copies(struct rmclient *client, unsigned count, uint32_t *ret_group,
+                    uint32_t *ret_channels)
 {
     return make_running(client, ENGINE_COPY0, count, ret_group, ret_channels);
 }
 
 int rmclient_set_slice(struct rmclient *client, uint32_t group, uint64_t slice_us)
 {
-    return rmclient_control(client, group, RM_CTRL_GROUP_SET_TIMESLICE, &slice_us, sizeof(slice_us));
+    return rmclient_control(client, group, RM_CTRL_GROUP_SET_TIMESLICE, &slice_us,
+                            sizeof(slice_us));
 }
 
 int rmclient_get_slice(struct rmclient *client, uint32_t group, uint64_t *ret_slice_us)
 {
-    return rmclient_control(client, group, RM_CTRL_GROUP_GET_TIMESLICE, ret_slice_us, sizeof(*ret_slice_us));
+    return rmclient_control(client, group, RM_CTRL_GROUP_GET_TIMESLICE, ret_slice_us,
+                            sizeof(*ret_slice_us));
 }
 
-static int switch_channels(struct rmclient *client, const uint32_t *clients, const uint32_t *channels, unsigned count,
+static int switch_channels(struct rmclient *client, const uint32_t *clients,
+                           const uint32_t *channels, unsigned count,
                            struct rm_disable_channels params)
 {
     params.count = count;
@@ -106,16 +113,19 @@ static int switch_channels(struct rmclient *client, const uint32_t *clients, con
         params.client[i] = clients ? clients[i] : client->client;
         params.channel[i] = channels[i];
     }
-    return rmclient_control(client, client->subdevice, RM_CTRL_FIFO_DISABLE_CHANNELS, &params, sizeof(params));
+    return rmclient_control(client, client->subdevice, RM_CTRL_FIFO_DISABLE_CHANNELS, &params,
+                            sizeof(params));
 }
 
-int rmclient_disable(struct rmclient *client, const uint32_t *clients, const uint32_t *channels, unsigned count,
-                     bool disable)
+int rmclient_disable(struct rmclient *client, const uint32_t *clients, const uint32_t *channels,
+                     unsigned count, bool disable)
 {
-    return switch_channels(client, clients, channels, count, (struct rm_disable_channels){.disable = disable});
+    return switch_channels(client, clients, channels, count,
+                           (struct rm_disable_channels){.disable = disable});
 }
 
-int rmclient_end(struct rmclient *client, const uint32_t *clients, const uint32_t *channels, unsigned count)
+int rmclient_end(struct rmclient *client, const uint32_t *clients, const uint32_t *channels,
+                 unsigned count)
 {
     return switch_channels(client, clients, channels, count,
                            (struct rm_disable_channels){.disable = true, .only_scheduling = true});
@@ -128,16 +138,22 @@ int rmclient_preempt(struct rmclient *client, uint32_t group)
     return rmclient_control(client, group, RM_CTRL_GROUP_PREEMPT, &params, sizeof(params));
 }
 
-int rmclient_ctxsw(struct rmclient *client, uint32_t object, bool reset, struct rm_ctxsw_stats *ret_stats)
+int rmclient_ctxsw(struct rmclient *client, uint32_t object, bool reset,
+                   struct rm_ctxsw_stats *ret_stats)
 {
     *ret_stats = (struct rm_ctxsw_stats){.object = object, .flags = reset};
-    return rmclient_control(client, client->subdevice, RM_CTRL_GR_GET_CTXSW_STATS, ret_stats, sizeof(*ret_stats));
+    return rmclient_control(client, client->subdevice, RM_CTRL_GR_GET_CTXSW_STATS, ret_stats,
+                            sizeof(*ret_stats));
 }
 
-static int submit_work(const struct rmclient *client, uint32_t channel, uint64_t duration_ns, uint64_t count, bool wait)
+static int submit_work(const struct rmclient *client, uint32_t channel, uint64_t duration_ns,
+                       uint64_t count, bool wait)
 {
-    struct fakerm_submit submit = {
-        .client = client->client, .channel = channel, .duration_ns = duration_ns, .count = count, .wait = wait};
+    struct fakerm_submit submit = {.client = client->client,
+                                   .channel = channel,
+                                   .duration_ns = duration_ns,
+                                   .count = count,
+                                   .wait = wait};
     int rc = rmclient_ioctl(client->ctl, FAKERM_SUBMIT, &submit);
 
     return rc < 0 ? rc : (int)submit.status;

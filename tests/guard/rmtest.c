@@ -1,27 +1,28 @@
 /*
- * rmtest DIR COMMAND: a program that uses a GPU, by the driver's own calls. DIR: where nvidiactl is.
+ * rmtest DIR COMMAND: a program that uses a GPU, by the driver's own calls. DIR: where nvidiactl
+ * is.
  *
  *   info                        total and free memory, as cuMemGetInfo has them
- *   fill [BLOCK [MOST]]         allocates blocks (64M) until one is refused; says how many bytes and with which status
- *   hold BYTES [SECONDS]        has that much; for ever without SECONDS. Says "holding"
- *   churn COUNT [BYTES]         allocates and frees
- *   work KERNEL_US COUNT        launches so many kernels at once and waits for the last; says how long it took
- *   sync KERNEL_US SECONDS      launches one after the other, each once the one before is over; says how many
- *   queue KERNEL_US SECONDS     the same with always four in the queue
- *   rest KERNEL_US REST_US COUNT  the same with a rest after each
- *   slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
+ *   fill [BLOCK [MOST]]         allocates blocks (64M) until one is refused; says how many bytes
+ * and with which status hold BYTES [SECONDS]        has that much; for ever without SECONDS. Says
+ * "holding" churn COUNT [BYTES]         allocates and frees work KERNEL_US COUNT        launches so
+ * many kernels at once and waits for the last; says how long it took sync KERNEL_US SECONDS
+ * launches one after the other, each once the one before is over; says how many queue KERNEL_US
+ * SECONDS     the same with always four in the queue rest KERNEL_US REST_US COUNT  the same with a
+ * rest after each slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
  *   reset KERNEL_US COUNT       as work, and sets the counts of its context back all the time
  *   again KERNEL_US COUNT       as work, and schedules its channel again all the time
  *   unsub KERNEL_US COUNT       as work, and frees its subdevice meanwhile. Says "freed"
- *   hide KERNEL_US COUNT        as work, with its control device nowhere but in a socket, until a line comes on stdin.
- *                               Says "hidden" and "received"
- *   stats [PID]                 what the fake driver's book has about a process (this one)
- *   share SECONDS PID...        which part of the device's time each of the processes gets, by the fake's clock
+ *   hide KERNEL_US COUNT        as work, with its control device nowhere but in a socket, until a
+ * line comes on stdin. Says "hidden" and "received" stats [PID]                 what the fake
+ * driver's book has about a process (this one) share SECONDS PID...        which part of the
+ * device's time each of the processes gets, by the fake's clock
  *
- * GPU=N takes another one than the first. START_MS=N: channels are scheduled so long after they were made, and
- * others of its work meanwhile; with START_LINE not before a line comes on stdin, and then it says "scheduled":
- * START_LINE=group by their group, duplicate, foreign by a duplicate of that in the same client, in another one of the
- * process's (by the group where the driver does not let it). Ends with 1 where a call failed that should not.
+ * GPU=N takes another one than the first. START_MS=N: channels are scheduled so long after they
+ * were made, and others of its work meanwhile; with START_LINE not before a line comes on stdin,
+ * and then it says "scheduled": START_LINE=group by their group, duplicate, foreign by a duplicate
+ * of that in the same client, in another one of the process's (by the group where the driver does
+ * not let it). Ends with 1 where a call failed that should not.
  */
 #include "rmclient.h"
 
@@ -64,7 +65,8 @@ static uint64_t argument(int argc, char **argv, int index, uint64_t otherwise)
 static int say(int rc, const char *what)
 {
     if (rc != 0)
-        fprintf(stderr, "rmtest: %s: %s %#x\n", what, rc < 0 ? "errno" : "status", (unsigned)(rc < 0 ? -rc : rc));
+        fprintf(stderr, "rmtest: %s: %s %#x\n", what, rc < 0 ? "errno" : "status",
+                (unsigned)(rc < 0 ? -rc : rc));
     return rc != 0;
 }
 
@@ -116,10 +118,12 @@ static int churn(struct rmclient *client, uint64_t count, uint64_t bytes)
     for (uint64_t i = 0; i < count; i++) {
         struct rmclient_block block;
 
-        if (say(rmclient_malloc(client, bytes, &block), "malloc") || say(rmclient_mfree(client, &block), "free"))
+        if (say(rmclient_malloc(client, bytes, &block), "malloc") ||
+            say(rmclient_mfree(client, &block), "free"))
             return 1;
     }
-    printf("churned %" PRIu64 " ns_each %" PRIu64 "\n", count, count ? (clock_ns() - begin_ns) / count : 0);
+    printf("churned %" PRIu64 " ns_each %" PRIu64 "\n", count,
+           count ? (clock_ns() - begin_ns) / count : 0);
     return 0;
 }
 
@@ -168,7 +172,8 @@ static int schedule_at_line(struct rmclient *client, uint32_t group, const char 
 
 #define OWN_HANDLES 0x5c300000u
 
-static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_group, uint32_t *ret_channels)
+static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_group,
+                         uint32_t *ret_channels)
 {
     const char *text = getenv("START_MS"), *how = getenv("START_LINE");
     uint64_t start_ms = text ? number(text) : 0;
@@ -190,7 +195,8 @@ static int make_channels(struct rmclient *client, unsigned count, uint32_t *ret_
     usleep((useconds_t)start_ms * 1000);
     if (rc)
         return rc;
-    return how ? schedule_at_line(client, *ret_group, how) : rmclient_schedule(client, *ret_group, true);
+    return how ? schedule_at_line(client, *ret_group, how)
+               : rmclient_schedule(client, *ret_group, true);
 }
 
 struct resetting {
@@ -207,8 +213,9 @@ static void *reset_all_the_time(void *arg)
     struct rm_ctxsw_stats counts;
 
     while (!atomic_load(&resetting->over) &&
-           !say(resetting->schedules ? rmclient_schedule(resetting->client, resetting->group, true)
-                                     : rmclient_ctxsw(resetting->client, resetting->group, true, &counts),
+           !say(resetting->schedules
+                    ? rmclient_schedule(resetting->client, resetting->group, true)
+                    : rmclient_ctxsw(resetting->client, resetting->group, true, &counts),
                 "all the time"))
         resetting->count++;
     return NULL;
@@ -227,12 +234,13 @@ static int work(struct rmclient *client, uint64_t slice_us, uint64_t kernel_ns, 
     if (say(rmclient_submit(client, channel, kernel_ns, count), "submit") ||
         say(rmclient_wait(client, channel), "wait"))
         return 1;
-    printf("worked %" PRIu64 " kernels %" PRIu64 " elapsed_ns %" PRIu64 "\n", kernel_ns * count, count,
-           clock_ns() - begin_ns);
+    printf("worked %" PRIu64 " kernels %" PRIu64 " elapsed_ns %" PRIu64 "\n", kernel_ns * count,
+           count, clock_ns() - begin_ns);
     return 0;
 }
 
-static int work_and_reset(struct rmclient *client, bool schedules, uint64_t kernel_ns, uint64_t count)
+static int work_and_reset(struct rmclient *client, bool schedules, uint64_t kernel_ns,
+                          uint64_t count)
 {
     struct resetting resetting = {.client = client, .schedules = schedules};
     uint32_t channel;
@@ -250,7 +258,8 @@ static int work_and_reset(struct rmclient *client, bool schedules, uint64_t kern
     return failed;
 }
 
-static int begin_work(struct rmclient *client, uint64_t kernel_ns, uint64_t count, uint32_t *ret_channel)
+static int begin_work(struct rmclient *client, uint64_t kernel_ns, uint64_t count,
+                      uint32_t *ret_channel)
 {
     uint32_t group;
 
@@ -271,7 +280,8 @@ static int work_without_subdevice(struct rmclient *client, uint64_t kernel_ns, u
 {
     uint32_t channel;
 
-    if (begin_work(client, kernel_ns, count, &channel) || say(rmclient_free(client, client->subdevice), "free"))
+    if (begin_work(client, kernel_ns, count, &channel) ||
+        say(rmclient_free(client, client->subdevice), "free"))
         return 1;
     say_now("freed");
     return end_work(client, channel, kernel_ns * count);
@@ -306,12 +316,14 @@ static int rest(struct rmclient *client, uint64_t kernel_ns, uint64_t rest_ns, u
     for (uint64_t i = 0; i < count; i++) {
         if (say(rmclient_run(client, channel, kernel_ns, 1), "run"))
             return 1;
-        nanosleep(&(struct timespec){(time_t)(rest_ns / NS_PER_S), (long)(rest_ns % NS_PER_S)}, NULL);
+        nanosleep(&(struct timespec){(time_t)(rest_ns / NS_PER_S), (long)(rest_ns % NS_PER_S)},
+                  NULL);
     }
     return 0;
 }
 
-/* Always so many kernels in the queue, each on a channel of its own; with one, the next comes when it is over. */
+/* Always so many kernels in the queue, each on a channel of its own; with one, the next comes when
+ * it is over. */
 static int spin(struct rmclient *client, uint64_t kernel_ns, uint64_t seconds, unsigned ahead)
 {
     uint32_t group, channels[4];
@@ -334,8 +346,8 @@ static int spin(struct rmclient *client, uint64_t kernel_ns, uint64_t seconds, u
         kernels++;
         elapsed_ns = clock_ns() - begin_ns;
     } while (elapsed_ns < seconds * NS_PER_S);
-    printf("kernels %" PRIu64 " busy_ns %" PRIu64 " elapsed_ns %" PRIu64 " share %.4f\n", kernels, kernels * kernel_ns,
-           elapsed_ns, (double)(kernels * kernel_ns) / (double)elapsed_ns);
+    printf("kernels %" PRIu64 " busy_ns %" PRIu64 " elapsed_ns %" PRIu64 " share %.4f\n", kernels,
+           kernels * kernel_ns, elapsed_ns, (double)(kernels * kernel_ns) / (double)elapsed_ns);
     return 0;
 }
 
@@ -345,11 +357,12 @@ static int stats(struct rmclient *client, uint32_t pid)
 
     if (say(rmclient_stats(client, pid, &book), "stats"))
         return 1;
-    printf("pid %u bytes %" PRIu64 " peak %" PRIu64 " busy_ns %" PRIu64 " gpu_used %" PRIu64 " gpu_peak %" PRIu64
-           " nobody %" PRIu64 " allocations %" PRIu64 " biggest %" PRIu64
+    printf("pid %u bytes %" PRIu64 " peak %" PRIu64 " busy_ns %" PRIu64 " gpu_used %" PRIu64
+           " gpu_peak %" PRIu64 " nobody %" PRIu64 " allocations %" PRIu64 " biggest %" PRIu64
            " last_allocation_pid %u disabled %u wedged %u\n",
-           book.pid, book.pid_bytes, book.pid_peak, book.pid_busy_ns, book.gpu_used, book.gpu_peak, book.nobody,
-           book.allocations, book.biggest, book.last_allocation_pid, book.channels_disabled, book.wedged);
+           book.pid, book.pid_bytes, book.pid_peak, book.pid_busy_ns, book.gpu_used, book.gpu_peak,
+           book.nobody, book.allocations, book.biggest, book.last_allocation_pid,
+           book.channels_disabled, book.wedged);
     return 0;
 }
 
@@ -367,7 +380,8 @@ static int share(struct rmclient *client, uint64_t seconds, unsigned count, char
         if (say(rmclient_stats(client, (uint32_t)number(pids[i]), &after), "stats"))
             return 1;
         printf("%s%.3f", i ? " " : "",
-               (double)(after.pid_busy_ns - before[i].pid_busy_ns) / (double)(after.now_ns - before[i].now_ns));
+               (double)(after.pid_busy_ns - before[i].pid_busy_ns) /
+                   (double)(after.now_ns - before[i].now_ns));
     }
     printf("\n");
     return 0;
@@ -379,9 +393,9 @@ int main(int argc, char **argv)
     struct rmclient client;
 
     if (argc < 3) {
-        fprintf(
-            stderr,
-            "usage: rmtest DIR info|fill|hold|churn|work|sync|queue|rest|slice|reset|unsub|hide|stats|share [ARGS]\n");
+        fprintf(stderr, "usage: rmtest DIR "
+                        "info|fill|hold|churn|work|sync|queue|rest|slice|reset|unsub|hide|stats|"
+                        "share [ARGS]\n");
         return 2;
     }
     if (say(rmclient_open(argv[1], gpu ? (unsigned)atoi(gpu) : 0, &client), argv[1]))
@@ -389,32 +403,41 @@ int main(int argc, char **argv)
     if (strcmp(command, "info") == 0)
         return info(&client);
     if (strcmp(command, "fill") == 0)
-        return fill(&client, argument(argc, argv, 3, 64ULL << 20), argument(argc, argv, 4, UINT64_MAX));
+        return fill(&client, argument(argc, argv, 3, 64ULL << 20),
+                    argument(argc, argv, 4, UINT64_MAX));
     if (strcmp(command, "hold") == 0)
-        return hold(&client, argument(argc, argv, 3, 64ULL << 20), argument(argc, argv, 4, UINT64_MAX));
+        return hold(&client, argument(argc, argv, 3, 64ULL << 20),
+                    argument(argc, argv, 4, UINT64_MAX));
     if (strcmp(command, "churn") == 0)
         return churn(&client, argument(argc, argv, 3, 1000), argument(argc, argv, 4, 1ULL << 20));
     if (strcmp(command, "work") == 0)
-        return work(&client, 0, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+        return work(&client, 0, argument(argc, argv, 3, 1000) * NS_PER_US,
+                    argument(argc, argv, 4, 1));
     if (strcmp(command, "slice") == 0)
-        return work(&client, argument(argc, argv, 3, 2000), argument(argc, argv, 4, 1000) * NS_PER_US,
-                    argument(argc, argv, 5, 1));
+        return work(&client, argument(argc, argv, 3, 2000),
+                    argument(argc, argv, 4, 1000) * NS_PER_US, argument(argc, argv, 5, 1));
     if (strcmp(command, "reset") == 0 || strcmp(command, "again") == 0)
-        return work_and_reset(&client, strcmp(command, "again") == 0, argument(argc, argv, 3, 1000) * NS_PER_US,
+        return work_and_reset(&client, strcmp(command, "again") == 0,
+                              argument(argc, argv, 3, 1000) * NS_PER_US,
                               argument(argc, argv, 4, 1));
     if (strcmp(command, "unsub") == 0)
-        return work_without_subdevice(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+        return work_without_subdevice(&client, argument(argc, argv, 3, 1000) * NS_PER_US,
+                                      argument(argc, argv, 4, 1));
     if (strcmp(command, "hide") == 0)
-        return work_hidden(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1));
+        return work_hidden(&client, argument(argc, argv, 3, 1000) * NS_PER_US,
+                           argument(argc, argv, 4, 1));
     if (strcmp(command, "rest") == 0)
-        return rest(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1000) * NS_PER_US,
-                    argument(argc, argv, 5, 1));
+        return rest(&client, argument(argc, argv, 3, 1000) * NS_PER_US,
+                    argument(argc, argv, 4, 1000) * NS_PER_US, argument(argc, argv, 5, 1));
     if (strcmp(command, "share") == 0)
-        return share(&client, argument(argc, argv, 3, 1), argc > 4 ? (unsigned)argc - 4 : 0, argv + 4);
+        return share(&client, argument(argc, argv, 3, 1), argc > 4 ? (unsigned)argc - 4 : 0,
+                     argv + 4);
     if (strcmp(command, "sync") == 0)
-        return spin(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1), 1);
+        return spin(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1),
+                    1);
     if (strcmp(command, "queue") == 0)
-        return spin(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1), 4);
+        return spin(&client, argument(argc, argv, 3, 1000) * NS_PER_US, argument(argc, argv, 4, 1),
+                    4);
     if (strcmp(command, "stats") == 0)
         return stats(&client, (uint32_t)argument(argc, argv, 3, 0));
     fprintf(stderr, "rmtest: no command %s\n", command);

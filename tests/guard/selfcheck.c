@@ -1,6 +1,6 @@
 /*
- * The fake driver's own test, without any guard: that it behaves as the driver does (see fake/fakerm.c). Wants two GPUs
- * of 4 GiB that nobody else uses.
+ * The fake driver's own test, without any guard: that it behaves as the driver does (see
+ * fake/fakerm.c). Wants two GPUs of 4 GiB that nobody else uses.
  */
 #include "selfcheck.h"
 
@@ -117,7 +117,8 @@ static void check_full(void)
     rmclient_close(&client);
 }
 
-/* Number and size tell a call; nothing else of the word does, and the argument is read when the call is worked on. */
+/* Number and size tell a call; nothing else of the word does, and the argument is read when the
+ * call is worked on. */
 /* A mask is read if there is one, whatever it says. */
 static void check_rights(struct rmclient *client)
 {
@@ -151,8 +152,11 @@ static void check_calls(void)
     handle = 0;
     CHECK_EQUAL(rmclient_alloc_xfer(&client, client.device, &handle, 0x40, &params, 12345), 0);
     CHECK_EQUAL(book(&client, 0).pid_bytes, 2 * MIB);
-    alloc = (struct rm_alloc){
-        .root = client.client, .parent = client.device, .class_id = 0x40, .params = (uintptr_t)&params, .status = 99};
+    alloc = (struct rm_alloc){.root = client.client,
+                              .parent = client.device,
+                              .class_id = 0x40,
+                              .params = (uintptr_t)&params,
+                              .status = 99};
     CHECK_EQUAL(rmclient_ioctl(client.ctl, _IOC(0, 'X', RM_ESC_ALLOC, sizeof(alloc)), &alloc), 0);
     CHECK_EQUAL(alloc.status, 0);
     CHECK(alloc.handle != 0);
@@ -160,7 +164,9 @@ static void check_calls(void)
     alloc.status = 99;
     alloc.handle = 0x1234;
     CHECK_EQUAL(
-        rmclient_ioctl(client.ctl, 0xdeadbeef00000000ul | _IOC(_IOC_READ, 'F', RM_ESC_ALLOC, sizeof(alloc)), &alloc),
+        rmclient_ioctl(client.ctl,
+                       0xdeadbeef00000000ul | _IOC(_IOC_READ, 'F', RM_ESC_ALLOC, sizeof(alloc)),
+                       &alloc),
         0);
     CHECK_EQUAL(alloc.status, 0);
     CHECK_EQUAL(rmclient_free(&client, 0x1234), 0);
@@ -171,12 +177,15 @@ static void check_calls(void)
     CHECK_EQUAL(rmclient_call_xfer(client.ctl, RM_ESC_ALLOC, 40, &alloc), -EINVAL);
     CHECK_EQUAL(rmclient_call_xfer(client.ctl, RM_ESC_ALLOC, sizeof(alloc), NULL), -EFAULT);
     handle = 0;
-    CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, (void *)8, 0), RM_ERR_INVALID_ADDRESS);
-    CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, NULL, 0), RM_ERR_INVALID_ARGUMENT);
+    CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, (void *)8, 0),
+                RM_ERR_INVALID_ADDRESS);
+    CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, NULL, 0),
+                RM_ERR_INVALID_ARGUMENT);
     params.flags = RM_MEMORY_FLAG_VIRTUAL;
     CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, &params, 0), 0);
     CHECK_EQUAL(book(&client, 0).pid_bytes, 2 * MIB);
-    CHECK_EQUAL(rmclient_control(&client, client.subdevice, 0x2080ffff, NULL, 0), RM_ERR_NOT_SUPPORTED);
+    CHECK_EQUAL(rmclient_control(&client, client.subdevice, 0x2080ffff, NULL, 0),
+                RM_ERR_NOT_SUPPORTED);
     check_rights(&client);
 
     /* Clients belong to the file. */
@@ -184,7 +193,8 @@ static void check_calls(void)
     other.ctl = rmclient_open_file(NULL, "nvidiactl");
     CHECK(other.ctl >= 0);
     CHECK_EQUAL(rmclient_free(&other, client.device), RM_ERR_INVALID_CLIENT);
-    CHECK_EQUAL(rmclient_alloc(&other, client.device, &handle, 0x40, &params, 0), RM_ERR_INVALID_CLIENT);
+    CHECK_EQUAL(rmclient_alloc(&other, client.device, &handle, 0x40, &params, 0),
+                RM_ERR_INVALID_CLIENT);
     close(other.ctl);
     other.ctl = dup(client.ctl);
     CHECK_EQUAL(rmclient_free(&other, client.device), 0);
@@ -205,7 +215,8 @@ static void *flip(void *arg)
     return NULL;
 }
 
-/* Both sizes come through: so there is a second look at the memory, and nothing else to race with. */
+/* Both sizes come through: so there is a second look at the memory, and nothing else to race
+ * with. */
 static void check_race(void)
 {
     struct rm_memory_params params = {.size = MIB};
@@ -218,7 +229,8 @@ static void check_race(void)
     for (int i = 0; i < 2000000 && !(seen[0] && seen[1]); i++) {
         uint32_t handle = 0;
 
-        CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, &params, sizeof(params)), 0);
+        CHECK_EQUAL(rmclient_alloc(&client, client.device, &handle, 0x40, &params, sizeof(params)),
+                    0);
         seen[book(&client, 0).gpu_used == 2 * MIB] = true;
         CHECK_EQUAL(rmclient_free(&client, handle), 0);
     }
@@ -266,7 +278,9 @@ static void check_trees(void)
     CHECK_EQUAL(rmclient_open(NULL, 0, &client), 0);
     objects = book(&client, 0).objects;
     CHECK_EQUAL(rmclient_memory(&client, &bytes, &memory), 0);
-    CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &below, 0x40, &(struct rm_memory_params){.size = MIB}, 0), 0);
+    CHECK_EQUAL(rmclient_alloc(&client, client.subdevice, &below, 0x40,
+                               &(struct rm_memory_params){.size = MIB}, 0),
+                0);
     CHECK_EQUAL(rmclient_compute(&client, 3, &group, channels), 0);
     CHECK_EQUAL(book(&client, 0).objects, objects + 6);
     CHECK_EQUAL(book(&client, 0).channels, 3);
@@ -284,7 +298,8 @@ static void check_trees(void)
 
 static void check_heap(void)
 {
-    static const uint32_t functions[] = {RM_HEAP_ALLOC_SIZE, RM_HEAP_ALLOC_TILED_PITCH, RM_HEAP_ALLOC_SIZE_RANGE};
+    static const uint32_t functions[] = {RM_HEAP_ALLOC_SIZE, RM_HEAP_ALLOC_TILED_PITCH,
+                                         RM_HEAP_ALLOC_SIZE_RANGE};
     struct rmclient client;
 
     CHECK_EQUAL(rmclient_open(NULL, 0, &client), 0);
@@ -304,7 +319,8 @@ static void check_heap(void)
     rmclient_close(&client);
 }
 
-/* UVM does not map what another process has allocated; and it counts for the process that made the client. */
+/* UVM does not map what another process has allocated; and it counts for the process that made the
+ * client. */
 static void check_other_process(struct rmclient *client, uint64_t base)
 {
     uint64_t bytes = MIB;
@@ -317,7 +333,8 @@ static void check_other_process(struct rmclient *client, uint64_t base)
         CHECK_EQUAL(book(client, (uint32_t)getppid()).pid_bytes, MIB);
         CHECK_EQUAL(book(client, 0).last_allocation_pid, getpid());
         CHECK_EQUAL(rmclient_uvm_range(client, base, 16 * MIB), 0);
-        CHECK_EQUAL(rmclient_uvm_map(client, base, MIB, 0, memory), RM_ERR_INSUFFICIENT_PERMISSIONS);
+        CHECK_EQUAL(rmclient_uvm_map(client, base, MIB, 0, memory),
+                    RM_ERR_INSUFFICIENT_PERMISSIONS);
         exit(0);
     }
     CHECK_EQUAL(finish(child), 0);
@@ -344,7 +361,8 @@ static void check_uvm(void)
     CHECK_EQUAL(book(&client, 0).pid_bytes, 0); /* and yet it is not free: */
     CHECK_EQUAL(book(&client, 0).nobody, 4 * MIB);
     CHECK_EQUAL(book(&client, 0).gpu_used, 4 * MIB);
-    CHECK_EQUAL(rmclient_uvm_unmap(&client, base + 2 * MIB, MIB), 0); /* a piece out of the middle */
+    CHECK_EQUAL(rmclient_uvm_unmap(&client, base + 2 * MIB, MIB),
+                0); /* a piece out of the middle */
     CHECK_EQUAL(rmclient_uvm_unmap(&client, base, 2 * MIB), 0);
     CHECK_EQUAL(book(&client, 0).gpu_used, 4 * MIB);
     CHECK_EQUAL(rmclient_uvm_unmap(&client, base + 3 * MIB, 2 * MIB), 0);
@@ -382,8 +400,10 @@ static void check_uvm(void)
 static int alloc_on_card(const struct rmclient *client, uint32_t class_id, uint32_t *ret_status)
 {
     uint64_t params[3] = {client->client};
-    struct rm_alloc alloc = {
-        .root = client->client, .parent = client->subdevice, .class_id = class_id, .params = (uintptr_t)params};
+    struct rm_alloc alloc = {.root = client->client,
+                             .parent = client->subdevice,
+                             .class_id = class_id,
+                             .params = (uintptr_t)params};
     int rc = rmclient_call(client->card, RM_ESC_ALLOC, sizeof(alloc), &alloc);
 
     *ret_status = alloc.status;
@@ -394,7 +414,8 @@ static int alloc_on_card(const struct rmclient *client, uint32_t class_id, uint3
 static void check_events(void)
 {
     static const uint32_t events[] = {0x5, 0x78, 0x79, 0x7e};
-    static const uint32_t others[] = {0x0, 0x41, 0x40, 0x3e, 0x80, 0x2080, 0xa06c, 0xc86f, 0x503c, 0x1234};
+    static const uint32_t others[] = {0x0,    0x41,   0x40,   0x3e,   0x80,
+                                      0x2080, 0xa06c, 0xc86f, 0x503c, 0x1234};
     uint32_t handle = 0, status;
     struct rmclient client;
     unsigned objects;
@@ -413,7 +434,9 @@ static void check_events(void)
     CHECK_EQUAL(book(&client, 0).objects, objects + 4);
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         CHECK_EQUAL(alloc_on_card(&client, others[i], &status), -EINVAL);
-    CHECK_EQUAL(rmclient_call(client.card, RM_ESC_FREE, sizeof(struct rm_free), &(struct rm_free){0}), -EINVAL);
+    CHECK_EQUAL(
+        rmclient_call(client.card, RM_ESC_FREE, sizeof(struct rm_free), &(struct rm_free){0}),
+        -EINVAL);
     handle = 0;
     CHECK_EQUAL(rmclient_event(&client, client.ctl, client.device, &handle), 0);
     CHECK_EQUAL(book(&client, 0).objects, objects + 5);
@@ -470,9 +493,12 @@ static void *symbol(void *library, const char *name)
 static void check_nvml(void)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    nvmlReturn_t (*init)(void), (*by_uuid)(const char *, nvmlDevice_t *), (*uuid)(nvmlDevice_t, char *, unsigned);
-    nvmlReturn_t (*by_index)(unsigned, nvmlDevice_t *), (*memory_info)(nvmlDevice_t, nvmlMemory_t *);
-    nvmlReturn_t (*processes)(nvmlDevice_t, unsigned *, nvmlProcessInfo_v2_t *), (*version)(char *, unsigned);
+    nvmlReturn_t (*init)(void), (*by_uuid)(const char *, nvmlDevice_t *),
+        (*uuid)(nvmlDevice_t, char *, unsigned);
+    nvmlReturn_t (*by_index)(unsigned, nvmlDevice_t *),
+        (*memory_info)(nvmlDevice_t, nvmlMemory_t *);
+    nvmlReturn_t (*processes)(nvmlDevice_t, unsigned *, nvmlProcessInfo_v2_t *),
+        (*version)(char *, unsigned);
     nvmlProcessInfo_v2_t infos[8];
     nvmlMemory_t memory;
     nvmlDevice_t device, same;
@@ -519,13 +545,27 @@ int main(void)
         const char *name;
         void (*check)(void);
     } checks[] = {
-        {"ledger", check_ledger},       {"full", check_full},       {"calls", check_calls},
-        {"race", check_race},           {"dup", check_dup},         {"trees", check_trees},
-        {"heap", check_heap},           {"uvm", check_uvm},         {"exit", check_exit},
-        {"nvml", check_nvml},           {"wait", check_wait},       {"slices", check_slices},
-        {"disable", check_disable},     {"end", check_end},         {"schedule", check_schedule},
-        {"wait ends", check_wait_ends}, {"events", check_events},   {"wedged", check_wedged},
-        {"contexts", check_contexts},   {"preempt", check_preempt}, {"two contexts", check_two_contexts},
+        {"ledger", check_ledger},
+        {"full", check_full},
+        {"calls", check_calls},
+        {"race", check_race},
+        {"dup", check_dup},
+        {"trees", check_trees},
+        {"heap", check_heap},
+        {"uvm", check_uvm},
+        {"exit", check_exit},
+        {"nvml", check_nvml},
+        {"wait", check_wait},
+        {"slices", check_slices},
+        {"disable", check_disable},
+        {"end", check_end},
+        {"schedule", check_schedule},
+        {"wait ends", check_wait_ends},
+        {"events", check_events},
+        {"wedged", check_wedged},
+        {"contexts", check_contexts},
+        {"preempt", check_preempt},
+        {"two contexts", check_two_contexts},
         {"group dup", check_group_dup},
     };
 

@@ -12,21 +12,23 @@
 #define MIB (1ULL << 20)
 
 /* Ends the program, or the child. */
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
-#define CHECK_EQUAL(got, expected)                                                                                     \
-    do {                                                                                                               \
-        unsigned long long got_ = (unsigned long long)(got), expected_ = (unsigned long long)(expected);               \
-        if (got_ != expected_) {                                                                                       \
-            fprintf(stderr, "%s:%d: failed: %s is %#llx, not %#llx\n", __FILE__, __LINE__, #got, got_, expected_);     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define CHECK_EQUAL(got, expected)                                                                 \
+    do {                                                                                           \
+        unsigned long long got_ = (unsigned long long)(got),                                       \
+                           expected_ = (unsigned long long)(expected);                             \
+        if (got_ != expected_) {                                                                   \
+            fprintf(stderr, "%s:%d: failed: %s is %#llx, not %#llx\n", __FILE__, __LINE__, #got,   \
+                    got_, expected_);                                                              \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 struct fakerm_stats book(struct rmclient *client, uint32_t pid);

@@ -1,6 +1,6 @@
 /*
- * The fake's devices: whose work runs, and when. Only the fake's own clock is compared with the real one, so a busy
- * machine does no harm.
+ * The fake's devices: whose work runs, and when. Only the fake's own clock is compared with the
+ * real one, so a busy machine does no harm.
  */
 #include "selfcheck.h"
 
@@ -48,11 +48,13 @@ void check_wait(void)
     CHECK_EQUAL(rmclient_wait(&client, channels[1]), 0);
     CHECK_EQUAL(rmclient_run(&client, channels[1], KERNEL_NS, 2), 0);
     CHECK_EQUAL(work_of(&client, channels[1]).completed, 7);
-    CHECK_EQUAL(rmclient_submit(&client, channels[0] + 1000, KERNEL_NS, 1), RM_ERR_OBJECT_NOT_FOUND);
+    CHECK_EQUAL(rmclient_submit(&client, channels[0] + 1000, KERNEL_NS, 1),
+                RM_ERR_OBJECT_NOT_FOUND);
     rmclient_close(&client);
 }
 
-/* Another process with a minute of work that has been switched off; its handles come through the pipe. */
+/* Another process with a minute of work that has been switched off; its handles come through the
+ * pipe. */
 struct tenant {
     pid_t pid;
     uint32_t client, channel;
@@ -116,8 +118,8 @@ void check_slices(void)
     after_ns = clock_ns();
     busy_a = book(&client, (uint32_t)a.pid).pid_busy_ns - busy_a;
     busy_b = book(&client, (uint32_t)b.pid).pid_busy_ns;
-    printf("  %llu and %llu us of %llu\n", (unsigned long long)busy_a / 1000, (unsigned long long)busy_b / 1000,
-           (unsigned long long)(after_ns - before_ns) / 1000);
+    printf("  %llu and %llu us of %llu\n", (unsigned long long)busy_a / 1000,
+           (unsigned long long)busy_b / 1000, (unsigned long long)(after_ns - before_ns) / 1000);
     CHECK(busy_a + busy_b <= after_ns - before_ns);
     CHECK(busy_a + busy_b >= ended_ns / 100 * 95);
     CHECK(busy_a <= busy_b + SLICE_NS && busy_b <= busy_a + SLICE_NS);
@@ -179,7 +181,8 @@ static struct rm_ctxsw_stats counts_of(struct rmclient *client, uint32_t object)
     return stats;
 }
 
-static void check_counts(struct rmclient *client, uint32_t object, uint32_t restore, uint32_t wfi, uint32_t cilp)
+static void check_counts(struct rmclient *client, uint32_t object, uint32_t restore, uint32_t wfi,
+                         uint32_t cilp)
 {
     struct rm_ctxsw_stats stats = counts_of(client, object);
 
@@ -198,7 +201,8 @@ static struct fakerm_work settled(struct rmclient *client, uint32_t channel)
     return work;
 }
 
-/* Alone, the kernel that runs goes on to its end, and nothing else of its group; unless it is disabled for good. */
+/* Alone, the kernel that runs goes on to its end, and nothing else of its group; unless it is
+ * disabled for good. */
 static void check_end_alone(struct rmclient *client)
 {
     uint32_t group, channels[2];
@@ -311,7 +315,8 @@ static void make_unscheduled(struct rmclient *client, uint32_t *ret_group, uint3
     CHECK_EQUAL(work_of(client, *ret_channel).scheduled, 0);
 }
 
-/* A group has as many handles as were made of it, in the clients of one process, and is there for as long as one is. */
+/* A group has as many handles as were made of it, in the clients of one process, and is there for
+ * as long as one is. */
 void check_group_dup(void)
 {
     uint32_t group, channel, copy = 0, copy_of_other = 0, more = 0;
@@ -332,7 +337,8 @@ void check_group_dup(void)
         struct rmclient own;
 
         CHECK_EQUAL(rmclient_open(NULL, 0, &own), 0);
-        CHECK_EQUAL(rmclient_dup(&own, client.client, group, &more), RM_ERR_INSUFFICIENT_PERMISSIONS);
+        CHECK_EQUAL(rmclient_dup(&own, client.client, group, &more),
+                    RM_ERR_INSUFFICIENT_PERMISSIONS);
         exit(0);
     }
     CHECK_EQUAL(finish(child), 0);
@@ -360,7 +366,8 @@ static void check_twice(struct rmclient *client, bool ending)
     uint32_t group, channel, wedged = book(client, 0).wedged;
 
     CHECK_EQUAL(rmclient_compute(client, 1, &group, &channel), 0);
-    CHECK_EQUAL(ending ? rmclient_end(client, NULL, &channel, 1) : rmclient_disable(client, NULL, &channel, 1, true),
+    CHECK_EQUAL(ending ? rmclient_end(client, NULL, &channel, 1)
+                       : rmclient_disable(client, NULL, &channel, 1, true),
                 0);
     CHECK_EQUAL(book(client, 0).wedged, wedged);
     CHECK_EQUAL(rmclient_disable(client, NULL, &channel, 1, true), 0);
@@ -396,7 +403,8 @@ void check_wedged(void)
             CHECK_EQUAL(rmclient_schedule(&client, group, true), 0);
         CHECK_EQUAL(rmclient_disable(&client, NULL, &channel, 1, true), 0);
         CHECK_EQUAL(rmclient_submit(&client, channel, KERNEL_NS, 1), 0);
-        CHECK_EQUAL(way ? rmclient_schedule_channel(&client, channel, true) : rmclient_schedule(&client, group, true),
+        CHECK_EQUAL(way ? rmclient_schedule_channel(&client, channel, true)
+                        : rmclient_schedule(&client, group, true),
                     0);
         CHECK_EQUAL(rmclient_wait(&client, channel), 0);
         CHECK_EQUAL(work_of(&client, channel).disabled, 0);
@@ -410,7 +418,8 @@ void check_wedged(void)
     rmclient_close(&client);
 }
 
-/* Of one group that has the device to itself: its context stays on the engine until somebody takes it off. */
+/* Of one group that has the device to itself: its context stays on the engine until somebody takes
+ * it off. */
 void check_contexts(void)
 {
     uint32_t group, channels[2], copies, copier, no_object = 5;
@@ -477,7 +486,8 @@ void check_preempt(void)
     busy_ns = work_of(&client, channels[0]).busy_ns - busy_ns;
     CHECK(busy_ns + 19 * 60000 <= clock_ns() - begin_ns);
     check_counts(&client, group, 22, 0, 21);
-    CHECK_EQUAL(rmclient_disable(&client, NULL, &channels[1], 1, true), 0); /* the other one goes on */
+    CHECK_EQUAL(rmclient_disable(&client, NULL, &channels[1], 1, true),
+                0); /* the other one goes on */
     check_counts(&client, group, 23, 0, 22);
     CHECK_EQUAL(rmclient_disable(&client, NULL, channels, 2, true), 0);
     check_counts(&client, group, 23, 0, 23);
@@ -495,7 +505,8 @@ void check_preempt(void)
     nap_ms(1);
     CHECK_EQUAL(rmclient_preempt(&client, group), 0);
     check_counts(&client, group, 2, 1, 0);
-    CHECK_EQUAL(rmclient_ctxsw(&client, group, true, &stats), 0); /* it stays on the engine nevertheless */
+    CHECK_EQUAL(rmclient_ctxsw(&client, group, true, &stats),
+                0); /* it stays on the engine nevertheless */
     check_counts(&client, group, 0, 0, 0);
     rmclient_close(&client);
 }
@@ -571,6 +582,7 @@ void check_wait_ends(void)
     CHECK_EQUAL(finish(child), 1000 + SIGKILL);
     CHECK_EQUAL(rmclient_free_root(&waiting.client), 0);
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
-    CHECK(waiting.rc == 0 || waiting.rc == RM_ERR_OBJECT_NOT_FOUND || waiting.rc == RM_ERR_INVALID_CLIENT);
+    CHECK(waiting.rc == 0 || waiting.rc == RM_ERR_OBJECT_NOT_FOUND ||
+          waiting.rc == RM_ERR_INVALID_CLIENT);
     rmclient_close(&waiting.client);
 }

@@ -75,7 +75,8 @@ size_t book_kernels(int device, pid_t pid, struct book_kernel *ret_kernels, size
     room = room < SIM_RING ? room : SIM_RING;
     for (uint64_t i = queue->head < room ? 0 : queue->head - room; i < queue->head; i++) {
         const struct sim_work *work = &queue->ring[i % SIM_RING];
-        ret_kernels[count++] = (struct book_kernel){work->done_ns - work->duration_ns, work->done_ns};
+        ret_kernels[count++] =
+            (struct book_kernel){work->done_ns - work->duration_ns, work->done_ns};
     }
     state_unlock(state);
     return count;
@@ -231,8 +232,9 @@ static double share(const struct watch *watch, unsigned who, size_t from, size_t
 {
     const struct watch_look *a = &watch->looks[from], *b = &watch->looks[to];
 
-    return b->time_ns > a->time_ns ? (double)(b->busy_ns[who] - a->busy_ns[who]) / (double)(b->time_ns - a->time_ns)
-                                   : 0;
+    return b->time_ns > a->time_ns
+               ? (double)(b->busy_ns[who] - a->busy_ns[who]) / (double)(b->time_ns - a->time_ns)
+               : 0;
 }
 
 double watch_share(const struct watch *watch, unsigned who)

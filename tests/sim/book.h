@@ -1,9 +1,9 @@
 /*
- * The simulator's own book of device time, the truth that tests of caps and turns compare with: read where the
- * simulator keeps it, so that a look costs some microseconds.
+ * The simulator's own book of device time, the truth that tests of caps and turns compare with:
+ * read where the simulator keeps it, so that a look costs some microseconds.
  *
- * A watch looks every two milliseconds and remembers. What is computed from it errs by that much at most, however late
- * it was: between two looks the book itself has gone on.
+ * A watch looks every two milliseconds and remembers. What is computed from it errs by that much at
+ * most, however late it was: between two looks the book itself has gone on.
  */
 #ifndef TESTS_SIM_BOOK_H
 #define TESTS_SIM_BOOK_H
@@ -15,13 +15,14 @@
 
 #define MS 1000000ULL
 
-/* Device time so far, in ns: of everybody; of a group (SIMGPU_GROUP). Devices by physical number. */
+/* Device time so far, in ns: of everybody; of a group (SIMGPU_GROUP). Devices by physical
+ * number. */
 uint64_t book_device(int device);
 uint64_t book_group(int device, const char *group);
 
 /*
- * The kernels of a process that are done, in their order, as many of the last as there is room for. Their beginnings
- * are right only where no other process had the device meanwhile.
+ * The kernels of a process that are done, in their order, as many of the last as there is room for.
+ * Their beginnings are right only where no other process had the device meanwhile.
  */
 struct book_kernel {
     uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
@@ -32,8 +33,8 @@ size_t book_kernels(int device, pid_t pid, struct book_kernel *ret_kernels, size
 uint64_t book_copied(int device, const char *group, bool to_host);
 
 /*
- * Stops a process at a moment at which it is not inside the simulator's lock: there it would stop the device as well,
- * which a stopped process of a real driver does not.
+ * Stops a process at a moment at which it is not inside the simulator's lock: there it would stop
+ * the device as well, which a stopped process of a real driver does not.
  */
 void book_stop_process(pid_t pid);
 
@@ -50,7 +51,8 @@ struct watch {
         uint64_t busy_ns[WATCH_MOST];
     } * looks;
     size_t length, room;
-    uint64_t late_ns; /* the longest time between two looks: how much the machine keeps everybody waiting */
+    uint64_t late_ns; /* the longest time between two looks: how much the machine keeps everybody
+                         waiting */
     /* Of watch_settles(). */
     unsigned windows;
     uint64_t end_ns;
@@ -59,9 +61,11 @@ struct watch {
 
 /* Returns the number by which the next functions know it. */
 unsigned watch_add(struct watch *watch, int device, const char *group);
-void watch_for(struct watch *watch, unsigned ms);         /* goes on, for so long */
-void watch_until_busy(struct watch *watch, unsigned who); /* until it has begun; then all before is forgotten */
-void watch_gains(struct watch *watch, unsigned who, uint64_t busy_ns); /* until it has had so much more */
+void watch_for(struct watch *watch, unsigned ms); /* goes on, for so long */
+void watch_until_busy(struct watch *watch,
+                      unsigned who); /* until it has begun; then all before is forgotten */
+void watch_gains(struct watch *watch, unsigned who,
+                 uint64_t busy_ns); /* until it has had so much more */
 void watch_restart(struct watch *watch);
 void watch_done(struct watch *watch);
 
@@ -71,8 +75,9 @@ double watch_share(const struct watch *watch, unsigned who);
 uint64_t watch_longest_gap(const struct watch *watch, unsigned who);
 uint64_t watch_most(const struct watch *watch, unsigned who, uint64_t window_ns);
 /*
- * What holds once things have settled, on a machine that may be busy with other things: a share of at least so much, an
- * even division. One window of `ms` is watched after the other until all that is expected of it holds, for a minute:
+ * What holds once things have settled, on a machine that may be busy with other things: a share of
+ * at least so much, an even division. One window of `ms` is watched after the other until all that
+ * is expected of it holds, for a minute:
  *
  *     while (watch_settles(&watch, 900))
  *         watch_expect(&watch, watch_share(&watch, 0) > 0.4, "...");
@@ -80,6 +85,7 @@ uint64_t watch_most(const struct watch *watch, unsigned who, uint64_t window_ns)
  * What no machine can excuse, more than a cap allows, is not expected but checked, in each window.
  */
 bool watch_settles(struct watch *watch, unsigned ms);
-void watch_expect(struct watch *watch, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void watch_expect(struct watch *watch, bool holds, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

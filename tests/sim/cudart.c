@@ -1,7 +1,8 @@
 /*
- * A program of CUDA's runtime API, in an instance: cudart LIBRARY QUOTA CAP_PERCENT SIMCTL. LIBRARY is the libcudart.so
- * to use; with CUDART_LINKED the runtime is in the program and LIBRARY is not looked at. No toolkit is needed to build
- * it: what nvcc makes of `kernel<<<1, 1, 0, stream>>>(ns)` is written out.
+ * A program of CUDA's runtime API, in an instance: cudart LIBRARY QUOTA CAP_PERCENT SIMCTL. LIBRARY
+ * is the libcudart.so to use; with CUDART_LINKED the runtime is in the program and LIBRARY is not
+ * looked at. No toolkit is needed to build it: what nvcc makes of `kernel<<<1, 1, 0, stream>>>(ns)`
+ * is written out.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -17,39 +18,42 @@ struct dim3 {
     unsigned x, y, z;
 };
 
-/* RUNTIME(result, name, arguments): as driver_types.h and crt/host_runtime.h have them since CUDA 11.4. */
-#define RUNTIME_API(RUNTIME)                                                                                           \
-    RUNTIME(void **, __cudaRegisterFatBinary, (void *))                                                                \
-    RUNTIME(void, __cudaRegisterFatBinaryEnd, (void **))                                                               \
-    RUNTIME(void, __cudaUnregisterFatBinary, (void **))                                                                \
-    RUNTIME(void, __cudaRegisterFunction,                                                                              \
-            (void **, const char *, char *, const char *, int, void *, void *, void *, void *, int *))                 \
-    RUNTIME(int, cudaRuntimeGetVersion, (int *))                                                                       \
-    RUNTIME(int, cudaGetDeviceCount, (int *))                                                                          \
-    RUNTIME(int, cudaMemGetInfo, (size_t *, size_t *))                                                                 \
-    RUNTIME(int, cudaMalloc, (void **, size_t))                                                                        \
-    RUNTIME(int, cudaFree, (void *))                                                                                   \
-    RUNTIME(int, cudaMallocAsync, (void **, size_t, void *))                                                           \
-    RUNTIME(int, cudaFreeAsync, (void *, void *))                                                                      \
-    RUNTIME(int, cudaMallocManaged, (void **, size_t, unsigned))                                                       \
-    RUNTIME(int, cudaMallocHost, (void **, size_t))                                                                    \
-    RUNTIME(int, cudaFreeHost, (void *))                                                                               \
-    RUNTIME(int, cudaMemcpyAsync, (void *, const void *, size_t, int, void *))                                         \
-    RUNTIME(int, cudaMemset, (void *, int, size_t))                                                                    \
-    RUNTIME(int, cudaStreamCreateWithFlags, (void **, unsigned))                                                       \
-    RUNTIME(int, cudaStreamSynchronize, (void *))                                                                      \
-    RUNTIME(int, cudaStreamDestroy, (void *))                                                                          \
-    RUNTIME(int, cudaEventCreate, (void **))                                                                           \
-    RUNTIME(int, cudaEventRecord, (void *, void *))                                                                    \
-    RUNTIME(int, cudaEventSynchronize, (void *))                                                                       \
-    RUNTIME(int, cudaEventElapsedTime, (float *, void *, void *))                                                      \
-    RUNTIME(int, cudaLaunchKernel, (const void *, struct dim3, struct dim3, void **, size_t, void *))                  \
-    RUNTIME(int, cudaStreamBeginCapture, (void *, int))                                                                \
-    RUNTIME(int, cudaStreamEndCapture, (void *, void **))                                                              \
-    RUNTIME(int, cudaGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                 \
-    RUNTIME(int, cudaGraphLaunch, (void *, void *))                                                                    \
-    RUNTIME(int, cudaGetLastError, (void))                                                                             \
-    RUNTIME(int, cudaDeviceSynchronize, (void))                                                                        \
+/* RUNTIME(result, name, arguments): as driver_types.h and crt/host_runtime.h have them since
+ * CUDA 11.4. */
+#define RUNTIME_API(RUNTIME)                                                                       \
+    RUNTIME(void **, __cudaRegisterFatBinary, (void *))                                            \
+    RUNTIME(void, __cudaRegisterFatBinaryEnd, (void **))                                           \
+    RUNTIME(void, __cudaUnregisterFatBinary, (void **))                                            \
+    RUNTIME(                                                                                       \
+        void, __cudaRegisterFunction,                                                              \
+        (void **, const char *, char *, const char *, int, void *, void *, void *, void *, int *)) \
+    RUNTIME(int, cudaRuntimeGetVersion, (int *))                                                   \
+    RUNTIME(int, cudaGetDeviceCount, (int *))                                                      \
+    RUNTIME(int, cudaMemGetInfo, (size_t *, size_t *))                                             \
+    RUNTIME(int, cudaMalloc, (void **, size_t))                                                    \
+    RUNTIME(int, cudaFree, (void *))                                                               \
+    RUNTIME(int, cudaMallocAsync, (void **, size_t, void *))                                       \
+    RUNTIME(int, cudaFreeAsync, (void *, void *))                                                  \
+    RUNTIME(int, cudaMallocManaged, (void **, size_t, unsigned))                                   \
+    RUNTIME(int, cudaMallocHost, (void **, size_t))                                                \
+    RUNTIME(int, cudaFreeHost, (void *))                                                           \
+    RUNTIME(int, cudaMemcpyAsync, (void *, const void *, size_t, int, void *))                     \
+    RUNTIME(int, cudaMemset, (void *, int, size_t))                                                \
+    RUNTIME(int, cudaStreamCreateWithFlags, (void **, unsigned))                                   \
+    RUNTIME(int, cudaStreamSynchronize, (void *))                                                  \
+    RUNTIME(int, cudaStreamDestroy, (void *))                                                      \
+    RUNTIME(int, cudaEventCreate, (void **))                                                       \
+    RUNTIME(int, cudaEventRecord, (void *, void *))                                                \
+    RUNTIME(int, cudaEventSynchronize, (void *))                                                   \
+    RUNTIME(int, cudaEventElapsedTime, (float *, void *, void *))                                  \
+    RUNTIME(int, cudaLaunchKernel,                                                                 \
+            (const void *, struct dim3, struct dim3, void **, size_t, void *))                     \
+    RUNTIME(int, cudaStreamBeginCapture, (void *, int))                                            \
+    RUNTIME(int, cudaStreamEndCapture, (void *, void **))                                          \
+    RUNTIME(int, cudaGraphInstantiateWithFlags, (void **, void *, unsigned long long))             \
+    RUNTIME(int, cudaGraphLaunch, (void *, void *))                                                \
+    RUNTIME(int, cudaGetLastError, (void))                                                         \
+    RUNTIME(int, cudaDeviceSynchronize, (void))                                                    \
     RUNTIME(int, cudaDeviceReset, (void))
 
 #ifdef CUDART_LINKED
@@ -65,25 +69,37 @@ static struct {
     RUNTIME_API(MEMBER)
 } rt;
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
-#define RT_OK(call)                                                                                                    \
-    do {                                                                                                               \
-        int code_ = rt.call;                                                                                           \
-        if (code_) {                                                                                                   \
-            printf("%s:%d: %s: %d\n", __FILE__, __LINE__, #call, code_);                                               \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define RT_OK(call)                                                                                \
+    do {                                                                                           \
+        int code_ = rt.call;                                                                       \
+        if (code_) {                                                                               \
+            printf("%s:%d: %s: %d\n", __FILE__, __LINE__, #call, code_);                           \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
-enum { ERROR_MEMORY_ALLOCATION = 2, TO_DEVICE = 1, TO_HOST = 2, NON_BLOCKING = 1, ATTACH_GLOBAL = 1 };
-enum { KERNELS = 200, GRAPH_KERNELS = 10, GRAPH_LAUNCHES = 3, KERNEL_NS = 2000000, SLACK_NS = 100000000 };
+enum {
+    ERROR_MEMORY_ALLOCATION = 2,
+    TO_DEVICE = 1,
+    TO_HOST = 2,
+    NON_BLOCKING = 1,
+    ATTACH_GLOBAL = 1
+};
+enum {
+    KERNELS = 200,
+    GRAPH_KERNELS = 10,
+    GRAPH_LAUNCHES = 3,
+    KERNEL_NS = 2000000,
+    SLACK_NS = 100000000
+};
 
 static const char *simctl;
 
@@ -137,7 +153,8 @@ static void **register_kernel(void)
     static char name[] = "simgpu_busy";
 
     CHECK(handle);
-    rt.__cudaRegisterFunction(handle, (const char *)kernel_stub, name, name, -1, NULL, NULL, NULL, NULL, NULL);
+    rt.__cudaRegisterFunction(handle, (const char *)kernel_stub, name, name, -1, NULL, NULL, NULL,
+                              NULL, NULL);
     rt.__cudaRegisterFatBinaryEnd(handle);
     return handle;
 }
@@ -147,8 +164,8 @@ static void launch(void *stream)
     uint64_t duration_ns = KERNEL_NS;
     void *parameters[] = {&duration_ns};
 
-    RT_OK(cudaLaunchKernel((const void *)kernel_stub, (struct dim3){1, 1, 1}, (struct dim3){1, 1, 1}, parameters, 0,
-                           stream));
+    RT_OK(cudaLaunchKernel((const void *)kernel_stub, (struct dim3){1, 1, 1},
+                           (struct dim3){1, 1, 1}, parameters, 0, stream));
 }
 
 /* What the simulator's ledger says of this process on device 0; 0 where it has nothing. */
@@ -215,7 +232,8 @@ static void contents(void)
     RT_OK(cudaMemcpyAsync(host, device, MIB, TO_HOST, stream));
     RT_OK(cudaStreamSynchronize(stream));
     const char *text = host;
-    CHECK(text[0] == 'h' && text[MIB / 2 - 1] == 'h' && text[MIB / 2] == 'd' && text[MIB - 1] == 'd');
+    CHECK(text[0] == 'h' && text[MIB / 2 - 1] == 'h' && text[MIB / 2] == 'd' &&
+          text[MIB - 1] == 'd');
     *(char *)managed = 'm';
     RT_OK(cudaFree(managed));
     RT_OK(cudaFreeHost(host));
@@ -249,7 +267,8 @@ static void kernels(unsigned cap_percent)
     RT_OK(cudaEventElapsedTime(&ms, first, last));
     uint64_t took_ns = now_ns() - start_ns;
     busy_ns = ledger("busy_ns") - busy_ns;
-    printf("%d kernels: %.3f s of the device in %.3f s\n", KERNELS, (double)busy_ns / 1e9, (double)took_ns / 1e9);
+    printf("%d kernels: %.3f s of the device in %.3f s\n", KERNELS, (double)busy_ns / 1e9,
+           (double)took_ns / 1e9);
     CHECK(busy_ns == (uint64_t)KERNELS * KERNEL_NS);
     CHECK(busy_ns <= took_ns * cap_percent / 100 + SLACK_NS);
     CHECK(ms * 1e6f >= (float)busy_ns * 0.99f && (double)ms * 1e6 <= (double)took_ns * 1.01);

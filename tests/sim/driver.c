@@ -6,8 +6,8 @@
 
 struct driver cu;
 void *driver_handle;
-CUresult (*driver_get_proc_address)(const char *name, void **ret_address, int version, uint64_t flags,
-                                    CUdriverProcAddressQueryResult *ret_status);
+CUresult (*driver_get_proc_address)(const char *name, void **ret_address, int version,
+                                    uint64_t flags, CUdriverProcAddressQueryResult *ret_status);
 
 #ifdef DRIVER_LINKED
 /* Weak: an older driver may lack some, and then the program starts all the same. */
@@ -30,7 +30,8 @@ static void load_linked(void)
 
 static void load_dlsym(void)
 {
-#define F(symbol, base, version, params) cu.symbol = (CUresult(*) params)dlsym(driver_handle, #symbol);
+#define F(symbol, base, version, params)                                                           \
+    cu.symbol = (CUresult(*) params)dlsym(driver_handle, #symbol);
     DRIVER_CALLS(F)
 #undef F
 }
@@ -45,8 +46,8 @@ static void *proc_address(const char *symbol, const char *base, int version, int
     CUdriverProcAddressQueryResult status = -1;
     if (version > driver_version)
         return NULL;
-    CUresult result =
-        driver_get_proc_address(base, &address, version, per_thread ? PER_THREAD_DEFAULT_STREAM : 0, &status);
+    CUresult result = driver_get_proc_address(base, &address, version,
+                                              per_thread ? PER_THREAD_DEFAULT_STREAM : 0, &status);
     if (result != CUDA_SUCCESS || status != 0)
         return NULL;
     CHECK(address != NULL); /* found, so there is something to call */
@@ -56,11 +57,13 @@ static void *proc_address(const char *symbol, const char *base, int version, int
 static void load_getproc(void)
 {
     int version = 0;
-    CUresult (*driver_version)(int *) = (CUresult(*)(int *))dlsym(driver_handle, "cuDriverGetVersion");
+    CUresult (*driver_version)(int *) =
+        (CUresult(*)(int *))dlsym(driver_handle, "cuDriverGetVersion");
     CHECK(driver_version != NULL);
     CU_OK(driver_version(&version));
     CHECK(driver_get_proc_address != NULL);
-#define F(symbol, base, since, params) cu.symbol = (CUresult(*) params)proc_address(#symbol, #base, since, version);
+#define F(symbol, base, since, params)                                                             \
+    cu.symbol = (CUresult(*) params)proc_address(#symbol, #base, since, version);
     DRIVER_CALLS(F)
 #undef F
 }
@@ -82,8 +85,8 @@ void driver_load(void)
     driver_handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!driver_handle)
         FAIL("libcuda.so.1: %s", dlerror());
-    driver_get_proc_address =
-        (CUresult(*)(const char *, void **, int, uint64_t, int *))dlsym(driver_handle, "cuGetProcAddress_v2");
+    driver_get_proc_address = (CUresult(*)(const char *, void **, int, uint64_t, int *))dlsym(
+        driver_handle, "cuGetProcAddress_v2");
     if (!strcmp(driver_reach(), "link"))
         load_linked();
     else if (!strcmp(driver_reach(), "getproc"))

@@ -2,7 +2,7 @@
 #define DRIVER_CUDA_H
 #include "driver.h"
 
-#define F(symbol, base, version, params)                                                                               \
+#define F(symbol, base, version, params)                                                           \
     _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), CUresult(*) params), #symbol);
 DRIVER_CALLS(F)
 #undef F

@@ -1,4 +1,5 @@
-/* Registration, checks, processes and small helpers. The truth and the region are read in truth.c. */
+/* Registration, checks, processes and small helpers. The truth and the region are read in
+ * truth.c. */
 #include "harness.h"
 
 #include <dirent.h>

@@ -1,8 +1,9 @@
 /*
- * What the test programs stand on: registration, checks, the simulator's ledger (the truth) and the instance's region.
+ * What the test programs stand on: registration, checks, the simulator's ledger (the truth) and the
+ * instance's region.
  *
- * A program is run by run.sh, which gives it a simulator state, a runtime folder and an instance of its own.
- * A failed check prints file, line and both sides, and ends the process with status 1.
+ * A program is run by run.sh, which gives it a simulator state, a runtime folder and an instance of
+ * its own. A failed check prints file, line and both sides, and ends the process with status 1.
  */
 #ifndef TESTS_SIM_HARNESS_H
 #define TESTS_SIM_HARNESS_H
@@ -41,39 +42,40 @@ struct test {
 void test_register(struct test *test);
 
 /* TEST(name) { ... return 0; }: run as `simtest name args...`. */
-#define TEST(id)                                                                                                       \
-    static int test_##id(int argc, char **argv);                                                                       \
-    __attribute__((constructor)) static void register_##id(void)                                                       \
-    {                                                                                                                  \
-        static struct test test = {#id, test_##id, NULL};                                                              \
-        test_register(&test);                                                                                          \
-    }                                                                                                                  \
+#define TEST(id)                                                                                   \
+    static int test_##id(int argc, char **argv);                                                   \
+    __attribute__((constructor)) static void register_##id(void)                                   \
+    {                                                                                              \
+        static struct test test = {#id, test_##id, NULL};                                          \
+        test_register(&test);                                                                      \
+    }                                                                                              \
     static int test_##id(int argc __attribute__((unused)), char **argv __attribute__((unused)))
 
 void test_fail(const char *file, int line, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4), cold));
 
 #define FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            FAIL("%s does not hold", #condition);                                                                      \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            FAIL("%s does not hold", #condition);                                                  \
     } while (0)
 
 /* CHECK_U(used, <=, quota): compares as uint64_t and shows both values. */
-#define CHECK_U(left, op, right)                                                                                       \
-    do {                                                                                                               \
-        uint64_t left_ = (uint64_t)(left), right_ = (uint64_t)(right);                                                 \
-        if (!(left_ op right_))                                                                                        \
-            FAIL("%s %s %s does not hold: %" PRIu64 " (%.3f MiB) and %" PRIu64 " (%.3f MiB)", #left, #op, #right,      \
-                 left_, (double)left_ / (double)MIB, right_, (double)right_ / (double)MIB);                            \
+#define CHECK_U(left, op, right)                                                                   \
+    do {                                                                                           \
+        uint64_t left_ = (uint64_t)(left), right_ = (uint64_t)(right);                             \
+        if (!(left_ op right_))                                                                    \
+            FAIL("%s %s %s does not hold: %" PRIu64 " (%.3f MiB) and %" PRIu64 " (%.3f MiB)",      \
+                 #left, #op, #right, left_, (double)left_ / (double)MIB, right_,                   \
+                 (double)right_ / (double)MIB);                                                    \
     } while (0)
 
-#define CU_IS(expected, call)                                                                                          \
-    do {                                                                                                               \
-        CUresult result_ = (call);                                                                                     \
-        if (result_ != (CUresult)(expected))                                                                           \
-            FAIL("%s returned %d, not %d", #call, (int)result_, (int)(expected));                                      \
+#define CU_IS(expected, call)                                                                      \
+    do {                                                                                           \
+        CUresult result_ = (call);                                                                 \
+        if (result_ != (CUresult)(expected))                                                       \
+            FAIL("%s returned %d, not %d", #call, (int)result_, (int)(expected));                  \
     } while (0)
 #define CU_OK(call) CU_IS(CUDA_SUCCESS, call)
 
@@ -83,7 +85,8 @@ void close_device(int ordinal);
 CUstream new_stream(void);
 CUfunction new_kernel(const char *name, CUmodule *ret_module);
 
-/* --- the truth: what the simulated driver itself holds for the processes of this test's group --- */
+/* --- the truth: what the simulated driver itself holds for the processes of this test's group
+ * --- */
 struct truth {
     uint64_t used_bytes; /* now, managed memory included */
     uint64_t peak_bytes; /* the most that the whole group ever held at once */
@@ -95,7 +98,8 @@ uint64_t truth_orphan(int device); /* of nobody's group: held by importers only 
 uint64_t truth_peak(int device);
 uint64_t truth_host(void);                     /* pinned host memory of the group, all processes */
 uint64_t truth_process(int device, pid_t pid); /* of one process */
-uint64_t truth_calls(const char *symbol);      /* how often the driver's own function ran in this process */
+uint64_t
+truth_calls(const char *symbol); /* how often the driver's own function ran in this process */
 
 /* --- the instance --- */
 uint64_t quota_bytes(void); /* of vdev 0, as given to run.sh; 0: none */
@@ -108,14 +112,16 @@ uint64_t region_refusals(unsigned vdev);
 void check_agreement(void);
 
 /* --- processes --- */
-pid_t spawn_test(const char *name, const char *arg); /* this program again, in a process of its own */
-void wait_ok(pid_t pid);                             /* it must exit with 0 */
-int wait_status(pid_t pid);                          /* exit status, or 128 + signal */
-void *shared_page(size_t bytes);                     /* zeroed, shared with children */
+pid_t spawn_test(const char *name,
+                 const char *arg); /* this program again, in a process of its own */
+void wait_ok(pid_t pid);           /* it must exit with 0 */
+int wait_status(pid_t pid);        /* exit status, or 128 + signal */
+void *shared_page(size_t bytes);   /* zeroed, shared with children */
 uint64_t now_ns(void);
 void sleep_ms(unsigned ms);
 unsigned open_fds(void);
-char *capture_output(const char *const argv[]); /* stdout of a program that is run without the preload; free() it */
+char *capture_output(
+    const char *const argv[]); /* stdout of a program that is run without the preload; free() it */
 
 /* A small generator of reproducible numbers (xorshift). */
 uint64_t random_next(uint64_t *state);

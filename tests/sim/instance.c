@@ -4,13 +4,16 @@
  *   instance create DIR QUOTA[,QUOTA..] [HOST] [UUID,UUID..] [SETTING...]
  *                          a quota is bytes, or a percentage with %; - or 0: none
  *   instance set DIR SETTING...   changes settings of one that may be in use
- *   instance check DIR     exit status 0 where no process is attached and nothing is held; else says what is
- *   instance show DIR      vdevs, their compute, processes and refusals, one record a line: words, then key=value
+ *   instance check DIR     exit status 0 where no process is attached and nothing is held; else
+ * says what is instance show DIR      vdevs, their compute, processes and refusals, one record a
+ * line: words, then key=value
  *
- * SETTING: cores=PERCENT[,PERCENT..] by vdev, the last one for the rest as well; cap_policy=N, weight=N, priority=N,
- * turn_policy=N, copy_bytes_s=N as in struct vgpu_compute. The instance's name is that of its folder.
+ * SETTING: cores=PERCENT[,PERCENT..] by vdev, the last one for the rest as well; cap_policy=N,
+ * weight=N, priority=N, turn_policy=N, copy_bytes_s=N as in struct vgpu_compute. The instance's
+ * name is that of its folder.
  *
- * A program of its own, because a process that opens and closes a region's lock file gives up its own record locks.
+ * A program of its own, because a process that opens and closes a region's lock file gives up its
+ * own record locks.
  */
 #include "region/region.h"
 
@@ -24,7 +27,8 @@
 static void parse_quotas(char *text, struct vgpu_limits *limits)
 {
     unsigned vdev = 0;
-    for (char *word = strtok(text, ","); word && vdev < VGPU_DEVICES_MAX; word = strtok(NULL, ","), vdev++) {
+    for (char *word = strtok(text, ","); word && vdev < VGPU_DEVICES_MAX;
+         word = strtok(NULL, ","), vdev++) {
         char *end = NULL;
         unsigned long long value = strtoull(word, &end, 10);
         if (*end == '%')
@@ -36,7 +40,8 @@ static void parse_quotas(char *text, struct vgpu_limits *limits)
 
 static void parse_devices(char *text, struct vgpu_limits *limits)
 {
-    for (char *word = strtok(text, ","); word && limits->device_count < VGPU_DEVICES_MAX; word = strtok(NULL, ","))
+    for (char *word = strtok(text, ","); word && limits->device_count < VGPU_DEVICES_MAX;
+         word = strtok(NULL, ","))
         snprintf(limits->vdev[limits->device_count++].uuid, VGPU_UUID_LEN, "%s", word);
 }
 
@@ -133,7 +138,8 @@ static int check(const struct vgpu_snapshot *snapshot)
     }
     for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++) {
         if (snapshot->vdev[vdev].used_bytes) {
-            fprintf(stderr, "instance: vdev %u: %" PRIu64 " bytes still held\n", vdev, snapshot->vdev[vdev].used_bytes);
+            fprintf(stderr, "instance: vdev %u: %" PRIu64 " bytes still held\n", vdev,
+                    snapshot->vdev[vdev].used_bytes);
             bad = 1;
         }
     }
@@ -149,22 +155,24 @@ static void show_compute(unsigned vdev, const struct vgpu_compute_usage *usage)
     }
     if (!calls && !gpu_ns && !usage->amount[VGPU_WORK_HTOD] && !usage->amount[VGPU_WORK_DTOH])
         return;
-    printf("compute %u calls=%" PRIu64 " gpu_ns=%" PRIu64 " throttles=%" PRIu64 " throttled_ns=%" PRIu64
-           " turns=%" PRIu64 " turn_wait_ns=%" PRIu64 " copy_wait_ns=%" PRIu64,
-           vdev, calls, gpu_ns, usage->throttles, usage->throttled_ns, usage->turns, usage->turn_wait_ns,
-           usage->copy_wait_ns);
+    printf("compute %u calls=%" PRIu64 " gpu_ns=%" PRIu64 " throttles=%" PRIu64
+           " throttled_ns=%" PRIu64 " turns=%" PRIu64 " turn_wait_ns=%" PRIu64
+           " copy_wait_ns=%" PRIu64,
+           vdev, calls, gpu_ns, usage->throttles, usage->throttled_ns, usage->turns,
+           usage->turn_wait_ns, usage->copy_wait_ns);
     for (unsigned work = 0; work < VGPU_WORKS; work++)
-        printf(" %s=%" PRIu64 " %s_calls=%" PRIu64, vgpu_work_name(work), usage->amount[work], vgpu_work_name(work),
-               usage->calls[work]);
+        printf(" %s=%" PRIu64 " %s_calls=%" PRIu64, vgpu_work_name(work), usage->amount[work],
+               vgpu_work_name(work), usage->calls[work]);
     putchar('\n');
 }
 
 static int show(const struct vgpu_snapshot *snapshot)
 {
     for (unsigned vdev = 0; vdev < VGPU_VDEVS; vdev++)
-        printf("vdev %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " cap=%u uuid=%s\n", vdev,
-               snapshot->vdev[vdev].quota_bytes, snapshot->vdev[vdev].used_bytes, snapshot->vdev[vdev].refusals,
-               snapshot->limits.vdev[vdev].cap_percent, snapshot->vdev[vdev].uuid);
+        printf("vdev %u quota=%" PRIu64 " used=%" PRIu64 " refusals=%" PRIu64 " cap=%u uuid=%s\n",
+               vdev, snapshot->vdev[vdev].quota_bytes, snapshot->vdev[vdev].used_bytes,
+               snapshot->vdev[vdev].refusals, snapshot->limits.vdev[vdev].cap_percent,
+               snapshot->vdev[vdev].uuid);
     for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
         show_compute(vdev, &snapshot->vdev[vdev].compute);
     for (unsigned i = 0; i < snapshot->proc_count; i++)
@@ -182,8 +190,9 @@ static int show(const struct vgpu_snapshot *snapshot)
             putchar('\n');
         }
     for (unsigned i = 0; i < snapshot->refusal_count; i++)
-        printf("refusal %s vdev=%u size=%" PRIu64 " pid=%d\n", snapshot->refusals[i].api, snapshot->refusals[i].vdev,
-               snapshot->refusals[i].size_bytes, snapshot->refusals[i].pid);
+        printf("refusal %s vdev=%u size=%" PRIu64 " pid=%d\n", snapshot->refusals[i].api,
+               snapshot->refusals[i].vdev, snapshot->refusals[i].size_bytes,
+               snapshot->refusals[i].pid);
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* The part of NVML that the tests call; always reached by dlopen and dlsym, as every NVML program does it. */
+/* The part of NVML that the tests call; always reached by dlopen and dlsym, as every NVML program
+ * does it. */
 #ifndef TESTS_SIM_NVML_H
 #define TESTS_SIM_NVML_H
 
@@ -34,27 +35,27 @@ struct nvml_process_v2 { /* v3 is the same */
     unsigned int gpu_instance, compute_instance;
 };
 
-#define NVML_CALLS(F)                                                                                                  \
-    F(nvmlInit_v2, (void))                                                                                             \
-    F(nvmlShutdown, (void))                                                                                            \
-    F(nvmlDeviceGetCount_v2, (unsigned int *count))                                                                    \
-    F(nvmlDeviceGetHandleByIndex_v2, (unsigned int index, nvmlDevice_t *device))                                       \
-    F(nvmlDeviceGetHandleByUUID, (const char *uuid, nvmlDevice_t *device))                                             \
-    F(nvmlDeviceGetHandleByPciBusId_v2, (const char *id, nvmlDevice_t *device))                                        \
-    F(nvmlDeviceGetIndex, (nvmlDevice_t device, unsigned int *index))                                                  \
-    F(nvmlDeviceGetUUID, (nvmlDevice_t device, char *uuid, unsigned int length))                                       \
-    F(nvmlDeviceGetName, (nvmlDevice_t device, char *name, unsigned int length))                                       \
-    F(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, struct nvml_memory * memory))                                     \
-    F(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, struct nvml_memory_v2 * memory))                               \
-    F(nvmlDeviceGetComputeRunningProcesses,                                                                            \
-      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v1 *processes))                                   \
-    F(nvmlDeviceGetComputeRunningProcesses_v2,                                                                         \
-      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))                                   \
-    F(nvmlDeviceGetComputeRunningProcesses_v3,                                                                         \
-      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))                                   \
-    F(nvmlDeviceGetGraphicsRunningProcesses_v3,                                                                        \
-      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))                                   \
-    F(nvmlDeviceGetMPSComputeRunningProcesses_v3,                                                                      \
+#define NVML_CALLS(F)                                                                              \
+    F(nvmlInit_v2, (void))                                                                         \
+    F(nvmlShutdown, (void))                                                                        \
+    F(nvmlDeviceGetCount_v2, (unsigned int *count))                                                \
+    F(nvmlDeviceGetHandleByIndex_v2, (unsigned int index, nvmlDevice_t *device))                   \
+    F(nvmlDeviceGetHandleByUUID, (const char *uuid, nvmlDevice_t *device))                         \
+    F(nvmlDeviceGetHandleByPciBusId_v2, (const char *id, nvmlDevice_t *device))                    \
+    F(nvmlDeviceGetIndex, (nvmlDevice_t device, unsigned int *index))                              \
+    F(nvmlDeviceGetUUID, (nvmlDevice_t device, char *uuid, unsigned int length))                   \
+    F(nvmlDeviceGetName, (nvmlDevice_t device, char *name, unsigned int length))                   \
+    F(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, struct nvml_memory * memory))                 \
+    F(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, struct nvml_memory_v2 * memory))           \
+    F(nvmlDeviceGetComputeRunningProcesses,                                                        \
+      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v1 *processes))               \
+    F(nvmlDeviceGetComputeRunningProcesses_v2,                                                     \
+      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))               \
+    F(nvmlDeviceGetComputeRunningProcesses_v3,                                                     \
+      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))               \
+    F(nvmlDeviceGetGraphicsRunningProcesses_v3,                                                    \
+      (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))               \
+    F(nvmlDeviceGetMPSComputeRunningProcesses_v3,                                                  \
       (nvmlDevice_t device, unsigned int *count, struct nvml_process_v2 *processes))
 
 struct nvml {

@@ -1,8 +1,9 @@
 /*
- * A libcuda.so.1 as CUDA 10.0 had it: no pools, no VMM, no graphs' memory, no cuGetProcAddress. What it has, it passes
- * to the simulator's libcuda, named by OLDCUDA_REAL. With OLDCUDA_CALLS_BACK its calls first allocate and free memory
- * by the symbols that the whole program sees, so by the hooks: a driver that re-enters them from within. With
- * OLDCUDA_INIT_THREAD its cuInit has a thread call cuInit that way, and waits for it.
+ * A libcuda.so.1 as CUDA 10.0 had it: no pools, no VMM, no graphs' memory, no cuGetProcAddress.
+ * What it has, it passes to the simulator's libcuda, named by OLDCUDA_REAL. With OLDCUDA_CALLS_BACK
+ * its calls first allocate and free memory by the symbols that the whole program sees, so by the
+ * hooks: a driver that re-enters them from within. With OLDCUDA_INIT_THREAD its cuInit has a thread
+ * call cuInit that way, and waits for it.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef int (*any_fn)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
-                      uintptr_t, uintptr_t);
+typedef int (*any_fn)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+                      uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 static any_fn real(const char *name)
 {
@@ -45,17 +46,17 @@ static void call_back(const char *symbol)
     inside = 0;
 }
 
-#define FORWARD(symbol)                                                                                                \
-    int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, uintptr_t h, \
-               uintptr_t i, uintptr_t j, uintptr_t k);                                                                 \
-    int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, uintptr_t h, \
-               uintptr_t i, uintptr_t j, uintptr_t k)                                                                  \
-    {                                                                                                                  \
-        static any_fn function;                                                                                        \
-        if (!function)                                                                                                 \
-            function = real(#symbol);                                                                                  \
-        call_back(#symbol);                                                                                            \
-        return function ? function(a, b, c, d, e, f, g, h, i, j, k) : 801;                                             \
+#define FORWARD(symbol)                                                                            \
+    int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f,       \
+               uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k);                   \
+    int symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f,       \
+               uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k)                    \
+    {                                                                                              \
+        static any_fn function;                                                                    \
+        if (!function)                                                                             \
+            function = real(#symbol);                                                              \
+        call_back(#symbol);                                                                        \
+        return function ? function(a, b, c, d, e, f, g, h, i, j, k) : 801;                         \
     }
 
 int cuDriverGetVersion(int *version);
@@ -82,7 +83,8 @@ int cuInit(unsigned flags)
     void *result = NULL;
 
     if (getenv("OLDCUDA_INIT_THREAD") && !__atomic_exchange_n(&started, 1, __ATOMIC_SEQ_CST)) {
-        if (pthread_create(&thread, NULL, init_again, NULL) || pthread_join(thread, &result) || result)
+        if (pthread_create(&thread, NULL, init_again, NULL) || pthread_join(thread, &result) ||
+            result)
             return 999;
         callbacks++;
     }

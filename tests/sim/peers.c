@@ -9,7 +9,8 @@ void send_fd(int socket, int fd)
 {
     char byte = 'f', room[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -23,7 +24,8 @@ int receive_fd(int socket)
     int fd = -1;
     char byte, room[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
     CHECK(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     CHECK(header != NULL && header->cmsg_type == SCM_RIGHTS);
@@ -42,7 +44,8 @@ void await_byte(int socket)
     CHECK(read(socket, &byte, 1) == 1);
 }
 
-pid_t with_orders(void (*run)(int peer, int orders, const char *end), int peer, const char *end, int *ret_orders)
+pid_t with_orders(void (*run)(int peer, int orders, const char *end), int peer, const char *end,
+                  int *ret_orders)
 {
     int ends[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);

@@ -117,7 +117,8 @@ static void prepare_graph(struct start *start)
 
     CU_OK(cu.cuGraphCreate(&start->graph, 0));
     for (unsigned i = 0; i < start->nodes; i++) {
-        CU_OK(cu.cuGraphAddKernelNode_v2(&start->node, start->graph, &before, before != NULL, &params));
+        CU_OK(cu.cuGraphAddKernelNode_v2(&start->node, start->graph, &before, before != NULL,
+                                         &params));
         before = start->node;
     }
     CU_OK(cu.cuGraphInstantiateWithFlags(&start->exec, start->graph, 0));

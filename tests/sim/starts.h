@@ -1,13 +1,14 @@
 /*
- * Every way of starting work for the device, behind one face, each taking a known device time. Memsets and copies need
- * a simulator that moves STARTS_BANDWIDTH (SIMGPU_BANDWIDTH).
+ * Every way of starting work for the device, behind one face, each taking a known device time.
+ * Memsets and copies need a simulator that moves STARTS_BANDWIDTH (SIMGPU_BANDWIDTH).
  */
 #ifndef TESTS_SIM_STARTS_H
 #define TESTS_SIM_STARTS_H
 
 #include "harness.h"
 
-#define STARTS_BANDWIDTH (64 * GIB) /* bytes a second: 1 ms of it is too large for the simulator to keep contents */
+#define STARTS_BANDWIDTH                                                                           \
+    (64 * GIB) /* bytes a second: 1 ms of it is too large for the simulator to keep contents */
 
 struct start {
     const struct start_way *way;

@@ -1,4 +1,5 @@
-/* The quota against every way of allocating: alone, mixed, from threads and from processes at once. */
+/* The quota against every way of allocating: alone, mixed, from threads and from processes at
+ * once. */
 #include "harness.h"
 #include "ways.h"
 
@@ -39,7 +40,8 @@ static void drop_from(const struct way *way, struct held *held, unsigned from, u
         way->settle();
 }
 
-/* Filled up, emptied by half, filled again, emptied: each time it stops within one allocation of the quota. */
+/* Filled up, emptied by half, filled again, emptied: each time it stops within one allocation of
+ * the quota. */
 static void fill_and_empty(const struct way *way)
 {
     static struct held held[HELD_MAX];
@@ -69,7 +71,8 @@ TEST(alloc_path)
         printf("skip: this driver has no such way\n");
         return 77;
     }
-    /* Once to have what a way needs for itself (a pool's first block, a module's loader), then twice for the check. */
+    /* Once to have what a way needs for itself (a pool's first block, a module's loader), then
+     * twice for the check. */
     struct held warm = {0};
     CU_OK(way->take(&warm));
     drop_from(way, &warm, 0, 1);
@@ -82,7 +85,8 @@ TEST(alloc_path)
     return 0;
 }
 
-/* Several ways in turn, until each is refused: together they stop at the quota, and everything comes back. */
+/* Several ways in turn, until each is refused: together they stop at the quota, and everything
+ * comes back. */
 TEST(alloc_mixed)
 {
     static struct held held[HELD_MAX];
@@ -146,7 +150,8 @@ static void choose_ways(int argc, char **argv)
     for (int i = 0; i < argc; i++)
         racing[racing_count++] = way_find(argv[i]);
     for (unsigned i = 0; i < way_count && argc == 0; i++)
-        if (!ways[i].alone && ways[i].counts == WAY_DEVICE && (!ways[i].available || ways[i].available()))
+        if (!ways[i].alone && ways[i].counts == WAY_DEVICE &&
+            (!ways[i].available || ways[i].available()))
             racing[racing_count++] = &ways[i];
 }
 
@@ -351,7 +356,8 @@ TEST(fill_processes)
     return 0;
 }
 
-/* A11: N processes behind a barrier, each wants 60 % of what is left: exactly one may have it. The driver is slow. */
+/* A11: N processes behind a barrier, each wants 60 % of what is left: exactly one may have it. The
+ * driver is slow. */
 struct a11 {
     atomic_uint ready, go, done, successes;
     atomic_uint leave;
@@ -443,7 +449,8 @@ TEST(case_A11_threads)
         unsigned successes = 0;
         pthread_barrier_init(&barrier, NULL, THREADS);
         for (unsigned i = 0; i < THREADS; i++) {
-            threads[i] = (struct a11_thread){.barrier = &barrier, .context = context, .want_bytes = want};
+            threads[i] =
+                (struct a11_thread){.barrier = &barrier, .context = context, .want_bytes = want};
             CHECK(pthread_create(&threads[i].thread, NULL, a11_thread, &threads[i]) == 0);
         }
         for (unsigned i = 0; i < THREADS; i++)

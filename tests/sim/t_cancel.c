@@ -1,4 +1,5 @@
-/* Threads that are cancelled while they allocate: no lock stays taken, and no charge without memory. */
+/* Threads that are cancelled while they allocate: no lock stays taken, and no charge without
+ * memory. */
 #include "harness.h"
 
 #include <pthread.h>
@@ -6,7 +7,8 @@
 #define WORKERS 4
 #define CANCELS 48
 
-/* What a worker has; whoever cancels it frees that. Nothing is a cancellation point between a call and its record. */
+/* What a worker has; whoever cancels it frees that. Nothing is a cancellation point between a call
+ * and its record. */
 struct worker {
     pthread_t thread;
     CUcontext context;
@@ -43,7 +45,8 @@ static void plain(struct worker *worker)
 static void managed(struct worker *worker)
 {
     if (!worker->plain)
-        CHECK(allowed(cu.cuMemAllocManaged(&worker->plain, some_bytes(worker), CU_MEM_ATTACH_GLOBAL)));
+        CHECK(allowed(
+            cu.cuMemAllocManaged(&worker->plain, some_bytes(worker), CU_MEM_ATTACH_GLOBAL)));
     else
         plain(worker);
 }
@@ -59,7 +62,8 @@ static void async(struct worker *worker)
     if (worker->stream_ordered)
         free_in_stream(worker);
     else
-        CHECK(allowed(cu.cuMemAllocAsync(&worker->stream_ordered, some_bytes(worker), worker->stream)));
+        CHECK(allowed(
+            cu.cuMemAllocAsync(&worker->stream_ordered, some_bytes(worker), worker->stream)));
 }
 
 static void pool(struct worker *worker)
@@ -67,16 +71,18 @@ static void pool(struct worker *worker)
     if (worker->stream_ordered)
         free_in_stream(worker);
     else
-        CHECK(allowed(
-            cu.cuMemAllocFromPoolAsync(&worker->stream_ordered, some_bytes(worker), worker->pool, worker->stream)));
+        CHECK(allowed(cu.cuMemAllocFromPoolAsync(&worker->stream_ordered, some_bytes(worker),
+                                                 worker->pool, worker->stream)));
 }
 
 static void vmm(struct worker *worker)
 {
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     if (!worker->handle) {
-        CHECK(allowed(
-            cu.cuMemCreate(&worker->handle, some_bytes(worker) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES, &prop, 0)));
+        CHECK(allowed(cu.cuMemCreate(&worker->handle,
+                                     some_bytes(worker) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES,
+                                     &prop, 0)));
     } else {
         CU_OK(cu.cuMemRelease(worker->handle));
         worker->handle = 0;
@@ -85,7 +91,8 @@ static void vmm(struct worker *worker)
 
 static void array(struct worker *worker)
 {
-    CUDA_ARRAY_DESCRIPTOR shape = {.Width = 1024, .Height = 8192, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = 1024, .Height = 8192, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
     if (!worker->array) {
         CHECK(allowed(cu.cuArrayCreate_v2(&worker->array, &shape)));
     } else {
@@ -97,7 +104,8 @@ static void array(struct worker *worker)
 static void host(struct worker *worker)
 {
     if (!worker->host) {
-        CHECK(allowed(cu.cuMemHostAlloc(&worker->host, (random_next(&worker->random) % 24 + 1) * MIB, 0)));
+        CHECK(allowed(
+            cu.cuMemHostAlloc(&worker->host, (random_next(&worker->random) % 24 + 1) * MIB, 0)));
     } else {
         CU_OK(cu.cuMemFreeHost(worker->host));
         worker->host = NULL;
@@ -172,7 +180,8 @@ static void cancel(struct worker *worker)
 TEST(cancel)
 {
     struct worker workers[WORKERS] = {0};
-    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     CUmemoryPool pool_of_all = NULL, own = NULL;
     uint64_t random = 1, used;
     CUdeviceptr rest = 0;
@@ -181,7 +190,8 @@ TEST(cancel)
     CU_OK(cu.cuDeviceGetDefaultMemPool(&pool_of_all, 0));
     used = truth_used(0);
     for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i] = (struct worker){.context = context, .pool = own, .way = argc > 0 ? argv[0] : "mixed"};
+        workers[i] =
+            (struct worker){.context = context, .pool = own, .way = argc > 0 ? argv[0] : "mixed"};
         workers[i].random = i + 1;
         workers[i].stream = new_stream();
         CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);

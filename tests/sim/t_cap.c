@@ -1,4 +1,5 @@
-/* Caps: every way of starting work is charged, the limit holds over any 100 ms, and nothing else is held up. */
+/* Caps: every way of starting work is charged, the limit holds over any 100 ms, and nothing else is
+ * held up. */
 #include "starts.h"
 #include "tenants.h"
 
@@ -14,8 +15,9 @@
 extern char **environ;
 
 /*
- * H1: each way, in a process and on a device of its own, all at once; the load itself compares with the book. The first
- * argument: options of all loads; then the ways, each with options of its own after colons.
+ * H1: each way, in a process and on a device of its own, all at once; the load itself compares with
+ * the book. The first argument: options of all loads; then the ways, each with options of its own
+ * after colons.
  */
 TEST(case_H1_ways)
 {
@@ -42,7 +44,8 @@ static void check_share(const char *what, double share, double least, double mos
 }
 
 /* The same of a watch: never more than that, and at least so much once it has settled. */
-static void settle_share(struct watch *watch, unsigned who, const char *what, double least, double most)
+static void settle_share(struct watch *watch, unsigned who, const char *what, double least,
+                         double most)
 {
     double share = watch_share(watch, who);
 
@@ -51,7 +54,8 @@ static void settle_share(struct watch *watch, unsigned who, const char *what, do
 }
 
 /* After a change: between these once it has settled. */
-static void settle_between(struct watch *watch, unsigned who, const char *what, double least, double most)
+static void settle_between(struct watch *watch, unsigned who, const char *what, double least,
+                           double most)
 {
     double share = watch_share(watch, who);
 
@@ -92,8 +96,9 @@ TEST(cap_of_all_processes)
 }
 
 /*
- * A load in a `vgpu run` inside one with a cap of 60 %. Instances of one name are one, so each has a chain of its own:
- * what ends the first of it ends all. The simulator sums the load under the name `group`.
+ * A load in a `vgpu run` inside one with a cap of 60 %. Instances of one name are one, so each has
+ * a chain of its own: what ends the first of it ends all. The simulator sums the load under the
+ * name `group`.
  */
 static pid_t start_inside(const char *inner_cores, const char *group)
 {
@@ -166,8 +171,8 @@ static void *run_until_stopped(void *arg)
 }
 
 /*
- * Children share the bucket and are counted, those from before there was CUDA; one of a process with CUDA has none, and
- * disturbs nobody.
+ * Children share the bucket and are counted, those from before there was CUDA; one of a process
+ * with CUDA has none, and disturbs nobody.
  */
 TEST(cap_in_children)
 {
@@ -252,7 +257,8 @@ static void begin_work(struct worker *worker)
     CHECK(pthread_create(&worker->thread, NULL, work_thread, worker) == 0);
 }
 
-/* Two devices of a process, each with a cap of its own; and two on which a launch starts at once: the lower cap holds.
+/* Two devices of a process, each with a cap of its own; and two on which a launch starts at once:
+ * the lower cap holds.
  */
 TEST(cap_of_each_device)
 {
@@ -316,7 +322,8 @@ TEST(cap_changed_meanwhile)
     return 0;
 }
 
-/* What is owed at a low cap is not waited for at a higher one; nor where the cap is lifted by its policy. */
+/* What is owed at a low cap is not waited for at a higher one; nor where the cap is lifted by its
+ * policy. */
 TEST(cap_raised_in_debt)
 {
     struct watch watch = {0};
@@ -328,7 +335,8 @@ TEST(cap_raised_in_debt)
     }
     watch_until_busy(&watch, 0);
     watch_until_busy(&watch, 1);
-    /* Nothing starts any more: there are debts of 40 s and more, which nobody may wait for once the cap is another. */
+    /* Nothing starts any more: there are debts of 40 s and more, which nobody may wait for once the
+     * cap is another. */
     while (watch_settles(&watch, 600)) {
         settle_between(&watch, 0, "in debt", 0, 0);
         settle_between(&watch, 1, "in debt", 0, 0);
@@ -371,8 +379,10 @@ TEST(cap_leaves_host_functions)
     return 0;
 }
 
-/* Copies between host and device have a rate for each direction, by whatever call, and leave the cap alone. */
-#define PIECE (70 * MIB) /* the simulator keeps no contents of it, so it takes no time but simulated one */
+/* Copies between host and device have a rate for each direction, by whatever call, and leave the
+ * cap alone. */
+#define PIECE                                                                                      \
+    (70 * MIB) /* the simulator keeps no contents of it, so it takes no time but simulated one */
 
 struct copier {
     pthread_t thread;
@@ -410,8 +420,9 @@ static void *copy_thread(void *arg)
 }
 
 /*
- * Both directions for a while. Never more than the rate lets through, its burst and the piece that was let through last
- * included; false: not even 70 % of it, as on a machine that has other things to do.
+ * Both directions for a while. Never more than the rate lets through, its burst and the piece that
+ * was let through last included; false: not even 70 % of it, as on a machine that has other things
+ * to do.
  */
 static bool copy_both_ways(double rate, bool async)
 {
@@ -429,7 +440,8 @@ static bool copy_both_ways(double rate, bool async)
         pthread_join(copiers[i].thread, NULL);
     for (int i = 0; i < 2; i++) {
         uint64_t end_ns = copiers[i].ended_ns;
-        double seconds = (double)(end_ns - begin_ns) / 1e9, burst = (double)(BUCKET_BURST_NS + BUCKET_SLACK_NS) / 1e9;
+        double seconds = (double)(end_ns - begin_ns) / 1e9,
+               burst = (double)(BUCKET_BURST_NS + BUCKET_SLACK_NS) / 1e9;
         double share = (double)(book_copied(0, group, i) - before[i]) / (seconds * rate);
 
         check_share(i ? "to the host, of the rate" : "to the device, of the rate", share, 0,
@@ -485,8 +497,8 @@ TEST(copy_rate_inside)
 }
 
 /*
- * Where nothing limits it, a launch is measured once a second and stream at most: three events, and a question now and
- * then. But all are counted.
+ * Where nothing limits it, a launch is measured once a second and stream at most: three events, and
+ * a question now and then. But all are counted.
  */
 TEST(samples_are_rare)
 {
@@ -502,18 +514,20 @@ TEST(samples_are_rare)
         streams[i] = new_stream();
     begin_ns = now_ns();
     for (unsigned i = 0; i < LAUNCHES; i++)
-        CU_OK(cu.cuLaunchKernel(kernel, 1 + i % 50, 1, 1, 1, 1, 1, 0, streams[i % STREAMS], arguments, NULL));
+        CU_OK(cu.cuLaunchKernel(kernel, 1 + i % 50, 1, 1, 1, 1, 1, 0, streams[i % STREAMS],
+                                arguments, NULL));
     for (unsigned i = 0; i < STREAMS; i++)
         CU_OK(cu.cuStreamSynchronize(streams[i]));
     seconds = (now_ns() - begin_ns) / (1000 * MS) + 1;
     uint64_t recorded = truth_calls("cuEventRecord"), asked = truth_calls("cuEventQuery");
-    printf("%d launches in %" PRIu64 " s: %" PRIu64 " events recorded, %" PRIu64 " asked about\n", LAUNCHES, seconds,
-           recorded, asked);
+    printf("%d launches in %" PRIu64 " s: %" PRIu64 " events recorded, %" PRIu64 " asked about\n",
+           LAUNCHES, seconds, recorded, asked);
     CHECK_U(recorded, >=, 2);
     CHECK_U(recorded, <=, 3 * STREAMS * (seconds + 1));
     /* Behind every 16th launch at most, and that only while one of the few is under way. */
     CHECK_U(asked, <=, LAUNCHES / 16);
-    check_share("calls counted, of those made", (double)tenant_number(NULL, 0, "calls") / LAUNCHES, 0.9, 1.1);
+    check_share("calls counted, of those made", (double)tenant_number(NULL, 0, "calls") / LAUNCHES,
+                0.9, 1.1);
     for (unsigned i = 0; i < STREAMS; i++)
         CU_OK(cu.cuStreamDestroy_v2(streams[i]));
     CU_OK(cu.cuModuleUnload(module));

@@ -1,6 +1,7 @@
 /*
- * Kernels that were never seen before, under a cap: from the first launch on no 100 ms have more device time than the
- * cap, 5 ms and one kernel. The judge is the book's times of each kernel, so a verdict depends on no other clock.
+ * Kernels that were never seen before, under a cap: from the first launch on no 100 ms have more
+ * device time than the cap, 5 ms and one kernel. The judge is the book's times of each kernel, so a
+ * verdict depends on no other clock.
  */
 #include "tenants.h"
 
@@ -35,11 +36,14 @@ static unsigned count_of(uint64_t length_ns)
     return count < 3 ? 3 : count > 2000 ? 2000 : (unsigned)count;
 }
 
-/* Of the part of the book from `from` on: the most that any window has, and the longest time without a kernel. */
-static void judge(const struct book_kernel *kernels, size_t count, uint64_t *ret_most_ns, uint64_t *ret_gap_ns)
+/* Of the part of the book from `from` on: the most that any window has, and the longest time
+ * without a kernel. */
+static void judge(const struct book_kernel *kernels, size_t count, uint64_t *ret_most_ns,
+                  uint64_t *ret_gap_ns)
 {
     *ret_most_ns = *ret_gap_ns = 0;
-    /* The most is in a window that ends with a kernel; of the first that is in it, it may have a part only. */
+    /* The most is in a window that ends with a kernel; of the first that is in it, it may have a
+     * part only. */
     for (size_t last = 0, first = 0, from = 0; last < count; last++) {
         uint64_t end_ns = kernels[last].end_ns, sum_ns = 0;
 
@@ -61,22 +65,26 @@ static unsigned percent_of(int argc, char **argv)
     return (unsigned)strtoul(argv[0], NULL, 10);
 }
 
-static void check(const char *what, const struct book_kernel *kernels, size_t count, uint64_t length_ns,
-                  unsigned percent)
+static void check(const char *what, const struct book_kernel *kernels, size_t count,
+                  uint64_t length_ns, unsigned percent)
 {
     uint64_t bound_ns = WINDOW_NS / 100 * percent + SLACK_NS + length_ns, most_ns, gap_ns;
-    /* What one launch owes, and what a busy machine keeps it waiting; what is wrong by orders of magnitude is not. */
+    /* What one launch owes, and what a busy machine keeps it waiting; what is wrong by orders of
+     * magnitude is not. */
     uint64_t silence_ns = 2 * length_ns * 100 / percent + 1000 * MS;
 
     judge(kernels, count, &most_ns, &gap_ns);
-    printf("%s of %7.3f ms: %4zu in %6.1f ms, at most %5.1f in 100 ms (bound %5.1f), silent for %5.1f ms\n", what,
-           (double)length_ns / 1e6, count, (double)(kernels[count - 1].end_ns - kernels[0].begin_ns) / 1e6,
-           (double)most_ns / 1e6, (double)bound_ns / 1e6, (double)gap_ns / 1e6);
+    printf("%s of %7.3f ms: %4zu in %6.1f ms, at most %5.1f in 100 ms (bound %5.1f), silent for "
+           "%5.1f ms\n",
+           what, (double)length_ns / 1e6, count,
+           (double)(kernels[count - 1].end_ns - kernels[0].begin_ns) / 1e6, (double)most_ns / 1e6,
+           (double)bound_ns / 1e6, (double)gap_ns / 1e6);
     if (most_ns > bound_ns)
-        FAIL("%s of %" PRIu64 " us: %.1f ms in 100 ms, more than %.1f", what, length_ns / 1000, (double)most_ns / 1e6,
-             (double)bound_ns / 1e6);
+        FAIL("%s of %" PRIu64 " us: %.1f ms in 100 ms, more than %.1f", what, length_ns / 1000,
+             (double)most_ns / 1e6, (double)bound_ns / 1e6);
     if (gap_ns > silence_ns)
-        FAIL("%s of %" PRIu64 " us: silent for %.1f ms", what, length_ns / 1000, (double)gap_ns / 1e6);
+        FAIL("%s of %" PRIu64 " us: silent for %.1f ms", what, length_ns / 1000,
+             (double)gap_ns / 1e6);
 }
 
 /* The last kernels of this process: they are checked, those before are left out. */
@@ -114,7 +122,8 @@ TEST(cap_at_start)
             for (unsigned i = 0; i < count_of(lengths[n]); i++, grid += (unsigned)fresh)
                 launch(stream, grid, lengths[n]);
             CU_OK(cu.cuStreamSynchronize(stream));
-            check_last(fresh ? "each another" : "the same    ", count_of(lengths[n]), lengths[n], percent);
+            check_last(fresh ? "each another" : "the same    ", count_of(lengths[n]), lengths[n],
+                       percent);
         }
     CU_OK(cu.cuStreamDestroy_v2(stream));
     end();
@@ -157,8 +166,8 @@ static void make_graph(struct graphs *graphs, uint64_t node_ns)
 
     CU_OK(cu.cuGraphCreate(&graphs->graph, 0));
     for (unsigned i = 0; i < GRAPH_NODES; i++)
-        CU_OK(cu.cuGraphAddKernelNode_v2(&graphs->nodes[i], graphs->graph, i ? &graphs->nodes[i - 1] : NULL, i > 0,
-                                         &params));
+        CU_OK(cu.cuGraphAddKernelNode_v2(&graphs->nodes[i], graphs->graph,
+                                         i ? &graphs->nodes[i - 1] : NULL, i > 0, &params));
     CU_OK(cu.cuGraphInstantiateWithFlags(&graphs->exec, graphs->graph, 0));
 }
 
@@ -190,7 +199,8 @@ static unsigned put_before(struct graphs *graphs, enum before before)
     return SHORT_STARTED * GRAPH_NODES;
 }
 
-static void check_graphs(struct graphs *graphs, enum before before, bool fresh, uint64_t length_ns, unsigned percent)
+static void check_graphs(struct graphs *graphs, enum before before, bool fresh, uint64_t length_ns,
+                         unsigned percent)
 {
     static const char *const names[] = {"graphs", "graphs behind others", "graphs updated"};
     unsigned kernels, count = count_of(length_ns);
@@ -213,8 +223,8 @@ static void check_graphs(struct graphs *graphs, enum before before, bool fresh, 
 }
 
 /*
- * A graph, made anew or changed before each launch or the first one: behind nothing, other work, and its former self.
- * The longest kernels are left out, for the time that they take.
+ * A graph, made anew or changed before each launch or the first one: behind nothing, other work,
+ * and its former self. The longest kernels are left out, for the time that they take.
  */
 TEST(cap_at_start_graphs)
 {
@@ -253,8 +263,8 @@ static void *start_one(void *arg)
 }
 
 /*
- * Threads at once, each with a kernel and a stream of its own. One each, for of several launches that were charged and
- * then held up by the machine each may run late.
+ * Threads at once, each with a kernel and a stream of its own. One each, for of several launches
+ * that were charged and then held up by the machine each may run late.
  */
 TEST(cap_at_start_threads)
 {
@@ -289,7 +299,8 @@ TEST(cap_at_start_tenant)
     return 0;
 }
 
-/* Processes of one instance, as threads. The device changes between them, so the book is read as time goes on. */
+/* Processes of one instance, as threads. The device changes between them, so the book is read as
+ * time goes on. */
 TEST(cap_at_start_processes)
 {
     unsigned percent = percent_of(argc, argv);
@@ -297,7 +308,8 @@ TEST(cap_at_start_processes)
     for (size_t n = 4; n < 6; n++) {
         struct watch watch = {0};
         pid_t pids[TENANTS];
-        uint64_t bound_ns = WINDOW_NS / 100 * percent + SLACK_NS + lengths[n], most_ns, begin_ns = book_device(0);
+        uint64_t bound_ns = WINDOW_NS / 100 * percent + SLACK_NS + lengths[n], most_ns,
+                 begin_ns = book_device(0);
 
         watch_add(&watch, 0, NULL);
         watch_restart(&watch);
@@ -308,19 +320,20 @@ TEST(cap_at_start_processes)
         for (int i = 0; i < TENANTS; i++)
             wait_ok(pids[i]);
         most_ns = watch_most(&watch, 0, WINDOW_NS);
-        printf("of processes, %7.3f ms: at most %5.1f in 100 ms (bound %5.1f)\n", (double)lengths[n] / 1e6,
-               (double)most_ns / 1e6, (double)bound_ns / 1e6);
+        printf("of processes, %7.3f ms: at most %5.1f in 100 ms (bound %5.1f)\n",
+               (double)lengths[n] / 1e6, (double)most_ns / 1e6, (double)bound_ns / 1e6);
         if (most_ns > bound_ns)
-            FAIL("processes with kernels of %" PRIu64 " us: %.1f ms in 100 ms, more than %.1f", lengths[n] / 1000,
-                 (double)most_ns / 1e6, (double)bound_ns / 1e6);
+            FAIL("processes with kernels of %" PRIu64 " us: %.1f ms in 100 ms, more than %.1f",
+                 lengths[n] / 1000, (double)most_ns / 1e6, (double)bound_ns / 1e6);
         watch_done(&watch);
     }
     return 0;
 }
 
 /*
- * Unknown launches that wait for later ones: behind a word that the program writes after all of them, and kernels that
- * run until another one has run. It must end, and hundreds of them must not wait one by one.
+ * Unknown launches that wait for later ones: behind a word that the program writes after all of
+ * them, and kernels that run until another one has run. It must end, and hundreds of them must not
+ * wait one by one.
  */
 TEST(cap_at_start_held_up)
 {
@@ -354,9 +367,11 @@ TEST(cap_at_start_held_up)
     launch(other, 1001, 10000);
     __atomic_store_n(&words[1], 1, __ATOMIC_SEQ_CST);
     CU_OK(cu.cuCtxSynchronize());
-    printf("behind one that runs until they are launched: %.1f ms\n", (double)(now_ns() - begin_ns) / 1e6);
+    printf("behind one that runs until they are launched: %.1f ms\n",
+           (double)(now_ns() - begin_ns) / 1e6);
     if (now_ns() - begin_ns > 10000 * MS)
-        FAIL("two launches beside one that waits for them took %.1f s", (double)(now_ns() - begin_ns) / 1e9);
+        FAIL("two launches beside one that waits for them took %.1f s",
+             (double)(now_ns() - begin_ns) / 1e9);
     CU_OK(cu.cuStreamDestroy_v2(stream));
     CU_OK(cu.cuStreamDestroy_v2(other));
     CU_OK(cu.cuMemFreeHost(words));
@@ -381,7 +396,8 @@ static void *start_cancelled(void *arg)
     FAIL("the thread was not cancelled");
 }
 
-/* No launch of the driver's is a cancellation point, and none becomes one by waiting for the cap. */
+/* No launch of the driver's is a cancellation point, and none becomes one by waiting for the
+ * cap. */
 TEST(cap_and_cancelled_threads)
 {
     pthread_t thread;

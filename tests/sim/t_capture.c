@@ -1,4 +1,5 @@
-/* H7: captures under a cap, on a device that others use too. Nothing of the library's may spoil them or end up in them.
+/* H7: captures under a cap, on a device that others use too. Nothing of the library's may spoil
+ * them or end up in them.
  */
 #include "starts.h"
 #include "tenants.h"
@@ -24,7 +25,8 @@ static void *launch_beside(void *arg)
     CU_OK(cu.cuCtxSetCurrent(beside->context));
     start_prepare(&start, "kernel", MS, 1);
     while (!atomic_load(&beside->stop)) {
-        CU_OK(start_once(&start)); /* the cap is what holds it back: waiting is refused while another thread captures */
+        CU_OK(start_once(&start)); /* the cap is what holds it back: waiting is refused while
+                                      another thread captures */
         atomic_fetch_add(&beside->launched, 1);
     }
     start_done(&start);
@@ -58,9 +60,10 @@ static void check_nodes(CUgraph graph)
     }
 }
 
-/* `other`: a stream that does not capture, where this thread launches too; a global capture does not mind. */
-static void capture(struct beside *beside, CUstreamCaptureMode mode, struct start *captured, struct start *other,
-                    CUgraph *ret_graph)
+/* `other`: a stream that does not capture, where this thread launches too; a global capture does
+ * not mind. */
+static void capture(struct beside *beside, CUstreamCaptureMode mode, struct start *captured,
+                    struct start *other, CUgraph *ret_graph)
 {
     CUstreamCaptureStatus status = 0;
 
@@ -91,7 +94,8 @@ static void run_graph(CUgraph graph, struct start *captured)
 }
 
 /*
- * The second round is on a contended device; it becomes that while the last capture of the first goes on.
+ * The second round is on a contended device; it becomes that while the last capture of the first
+ * goes on.
  */
 TEST(case_H7_capture_limited)
 {

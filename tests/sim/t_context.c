@@ -69,13 +69,15 @@ TEST(context_takes_its_memory_along)
     CU_OK(cu.cuMemAlloc_v2(&address, 30 * MIB));
     CU_OK(cu.cuDevicePrimaryCtxReset_v2(0));
     check_agreement();
-    cu.cuDevicePrimaryCtxRelease_v2(0); /* whether a reset context has still to be released is the driver's affair */
+    cu.cuDevicePrimaryCtxRelease_v2(
+        0); /* whether a reset context has still to be released is the driver's affair */
     CHECK_U(truth_used(0), ==, 0);
     check_agreement();
     return 0;
 }
 
-/* The driver does not destroy the first one, once (SIMGPU_FAULT): nothing is forgotten of it, nor of the others. */
+/* The driver does not destroy the first one, once (SIMGPU_FAULT): nothing is forgotten of it, nor
+ * of the others. */
 TEST(context_destroy_fails)
 {
     enum { CONTEXTS = 3 };
@@ -114,8 +116,9 @@ TEST(context_refused)
 }
 
 /*
- * A quota that is less than a context: even the first one is refused. What it costs is known only once the driver has
- * made it, so that one is undone again; from then on the cost is known and the driver is not even asked.
+ * A quota that is less than a context: even the first one is refused. What it costs is known only
+ * once the driver has made it, so that one is undone again; from then on the cost is known and the
+ * driver is not even asked.
  */
 TEST(first_context_refused)
 {
@@ -135,10 +138,12 @@ TEST(first_context_refused)
     return 0;
 }
 
-/* Limits that cost memory: at the quota, refused with 2 and unchanged; below it, charged and given back. */
+/* Limits that cost memory: at the quota, refused with 2 and unchanged; below it, charged and given
+ * back. */
 TEST(limit_stack_heap_printf)
 {
-    static const CUlimit limits[] = {CU_LIMIT_STACK_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE};
+    static const CUlimit limits[] = {CU_LIMIT_STACK_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE,
+                                     CU_LIMIT_PRINTF_FIFO_SIZE};
     CUmodule module = NULL;
     open_device(0);
     CUfunction kernel = new_kernel("any", &module);
@@ -166,7 +171,8 @@ TEST(limit_stack_heap_printf)
     return 0;
 }
 
-/* D4: the library makes no context of its own: none before the program's first, and then exactly one. */
+/* D4: the library makes no context of its own: none before the program's first, and then exactly
+ * one. */
 TEST(case_D4_no_context_of_our_own)
 {
     int count = 0, active = -1;
@@ -196,7 +202,8 @@ TEST(case_D4_no_context_of_our_own)
     return 0;
 }
 
-/* Start-up from many threads at once: each does cuInit, and the first contexts come at the same time. */
+/* Start-up from many threads at once: each does cuInit, and the first contexts come at the same
+ * time. */
 struct starter {
     pthread_t thread;
     pthread_barrier_t *barrier;

@@ -7,8 +7,9 @@ static void uuid_text(CUdevice device, char *ret_text)
     CUuuid uuid;
     const unsigned char *b = (const unsigned char *)uuid.bytes;
     CU_OK(cu.cuDeviceGetUuid_v2(&uuid, device));
-    sprintf(ret_text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
-            b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    sprintf(ret_text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+            b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+            b[14], b[15]);
 }
 
 static int nvml_uuid(unsigned index, char *ret_text)
@@ -57,8 +58,9 @@ static unsigned physical(const char *uuid)
 }
 
 /*
- * devices_are CUDA [NVML]: lists of physical numbers in the order expected. "-" is none, and then cuInit or
- * cuDeviceGetCount say so. Memory allocated on each is held by that card and charged to the same one.
+ * devices_are CUDA [NVML]: lists of physical numbers in the order expected. "-" is none, and then
+ * cuInit or cuDeviceGetCount say so. Memory allocated on each is held by that card and charged to
+ * the same one.
  */
 TEST(devices_are)
 {
@@ -121,7 +123,8 @@ TEST(devices_are)
     return 0;
 }
 
-/* devices_hidden PHYSICAL: a card that is not the instance's can't be had by number, by PCI id or by UUID. */
+/* devices_hidden PHYSICAL: a card that is not the instance's can't be had by number, by PCI id or
+ * by UUID. */
 TEST(devices_hidden)
 {
     CHECK(argc > 1);
@@ -163,7 +166,8 @@ TEST(pci_of)
     return 0;
 }
 
-/* quota_per_device Q0,Q1,...: bytes by device; each stops at its own, whatever the others do. 0: no limit. */
+/* quota_per_device Q0,Q1,...: bytes by device; each stops at its own, whatever the others do. 0: no
+ * limit. */
 TEST(quota_per_device)
 {
     static CUdeviceptr address[16][512];

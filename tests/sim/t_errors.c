@@ -1,6 +1,6 @@
 /*
- * What a program gets back. Programs here print result codes; the script same_as_bare.sh runs them with and without
- * the library and compares. Those that can judge by themselves do.
+ * What a program gets back. Programs here print result codes; the script same_as_bare.sh runs them
+ * with and without the library and compares. Those that can judge by themselves do.
  */
 #include "harness.h"
 #include "ways.h"
@@ -22,14 +22,16 @@ static void on_crash(int signal)
 /* Calls that block or end the process, and those that hand out pointers of their own. */
 static bool left_out(const char *symbol)
 {
-    static const char *const names[] = {"cuInit", "cuProfilerStart", "cuProfilerStop", "cuCoredump"};
+    static const char *const names[] = {"cuInit", "cuProfilerStart", "cuProfilerStop",
+                                        "cuCoredump"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(symbol, names[i], strlen(names[i])))
             return true;
     return false;
 }
 
-/* Every function that we wrap, with nothing but zeros: the code, or that it crashed as the driver's does. */
+/* Every function that we wrap, with nothing but zeros: the code, or that it crashed as the driver's
+ * does. */
 static void call_with_zeros(const char *when)
 {
     static const char *const symbols[] = {
@@ -42,15 +44,16 @@ static void call_with_zeros(const char *when)
     struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_NODEFER}, before;
     sigaction(SIGSEGV, &action, &before);
     for (unsigned i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        CUresult (*call)(uintptr_t, ...) = (CUresult(*)(uintptr_t, ...))dlsym(driver_handle, symbols[i]);
+        CUresult (*call)(uintptr_t, ...) =
+            (CUresult(*)(uintptr_t, ...))dlsym(driver_handle, symbols[i]);
         if (!call) {
             printf("%s %s: missing\n", when, symbols[i]);
         } else if (!left_out(symbols[i])) {
             /* Volatile: the loop goes on after a longjmp. */
             volatile CUresult result = -1;
             if (sigsetjmp(crashed, 1) == 0)
-                result = call(0, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL,
-                              0ULL, 0ULL);
+                result = call(0, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL, 0ULL,
+                              0ULL, 0ULL, 0ULL, 0ULL, 0ULL);
             printf("%s %s: %d\n", when, symbols[i], (int)result);
         }
     }
@@ -107,9 +110,11 @@ static void frees_of_the_rest(void)
 {
     for (unsigned i = 0; i < way_count; i++) {
         struct held held = {0};
-        if (ways[i].alone || (ways[i].available && !ways[i].available()) || ways[i].take(&held) != CUDA_SUCCESS)
+        if (ways[i].alone || (ways[i].available && !ways[i].available()) ||
+            ways[i].take(&held) != CUDA_SUCCESS)
             continue;
-        if (!strcmp(ways[i].name, "graph") || !strcmp(ways[i].name, "external") || !strcmp(ways[i].name, "vmm_mapped"))
+        if (!strcmp(ways[i].name, "graph") || !strcmp(ways[i].name, "external") ||
+            !strcmp(ways[i].name, "vmm_mapped"))
             printf("plain free of %s: %d\n", ways[i].name, (int)cu.cuMemFree_v2(held.address));
     }
 }
@@ -123,7 +128,8 @@ TEST(case_J2_frees)
     return 0;
 }
 
-/* Sizes and arguments that the driver refuses itself; a size beyond everything is 2 with and without us. */
+/* Sizes and arguments that the driver refuses itself; a size beyond everything is 2 with and
+ * without us. */
 TEST(codes_bad_sizes)
 {
     CUdeviceptr address = 0;
@@ -132,7 +138,8 @@ TEST(codes_bad_sizes)
     CUDA_ARRAY_DESCRIPTOR desc = {0, 0, CU_AD_FORMAT_FLOAT, 3};
     CUDA_ARRAY3D_DESCRIPTOR desc3 = {16, 16, 16, 0x7777, 1, 0};
     CUmemGenericAllocationHandle handle = 0;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     open_device(0);
     print_code("alloc 0", cu.cuMemAlloc_v2(&address, 0));
     print_code("alloc to NULL", cu.cuMemAlloc_v2(NULL, 4096));
@@ -150,19 +157,23 @@ TEST(codes_bad_sizes)
     print_code("create odd", cu.cuMemCreate(&handle, 1000, &prop, 0));
     print_code("create 0", cu.cuMemCreate(&handle, 0, &prop, 0));
     print_code("create without properties", cu.cuMemCreate(&handle, 2 * MIB, NULL, 0));
-    print_code("create everything", cu.cuMemCreate(&handle, SIZE_MAX / BLOCK_BYTES * BLOCK_BYTES, &prop, 0));
+    print_code("create everything",
+               cu.cuMemCreate(&handle, SIZE_MAX / BLOCK_BYTES * BLOCK_BYTES, &prop, 0));
     return 0;
 }
 
-/* J1: at the quota every way is refused with exactly 2 (the ways check their outputs), and a smaller one goes on. */
+/* J1: at the quota every way is refused with exactly 2 (the ways check their outputs), and a
+ * smaller one goes on. */
 TEST(case_J1_always_two)
 {
     CUdeviceptr rest = 0;
     open_device(0);
     ways_init();
-    for (unsigned i = 0; i < way_count; i++) { /* so that nothing is there for the first time at the quota */
+    for (unsigned i = 0; i < way_count;
+         i++) { /* so that nothing is there for the first time at the quota */
         struct held held = {0};
-        if (ways[i].alone || ways[i].counts == WAY_HOST || (ways[i].available && !ways[i].available()))
+        if (ways[i].alone || ways[i].counts == WAY_HOST ||
+            (ways[i].available && !ways[i].available()))
             continue;
         CU_OK(ways[i].take(&held));
         ways[i].drop(&held);
@@ -197,12 +208,14 @@ TEST(case_J1_always_two)
     return 0;
 }
 
-/* B9: others have filled the card: the driver's own refusal is passed on, nothing is charged, a retry works. */
+/* B9: others have filled the card: the driver's own refusal is passed on, nothing is charged, a
+ * retry works. */
 TEST(card_filler)
 {
     CUdeviceptr address = 0;
     open_device(0);
-    while (cu.cuMemAlloc_v2(&address, 100 * MIB) == CUDA_SUCCESS && truth_process(0, getpid()) < 2 * GIB)
+    while (cu.cuMemAlloc_v2(&address, 100 * MIB) == CUDA_SUCCESS &&
+           truth_process(0, getpid()) < 2 * GIB)
         ;
     puts("filled");
     fflush(stdout);
@@ -239,7 +252,8 @@ TEST(case_B9_driver_out_of_memory)
     return 0;
 }
 
-/* A driver that fails at the nth call (SIMGPU_FAULT): the code comes through, nothing stays charged, the next works. */
+/* A driver that fails at the nth call (SIMGPU_FAULT): the code comes through, nothing stays
+ * charged, the next works. */
 TEST(driver_fault_rolls_back)
 {
     open_device(0);
@@ -247,7 +261,8 @@ TEST(driver_fault_rolls_back)
     unsigned failures = 0;
     uint64_t before = truth_used(0);
     for (unsigned i = 0; i < way_count; i++) {
-        if (ways[i].alone || ways[i].counts == WAY_HOST || (ways[i].available && !ways[i].available()))
+        if (ways[i].alone || ways[i].counts == WAY_HOST ||
+            (ways[i].available && !ways[i].available()))
             continue;
         for (unsigned round = 0; round < 3; round++) {
             struct held held = {0};
@@ -284,16 +299,17 @@ TEST(case_L6_init_retried)
     return 0;
 }
 
-/* The whole of a program's first minute without any limit in force: nothing is changed, nothing attached. */
+/* The whole of a program's first minute without any limit in force: nothing is changed, nothing
+ * attached. */
 TEST(pointers_are_the_drivers)
 {
     driver_load();
     Dl_info info;
     unsigned theirs = 0, ours = 0;
-#define F(symbol, base, version, params)                                                                               \
-    if (cu.symbol && dladdr((void *)(uintptr_t)cu.symbol, &info) && info.dli_fname) {                                  \
-        theirs += strstr(info.dli_fname, "libcuda") != NULL;                                                           \
-        ours += strstr(info.dli_fname, "libvgpu") != NULL;                                                             \
+#define F(symbol, base, version, params)                                                           \
+    if (cu.symbol && dladdr((void *)(uintptr_t)cu.symbol, &info) && info.dli_fname) {              \
+        theirs += strstr(info.dli_fname, "libcuda") != NULL;                                       \
+        ours += strstr(info.dli_fname, "libvgpu") != NULL;                                         \
     }
     DRIVER_CALLS(F)
 #undef F

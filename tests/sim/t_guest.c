@@ -1,9 +1,9 @@
 /*
- * A guest in the program: whatever the program does with its streams, contexts, threads and descriptors while its
- * instance waits for a turn, it gets what it would get without us, and soon.
+ * A guest in the program: whatever the program does with its streams, contexts, threads and
+ * descriptors while its instance waits for a turn, it gets what it would get without us, and soon.
  *
- * `guest TEST [ARGS]` runs TEST (below) as a process of one instance beside a load in another, as often as time lets
- * it.
+ * `guest TEST [ARGS]` runs TEST (below) as a process of one instance beside a load in another, as
+ * often as time lets it.
  */
 #include "starts.h"
 #include "tenants.h"
@@ -38,7 +38,8 @@ TEST(guest)
         FAIL("%s ended with %d", argv[0], status);
     }
     while (watch_settles(&watch, 200))
-        watch_expect(&watch, watch_share(&watch, 0) >= 0.3, "the neighbour has only %.3f of the device afterwards",
+        watch_expect(&watch, watch_share(&watch, 0) >= 0.3,
+                     "the neighbour has only %.3f of the device afterwards",
                      watch_share(&watch, 0));
     tenant_end(neighbour);
     tenant_check_empty("guest");
@@ -250,7 +251,11 @@ TEST(guest_threads)
     CUstream stream = make_stream(1);
     CU_OK(cu.cuCtxGetCurrent(&shared_context));
     for (unsigned i = 0; i < 6; i++)
-        CHECK(pthread_create(&threads[i], NULL, i < 3 ? launches : i < 5 ? makes_streams : asks, stream) == 0);
+        CHECK(pthread_create(&threads[i], NULL,
+                             i < 3   ? launches
+                             : i < 5 ? makes_streams
+                                     : asks,
+                             stream) == 0);
     sleep_ms(1500);
     atomic_store(&over, true);
     for (unsigned i = 0; i < 6; i++)
@@ -260,7 +265,8 @@ TEST(guest_threads)
     return 0;
 }
 
-/* Threads come and go, each with a default stream of its own: afterwards there are turns as before. */
+/* Threads come and go, each with a default stream of its own: afterwards there are turns as
+ * before. */
 
 static void *launches_once(void *unused)
 {
@@ -330,8 +336,8 @@ TEST(guest_many_streams)
     CU_OK(cu.cuCtxGetCurrent(&shared_context));
     CHECK(pthread_create(&crowd.thread, NULL, launches_in_all, &crowd) == 0);
     while (watch_settles(&watch, 1000))
-        watch_expect(&watch, watch_share(&watch, 0) >= 0.3, "with 80 streams here, the neighbour has only %.3f",
-                     watch_share(&watch, 0));
+        watch_expect(&watch, watch_share(&watch, 0) >= 0.3,
+                     "with 80 streams here, the neighbour has only %.3f", watch_share(&watch, 0));
     atomic_store(&over, true);
     pthread_join(crowd.thread, NULL);
     watch_done(&watch);
@@ -341,7 +347,8 @@ TEST(guest_many_streams)
     return 0;
 }
 
-/* A capture is not spoilt by marks, and none is recorded; work before it was on every kind of stream. */
+/* A capture is not spoilt by marks, and none is recorded; work before it was on every kind of
+ * stream. */
 TEST(guest_captures)
 {
     open_and_contend();
@@ -400,7 +407,8 @@ static void close_descriptors(void)
     closedir(folder);
 }
 
-/* All descriptors are closed while a third instance comes: whoever has the page then, everybody gets on. */
+/* All descriptors are closed while a third instance comes: whoever has the page then, everybody
+ * gets on. */
 TEST(guest_closes)
 {
     open_and_contend();
@@ -422,7 +430,8 @@ TEST(guest_closes)
     return 0;
 }
 
-/* A fork while other threads launch: the child asks for what it may, and ends; so does one that starts a program. */
+/* A fork while other threads launch: the child asks for what it may, and ends; so does one that
+ * starts a program. */
 TEST(guest_forks)
 {
     pthread_t threads[4];
@@ -431,7 +440,11 @@ TEST(guest_forks)
     CUstream stream = make_stream(1);
     CU_OK(cu.cuCtxGetCurrent(&shared_context));
     for (unsigned i = 0; i < 4; i++)
-        CHECK(pthread_create(&threads[i], NULL, i < 2 ? launches : i < 3 ? makes_streams : asks, stream) == 0);
+        CHECK(pthread_create(&threads[i], NULL,
+                             i < 2   ? launches
+                             : i < 3 ? makes_streams
+                                     : asks,
+                             stream) == 0);
     for (unsigned round = 0; round < 60; round++) {
         uint64_t start_ns = now_ns();
         pid_t pid = fork();
@@ -504,7 +517,8 @@ static unsigned helper_threads(void)
         if (strcmp(name, "vgpu-turns") != 0)
             continue;
         count++;
-        for (int number = 1; number < 64; number++) /* KILL and STOP cannot be blocked, 32 and 33 are the C library's */
+        for (int number = 1; number < 64;
+             number++) /* KILL and STOP cannot be blocked, 32 and 33 are the C library's */
             if (number != SIGKILL && number != SIGSTOP && number != 32 && number != 33 &&
                 !(blocked >> (number - 1) & 1))
                 FAIL("signal %d is not blocked", number);
@@ -558,7 +572,8 @@ TEST(guest_without_context)
     return 0;
 }
 
-/* The driver fails here and there (SIMGPU_FAULT): the program does not see it, and everybody gets on. */
+/* The driver fails here and there (SIMGPU_FAULT): the program does not see it, and everybody gets
+ * on. */
 TEST(guest_faults)
 {
     open_and_contend();
@@ -567,7 +582,8 @@ TEST(guest_faults)
     return 0;
 }
 
-/* An arena that cannot be used, or a folder that is not there: no turns, one line about it, and nothing else. */
+/* An arena that cannot be used, or a folder that is not there: no turns, one line about it, and
+ * nothing else. */
 TEST(guest_arenas)
 {
     char path[4200], uuid[64];

@@ -48,8 +48,8 @@ static void settle_share(struct watch *watch, unsigned who, double least, double
     double share = watch_share(watch, who);
 
     printf("%s: %.4f\n", policies[who], share);
-    watch_expect(watch, share >= least && share <= most, "%s: %.4f of the device, not %.3f to %.3f", policies[who],
-                 share, least, most);
+    watch_expect(watch, share >= least && share <= most, "%s: %.4f of the device, not %.3f to %.3f",
+                 policies[who], share, least, most);
 }
 
 static void begin_policies(struct watch *watch, pid_t *pids, char **ret_caches)

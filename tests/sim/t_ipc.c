@@ -1,4 +1,5 @@
-/* IPC handles of plain allocations: charged once in the instance, as long as any process has the memory. */
+/* IPC handles of plain allocations: charged once in the instance, as long as any process has the
+ * memory. */
 #include "harness.h"
 #include "peers.h"
 
@@ -63,7 +64,8 @@ TEST(case_G3_ipc_handles)
     return 0;
 }
 
-/* What is exported: one allocation with blocks of its own, or two that share a block, and how much that is. */
+/* What is exported: one allocation with blocks of its own, or two that share a block, and how much
+ * that is. */
 struct exported {
     uint64_t bytes, blocks;
     unsigned count;
@@ -72,7 +74,8 @@ struct exported {
 static struct exported exported_of(const char *end)
 {
     bool small = strstr(end, "small") != NULL;
-    return small ? (struct exported){64 * KIB, BLOCK_BYTES, 2} : (struct exported){255 * MIB, 256 * MIB, 1};
+    return small ? (struct exported){64 * KIB, BLOCK_BYTES, 2}
+                 : (struct exported){255 * MIB, 256 * MIB, 1};
 }
 
 /* Opens each handle twice, as the driver allows, and lets go of what it has at each order. */
@@ -128,7 +131,8 @@ static void short_lived_maker(int importer, int orders, const char *end)
     exit(0);
 }
 
-/* The maker frees its memory or ends, and another process has it open still: charged until that lets go, too. */
+/* The maker frees its memory or ends, and another process has it open still: charged until that
+ * lets go, too. */
 TEST(ipc_outlives_maker)
 {
     const char *end = argc > 0 ? argv[0] : "release";
@@ -198,7 +202,8 @@ TEST(ipc_handle_of_freed_memory)
     /* The maker itself cannot open it. */
     CU_OK(cu.cuIpcGetMemHandle(&own, address));
     CUdeviceptr other = 0;
-    CHECK(cu.cuIpcOpenMemHandle_v2(&other, own, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != CUDA_SUCCESS);
+    CHECK(cu.cuIpcOpenMemHandle_v2(&other, own, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) !=
+          CUDA_SUCCESS);
     check_agreement();
     CU_OK(cu.cuMemFree_v2(address));
     check_agreement();
@@ -210,7 +215,8 @@ TEST(ipc_handle_of_freed_memory)
     return 0;
 }
 
-/* More small allocations of one block than a share has room for keys: nothing stays charged once all are closed. */
+/* More small allocations of one block than a share has room for keys: nothing stays charged once
+ * all are closed. */
 static void crowded_importer(int maker, int orders, const char *end)
 {
     CUdeviceptr address;
@@ -301,7 +307,8 @@ static void churning_importer(int maker, int orders, const char *end)
     exit(0);
 }
 
-/* Either of them is killed wherever it is: what the other still has is charged, and afterwards nothing is. */
+/* Either of them is killed wherever it is: what the other still has is charged, and afterwards
+ * nothing is. */
 TEST(ipc_killed_anywhere)
 {
     uint64_t random = 1;

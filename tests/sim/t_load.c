@@ -1,15 +1,15 @@
 /*
  * A tenant's work, for tests of caps and turns and for trying things out by hand.
  *
- *   simtest load [us=1000] [secs=2] [sync=1] [way=kernel] [nodes=1] [device=0] [gap_us=0] [change_us=0] [after=0.3]
- *                [least=0] [most=0]
+ *   simtest load [us=1000] [secs=2] [sync=1] [way=kernel] [nodes=1] [device=0] [gap_us=0]
+ * [change_us=0] [after=0.3] [least=0] [most=0]
  *
- * Starts work of `us` in a way of starts.c until the time is over (or SIGTERM comes), and waits after each `sync`
- * starts (0: only at the end). After a part of the time the duration becomes change_us. Prints
- *   load us=... starts=... share=... book=... longest_ms=...
- * share: time of its starts / wall time; book: the same as the simulator's book has it of its group (SIMGPU_GROUP);
- * longest: the longest time between two waits. The book's may not be more than `most`; as long as it is less than
- * `least`, the load goes on for as long again, for a minute.
+ * Starts work of `us` in a way of starts.c until the time is over (or SIGTERM comes), and waits
+ * after each `sync` starts (0: only at the end). After a part of the time the duration becomes
+ * change_us. Prints load us=... starts=... share=... book=... longest_ms=... share: time of its
+ * starts / wall time; book: the same as the simulator's book has it of its group (SIMGPU_GROUP);
+ * longest: the longest time between two waits. The book's may not be more than `most`; as long as
+ * it is less than `least`, the load goes on for as long again, for a minute.
  */
 #include "starts.h"
 #include "tenants.h"
@@ -60,7 +60,8 @@ static void run_load(struct load *load, struct start *start)
 {
     uint64_t begin_ns = now_ns(), last_ns = begin_ns, now;
     uint64_t end_ns = begin_ns + (uint64_t)(load->secs * 1e9);
-    uint64_t change_ns = load->change_us > 0 ? begin_ns + (uint64_t)(load->secs * load->after * 1e9) : UINT64_MAX;
+    uint64_t change_ns =
+        load->change_us > 0 ? begin_ns + (uint64_t)(load->secs * load->after * 1e9) : UINT64_MAX;
 
     while ((now = now_ns()) < end_ns && !ends) {
         if (now >= change_ns) {
@@ -83,7 +84,8 @@ static void run_load(struct load *load, struct start *start)
 }
 
 /* True: it has had at least so much of each device. */
-static bool run_window(struct load *load, struct start *start, const char *way, int devices, double least, double most)
+static bool run_window(struct load *load, struct start *start, const char *way, int devices,
+                       double least, double most)
 {
     const char *group = getenv("SIMGPU_GROUP");
     uint64_t begin_ns = now_ns(), before_ns[2];
@@ -96,8 +98,9 @@ static bool run_window(struct load *load, struct start *start, const char *way, 
     double wall_ns = (double)(now_ns() - begin_ns), book[2];
     for (int i = 0; i < devices; i++)
         book[i] = (double)(book_group(load->device + i, group) - before_ns[i]) / wall_ns;
-    printf("load way=%s us=%.0f starts=%" PRIu64 " share=%.4f book=%.4f longest_ms=%.1f\n", way, load->us, load->starts,
-           (double)load->work_ns / wall_ns, book[0], (double)load->longest_ns / 1e6);
+    printf("load way=%s us=%.0f starts=%" PRIu64 " share=%.4f book=%.4f longest_ms=%.1f\n", way,
+           load->us, load->starts, (double)load->work_ns / wall_ns, book[0],
+           (double)load->longest_ns / 1e6);
     for (int i = 0; i < devices; i++) {
         if (book[i] > most)
             FAIL("%s: %.4f of device %d, more than %.3f", way, book[i], load->device + i, most);

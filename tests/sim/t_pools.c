@@ -20,20 +20,23 @@ static void keep_everything(CUmemoryPool pool)
 static CUmemoryPool new_pool(uint64_t max_bytes)
 {
     CUmemoryPool pool = NULL;
-    CUmemPoolProps props = {
-        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .maxSize = max_bytes};
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                            .maxSize = max_bytes};
     CU_OK(cu.cuMemPoolCreate(&pool, &props));
     return pool;
 }
 
-/* B2: thousands of pairs on two streams and from a pool of the program's own; usage comes back to where it was. */
+/* B2: thousands of pairs on two streams and from a pool of the program's own; usage comes back to
+ * where it was. */
 TEST(case_B2_async_pairs)
 {
     enum { PAIRS = 10000 };
     open_device(0);
     CUstream stream[2] = {new_stream(), new_stream()};
     CUmemoryPool pool = new_pool(0);
-    uint64_t before = truth_used(0), quarter = (quota_bytes() - before) / 4 / POOL_BLOCK_BYTES * POOL_BLOCK_BYTES;
+    uint64_t before = truth_used(0),
+             quarter = (quota_bytes() - before) / 4 / POOL_BLOCK_BYTES * POOL_BLOCK_BYTES;
     CHECK_U(quarter, >, 0);
     for (unsigned i = 0; i < PAIRS; i++) {
         CUdeviceptr address = 0;
@@ -62,7 +65,8 @@ TEST(case_B2_async_pairs)
     return 0;
 }
 
-/* What a pool keeps is charged until it is trimmed or destroyed, and then it is free for everybody at once. */
+/* What a pool keeps is charged until it is trimmed or destroyed, and then it is free for everybody
+ * at once. */
 TEST(pool_trim)
 {
     open_device(0);
@@ -80,7 +84,8 @@ TEST(pool_trim)
     CHECK_U(truth_used(0), ==, before + 256 * MIB);
     check_agreement();
     uint64_t left = quota_bytes() - truth_used(0);
-    /* What the pool keeps but nobody uses may be taken from it for this; never more than the quota is held. */
+    /* What the pool keeps but nobody uses may be taken from it for this; never more than the quota
+     * is held. */
     CUresult result = cu.cuMemAlloc_v2(&big, left + BLOCK_BYTES);
     CHECK_U(truth_used(0), <=, quota_bytes());
     check_agreement();
@@ -158,7 +163,8 @@ TEST(pool_max_size)
     return 0;
 }
 
-/* Memory freed before the pool is used up again must not be charged twice, nor a neighbour be kept from it. */
+/* Memory freed before the pool is used up again must not be charged twice, nor a neighbour be kept
+ * from it. */
 TEST(pool_reuse_is_free)
 {
     open_device(0);
@@ -170,7 +176,8 @@ TEST(pool_reuse_is_free)
     CU_OK(cu.cuMemAlloc_v2(&rest, left)); /* now the quota is used up */
     for (unsigned i = 0; i < 100; i++) {
         CU_OK(cu.cuMemFreeAsync(address, stream));
-        CU_OK(cu.cuMemAllocAsync(&address, 190 * MIB + i * 1000, stream)); /* fits where the last one was */
+        CU_OK(cu.cuMemAllocAsync(&address, 190 * MIB + i * 1000,
+                                 stream)); /* fits where the last one was */
     }
     check_agreement();
     CU_OK(cu.cuMemFreeAsync(address, stream));
@@ -183,7 +190,8 @@ TEST(pool_reuse_is_free)
     return 0;
 }
 
-/* Everything that may be used is in the pool, which keeps it; all of it is freed, and a larger piece is wanted. */
+/* Everything that may be used is in the pool, which keeps it; all of it is freed, and a larger
+ * piece is wanted. */
 static void fill_free_and_ask_for_more(CUstream stream, CUfunction kernel, uint64_t busy_ns)
 {
     enum { PIECES = 4 };
@@ -210,7 +218,8 @@ static void fill_free_and_ask_for_more(CUstream stream, CUfunction kernel, uint6
     CU_OK(cu.cuStreamSynchronize(stream));
 }
 
-/* Plain memory freed in the order of a stream is held until that stream is waited for, and no longer. */
+/* Plain memory freed in the order of a stream is held until that stream is waited for, and no
+ * longer. */
 TEST(plain_freed_in_order)
 {
     open_device(0);
@@ -238,7 +247,8 @@ TEST(plain_freed_in_order)
     return 0;
 }
 
-/* Plain memory cannot be freed into a capture: the driver refuses, and it stays what it was, charged. */
+/* Plain memory cannot be freed into a capture: the driver refuses, and it stays what it was,
+ * charged. */
 TEST(plain_not_freed_by_capture)
 {
     open_device(0);
@@ -268,7 +278,8 @@ TEST(plain_not_freed_by_capture)
     return 0;
 }
 
-/* The same with the memory freed on one stream and wanted on another; a stream that is gone by then is left alone. */
+/* The same with the memory freed on one stream and wanted on another; a stream that is gone by then
+ * is left alone. */
 TEST(pool_freed_on_another_stream)
 {
     open_device(0);
@@ -330,10 +341,11 @@ TEST(pool_full_then_larger)
     return 0;
 }
 
-/* Idle reservations of a process that did many small asynchronous allocations do not starve its neighbour. */
+/* Idle reservations of a process that did many small asynchronous allocations do not starve its
+ * neighbour. */
 /*
- * The last step of a pool is used up although the quota has no room for another one, and nothing beyond that is
- * tried: what is free in pieces may make the driver grow.
+ * The last step of a pool is used up although the quota has no room for another one, and nothing
+ * beyond that is tried: what is free in pieces may make the driver grow.
  */
 TEST(pool_last_step_used)
 {
@@ -376,7 +388,9 @@ TEST(pool_idle_taken_by_neighbour)
         *step = 1;
         while (*step < 2)
             sleep_ms(1);
-        CU_OK(cu.cuMemAllocAsync(&address, 20 * MIB, stream) == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : 1);
+        CU_OK(cu.cuMemAllocAsync(&address, 20 * MIB, stream) == CUDA_ERROR_OUT_OF_MEMORY
+                  ? CUDA_SUCCESS
+                  : 1);
         CU_OK(cu.cuStreamDestroy_v2(stream));
         close_device(0);
         exit(0);
@@ -395,7 +409,8 @@ TEST(pool_idle_taken_by_neighbour)
     return 0;
 }
 
-/* H7 and graph memory: during capture nothing is charged, nothing is synchronised, the capture stays valid. */
+/* H7 and graph memory: during capture nothing is charged, nothing is synchronised, the capture
+ * stays valid. */
 TEST(case_H7_capture_unbroken)
 {
     open_device(0);
@@ -434,7 +449,8 @@ TEST(case_H7_capture_unbroken)
     /* A launch that does not fit is refused with 2, and works once there is room. */
     CU_OK(cu.cuDeviceGraphMemTrim(0));
     CHECK_U(truth_used(0), ==, before);
-    CU_OK(cu.cuMemAlloc_v2(&plain, (quota_bytes() - before) / BLOCK_BYTES * BLOCK_BYTES - 16 * MIB));
+    CU_OK(
+        cu.cuMemAlloc_v2(&plain, (quota_bytes() - before) / BLOCK_BYTES * BLOCK_BYTES - 16 * MIB));
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuGraphLaunch(exec, stream));
     check_agreement();
     CU_OK(cu.cuMemFree_v2(plain));
@@ -453,7 +469,8 @@ TEST(case_H7_capture_unbroken)
     return 0;
 }
 
-/* A thread captures for itself (as PyTorch does it); another one goes on allocating, in every way. */
+/* A thread captures for itself (as PyTorch does it); another one goes on allocating, in every
+ * way. */
 static void *beside_capture(void *arg)
 {
     CUdeviceptr address[2] = {0};
@@ -498,7 +515,8 @@ TEST(case_H7_capture_of_one_thread)
     return 0;
 }
 
-/* B1, second half: pairs of both kinds from several threads; afterwards nothing is left, and nothing went below zero.
+/* B1, second half: pairs of both kinds from several threads; afterwards nothing is left, and
+ * nothing went below zero.
  */
 struct pairs {
     pthread_t thread;
@@ -521,7 +539,8 @@ static void *pairs_thread(void *arg)
             CU_OK(cu.cuMemAlloc_v2(&address, bytes));
             CU_OK(i % 8 == 0 ? cu.cuMemFreeAsync(address, stream) : cu.cuMemFree_v2(address));
         }
-        if (i % 32 == 31) /* until then the driver holds plain memory that is freed in stream order */
+        if (i % 32 ==
+            31) /* until then the driver holds plain memory that is freed in stream order */
             CU_OK(cu.cuStreamSynchronize(stream));
     }
     CU_OK(cu.cuStreamSynchronize(stream));
@@ -566,9 +585,10 @@ static void *allocate_late(void *arg)
 }
 
 /*
- * The quota is full, and an allocation is under way that fits into what a pool has left over. Meanwhile the driver lets
- * go of that block: the allocation brings back all of it, so none of it may be given to others. (Where this thread is
- * too early or too late, the quota holds all the same.)
+ * The quota is full, and an allocation is under way that fits into what a pool has left over.
+ * Meanwhile the driver lets go of that block: the allocation brings back all of it, so none of it
+ * may be given to others. (Where this thread is too early or too late, the quota holds all the
+ * same.)
  */
 TEST(pool_block_gone_meanwhile)
 {

@@ -1,4 +1,5 @@
-/* Processes: they come, go, are killed, fork and exec; the quota is one, and nobody waits for the dead. */
+/* Processes: they come, go, are killed, fork and exec; the quota is one, and nobody waits for the
+ * dead. */
 #include "harness.h"
 #include "ways.h"
 
@@ -51,7 +52,8 @@ static void holder(struct stage *stage)
     close_device(0);
 }
 
-/* B5: a first process comes and goes; what the second does is seen by itself, by a third, and by NVML-less readers. */
+/* B5: a first process comes and goes; what the second does is seen by itself, by a third, and by
+ * NVML-less readers. */
 static void b5_second(struct stage *stage)
 {
     size_t before = 0, after = 0, total = 0;
@@ -124,8 +126,8 @@ TEST(case_B6_neighbour_killed)
     return 0;
 }
 
-/* F1: somebody is killed again and again in the middle of allocating; nobody who is alive waits for it until its
- * request is refused, as there is room for all. */
+/* F1: somebody is killed again and again in the middle of allocating; nobody who is alive waits for
+ * it until its request is refused, as there is room for all. */
 static void busy(struct stage *stage)
 {
     struct held held;
@@ -176,14 +178,16 @@ TEST(case_F1_lock_holder_killed)
     return 0;
 }
 
-/* A process that is stopped (not dead) must not stop the others for longer than the lock's bound. */
+/* A process that is stopped (not dead) must not stop the others for longer than the lock's
+ * bound. */
 struct waker {
     pthread_t thread;
     pid_t pid;
     atomic_bool waiting;
 };
 
-/* The simulator's own lock has no bound: whoever is stopped in there is woken after the time that ours is held to. */
+/* The simulator's own lock has no bound: whoever is stopped in there is woken after the time that
+ * ours is held to. */
 static void *waker_thread(void *arg)
 {
     struct waker *waker = arg;
@@ -227,7 +231,8 @@ TEST(stopped_process)
 
 /* --- fork and exec --- */
 
-/* A forked child that leaves CUDA alone changes nothing; one that execs a CUDA program gets an account of its own. */
+/* A forked child that leaves CUDA alone changes nothing; one that execs a CUDA program gets an
+ * account of its own. */
 TEST(fork_child_without_cuda)
 {
     CUdeviceptr address = 0;
@@ -251,7 +256,8 @@ TEST(fork_child_without_cuda)
     return 0;
 }
 
-/* A child of a process that uses CUDA: the driver refuses it, and so the same with the library; no charge, no hang. */
+/* A child of a process that uses CUDA: the driver refuses it, and so the same with the library; no
+ * charge, no hang. */
 TEST(fork_child_with_cuda)
 {
     CUdeviceptr address = 0;
@@ -335,7 +341,8 @@ TEST(exec_second)
     return 0;
 }
 
-/* exec with memory held: the same pid, but what it held is gone, and no descriptor of ours is left behind. */
+/* exec with memory held: the same pid, but what it held is gone, and no descriptor of ours is left
+ * behind. */
 TEST(exec_gives_back)
 {
     CUdeviceptr address = 0;
@@ -365,7 +372,8 @@ TEST(exec_gave_back)
     return 0;
 }
 
-/* Programs that close every descriptor they don't know (daemons do) keep their account, and keep to the quota. */
+/* Programs that close every descriptor they don't know (daemons do) keep their account, and keep to
+ * the quota. */
 TEST(all_descriptors_closed)
 {
     CUdeviceptr first = 0, second = 0, third = CANARY;
@@ -374,9 +382,11 @@ TEST(all_descriptors_closed)
     for (int fd = 3; fd < 256; fd++)
         close(fd);
     CU_OK(cu.cuMemAlloc_v2(&second, 64 * MIB));
-    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&third, quota_bytes() - truth_used(0) + BLOCK_BYTES));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY,
+          cu.cuMemAlloc_v2(&third, quota_bytes() - truth_used(0) + BLOCK_BYTES));
     CHECK_U(region_held(0, getpid()), ==, truth_process(0, getpid()));
-    pid_t pid = spawn_test("exec_second", NULL); /* a neighbour comes by, and must not take us for dead */
+    pid_t pid =
+        spawn_test("exec_second", NULL); /* a neighbour comes by, and must not take us for dead */
     wait_ok(pid);
     CU_OK(cu.cuMemFree_v2(first));
     CU_OK(cu.cuMemFree_v2(second));
@@ -466,7 +476,8 @@ static void random_worker(struct random_shared *shared, uint64_t seed)
         } else if (kind[slot]) {
             kind[slot]->drop(&held[slot]);
             kind[slot] = NULL;
-        } else if (!way->alone && way->counts == WAY_DEVICE && (!way->available || way->available())) {
+        } else if (!way->alone && way->counts == WAY_DEVICE &&
+                   (!way->available || way->available())) {
             result = way->take(&held[slot]);
             if (result == CUDA_SUCCESS)
                 kind[slot] = way;
@@ -493,7 +504,8 @@ static pid_t random_start(struct random_shared *shared, uint64_t seed)
     return pid;
 }
 
-/* random_steps [SEED [STEPS]]: workers allocate, free, fork and die; some are killed at any point. */
+/* random_steps [SEED [STEPS]]: workers allocate, free, fork and die; some are killed at any
+ * point. */
 TEST(random_steps)
 {
     uint64_t seed = argc > 0 ? strtoull(argv[0], NULL, 10) : now_ns() % 1000000;
@@ -505,7 +517,8 @@ TEST(random_steps)
     for (unsigned i = 0; i < RANDOM_WORKERS; i++)
         workers[i] = random_start(shared, random_next(&state));
     unsigned alive = RANDOM_WORKERS;
-    uint64_t next_kill = 50; /* by steps, not by time: a slow machine makes as many of them between two kills */
+    uint64_t next_kill =
+        50; /* by steps, not by time: a slow machine makes as many of them between two kills */
     while (alive) {
         usleep((useconds_t)(random_next(&state) % 2000));
         uint64_t steps = atomic_load(&shared->steps);
@@ -528,7 +541,8 @@ TEST(random_steps)
         }
     }
     printf("%llu taken, %llu refused, %llu kills, %llu forks\n", (unsigned long long)shared->takes,
-           (unsigned long long)shared->refusals, (unsigned long long)shared->kills, (unsigned long long)shared->forks);
+           (unsigned long long)shared->refusals, (unsigned long long)shared->kills,
+           (unsigned long long)shared->forks);
     CHECK_U(truth_used(0), ==, 0);
     CHECK_U(truth_peak(0), <=, quota_bytes());
     CHECK_U(region_used(0), ==, 0);

@@ -1,4 +1,5 @@
-/* Small programs for the scripts in cases/: one that is traced, one that says how far it got, and the like. */
+/* Small programs for the scripts in cases/: one that is traced, one that says how far it got, and
+ * the like. */
 #include "harness.h"
 #include "ways.h"
 
@@ -7,7 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* cap BYTES: sees BYTES as the total, and is stopped within one step of it. cap 0: no limit is in force. */
+/* cap BYTES: sees BYTES as the total, and is stopped within one step of it. cap 0: no limit is in
+ * force. */
 TEST(cap)
 {
     uint64_t want = argc > 0 ? strtoull(argv[0], NULL, 10) : 0;
@@ -30,7 +32,8 @@ TEST(cap)
     return 0;
 }
 
-/* Goes on once the other has come as far as this, too. The folder is both's; what they have come to, `what`. */
+/* Goes on once the other has come as far as this, too. The folder is both's; what they have come
+ * to, `what`. */
 static void meet(const char *folder, const char *own, const char *other, const char *what)
 {
     uint64_t end_ns = now_ns() + PATIENCE_NS;
@@ -54,8 +57,8 @@ static void fill_device(void)
 }
 
 /*
- * One of two that fill an instance: takes all it can get, and finds no more once the other has done so, too. The
- * arguments: what it sees, its own name, the other's.
+ * One of two that fill an instance: takes all it can get, and finds no more once the other has done
+ * so, too. The arguments: what it sees, its own name, the other's.
  */
 TEST(one_of_two)
 {
@@ -69,7 +72,8 @@ TEST(one_of_two)
     CHECK_U(total_bytes, ==, want);
     fill_device();
     meet(getenv("TEST_WORK"), argv[1], argv[2], "full");
-    /* A call that is under way may have set aside more than it keeps: what it gives back fits, one after the other. */
+    /* A call that is under way may have set aside more than it keeps: what it gives back fits, one
+     * after the other. */
     if (strcmp(argv[1], argv[2]) < 0)
         fill_device();
     meet(getenv("TEST_WORK"), argv[1], argv[2], "one");
@@ -119,12 +123,13 @@ TEST(hold)
     return 0;
 }
 
-/* A program whose calls are known, wrapped ones and others; prints what the driver counted of each. */
+/* A program whose calls are known, wrapped ones and others; prints what the driver counted of
+ * each. */
 TEST(trace_script)
 {
-    static const char *const counted[] = {"cuInit",         "cuMemAlloc_v2", "cuMemFree_v2",   "cuMemcpyHtoD_v2",
-                                          "cuMemsetD8_v2",  "cuEventRecord", "cuLaunchKernel", "cuMemAllocAsync",
-                                          "cuMemFreeAsync", "cuEventCreate"};
+    static const char *const counted[] = {
+        "cuInit",        "cuMemAlloc_v2",  "cuMemFree_v2",    "cuMemcpyHtoD_v2", "cuMemsetD8_v2",
+        "cuEventRecord", "cuLaunchKernel", "cuMemAllocAsync", "cuMemFreeAsync",  "cuEventCreate"};
     static char data[4096];
     CUdeviceptr address[7] = {0};
     CUmodule module = NULL;
@@ -160,7 +165,8 @@ TEST(trace_script)
     return 0;
 }
 
-/* E9: the driver appears after the program has begun: a clear failure first, and then it works, limited. */
+/* E9: the driver appears after the program has begun: a clear failure first, and then it works,
+ * limited. */
 TEST(case_E9_driver_appears_later)
 {
     const char *from = getenv("TEST_LATE_FROM"), *to = getenv("TEST_LATE_TO");
@@ -179,7 +185,8 @@ TEST(case_E9_driver_appears_later)
     return 0;
 }
 
-/* E10: private tables are the driver's business: whatever it answers, for any id, is what the program gets. */
+/* E10: private tables are the driver's business: whatever it answers, for any id, is what the
+ * program gets. */
 TEST(export_tables)
 {
     open_device(0);
@@ -189,10 +196,12 @@ TEST(export_tables)
         const void *table = NULL;
         for (unsigned k = 0; k < sizeof id.bytes; k++)
             id.bytes[k] = (char)random_next(&seed);
-        printf("%u: %d %s\n", i, (int)cu.cuGetExportTable(&table, &id), table ? "a table" : "nothing");
+        printf("%u: %d %s\n", i, (int)cu.cuGetExportTable(&table, &id),
+               table ? "a table" : "nothing");
     }
     /* the one that the CUDA runtime asks for first */
-    static const CUuuid cudart = {"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"};
+    static const CUuuid cudart = {
+        "\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"};
     const void *table = NULL;
     CU_OK(cu.cuGetExportTable(&table, &cudart));
     printf("%zu bytes\n", *(const size_t *)table);
@@ -224,15 +233,18 @@ static const char *const memory_names[] = {"cuMemAlloc",
                                            "cuLibraryLoadData",
                                            "cuMemMap",
                                            "cuMemUnmap"};
-static const char *const other_names[] = {
-    "cuStreamGetCaptureInfo", "cuGraphAddKernelNode", "cuGraphInstantiate", "cuMemAdvise",
-    "cuMemPrefetchAsync",     "cuEventElapsedTime",   "cuStreamBatchMemOp", "cuStreamBeginCapture",
-    "cuGraphExecUpdate",      "cuDeviceGetUuid",      "cuIpcOpenMemHandle", "cuDevicePrimaryCtxRelease"};
+static const char *const other_names[] = {"cuStreamGetCaptureInfo", "cuGraphAddKernelNode",
+                                          "cuGraphInstantiate",     "cuMemAdvise",
+                                          "cuMemPrefetchAsync",     "cuEventElapsedTime",
+                                          "cuStreamBatchMemOp",     "cuStreamBeginCapture",
+                                          "cuGraphExecUpdate",      "cuDeviceGetUuid",
+                                          "cuIpcOpenMemHandle",     "cuDevicePrimaryCtxRelease"};
 static const int versions[] = {11020, 11030, 11040, 11080, 12000, 12030, 12080, 13000};
 
 /*
- * A5, D3, E2: every allocating function at every version that a runtime asks for: what the driver has, we answer, and
- * it is the library's; what it does not have is NULL with the driver's own status.
+ * A5, D3, E2: every allocating function at every version that a runtime asks for: what the driver
+ * has, we answer, and it is the library's; what it does not have is NULL with the driver's own
+ * status.
  */
 TEST(case_A5_versions_are_ours)
 {
@@ -245,14 +257,15 @@ TEST(case_A5_versions_are_ours)
                 void *address = (void *)(uintptr_t)CANARY;
                 int status = -1;
                 Dl_info info;
-                CUresult result = driver_get_proc_address(memory_names[i], &address, versions[k], flags, &status);
+                CUresult result =
+                    driver_get_proc_address(memory_names[i], &address, versions[k], flags, &status);
                 if (result != CUDA_SUCCESS || status != 0)
                     continue;
                 CHECK(address != NULL);
                 CHECK(dladdr(address, &info) != 0);
                 if (!strstr(info.dli_fname, "libvgpu"))
-                    FAIL("%s at %d with flags %d comes from %s", memory_names[i], versions[k], (int)flags,
-                         info.dli_fname);
+                    FAIL("%s at %d with flags %d comes from %s", memory_names[i], versions[k],
+                         (int)flags, info.dli_fname);
                 checked++;
             }
     printf("%u addresses\n", checked);
@@ -268,11 +281,12 @@ static void print_variants(const char *const *names, unsigned count)
                 void *address = NULL;
                 int status = -1;
                 Dl_info info = {0};
-                CUresult result = driver_get_proc_address(names[i], &address, versions[k], flags, &status);
+                CUresult result =
+                    driver_get_proc_address(names[i], &address, versions[k], flags, &status);
                 if (address)
                     dladdr(address, &info);
-                printf("%s %d %d: %d %d %s\n", names[i], versions[k], (int)flags, (int)result, status,
-                       info.dli_sname ? info.dli_sname : "-");
+                printf("%s %d %d: %d %d %s\n", names[i], versions[k], (int)flags, (int)result,
+                       status, info.dli_sname ? info.dli_sname : "-");
             }
 }
 
@@ -293,7 +307,8 @@ TEST(per_thread_stream_twins)
         (*launch)(CUgraphExec, CUstream);
     CUdeviceptr address = 0, canary = CANARY;
     open_device(0);
-    alloc = (CUresult(*)(CUdeviceptr *, size_t, CUstream))dlsym(driver_handle, "cuMemAllocAsync_ptsz");
+    alloc =
+        (CUresult(*)(CUdeviceptr *, size_t, CUstream))dlsym(driver_handle, "cuMemAllocAsync_ptsz");
     drop = (CUresult(*)(CUdeviceptr, CUstream))dlsym(driver_handle, "cuMemFreeAsync_ptsz");
     launch = (CUresult(*)(CUgraphExec, CUstream))dlsym(driver_handle, "cuGraphLaunch_ptsz");
     CHECK(alloc && drop && launch);
@@ -311,7 +326,8 @@ TEST(per_thread_stream_twins)
     return 0;
 }
 
-/* A descriptor count before and after the library was at work: nothing is left open without close-on-exec. */
+/* A descriptor count before and after the library was at work: nothing is left open without
+ * close-on-exec. */
 TEST(no_descriptor_without_cloexec)
 {
     char name[64], target[512], line[256];
@@ -330,14 +346,16 @@ TEST(no_descriptor_without_cloexec)
         while (fgets(line, sizeof line, info))
             sscanf(line, "flags: %o", &flags);
         fclose(info);
-        if (!(flags & 02000000) && (strstr(target, "region") || strstr(target, "vgpu") || strstr(target, "run/inst")))
+        if (!(flags & 02000000) &&
+            (strstr(target, "region") || strstr(target, "vgpu") || strstr(target, "run/inst")))
             FAIL("descriptor %d of %s would survive exec", fd, target);
     }
     close_device(0);
     return 0;
 }
 
-/* E7: a driver that lacks half of today's functions: what it has works and is limited, the rest is not there. */
+/* E7: a driver that lacks half of today's functions: what it has works and is limited, the rest is
+ * not there. */
 TEST(case_E7_old_driver)
 {
     CUdeviceptr address = CANARY;
@@ -384,7 +402,8 @@ TEST(init_from_helper_thread)
     int count = 0;
     driver_load();
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    unsigned (*callbacks)(void) = library ? (unsigned (*)(void))dlsym(library, "oldcuda_callbacks") : NULL;
+    unsigned (*callbacks)(void) =
+        library ? (unsigned (*)(void))dlsym(library, "oldcuda_callbacks") : NULL;
     CHECK(callbacks != NULL);
     setenv("CUDA_VISIBLE_DEVICES", "0", 1);
     CU_OK(cu.cuInit(0));
@@ -405,7 +424,8 @@ TEST(case_G2_driver_calls_back)
     CUDA_ARRAY_DESCRIPTOR desc = {1024, 1024, CU_AD_FORMAT_FLOAT, 1};
     driver_load();
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    unsigned (*callbacks)(void) = library ? (unsigned (*)(void))dlsym(library, "oldcuda_callbacks") : NULL;
+    unsigned (*callbacks)(void) =
+        library ? (unsigned (*)(void))dlsym(library, "oldcuda_callbacks") : NULL;
     CHECK(callbacks != NULL);
     CU_OK(cu.cuInit(0));
     CU_OK(cu.cuDevicePrimaryCtxRetain(&context, 0));

@@ -1,7 +1,8 @@
 /*
- * Turns: instances that want the same device share it by weight, whatever happens to one of them. Run without an
- * instance; each test makes its own. A machine that is busy keeps tenants from having work at hand, so all is judged
- * once it has settled (book.h). How soon it does is for the unit tests of the scheduler, in virtual time.
+ * Turns: instances that want the same device share it by weight, whatever happens to one of them.
+ * Run without an instance; each test makes its own. A machine that is busy keeps tenants from
+ * having work at hand, so all is judged once it has settled (book.h). How soon it does is for the
+ * unit tests of the scheduler, in virtual time.
  */
 #include "tenants.h"
 
@@ -51,8 +52,8 @@ static double sum_of_shares(const struct watch *watch)
 static void report(const struct watch *watch)
 {
     for (unsigned i = 0; i < watch->count; i++)
-        printf("%s: %.4f of the device, longest gap %.1f ms\n", watch->who[i].group, watch_share(watch, i),
-               (double)watch_longest_gap(watch, i) / 1e6);
+        printf("%s: %.4f of the device, longest gap %.1f ms\n", watch->who[i].group,
+               watch_share(watch, i), (double)watch_longest_gap(watch, i) / 1e6);
     printf("sum %.4f; late by up to %.1f ms\n", sum_of_shares(watch), (double)watch->late_ns / 1e6);
 }
 
@@ -61,16 +62,17 @@ static void settle_part(struct watch *watch, unsigned who, double part, double s
 {
     double got = watch_share(watch, who) / sum_of_shares(watch);
 
-    watch_expect(watch, got >= part - slack && got <= part + slack, "%s has %.3f of what is used, not %.3f",
-                 watch->who[who].group, got, part);
+    watch_expect(watch, got >= part - slack && got <= part + slack,
+                 "%s has %.3f of what is used, not %.3f", watch->who[who].group, got, part);
 }
 
 static void settle_share(struct watch *watch, unsigned who, double least, double most)
 {
     double share = watch_share(watch, who);
 
-    watch_expect(watch, share >= least && share <= most, "%s has %.4f of the device, not %.3f to %.3f",
-                 watch->who[who].group, share, least, most);
+    watch_expect(watch, share >= least && share <= most,
+                 "%s has %.4f of the device, not %.3f to %.3f", watch->who[who].group, share, least,
+                 most);
 }
 
 static void settle_gap(struct watch *watch, unsigned who, unsigned ms)
@@ -78,13 +80,14 @@ static void settle_gap(struct watch *watch, unsigned who, unsigned ms)
     uint64_t gap_ns = watch_longest_gap(watch, who);
 
     watch_expect(watch, gap_ns <= ms * MS + 2 * watch->late_ns,
-                 "%s had nothing for %.1f ms, more than %u (and %.1f that the machine was late)", watch->who[who].group,
-                 (double)gap_ns / 1e6, ms, (double)watch->late_ns / 1e6);
+                 "%s had nothing for %.1f ms, more than %u (and %.1f that the machine was late)",
+                 watch->who[who].group, (double)gap_ns / 1e6, ms, (double)watch->late_ns / 1e6);
 }
 
 static void settle_sum(struct watch *watch, double least)
 {
-    watch_expect(watch, sum_of_shares(watch) >= least, "only %.3f of the device is used", sum_of_shares(watch));
+    watch_expect(watch, sum_of_shares(watch) >= least, "only %.3f of the device is used",
+                 sum_of_shares(watch));
 }
 
 /* What processes have said of themselves in the arena: how many there are, and flags of any. */
@@ -128,7 +131,8 @@ TEST(turns_of_two)
         }
         settle_sum(&watch, 0.75);
         watch_expect(&watch, tenant_number("one", 0, "turns") > 10, "hardly any turns are counted");
-        watch_expect(&watch, tenant_number("one", 0, "turn_wait_ns") > 200 * MS, "hardly any waiting is counted");
+        watch_expect(&watch, tenant_number("one", 0, "turn_wait_ns") > 200 * MS,
+                     "hardly any waiting is counted");
     }
     end_tenants(&watch, tenants, 2);
     return 0;
@@ -136,8 +140,9 @@ TEST(turns_of_two)
 
 TEST(turns_by_weight)
 {
-    struct tenant tenants[] = {{.name = "light", .settings = "weight=100", .load = "us=1000 sync=64"},
-                               {.name = "heavy", .settings = "weight=300", .load = "us=1000 sync=64"}};
+    struct tenant tenants[] = {
+        {.name = "light", .settings = "weight=100", .load = "us=1000 sync=64"},
+        {.name = "heavy", .settings = "weight=300", .load = "us=1000 sync=64"}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 2);
@@ -153,12 +158,14 @@ TEST(turns_by_weight)
     return 0;
 }
 
-/* The device's policy is the one asked for last; the higher priority has the device, and the lower one does not starve.
+/* The device's policy is the one asked for last; the higher priority has the device, and the lower
+ * one does not starve.
  */
 TEST(turns_by_priority)
 {
-    struct tenant tenants[] = {{.name = "low", .settings = "priority=1", .load = "us=1000 sync=16"},
-                               {.name = "high", .settings = "priority=2 turn_policy=2", .load = "us=1000 sync=16"}};
+    struct tenant tenants[] = {
+        {.name = "low", .settings = "priority=1", .load = "us=1000 sync=16"},
+        {.name = "high", .settings = "priority=2 turn_policy=2", .load = "us=1000 sync=16"}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 2);
@@ -218,7 +225,8 @@ TEST(turns_are_the_instances)
     return 0;
 }
 
-/* Comes and goes: the one that stays has the device to itself again, and shares it with the next. */
+/* Comes and goes: the one that stays has the device to itself again, and shares it with the
+ * next. */
 TEST(turns_with_changing_company)
 {
     struct tenant tenants[] = {{.name = "stays", .settings = "", .load = "us=1000 sync=8"},
@@ -268,8 +276,9 @@ TEST(turns_and_caps)
 /* An elastic cap holds while another instance uses the device. */
 TEST(turns_and_elastic_cap)
 {
-    struct tenant tenants[] = {{.name = "elastic", .settings = "cores=30 cap_policy=1", .load = "us=1000 sync=8"},
-                               {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {
+        {.name = "elastic", .settings = "cores=30 cap_policy=1", .load = "us=1000 sync=8"},
+        {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 1);
@@ -296,7 +305,8 @@ TEST(turns_and_elastic_cap)
     return 0;
 }
 
-/* Alone, an instance has no helper thread, and its launches look at nothing that would hold them up. */
+/* Alone, an instance has no helper thread, and its launches look at nothing that would hold them
+ * up. */
 static unsigned threads_of(pid_t pid)
 {
     char path[64];
@@ -341,7 +351,8 @@ static void end_endless(int signal)
     __atomic_store_n(endless_word, 1, __ATOMIC_RELEASE);
 }
 
-/* `asks`: the program asks for it, and so others see that it still runs; `waits`: nothing tells them. */
+/* `asks`: the program asks for it, and so others see that it still runs; `waits`: nothing tells
+ * them. */
 TEST(endless)
 {
     CUmodule module = NULL;
@@ -401,8 +412,8 @@ TEST(turns_beside_an_endless_kernel)
 }
 
 /*
- * Kernels on two devices that wait for each other, as a collective's do: they begin once the one before them on each
- * device is done. The two instances begin with different devices.
+ * Kernels on two devices that wait for each other, as a collective's do: they begin once the one
+ * before them on each device is done. The two instances begin with different devices.
  */
 struct side {
     CUcontext context;
@@ -498,14 +509,16 @@ TEST(turns_of_collectives)
     printf("100 rounds each, against each other: %.1f ms\n", (double)(now_ns() - begin_ns) / 1e6);
     for (int i = 0; i < 2; i++)
         printf("%s: %u turns\n", names[i], (unsigned)tenant_number(names[i], 1, "turns"));
-    CHECK_U(now_ns() - begin_ns, <, PATIENCE_NS); /* by itself a process gets on after two seconds, each time */
+    CHECK_U(now_ns() - begin_ns, <,
+            PATIENCE_NS); /* by itself a process gets on after two seconds, each time */
     for (int i = 0; i < 2; i++)
         tenant_check_empty(names[i]);
     end_tenants(&watch, tenants, 1);
     return 0;
 }
 
-/* One is stopped, at whatever it was doing then: the other goes on meanwhile; afterwards both do. */
+/* One is stopped, at whatever it was doing then: the other goes on meanwhile; afterwards both
+ * do. */
 TEST(turns_beside_a_stopped_one)
 {
     struct tenant tenants[] = {{.name = "stopped", .settings = "", .load = "us=1000 sync=8"},

@@ -13,19 +13,19 @@ void nvml_load(void)
     void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         FAIL("libnvidia-ml.so.1: %s", dlerror());
-#define F(symbol, params)                                                                                              \
-    nvml.symbol = (nvmlReturn_t(*) params)dlsym(handle, #symbol);                                                      \
-    if (!nvml.symbol)                                                                                                  \
+#define F(symbol, params)                                                                          \
+    nvml.symbol = (nvmlReturn_t(*) params)dlsym(handle, #symbol);                                  \
+    if (!nvml.symbol)                                                                              \
         FAIL("NVML has no %s", #symbol);
     NVML_CALLS(F)
 #undef F
 }
 
-#define NVML_IS(expected, call)                                                                                        \
-    do {                                                                                                               \
-        nvmlReturn_t answer_ = (call);                                                                                 \
-        if (answer_ != (expected))                                                                                     \
-            FAIL("%s returned %d, not %d", #call, answer_, (int)(expected));                                           \
+#define NVML_IS(expected, call)                                                                    \
+    do {                                                                                           \
+        nvmlReturn_t answer_ = (call);                                                             \
+        if (answer_ != (expected))                                                                 \
+            FAIL("%s returned %d, not %d", #call, answer_, (int)(expected));                       \
     } while (0)
 #define NVML_OK(call) NVML_IS(NVML_SUCCESS, call)
 
@@ -141,7 +141,8 @@ static uint64_t listed(const struct nvml_process_v2 *list, unsigned count, pid_t
     return 0;
 }
 
-/* C1: the list holds this instance's processes and nobody else, each with its size, in every version of the call. */
+/* C1: the list holds this instance's processes and nobody else, each with its size, in every
+ * version of the call. */
 TEST(case_C1_process_lists)
 {
     struct view_child *shared = shared_page(sizeof *shared);
@@ -158,10 +159,12 @@ TEST(case_C1_process_lists)
     struct nvml_process_v1 v1[8] = {0};
     struct nvml_process_v2 v2[8] = {0}, v3[8] = {0};
     unsigned count = 0;
-    NVML_IS(NVML_ERROR_INSUFFICIENT_SIZE, nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL));
+    NVML_IS(NVML_ERROR_INSUFFICIENT_SIZE,
+            nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL));
     CHECK_U(count, >=, 2);
     count = 1;
-    NVML_IS(NVML_ERROR_INSUFFICIENT_SIZE, nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, v3));
+    NVML_IS(NVML_ERROR_INSUFFICIENT_SIZE,
+            nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, v3));
     CHECK_U(count, >=, 2);
     unsigned n1 = 8, n2 = 8, n3 = 8;
     NVML_OK(nvml.nvmlDeviceGetComputeRunningProcesses(device, &n1, v1));
@@ -192,7 +195,8 @@ TEST(case_C1_process_lists)
     return 0;
 }
 
-/* A program that never touches CUDA (a monitor, nvidia-smi) sees the quota and what the others hold, too. */
+/* A program that never touches CUDA (a monitor, nvidia-smi) sees the quota and what the others
+ * hold, too. */
 TEST(view_nvml_only)
 {
     struct view_child *shared = shared_page(sizeof *shared);
@@ -230,7 +234,8 @@ TEST(case_C8_nvml_error_passes)
     return 0;
 }
 
-/* The driver's own address of a function, as a program that reads the symbol table itself would find it. */
+/* The driver's own address of a function, as a program that reads the symbol table itself would
+ * find it. */
 static void *unhooked(const char *name)
 {
     struct link_map *map = NULL;
@@ -245,15 +250,16 @@ static void *unhooked(const char *name)
             names = (const void *)entry->d_un.d_ptr;
     }
     CHECK(symbols != NULL && names != NULL);
-    for (const ElfW(Sym) *symbol = symbols; (const char *)symbol < names; symbol++) /* the names follow the symbols */
+    for (const ElfW(Sym) *symbol = symbols; (const char *)symbol < names;
+         symbol++) /* the names follow the symbols */
         if (symbol->st_shndx != SHN_UNDEF && !strcmp(names + symbol->st_name, name))
             return (void *)(map->l_addr + symbol->st_value);
     FAIL("the driver has no %s", name);
 }
 
 /*
- * B1: memory that no hook saw counts all the same, and an instance that holds more than its quota is shown as full,
- * never as 18 EB free. Everything is as before once that memory is gone.
+ * B1: memory that no hook saw counts all the same, and an instance that holds more than its quota
+ * is shown as full, never as 18 EB free. Everything is as before once that memory is gone.
  */
 TEST(case_B1_usage_above_quota)
 {
@@ -261,7 +267,8 @@ TEST(case_B1_usage_above_quota)
     CUdeviceptr unseen[2] = {0}, address = CANARY;
     open_device(0);
     nvmlDevice_t device = first_device();
-    CUresult (*alloc)(CUdeviceptr *, size_t) = (CUresult(*)(CUdeviceptr *, size_t))unhooked("cuMemAlloc_v2");
+    CUresult (*alloc)(CUdeviceptr *, size_t) =
+        (CUresult(*)(CUdeviceptr *, size_t))unhooked("cuMemAlloc_v2");
     CUresult (*drop)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))unhooked("cuMemFree_v2");
     CHECK(alloc != cu.cuMemAlloc_v2);
     uint64_t before = check_views(device, quota_bytes());

@@ -1,4 +1,5 @@
-/* Virtual memory management and imports: charged to the device in the properties, until the last user is gone. */
+/* Virtual memory management and imports: charged to the device in the properties, until the last
+ * user is gone. */
 #include "harness.h"
 #include "peers.h"
 
@@ -33,7 +34,8 @@ TEST(case_A1_vmm_charged)
     return 0;
 }
 
-/* Charged until handle and mappings are gone, in either order, with retained handles and two mappings of one handle. */
+/* Charged until handle and mappings are gone, in either order, with retained handles and two
+ * mappings of one handle. */
 TEST(vmm_lifetime)
 {
     const uint64_t size = 64 * MIB;
@@ -99,7 +101,8 @@ static void *d1_thread(void *arg)
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxGetDevice(&device));
     CU_OK(cu.cuMemCreate(&handle, 10 * MIB, &prop, 0));
     CHECK_U(truth_used(0), ==, before);
-    CHECK_U(truth_used(1), ==, other + 10 * MIB); /* the device in the properties, not the current one */
+    CHECK_U(truth_used(1), ==,
+            other + 10 * MIB); /* the device in the properties, not the current one */
     CHECK_U(region_used(1), ==, truth_used(1));
     CU_OK(cu.cuMemRelease(handle));
     for (unsigned i = 0; i < 3; i++) {
@@ -115,7 +118,8 @@ static void *d1_thread(void *arg)
     prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 99};
     CHECK(cu.cuMemCreate(&handle, 10 * MIB, &prop, 0) != CUDA_SUCCESS);
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAlloc_v2(&address, 10 * MIB));
-    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAllocManaged(&address, 10 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT,
+          cu.cuMemAllocManaged(&address, 10 * MIB, CU_MEM_ATTACH_GLOBAL));
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAllocAsync(&address, 10 * MIB, NULL));
     CHECK_U(address, ==, CANARY);
     CHECK_U(truth_used(0), ==, before);
@@ -137,7 +141,8 @@ TEST(case_D1_no_context)
     return 0;
 }
 
-/* G3: exported in one process, imported in another: in the ledger and in the region it is there once. */
+/* G3: exported in one process, imported in another: in the ledger and in the region it is there
+ * once. */
 static void g3_importer(int socket)
 {
     const uint64_t size = 64 * MIB;
@@ -147,7 +152,8 @@ static void g3_importer(int socket)
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr range = 0;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(fd);
     CU_OK(cu.cuMemAddressReserve(&range, size, 0, 0, 0));
     CU_OK(cu.cuMemMap(range, size, 0, handle, 0));
@@ -179,7 +185,8 @@ TEST(case_G3_export_import)
     CUmemAllocationProp prop = device_prop(0);
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     CU_OK(cu.cuMemCreate(&handle, 64 * MIB, &prop, 0));
-    CU_OK(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CU_OK(
+        cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     send_fd(ends[0], fd);
     close(fd);
     await_byte(ends[0]);
@@ -196,14 +203,16 @@ TEST(case_G3_export_import)
 static int export_to_fd(CUmemGenericAllocationHandle handle)
 {
     int fd = -1;
-    CU_OK(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CU_OK(
+        cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     return fd;
 }
 
 static CUmemGenericAllocationHandle import_from_fd(int fd)
 {
     CUmemGenericAllocationHandle handle = 0;
-    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     return handle;
 }
 
@@ -214,7 +223,8 @@ static CUmemAllocationProp exported_prop(void)
     return prop;
 }
 
-/* Imported by its own maker and let go of by its first handle: charged once, until the last handle is gone. */
+/* Imported by its own maker and let go of by its first handle: charged once, until the last handle
+ * is gone. */
 TEST(import_own_export)
 {
     const uint64_t size = 128 * MIB;
@@ -246,14 +256,16 @@ TEST(import_own_export)
     return 0;
 }
 
-/* A descriptor alone keeps the memory: it stays charged until the last one is closed, or imported and let go of. */
+/* A descriptor alone keeps the memory: it stays charged until the last one is closed, or imported
+ * and let go of. */
 TEST(export_kept_by_descriptor)
 {
     const uint64_t size = 256 * MIB;
     CUmemGenericAllocationHandle handle = 0, other = 0;
     CUmemAllocationProp prop = exported_prop();
     open_device(0);
-    uint64_t before = truth_used(0), rest = (quota_bytes() - before - size) / BLOCK_BYTES * BLOCK_BYTES;
+    uint64_t before = truth_used(0),
+             rest = (quota_bytes() - before - size) / BLOCK_BYTES * BLOCK_BYTES;
     size_t free_before = 0, free_after = 0, total = 0;
     CU_OK(cu.cuMemGetInfo_v2(&free_before, &total));
     CU_OK(cu.cuMemCreate(&handle, size, &prop, 0));
@@ -350,7 +362,8 @@ static void run_importer(int peer, int orders, const char *end)
     keeping_importer(peer, orders);
 }
 
-/* The maker lets go, and another process has the memory still: the instance is charged until that lets go, too. */
+/* The maker lets go, and another process has the memory still: the instance is charged until that
+ * lets go, too. */
 TEST(import_outlives_maker)
 {
     const char *end = argc > 0 ? argv[0] : "release";
@@ -402,7 +415,8 @@ static void checkpointed_child(int peer, int orders, const char *end)
 static CUresult checkpoint_call(const char *symbol, pid_t pid)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    CUresult (*function)(int, void *) = library ? (CUresult(*)(int, void *))dlsym(library, symbol) : NULL;
+    CUresult (*function)(int, void *) =
+        library ? (CUresult(*)(int, void *))dlsym(library, symbol) : NULL;
     CHECK(function != NULL);
     return function(pid, NULL);
 }

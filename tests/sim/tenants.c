@@ -40,7 +40,8 @@ static unsigned split(char *text, char **ret_words, unsigned from)
 
 static void run_tool(const char *command, const char *name, const char *quota, const char *settings)
 {
-    char *text = strdup(settings), *words[WORDS + 1] = {(char *)tool(), (char *)command, (char *)folder(name)};
+    char *text = strdup(settings),
+         *words[WORDS + 1] = {(char *)tool(), (char *)command, (char *)folder(name)};
     unsigned count = 3;
 
     if (quota)
@@ -97,7 +98,8 @@ static char **environment(const char *name, char *instance, char *group, size_t 
     char **variables = calloc(count + 3, sizeof *variables);
     CHECK(variables != NULL);
     for (size_t i = 0; i < count; i++)
-        if (!name || (!is_variable(environ[i], "VGPU_INSTANCE") && !is_variable(environ[i], "SIMGPU_GROUP")))
+        if (!name ||
+            (!is_variable(environ[i], "VGPU_INSTANCE") && !is_variable(environ[i], "SIMGPU_GROUP")))
             variables[kept++] = environ[i];
     if (name) {
         snprintf(instance, bytes, "VGPU_INSTANCE=%s", folder(name));

@@ -1,4 +1,5 @@
-/* The two accounts that every test compares: the simulator's ledger, by simctl, and the instance's region. */
+/* The two accounts that every test compares: the simulator's ledger, by simctl, and the instance's
+ * region. */
 #include "harness.h"
 #include <unistd.h>
 
@@ -50,7 +51,8 @@ void truth_read(int device, struct truth *ret_truth)
         if (!strncmp(line, start, length)) {
             ret_truth->used_bytes = number_of(line, "total");
             ret_truth->peak_bytes = number_of(line, "peak");
-        } else if (!strncmp(line, "process ", 8) && has_group(line) && number_of(line, "device") == (uint64_t)device) {
+        } else if (!strncmp(line, "process ", 8) && has_group(line) &&
+                   number_of(line, "device") == (uint64_t)device) {
             ret_truth->procs += number_of(line, "total") > 0;
         }
     }
@@ -97,7 +99,8 @@ uint64_t truth_host(void)
 uint64_t truth_process(int device, pid_t pid)
 {
     char *text = simctl("ledger", NULL), start[64];
-    size_t length = (size_t)snprintf(start, sizeof start, "process %d device=%d ", (int)pid, device);
+    size_t length =
+        (size_t)snprintf(start, sizeof start, "process %d device=%d ", (int)pid, device);
     uint64_t bytes = 0;
     for (const char *line = text; *line; line = next_line(line))
         if (!strncmp(line, start, length) && number_of(line, "alive"))
@@ -172,7 +175,8 @@ unsigned region_procs(void)
     return count;
 }
 
-/* The physical number behind a vdev's UUID, where TEST_UUIDS (in physical order) has it; else the vdev's own. */
+/* The physical number behind a vdev's UUID, where TEST_UUIDS (in physical order) has it; else the
+ * vdev's own. */
 static int physical_of(const char *line, unsigned vdev)
 {
     char uuid[64] = "";
@@ -204,8 +208,10 @@ void check_agreement(void)
         if (region != truth)
             fputs(text, stderr);
         if (region != truth)
-            FAIL("vdev %u: the region says %" PRIu64 " (%.3f MiB), the driver holds %" PRIu64 " (%.3f MiB) on %d", vdev,
-                 region, (double)region / (double)MIB, truth, (double)truth / (double)MIB, device);
+            FAIL("vdev %u: the region says %" PRIu64 " (%.3f MiB), the driver holds %" PRIu64
+                 " (%.3f MiB) on %d",
+                 vdev, region, (double)region / (double)MIB, truth, (double)truth / (double)MIB,
+                 device);
     }
     free(text);
 }

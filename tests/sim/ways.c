@@ -6,7 +6,8 @@
 
 #define STEP (48 * MIB)
 
-/* Sizes of module images are told by their ELF header; anything else is text that ends with a NUL. */
+/* Sizes of module images are told by their ELF header; anything else is text that ends with a
+ * NUL. */
 #define MODULE_BYTES (8 * MIB)
 static char *module_image;
 
@@ -24,7 +25,8 @@ static CUmemoryPool pool;
 
 void ways_init(void)
 {
-    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     CU_OK(cu.cuCtxGetDevice(&props.location.id));
     stream = new_stream();
     make_module_image();
@@ -44,13 +46,13 @@ void ways_done(void)
 }
 
 /* Calls that put one value out: it must stay the canary where the call fails. */
-#define TAKE(held, field, type, call)                                                                                  \
-    type out_ = (type)CANARY;                                                                                          \
-    CUresult took_ = (call);                                                                                           \
-    if (took_ != CUDA_SUCCESS) {                                                                                       \
-        CHECK(out_ == (type)CANARY);                                                                                   \
-        return took_;                                                                                                  \
-    }                                                                                                                  \
+#define TAKE(held, field, type, call)                                                              \
+    type out_ = (type)CANARY;                                                                      \
+    CUresult took_ = (call);                                                                       \
+    if (took_ != CUDA_SUCCESS) {                                                                   \
+        CHECK(out_ == (type)CANARY);                                                               \
+        return took_;                                                                              \
+    }                                                                                              \
     (held)->field = out_
 
 static CUresult plain_take(struct held *h)
@@ -181,7 +183,8 @@ static void mipmap_drop(struct held *h)
 
 static CUresult vmm_take(struct held *h)
 {
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     CU_OK(cu.cuCtxGetDevice(&prop.location.id));
     TAKE(h, address, CUmemGenericAllocationHandle, cu.cuMemCreate(&out_, STEP, &prop, 0));
     return CUDA_SUCCESS;
@@ -192,7 +195,8 @@ static void vmm_drop(struct held *h)
     CU_OK(cu.cuMemRelease(h->address));
 }
 
-/* Created, mapped and released at once, as PyTorch's expandable segments do it: the mapping holds the memory. */
+/* Created, mapped and released at once, as PyTorch's expandable segments do it: the mapping holds
+ * the memory. */
 static CUresult vmm_map_take(struct held *h)
 {
     struct held created = {0};
@@ -219,7 +223,8 @@ static void vmm_map_drop(struct held *h)
 static CUresult graph_take(struct held *h)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS params = {
-        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
         .bytesize = STEP};
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
@@ -261,7 +266,8 @@ static bool has_graph_memory(void)
 
 static CUresult external_take(struct held *h)
 {
-    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .size = STEP};
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                             .size = STEP};
     desc.handle.fd = memfd_create("external", MFD_CLOEXEC);
     CHECK(desc.handle.fd >= 0 && ftruncate(desc.handle.fd, STEP) == 0);
     CUexternalMemory memory = (CUexternalMemory)(uintptr_t)CANARY;
@@ -316,7 +322,8 @@ static CUresult green_take(struct held *h)
     CU_OK(cu.cuCtxGetDevice(&device));
     CU_OK(cu.cuDeviceGetDevResource(device, &resource, CU_DEV_RESOURCE_TYPE_SM));
     CU_OK(cu.cuDevResourceGenerateDesc(&desc, &resource, 1));
-    TAKE(h, handle, CUgreenCtx, cu.cuGreenCtxCreate(&out_, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+    TAKE(h, handle, CUgreenCtx,
+         cu.cuGreenCtxCreate(&out_, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
     return CUDA_SUCCESS;
 }
 
@@ -338,7 +345,8 @@ static void module_drop(struct held *h)
 
 static CUresult library_take(struct held *h)
 {
-    TAKE(h, handle, CUlibrary, cu.cuLibraryLoadData(&out_, module_image, NULL, NULL, 0, NULL, NULL, 0));
+    TAKE(h, handle, CUlibrary,
+         cu.cuLibraryLoadData(&out_, module_image, NULL, NULL, 0, NULL, NULL, 0));
     return CUDA_SUCCESS;
 }
 
@@ -395,7 +403,8 @@ static void host_alloc_drop(struct held *h)
 
 static CUresult host_register_take(struct held *h)
 {
-    void *memory = mmap(NULL, STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, STEP, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(memory != MAP_FAILED);
     CUresult result = cu.cuMemHostRegister_v2(memory, STEP, 0);
     if (result != CUDA_SUCCESS) {
@@ -455,13 +464,37 @@ const struct way ways[] = {
      .available = has_graph_memory,
      .step_bytes = 2 * POOL_BLOCK_BYTES},
     {.name = "external", .take = external_take, .drop = external_drop, .step_bytes = STEP},
-    {.name = "context", .take = context_take, .drop = context_drop, .step_bytes = 600 * MIB, .alone = true},
-    {.name = "green", .take = green_take, .drop = green_drop, .available = has_green, .step_bytes = 8 * MIB},
+    {.name = "context",
+     .take = context_take,
+     .drop = context_drop,
+     .step_bytes = 600 * MIB,
+     .alone = true},
+    {.name = "green",
+     .take = green_take,
+     .drop = green_drop,
+     .available = has_green,
+     .step_bytes = 8 * MIB},
     {.name = "module", .take = module_take, .drop = module_drop, .step_bytes = 16 * MIB},
-    {.name = "library", .take = library_take, .drop = library_drop, .available = has_libraries, .step_bytes = 16 * MIB},
-    {.name = "stack_limit", .take = stack_take, .drop = stack_drop, .step_bytes = 66 * MIB, .alone = true},
-    {.name = "host_alloc", .take = host_alloc_take, .drop = host_alloc_drop, .step_bytes = STEP, .counts = WAY_HOST},
-    {.name = "alloc_host", .take = alloc_host_take, .drop = host_alloc_drop, .step_bytes = STEP, .counts = WAY_HOST},
+    {.name = "library",
+     .take = library_take,
+     .drop = library_drop,
+     .available = has_libraries,
+     .step_bytes = 16 * MIB},
+    {.name = "stack_limit",
+     .take = stack_take,
+     .drop = stack_drop,
+     .step_bytes = 66 * MIB,
+     .alone = true},
+    {.name = "host_alloc",
+     .take = host_alloc_take,
+     .drop = host_alloc_drop,
+     .step_bytes = STEP,
+     .counts = WAY_HOST},
+    {.name = "alloc_host",
+     .take = alloc_host_take,
+     .drop = host_alloc_drop,
+     .step_bytes = STEP,
+     .counts = WAY_HOST},
     {.name = "host_register",
      .take = host_register_take,
      .drop = host_register_drop,

@@ -1,6 +1,6 @@
 /*
- * Every way in which a program gets memory, behind one face. A take that fails must leave its outputs alone; each
- * take here checks that itself.
+ * Every way in which a program gets memory, behind one face. A take that fails must leave its
+ * outputs alone; each take here checks that itself.
  */
 #ifndef TESTS_SIM_WAYS_H
 #define TESTS_SIM_WAYS_H
@@ -21,7 +21,8 @@ struct way {
     const char *name;
     CUresult (*take)(struct held *ret_held);
     void (*drop)(struct held *held);
-    void (*settle)(void);    /* what makes freed memory go back at once (synchronise, trim); NULL: nothing needed */
+    void (*settle)(void);    /* what makes freed memory go back at once (synchronise, trim); NULL:
+                                nothing needed */
     bool (*available)(void); /* NULL: always */
     uint64_t step_bytes;     /* the most that one take can cost */
     enum way_counts counts;

@@ -60,7 +60,8 @@ uint64_t sum(const struct world *world, uint32_t owner)
     uint64_t bytes = objects_sum(world->objects, owner, 0);
 
     assert_int_equal(world->sum[owner][0], bytes);
-    assert_int_equal(objects_total(world->objects, 0), world->sum[1][0] + world->sum[2][0] + world->sum[3][0]);
+    assert_int_equal(objects_total(world->objects, 0),
+                     world->sum[1][0] + world->sum[2][0] + world->sum[3][0]);
     return bytes;
 }
 

@@ -1,5 +1,6 @@
 /*
- * A small world for tests of the guard's model: three clients with a device and a subdevice each, one UVM space.
+ * A small world for tests of the guard's model: three clients with a device and a subdevice each,
+ * one UVM space.
  */
 #ifndef VGPU_TESTS_GUARD_WORLD_H
 #define VGPU_TESTS_GUARD_WORLD_H
@@ -37,7 +38,9 @@ int world_teardown(void **state);
 /* What the owner is charged on device 0; the events have to say the same. */
 uint64_t sum(const struct world *world, uint32_t owner);
 
-void memory(struct world *world, uint32_t client, uint32_t handle, uint64_t bytes); /* beneath DEVICE, on device 0 */
-void map(struct world *world, uint64_t base, uint64_t length, uint32_t client, uint32_t handle); /* on device 0 */
+void memory(struct world *world, uint32_t client, uint32_t handle,
+            uint64_t bytes); /* beneath DEVICE, on device 0 */
+void map(struct world *world, uint64_t base, uint64_t length, uint32_t client,
+         uint32_t handle); /* on device 0 */
 
 #endif

@@ -180,12 +180,14 @@ static int other_runnable(struct world *world, unsigned device, int current)
 static void go_on(struct world *world, unsigned device)
 {
     struct gpu *gpu = &world->gpus[device];
-    struct context *context = gpu->current >= 0 ? &world->procs[gpu->current].contexts[device] : NULL;
+    struct context *context =
+        gpu->current >= 0 ? &world->procs[gpu->current].contexts[device] : NULL;
     int other = other_runnable(world, device, gpu->current);
     bool runs = context && runnable(world, context);
 
     if (other < 0 && gpu->vdev_ns <= world->now_ns)
-        gpu->vdev_ns += (world->now_ns - gpu->vdev_ns) / world->vdev_ns * world->vdev_ns + world->vdev_ns;
+        gpu->vdev_ns +=
+            (world->now_ns - gpu->vdev_ns) / world->vdev_ns * world->vdev_ns + world->vdev_ns;
     if (runs && (other < 0 || world->now_ns < gpu->vdev_ns)) {
         if (context->running < 0)
             choose(world, context, device);

@@ -19,7 +19,8 @@ static void fence_all(struct context *context)
 {
     sched_client_fences(&context->client);
     for (unsigned i = 0; i < WORLD_STREAMS; i++) {
-        struct op fence = {.kind = OP_MARK, .place = i, .ns = MARK_NS, .left_ns = MARK_NS, .pair = -1};
+        struct op fence = {
+            .kind = OP_MARK, .place = i, .ns = MARK_NS, .left_ns = MARK_NS, .pair = -1};
 
         if (!context->place_launched[i])
             continue;
@@ -35,7 +36,8 @@ static void semaphore_fence(const struct proc *proc, struct context *context, bo
         return;
     if (blocks)
         sched_client_waits(&context->client);
-    if ((atomic_load(&context->client.page->unfenced) || atomic_load(&context->client.page->queued_unfenced)) &&
+    if ((atomic_load(&context->client.page->unfenced) ||
+         atomic_load(&context->client.page->queued_unfenced)) &&
         (proc->world->marks_always || atomic_load(&context->client.arena->layout->waiting) > 0))
         fence_all(context);
 }
@@ -53,7 +55,8 @@ static void pause_all(const struct proc *proc, bool pausing)
     }
 }
 
-/* False: the thread must wait, at the semaphore or because it is too far ahead, before it launches. */
+/* False: the thread must wait, at the semaphore or because it is too far ahead, before it
+ * launches. */
 static bool enter(struct proc *proc, struct context *context, unsigned stream, uint64_t cost_ns)
 {
     struct world *world = proc->world;
@@ -99,7 +102,9 @@ static bool begin(struct proc *proc, struct context *context, unsigned stream, u
     if (world->native || proc->preempt)
         return true;
     if (!context->joined) {
-        assert_int_equal(sched_client_join(world->arenas[context - proc->contexts], &proc->self, &context->client), 0);
+        assert_int_equal(sched_client_join(world->arenas[context - proc->contexts], &proc->self,
+                                           &context->client),
+                         0);
         context->joined = true;
         if (proc->program.job)
             gang_set(&context->client, &world->arenas[proc->first_device ^ 1], 1);
@@ -158,10 +163,12 @@ static bool capped(struct proc *proc)
 
 static void charge(struct proc *proc, uint64_t cost_ns)
 {
-    uint64_t now_ns = proc->world->now_ns, from_ns = now_ns > CAP_BURST_NS ? now_ns - CAP_BURST_NS : 0;
+    uint64_t now_ns = proc->world->now_ns,
+             from_ns = now_ns > CAP_BURST_NS ? now_ns - CAP_BURST_NS : 0;
 
     if (proc->program.cap_percent)
-        proc->paid_ns = (proc->paid_ns > from_ns ? proc->paid_ns : from_ns) + cost_ns * 100 / proc->program.cap_percent;
+        proc->paid_ns = (proc->paid_ns > from_ns ? proc->paid_ns : from_ns) +
+                        cost_ns * 100 / proc->program.cap_percent;
 }
 
 static bool idle_now(struct proc *proc)
@@ -211,7 +218,8 @@ static void launched(struct proc *proc)
     }
 }
 
-/* Whether the kernel that is launched next is the one of a batch that the ranks of a job run together. */
+/* Whether the kernel that is launched next is the one of a batch that the ranks of a job run
+ * together. */
 static bool is_joint(const struct proc *proc)
 {
     return proc->program.job && proc->in_batch == proc->program.batch - 1;
@@ -219,10 +227,12 @@ static bool is_joint(const struct proc *proc)
 
 static int joint_pair(struct proc *proc)
 {
-    unsigned step = (unsigned)(proc->launches / proc->program.batch), first = (proc->program.job - 1) * WORLD_STEPS;
+    unsigned step = (unsigned)(proc->launches / proc->program.batch),
+             first = (proc->program.job - 1) * WORLD_STEPS;
 
     if (proc->program.rank == 0)
-        proc->world->pairs[first + (step + WORLD_STEPS / 2) % WORLD_STEPS] = (struct pair_of_kernels){.used = true};
+        proc->world->pairs[first + (step + WORLD_STEPS / 2) % WORLD_STEPS] =
+            (struct pair_of_kernels){.used = true};
     return (int)(first + step % WORLD_STEPS);
 }
 
@@ -310,7 +320,8 @@ void host_look(struct proc *proc)
     if (proc->state == HOST_AHEAD && !proc->again && proc->host_ns > now_ns + FUTEX_NS &&
         sched_client_open(&proc->contexts[proc->device].client, proc->ahead_turn))
         proc->host_ns = now_ns + FUTEX_NS;
-    if (proc->state == HOST_FULL && proc->contexts[proc->device].queues[stream_of(proc)].count < WORLD_QUEUE)
+    if (proc->state == HOST_FULL &&
+        proc->contexts[proc->device].queues[stream_of(proc)].count < WORLD_QUEUE)
         proc->host_ns = now_ns;
     if (proc->state != HOST_SYNCS)
         return;

@@ -10,7 +10,8 @@
 
 static struct world *current;
 
-/* What the library calls to learn the time and to wait: in virtual time here. See the linker's --wrap. */
+/* What the library calls to learn the time and to wait: in virtual time here. See the linker's
+ * --wrap. */
 uint64_t __wrap_clock_ns(void);
 void __wrap_futex_wait(void *word, unsigned expected, unsigned long long timeout_ns, int shared);
 void __wrap_futex_wake(void *word, int count, int shared);
@@ -130,7 +131,8 @@ struct proc *world_add(struct world *world, uint64_t id, uint32_t weight, uint32
 
 static uint64_t lateness(struct world *world)
 {
-    bool very = world->very_late_one_in && world_random(&world->random) % world->very_late_one_in == 0;
+    bool very =
+        world->very_late_one_in && world_random(&world->random) % world->very_late_one_in == 0;
 
     return very ? world->very_late_ns : world->late_ns;
 }
@@ -277,7 +279,8 @@ double world_share(const struct world *world, const struct proc *proc)
 
 double world_held(const struct world *world, const struct proc *proc)
 {
-    return (double)(held_ns(proc) - world->marked_held[proc->index]) / (double)(world->now_ns - world->marked_ns);
+    return (double)(held_ns(proc) - world->marked_held[proc->index]) /
+           (double)(world->now_ns - world->marked_ns);
 }
 
 double world_sum(const struct world *world)
@@ -395,8 +398,9 @@ void print_world(const char *what, const struct world *world)
     print_message("%-34s", what);
     for (unsigned i = 0; i < world->count; i++)
         print_message(" %.4f", world_share(world, &world->procs[i]));
-    print_message("  sum %.4f jain %.5f longest wait %.1f ms looks/s %.0f\n", world_sum(world), jain(world),
-                  in_ms(longest_wait_ns(world, NULL)), (double)world->looks * 1e9 / (double)(world->now_ns - SEC));
+    print_message("  sum %.4f jain %.5f longest wait %.1f ms looks/s %.0f\n", world_sum(world),
+                  jain(world), in_ms(longest_wait_ns(world, NULL)),
+                  (double)world->looks * 1e9 / (double)(world->now_ns - SEC));
 }
 
 void assert_between(double value, double low, double high)

@@ -1,12 +1,14 @@
 /*
- * A machine in virtual time for tests of core/sched_client: GPUs, and processes with a thread that runs a program and a
- * helper, each with a client of its own on an arena that is a real file. Everything happens in one thread of this
- * process, in an order that only the seed decides.
+ * A machine in virtual time for tests of core/sched_client: GPUs, and processes with a thread that
+ * runs a program and a helper, each with a client of its own on an arena that is a real file.
+ * Everything happens in one thread of this process, in an order that only the seed decides.
  *
- * The GPU (sched_gpu.c): streams are queues of kernels, semaphores and fences. One process's work runs at a time; where
- * several have work that could run, each gets VDEV_NS. To go from one process to another costs switch_ns.
+ * The GPU (sched_gpu.c): streams are queues of kernels, semaphores and fences. One process's work
+ * runs at a time; where several have work that could run, each gets VDEV_NS. To go from one process
+ * to another costs switch_ns.
  *
- * The process (sched_host.c) does what hook/compute.c and hook/semaphore.c do around launches and waits.
+ * The process (sched_host.c) does what hook/compute.c and hook/semaphore.c do around launches and
+ * waits.
  */
 #ifndef VGPU_TESTS_LEASE_WORLD_H
 #define VGPU_TESTS_LEASE_WORLD_H
@@ -30,25 +32,27 @@
 
 struct proc;
 
-/* What a process does, for ever: `batch` launches, then it waits for the device, then it does something else. */
+/* What a process does, for ever: `batch` launches, then it waits for the device, then it does
+ * something else. */
 struct program {
-    uint64_t kernel_ns;                    /* NEVER: does not end */
-    unsigned batch;                        /* launches between two waits for the device; 0: it never waits */
-    uint64_t launch_ns;                    /* of the CPU, per launch */
-    uint64_t gap_ns;                       /* between a wait and the next launch */
-    uint64_t busy_ns, idle_ns;             /* it works so long, then it is idle so long; 0: it always works */
-    unsigned limit;                        /* launches after which it ends; 0: none */
-    unsigned cap_percent;                  /* of the device: it sleeps between launches; 0: no cap */
-    unsigned streams;                      /* launches go round these; 0: one */
-    bool pair;                             /* its kernels on device 0 and device 1 end when both run */
-    bool reversed;                         /* of a pair, the one on device 1 is launched first */
+    uint64_t kernel_ns;        /* NEVER: does not end */
+    unsigned batch;            /* launches between two waits for the device; 0: it never waits */
+    uint64_t launch_ns;        /* of the CPU, per launch */
+    uint64_t gap_ns;           /* between a wait and the next launch */
+    uint64_t busy_ns, idle_ns; /* it works so long, then it is idle so long; 0: it always works */
+    unsigned limit;            /* launches after which it ends; 0: none */
+    unsigned cap_percent;      /* of the device: it sleeps between launches; 0: no cap */
+    unsigned streams;          /* launches go round these; 0: one */
+    bool pair;                 /* its kernels on device 0 and device 1 end when both run */
+    bool reversed;             /* of a pair, the one on device 1 is launched first */
     uint64_t (*length)(struct proc *proc); /* instead of kernel_ns */
-    unsigned job;      /* not 0: the process is one of two ranks; the last of its kernels of a batch ends when the other
-                          rank's runs as well. Jobs are 1 to WORLD_PAIRS / WORLD_STEPS */
+    unsigned job; /* not 0: the process is one of two ranks; the last of its kernels of a batch ends
+                     when the other rank's runs as well. Jobs are 1 to WORLD_PAIRS / WORLD_STEPS */
     unsigned rank;     /* and the device that it uses */
     uint64_t joint_ns; /* how long that last kernel takes */
     bool unknown;      /* until one has ended, nothing is known of what its kernels cost */
-    double wrong;      /* what the process thinks that a kernel costs is so many times the truth; 0: right */
+    double wrong;      /* what the process thinks that a kernel costs is so many times the truth; 0:
+                          right */
 };
 
 enum op_kind { OP_KERNEL, OP_GATE, OP_MARK };
@@ -73,11 +77,11 @@ struct context {
     struct queue queues[WORLD_STREAMS];
     int running; /* the queue whose kernel runs; -1: none */
     uint64_t launched, completed;
-    uint64_t done_ns;      /* kernels completed, by their length */
-    uint64_t ran_ns;       /* the time for which the hardware has worked for it */
-    bool off;              /* switched off: nothing of it starts or goes on */
-    bool ending;           /* it will be: when the kernel that runs ends, or when others have the hardware */
-    bool loaded;           /* on the hardware: at work, or idle and nobody else has come since */
+    uint64_t done_ns; /* kernels completed, by their length */
+    uint64_t ran_ns;  /* the time for which the hardware has worked for it */
+    bool off;         /* switched off: nothing of it starts or goes on */
+    bool ending; /* it will be: when the kernel that runs ends, or when others have the hardware */
+    bool loaded; /* on the hardware: at work, or idle and nobody else has come since */
     uint64_t loads;        /* how often it was put there */
     uint64_t longest_wait; /* that a head stood at a semaphore */
     uint64_t semaphore_since_ns[WORLD_STREAMS];
@@ -101,7 +105,8 @@ struct proc {
     struct context contexts[WORLD_DEVICES];
     unsigned first_device, devices;
     bool dead, stopped, paused;
-    void *preempt; /* whoever switches it from outside, where somebody does: it takes no part in turns itself */
+    void *preempt; /* whoever switches it from outside, where somebody does: it takes no part in
+                      turns itself */
 
     enum host_state state;
     uint64_t host_ns; /* when its thread acts next */
@@ -163,8 +168,9 @@ void world_run(struct world *world, uint64_t until_ns);
 /* From now on, shares are measured. */
 void world_measure(struct world *world);
 double world_share(const struct world *world,
-                   const struct proc *proc);                           /* of device 0, in what its kernels take alone */
-double world_held(const struct world *world, const struct proc *proc); /* the time for which its instance had it */
+                   const struct proc *proc); /* of device 0, in what its kernels take alone */
+double world_held(const struct world *world,
+                  const struct proc *proc); /* the time for which its instance had it */
 double world_sum(const struct world *world);
 
 /* As the kernel does these things. */
@@ -200,8 +206,10 @@ uint64_t gpu_next_ns(struct world *world, unsigned device);
 void gpu_push(struct context *context, unsigned queue, const struct op *op);
 void gpu_drop(struct context *context);
 bool gpu_drained(const struct context *context);
-bool gpu_works(struct proc *proc, uint64_t ns); /* on device 0, at this moment and for so much longer */
-/* On device 0: it is taken off the hardware, for so long; nothing of it starts, but what runs may end in its vdev. */
+bool gpu_works(struct proc *proc,
+               uint64_t ns); /* on device 0, at this moment and for so much longer */
+/* On device 0: it is taken off the hardware, for so long; nothing of it starts, but what runs may
+ * end in its vdev. */
 void gpu_hold(struct proc *proc, uint64_t ns);
 void gpu_end(struct proc *proc);
 

@@ -9,19 +9,22 @@
 #include <stdlib.h>
 
 #define STACK_BYTES (256U << 10)
-/* What the calls take; the part after which an off call has stopped the work, an on call has let it go on. */
+/* What the calls take; the part after which an off call has stopped the work, an on call has let it
+ * go on. */
 #define OFF_NS    (640 * US)
 #define ENDING_NS (405 * US)
 #define ON_NS     (385 * US)
 #define STOPS     .73
 #define GOES      .85
-/* A probe reads counts; if the context is loaded it may stop it, for HELD_NS, and read them again. Whose next kernel
- * comes before they are read does not look idle. */
+/* A probe reads counts; if the context is loaded it may stop it, for HELD_NS, and read them again.
+ * Whose next kernel comes before they are read does not look idle. */
 #define COUNTS_NS (200 * US)
 #define STOP_NS   (600 * US)
 #define HELD_NS   (330 * US)
 #define GAP_NS    (200 * US)
-#define AGAIN_NS  (10 * US) /* after that, what was stopped is there again; and a kernel that ends within it, ends */
+#define AGAIN_NS                                                                                   \
+    (10 *                                                                                          \
+     US) /* after that, what was stopped is there again; and a kernel that ends within it, ends */
 
 #define LATE_NS       (40 * US)
 #define VERY_LATE_NS  (400 * US)
@@ -82,7 +85,8 @@ static void is_set(struct guarded *guarded, enum share_state to)
 
 static int set(void *arg, enum share_state to)
 {
-    static const uint64_t costs[] = {[SHARE_OFF] = OFF_NS, [SHARE_ENDING] = ENDING_NS, [SHARE_ON] = ON_NS};
+    static const uint64_t costs[] = {
+        [SHARE_OFF] = OFF_NS, [SHARE_ENDING] = ENDING_NS, [SHARE_ON] = ON_NS};
     struct guarded *guarded = arg;
     uint64_t effect_ns = (uint64_t)((double)costs[to] * (to == SHARE_ON ? GOES : STOPS));
     uint64_t ended_ns = guarded->proc->world->now_ns - guarded->set_ns;
@@ -178,8 +182,8 @@ static void look_for_wake(struct guarded *guarded)
     uint64_t now_ns = guarded->proc->world->now_ns;
 
     if (guarded->waiting && guarded->next_ns > now_ns + LATE_NS &&
-        (share->seen_open != page_of(guarded)->granted_turn || share->seen_wake != page_of(guarded)->wake ||
-         share->seen_pokes != share->pokes))
+        (share->seen_open != page_of(guarded)->granted_turn ||
+         share->seen_wake != page_of(guarded)->wake || share->seen_pokes != share->pokes))
         guarded->next_ns = now_ns + LATE_NS;
 }
 
@@ -219,13 +223,15 @@ static void step(struct proc *proc)
 static struct share_limits limits_of(const struct limits *limits)
 {
     return (struct share_limits){
-        .compute = {.weight = limits->weight, .priority = limits->priority, .cap_policy = limits->cap_policy},
+        .compute = {.weight = limits->weight,
+                    .priority = limits->priority,
+                    .cap_policy = limits->cap_policy},
         .cap_percent = limits->cap_percent,
     };
 }
 
-struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
-                            uint64_t start_ns)
+struct guarded *guarded_add(struct world *world, const struct limits *limits,
+                            const struct program *program, uint64_t start_ns)
 {
     struct share_ops ops = {.set = set, .probe = probe};
     struct guarded *guarded = calloc(1, sizeof(*guarded));
@@ -247,7 +253,9 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits, co
     snprintf(guarded->file, sizeof(guarded->file), "guarded-%u", count);
     snprintf(region_limits.name, sizeof(region_limits.name), "%s", guarded->file);
     unlink(scratch_path(guarded->file));
-    assert_int_equal(region_create(scratch_path(guarded->file), 0, &region_limits, &guarded->region, &created), 0);
+    assert_int_equal(
+        region_create(scratch_path(guarded->file), 0, &region_limits, &guarded->region, &created),
+        0);
     self = (struct share_self){.region = guarded->region,
                                .id = usage_instance_id(guarded->region),
                                .name = guarded->file,

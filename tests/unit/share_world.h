@@ -1,8 +1,8 @@
 /*
- * Instances of the guard in the machine in virtual time of sched_world.h: their programs launch as if nobody limited
- * them, and a share each, the real one, switches them off and on. Switches and probes take the time, and have the
- * effects, that were measured (guard/probe.c, docs/measurements.md); a share runs on a stack of its own, so that others
- * act meanwhile.
+ * Instances of the guard in the machine in virtual time of sched_world.h: their programs launch as
+ * if nobody limited them, and a share each, the real one, switches them off and on. Switches and
+ * probes take the time, and have the effects, that were measured (guard/probe.c,
+ * docs/measurements.md); a share runs on a stack of its own, so that others act meanwhile.
  */
 #ifndef VGPU_TESTS_SHARE_WORLD_H
 #define VGPU_TESTS_SHARE_WORLD_H
@@ -45,17 +45,18 @@ struct limits {
     uint32_t weight, priority; /* weight 0: the default */
 };
 
-struct guarded *guarded_add(struct world *world, const struct limits *limits, const struct program *program,
-                            uint64_t start_ns);
+struct guarded *guarded_add(struct world *world, const struct limits *limits,
+                            const struct program *program, uint64_t start_ns);
 void guarded_limit(struct guarded *guarded, const struct limits *limits);
 
-/* The supervisor, not the program. kill: what it has switched off is switched on by the keeper, a millisecond later. */
+/* The supervisor, not the program. kill: what it has switched off is switched on by the keeper, a
+ * millisecond later. */
 void guarded_stop(struct guarded *guarded, bool stop);
 void guarded_kill(struct guarded *guarded);
 void guarded_pause(struct guarded *guarded, bool pause);
 
-/* From the last guarded_measure() on: of the device's time; how often it was switched off; the part spent on looks; how
- * many of these have stopped it. */
+/* From the last guarded_measure() on: of the device's time; how often it was switched off; the part
+ * spent on looks; how many of these have stopped it. */
 void guarded_measure(struct world *world);
 double guarded_ran(const struct guarded *guarded);
 uint64_t guarded_offs(const struct guarded *guarded);

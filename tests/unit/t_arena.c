@@ -266,7 +266,8 @@ static int in_a_small_folder(void *arg)
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("none", scratch(), "tmpfs", 0, "size=96k,mode=700") < 0)
         return 77;
-    while ((rc = open_arena("GPU-full", true, &arena)) == 0 && (rc = arena_claim(arena, &page)) == 0)
+    while ((rc = open_arena("GPU-full", true, &arena)) == 0 &&
+           (rc = arena_claim(arena, &page)) == 0)
         count++;
     CHECK(rc == -ENOSPC || rc == -EUSERS);
     CHECK(count > 2 && count < 32);
@@ -346,8 +347,9 @@ static void the_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_once), cmocka_unit_test(many_processes), cmocka_unit_test(descriptors_closed),
-        cmocka_unit_test(forked),    cmocka_unit_test(mapped_again),   cmocka_unit_test(no_room),
+        cmocka_unit_test(made_once),          cmocka_unit_test(many_processes),
+        cmocka_unit_test(descriptors_closed), cmocka_unit_test(forked),
+        cmocka_unit_test(mapped_again),       cmocka_unit_test(no_room),
         cmocka_unit_test(the_lock),
     };
 

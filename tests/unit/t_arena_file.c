@@ -63,13 +63,15 @@ static int try_open(const char *uuid)
     return rc;
 }
 
-/* Too short, too long, of the right size and empty, garbage, open to others: made anew, under the same name. */
+/* Too short, too long, of the right size and empty, garbage, open to others: made anew, under the
+ * same name. */
 static void test_damaged(void **state)
 {
     static const struct {
         off_t bytes;
         mode_t mode;
-    } cases[] = {{0, 0600}, {100, 0600}, {8 << 20, 0600}, {sizeof(struct arena_layout), 0600}, {0, 0666}};
+    } cases[] = {
+        {0, 0600}, {100, 0600}, {8 << 20, 0600}, {sizeof(struct arena_layout), 0600}, {0, 0666}};
     struct stat before, after;
 
     (void)state;
@@ -94,7 +96,8 @@ static void test_damaged(void **state)
     assert_int_equal(stat_of("GPU-x").st_mode & 07777, 0600);
 }
 
-/* Things that are no files are not ours to remove, and are neither opened for good nor waited for. */
+/* Things that are no files are not ours to remove, and are neither opened for good nor waited
+ * for. */
 static void test_no_file(void **state)
 {
     (void)state;
@@ -173,7 +176,8 @@ static void test_another_version(void **state)
 
 #define CROWD 24
 
-/* Whoever comes to a broken file at the same time meets in one new file: each has a page of its own. */
+/* Whoever comes to a broken file at the same time meets in one new file: each has a page of its
+ * own. */
 static void test_made_anew_once(void **state)
 {
     struct party *party = shared_memory(sizeof(*party));
@@ -225,7 +229,8 @@ static int takes_part(void *arg)
     return 0;
 }
 
-/* Who takes turns is seen from outside, with what it may be; not who is gone, nor what is nonsense. */
+/* Who takes turns is seen from outside, with what it may be; not who is gone, nor what is
+ * nonsense. */
 static void test_view(void **state)
 {
     struct party *party = shared_memory(sizeof(*party));
@@ -284,7 +289,8 @@ static int become_nobody(void)
 {
     gid_t group = NOBODY;
 
-    return setgroups(1, &group) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0
+    return setgroups(1, &group) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+                   setresuid(NOBODY, NOBODY, NOBODY) < 0
                ? -1
                : 0;
 }
@@ -365,13 +371,15 @@ static int is_refused(void *arg)
     return 0;
 }
 
-/* Root has set it up: those who may write to the folder share, whoever comes first; and nobody else. */
+/* Root has set it up: those who may write to the folder share, whoever comes first; and nobody
+ * else. */
 static void test_two_users_together(void **state)
 {
     static const struct {
         gid_t group;
         mode_t folder, file;
-    } cases[] = {{NOBODY, 02770, 0660}, {NOBODY, 0770, 0660}, {NOBODY, 03770, 0660}, {0, 0777, 0666}};
+    } cases[] = {
+        {NOBODY, 02770, 0660}, {NOBODY, 0770, 0660}, {NOBODY, 03770, 0660}, {0, 0777, 0666}};
     struct pair *pair = shared_memory(sizeof(*pair));
 
     (void)state;

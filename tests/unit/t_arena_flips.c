@@ -1,8 +1,9 @@
 /*
- * Every word of an arena changes right after every access to it, while leases of both kinds work: whoever loads a word
- * once more, after it has looked at it, finds something else there. The arena is closed to this process; each access
- * faults, is let through alone (by single-stepping), and then its word is changed, from a seed. So it does not depend
- * on how threads run. An index, shift or pointer that was not bounded ends in a fault elsewhere, or in a sanitizer.
+ * Every word of an arena changes right after every access to it, while leases of both kinds work:
+ * whoever loads a word once more, after it has looked at it, finds something else there. The arena
+ * is closed to this process; each access faults, is let through alone (by single-stepping), and
+ * then its word is changed, from a seed. So it does not depend on how threads run. An index, shift
+ * or pointer that was not bounded ends in a fault elsewhere, or in a sanitizer.
  */
 #include "core/sched_preempt.h"
 #include "sched_world.h"
@@ -130,7 +131,8 @@ static void flip_for_a_while(uint64_t seed)
 
     assert_int_equal(preempt_join(world->arenas[0], &self, &preempt), 0);
     for (unsigned i = 0; i < PROCESSES; i++) {
-        struct program program = {.kernel_ns = 200 * US, .batch = i, .launch_ns = 20 * US, .gap_ns = 50 * US};
+        struct program program = {
+            .kernel_ns = 200 * US, .batch = i, .launch_ns = 20 * US, .gap_ns = 50 * US};
 
         world_add(world, i + 1, 100 + 100 * i, i, &program, world->now_ns + i * 40 * US);
     }

@@ -130,7 +130,8 @@ static void small_files(void **state)
     assert_int_equal(length, 5);
     assert_int_equal(file_read_small(scratch_path("small"), buffer, 3, &length), 0);
     assert_string_equal(buffer, "he");
-    assert_int_equal(file_read_small(scratch_path("missing"), buffer, sizeof(buffer), &length), -ENOENT);
+    assert_int_equal(file_read_small(scratch_path("missing"), buffer, sizeof(buffer), &length),
+                     -ENOENT);
     assert_int_equal(file_write_atomic(scratch_path("nowhere/small"), "x", 1, 0600), -ENOENT);
 }
 
@@ -155,7 +156,8 @@ static void runtime_folder(void **state)
 
 #define STRANGER 64123u
 
-/* As a user without a session folder: what somebody has put at /tmp/vgpu-UID before us is refused. */
+/* As a user without a session folder: what somebody has put at /tmp/vgpu-UID before us is
+ * refused. */
 static int use_planted(void *arg)
 {
     const char *how = arg;
@@ -171,8 +173,10 @@ static int use_planted(void *arg)
     else if (strcmp(how, "other") == 0)
         CHECK(mkdir(own, 0777) == 0);
     else if (strcmp(how, "open") == 0)
-        CHECK(mkdir(own, 0700) == 0 && chmod(own, 0777) == 0 && chown(own, STRANGER, STRANGER) == 0);
-    CHECK(setresgid(STRANGER, STRANGER, STRANGER) == 0 && setresuid(STRANGER, STRANGER, STRANGER) == 0);
+        CHECK(mkdir(own, 0700) == 0 && chmod(own, 0777) == 0 &&
+              chown(own, STRANGER, STRANGER) == 0);
+    CHECK(setresgid(STRANGER, STRANGER, STRANGER) == 0 &&
+          setresuid(STRANGER, STRANGER, STRANGER) == 0);
     rc = runtime_dir_make(path, sizeof(path));
     CHECK(rc == (strcmp(how, "absent") == 0 ? 0 : -EPERM));
     CHECK(rc < 0 || strcmp(path, own) == 0);
@@ -196,8 +200,8 @@ static void runtime_folder_planted(void **state)
 static int in_child_calls;
 
 /*
- * Under RLIMIT_FSIZE every way to write says -EFBIG; no signal arrives, not even later, and the program's mask and what
- * it has pending are as before. stderr is a file, too.
+ * Under RLIMIT_FSIZE every way to write says -EFBIG; no signal arrives, not even later, and the
+ * program's mask and what it has pending are as before. stderr is a file, too.
  */
 static int writes_under_a_limit(void *arg)
 {
@@ -276,15 +280,21 @@ static void fork_detection(void **state)
     assert_int_equal(finish(spawn(check_twice, NULL)), 0);
 }
 
-/* Lines of /proc/PID/stat, as Linux 6.1 wrote them: flags is the ninth field, the threads are the twentieth. */
+/* Lines of /proc/PID/stat, as Linux 6.1 wrote them: flags is the ninth field, the threads are the
+ * twentieth. */
 static void processes_that_end(void **state)
 {
     (void)state;
-    assert_false(proc_stat_is_exiting("7 (sleep) S 1 7 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 29 5496832 453"));
-    assert_true(proc_stat_is_exiting("7 (sleep) R 1 7 7 0 -1 4194308 90 0 0 0 0 0 0 0 20 0 1 0 29 0 0"));
-    assert_true(proc_stat_is_exiting("7 (a) R) S 1) R 1 7 7 0 -1 4194308 90 0 0 0 0 0 0 0 20 0 3 0 29 0 0"));
-    assert_true(proc_stat_is_exiting("7 (sleep) Z 1 7 7 0 -1 4194316 90 0 0 0 0 0 0 0 20 0 2 0 29 0 0"));
-    assert_false(proc_stat_is_exiting("7 (sleep) Z 1 7 7 0 -1 4194316 90 0 0 0 0 0 0 0 20 0 1 0 29 0 0"));
+    assert_false(proc_stat_is_exiting(
+        "7 (sleep) S 1 7 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 29 5496832 453"));
+    assert_true(
+        proc_stat_is_exiting("7 (sleep) R 1 7 7 0 -1 4194308 90 0 0 0 0 0 0 0 20 0 1 0 29 0 0"));
+    assert_true(proc_stat_is_exiting(
+        "7 (a) R) S 1) R 1 7 7 0 -1 4194308 90 0 0 0 0 0 0 0 20 0 3 0 29 0 0"));
+    assert_true(
+        proc_stat_is_exiting("7 (sleep) Z 1 7 7 0 -1 4194316 90 0 0 0 0 0 0 0 20 0 2 0 29 0 0"));
+    assert_false(
+        proc_stat_is_exiting("7 (sleep) Z 1 7 7 0 -1 4194316 90 0 0 0 0 0 0 0 20 0 1 0 29 0 0"));
     assert_false(proc_stat_is_exiting("7 (sleep) R 1 7 7"));
     assert_false(proc_stat_is_exiting(""));
     assert_false(proc_is_exiting(getpid()));
@@ -296,9 +306,15 @@ static void processes_that_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_levels),     cmocka_unit_test(log_long_line),   cmocka_unit_test(folders),
-        cmocka_unit_test(small_files),    cmocka_unit_test(runtime_folder),  cmocka_unit_test(runtime_folder_planted),
-        cmocka_unit_test(fork_detection), cmocka_unit_test(file_size_limit), cmocka_unit_test(processes_that_end),
+        cmocka_unit_test(log_levels),
+        cmocka_unit_test(log_long_line),
+        cmocka_unit_test(folders),
+        cmocka_unit_test(small_files),
+        cmocka_unit_test(runtime_folder),
+        cmocka_unit_test(runtime_folder_planted),
+        cmocka_unit_test(fork_detection),
+        cmocka_unit_test(file_size_limit),
+        cmocka_unit_test(processes_that_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,8 @@ static void the_average_is_exact(void **state)
         for (size_t n = 0; n < 4; n++) {
             for (size_t j = 0; j < 2; j++) {
                 uint64_t span = lengths[n] < MS ? 10 * NS_PER_S : 200 * NS_PER_S;
-                struct launcher l = {.word = &word, .late = lates[j], .cost_ns = lengths[n], .now_ns = START};
+                struct launcher l = {
+                    .word = &word, .late = lates[j], .cost_ns = lengths[n], .now_ns = START};
 
                 atomic_store(&word, 0);
                 while (l.now_ns < START + span)
@@ -131,7 +132,8 @@ static uint64_t worst_window(const struct launcher *l)
     return worst;
 }
 
-/* What a cap lets start in 100 ms: its share, the burst, and the last launch, which is charged when it starts. */
+/* What a cap lets start in 100 ms: its share, the burst, and the last launch, which is charged when
+ * it starts. */
 static uint64_t window_bound(unsigned percent, uint64_t cost_ns)
 {
     return (100 * MS + BUCKET_BURST_NS + BUCKET_SLACK_NS) * percent / 100 + cost_ns;
@@ -145,7 +147,11 @@ static void any_window_is_within_the_cap(void **state)
     (void)state;
     for (size_t c = 0; c < 4; c++) {
         for (size_t n = 0; n < 4; n++) {
-            struct launcher l = {.word = &word, .late = jittered, .cost_ns = lengths[n], .now_ns = START, .log = log};
+            struct launcher l = {.word = &word,
+                                 .late = jittered,
+                                 .cost_ns = lengths[n],
+                                 .now_ns = START,
+                                 .log = log};
 
             atomic_store(&word, 0);
             while (l.now_ns < START + 3 * NS_PER_S) {
@@ -167,12 +173,14 @@ static void idleness_is_no_credit(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
-        uint64_t now = START + idle[i], credit = idle[i] < BUCKET_BURST_NS ? idle[i] : BUCKET_BURST_NS, done = 0;
+        uint64_t now = START + idle[i],
+                 credit = idle[i] < BUCKET_BURST_NS ? idle[i] : BUCKET_BURST_NS, done = 0;
 
         atomic_store(&word, START);
         while (bucket_take(&word, now, 10 * US, 50) == 0)
             done += 10 * US;
-        assert_in_range(done, (credit + BUCKET_SLACK_NS) / 2, (credit + BUCKET_SLACK_NS) / 2 + 10 * US);
+        assert_in_range(done, (credit + BUCKET_SLACK_NS) / 2,
+                        (credit + BUCKET_SLACK_NS) / 2 + 10 * US);
     }
 }
 
@@ -204,7 +212,8 @@ static void a_lower_cap_bites(void **state)
 
     (void)state;
     for (size_t n = 0; n < 3; n++) {
-        struct launcher l = {.word = &word, .late = jittered, .cost_ns = shorts[n], .now_ns = START, .log = log};
+        struct launcher l = {
+            .word = &word, .late = jittered, .cost_ns = shorts[n], .now_ns = START, .log = log};
 
         atomic_store(&word, 0);
         while (l.now_ns < START + NS_PER_S)
@@ -286,7 +295,8 @@ static void corrections(void **state)
     bucket_correct(&word, START, INT64_MIN, 1);
     assert_int_equal(wait_of(&word, START), 0);
     assert_true(atomic_load(&word) < START);
-    /* What comes long after it was charged does not make anybody wait who would not have waited then. */
+    /* What comes long after it was charged does not make anybody wait who would not have waited
+     * then. */
     atomic_store(&word, START);
     bucket_correct(&word, START + NS_PER_S, 100 * MS, 50);
     assert_int_equal(wait_of(&word, START + NS_PER_S), 0);
@@ -296,7 +306,8 @@ static void corrections(void **state)
 
 static void nonsense(void **state)
 {
-    static const uint64_t words[] = {UINT64_MAX, UINT64_MAX - 1, START + BUCKET_INSANE_NS + 1, 2 * START};
+    static const uint64_t words[] = {UINT64_MAX, UINT64_MAX - 1, START + BUCKET_INSANE_NS + 1,
+                                     2 * START};
     _Atomic uint64_t word;
 
     (void)state;
@@ -446,7 +457,8 @@ static void held_until_it_is_known(void **state)
     }
 }
 
-/* A hold that was paid was paid with time in which nobody started anything: others may have started on it since. */
+/* A hold that was paid was paid with time in which nobody started anything: others may have started
+ * on it since. */
 static void held_for_too_long(void **state)
 {
     _Atomic uint64_t word = START;

@@ -1,4 +1,5 @@
-/* What launches are charged: convergence, what varies, stalls, how often it is measured, a full table, threads. */
+/* What launches are charged: convergence, what varies, stalls, how often it is measured, a full
+ * table, threads. */
 #include "unit.h"
 
 #include "core/cost.h"
@@ -181,7 +182,8 @@ static void the_mean_is_charged(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (size_t n = 0; n < sizeof(in_flight) / sizeof(in_flight[0]); n++) {
-            struct play p = {.cell = new_cell(), .duration = cases[i].duration, .in_flight = in_flight[n]};
+            struct play p = {
+                .cell = new_cell(), .duration = cases[i].duration, .in_flight = in_flight[n]};
 
             play(&p, SLOWER > 1 ? 400000 : 1000000);
             assert_near(p.charged_ns, p.true_ns, cases[i].within);
@@ -451,7 +453,8 @@ static void threads(void **state)
     for (uint64_t i = 0; i < KEYS; i++) {
         struct cost_cell *cell = cost_find(crowd.table, cost_key(i, 4, 4));
 
-        /* A forgotten cell in the way may have let two threads make a key twice: the one that is found counts. */
+        /* A forgotten cell in the way may have let two threads make a key twice: the one that is
+         * found counts. */
         assert_near((double)cost_estimate(cell, 1), (double)cost_of(i), 0.01);
         for (unsigned n = 0; n < THREADS; n++)
             assert_near((double)cost_estimate(crowd.found[n][i], 1), (double)cost_of(i), 0.01);

@@ -1,4 +1,5 @@
-/* Memory that crosses processes, in the region: charged once, to its maker or, once that let go, to the instance. */
+/* Memory that crosses processes, in the region: charged once, to its maker or, once that let go, to
+ * the instance. */
 #include "unit.h"
 
 #include "core/share.h"
@@ -78,7 +79,8 @@ static void end_of(pid_t pid)
     assert_int_equal(finish(pid), how == IS_KILLED ? 1000 + SIGKILL : 0);
 }
 
-/* However the maker ends, who has joined keeps the memory charged, and nobody has more than the rest. */
+/* However the maker ends, who has joined keeps the memory charged, and nobody has more than the
+ * rest. */
 static void stays_until_the_last_leaves(void **state)
 {
     (void)state;

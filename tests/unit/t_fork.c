@@ -93,7 +93,8 @@ static void idle_children_take_no_place(void **state)
     assert_int_equal(region_slots_high(region->layout), 1);
 }
 
-/* Threads are in every function while another one forks: no child may hang on a lock that a thread has left behind. */
+/* Threads are in every function while another one forks: no child may hang on a lock that a thread
+ * has left behind. */
 static atomic_bool stop;
 
 static void *work(void *arg)
@@ -194,7 +195,8 @@ static void vfork_takes_nothing(void **state)
     assert_int_equal(slots_used(region->layout, 0), 30 * MIB);
 }
 
-/* In a child: closes everything that it did not open itself, as daemons do; a neighbour notices; we come back. */
+/* In a child: closes everything that it did not open itself, as daemons do; a neighbour notices; we
+ * come back. */
 static int close_everything(void *arg)
 {
     atomic_int *step = arg;
@@ -246,7 +248,8 @@ static void descriptors_closed(void **state)
     assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
 }
 
-/* In a child: reads the region's file as any program may that looks through a folder, in ways that close it again. */
+/* In a child: reads the region's file as any program may that looks through a folder, in ways that
+ * close it again. */
 static int read_the_file(void *arg)
 {
     atomic_int *step = arg;
@@ -291,7 +294,8 @@ static void reader_of_the_file_stays_alive(void **state)
     assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
 }
 
-/* Children that live on, never ask the library for anything, and have every descriptor that their parent had. */
+/* Children that live on, never ask the library for anything, and have every descriptor that their
+ * parent had. */
 static pid_t by_fork(void)
 {
     return fork();
@@ -314,14 +318,16 @@ static int hold_and_make_a_child(void *arg)
     struct vgpu_ledger *mine;
     pid_t pid;
 
-    /* Mapped by this process itself: a mapping keeps the description that it was made by, and the child has it, too. */
+    /* Mapped by this process itself: a mapping keeps the description that it was made by, and the
+     * child has it, too. */
     region_close(region);
     CHECK(region_open(scratch_path("fork"), 0, &own) == 0 && ledger_new(own, &mine) == 0);
     CHECK(ledger_reserve(mine, 0, 40 * MIB) == 0);
     CHECK(ledger_commit(mine, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
     pid = orphan->make();
     if (pid == 0) {
-        alarm(60); /* nobody ends it where a check before has failed, nor waits for what it has open */
+        alarm(60); /* nobody ends it where a check before has failed, nor waits for what it has open
+                    */
         close(STDOUT_FILENO);
         close(STDERR_FILENO);
         atomic_store(&orphan->child_runs, 1); /* what runs in a child after fork has run */
@@ -334,7 +340,8 @@ static int hold_and_make_a_child(void *arg)
         pause();
 }
 
-/* `keeps`: the child has its parent's description, and only the pid tells that the parent is dead. */
+/* `keeps`: the child has its parent's description, and only the pid tells that the parent is
+ * dead. */
 static void dead_parent_of(pid_t (*make)(void), bool keeps)
 {
     struct orphan *orphan = shared_memory(sizeof(*orphan));
@@ -361,7 +368,8 @@ static void orphans_keep_nothing(void **state)
     dead_parent_of(by_clone, true);
 }
 
-/* In a child: its first thread has ended and no lock of it is left, as when the kernel takes a process apart. */
+/* In a child: its first thread has ended and no lock of it is left, as when the kernel takes a
+ * process apart. */
 static void *outlive(void *arg)
 {
     atomic_int *step = arg;
@@ -381,11 +389,13 @@ static int end_slowly(void *arg)
     for (int fd = 3; fd < 1100; fd++)
         close(fd);
     CHECK(pthread_create(&thread, NULL, outlive, arg) == 0);
-    syscall(SYS_exit, 0); /* this thread's end only, and nothing is loaded for it, as pthread_exit does */
+    syscall(SYS_exit,
+            0); /* this thread's end only, and nothing is loaded for it, as pthread_exit does */
     return 1;
 }
 
-/* What a process holds is on the device until the kernel has closed its files, and that is after its locks are gone. */
+/* What a process holds is on the device until the kernel has closed its files, and that is after
+ * its locks are gone. */
 static void held_until_the_end(void **state)
 {
     atomic_int *step = shared_memory(sizeof(*step));
@@ -408,7 +418,8 @@ static void held_until_the_end(void **state)
     assert_int_equal(finish(pid), 0);
 }
 
-/* The region's file is gone and another one is at its place: what cannot be known is not guessed. */
+/* The region's file is gone and another one is at its place: what cannot be known is not
+ * guessed. */
 static int file_replaced(void *arg)
 {
     (void)arg;
@@ -429,7 +440,8 @@ static void file_is_gone(void **state)
     assert_int_equal(finish(spawn(file_replaced, NULL)), 0);
 }
 
-/* Two handles of one file in one process: closing one must not drop what the other one's locks say. */
+/* Two handles of one file in one process: closing one must not drop what the other one's locks
+ * say. */
 static int look_at_owner(void *arg)
 {
     (void)arg;

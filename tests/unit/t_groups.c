@@ -1,4 +1,5 @@
-/* Runs inside an instance with limits of their own: what a group holds counts for it and for the instance. */
+/* Runs inside an instance with limits of their own: what a group holds counts for it and for the
+ * instance. */
 #include "unit.h"
 
 #include "core/ledger_internal.h"
@@ -25,7 +26,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A child that does not outlive a test that fails; its end of the pipe is not the parent's, who sees its death. */
+/* A child that does not outlive a test that fails; its end of the pipe is not the parent's, who
+ * sees its death. */
 static pid_t fork_with_pipe(int *ret_fd)
 {
     int ends[2];
@@ -91,7 +93,8 @@ static void both_quotas_hold(void **state)
     assert_int_equal(ledger_reserve(a, 0, 2 * GIB + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(a, 0, 2 * GIB), 0);
     assert_int_equal(ledger_reserve(a, 0, 1), -ENOMEM);
-    assert_int_equal(ledger_reserve(b, 0, GIB + 1), -ENOMEM); /* its own quota has room, the instance's has not */
+    assert_int_equal(ledger_reserve(b, 0, GIB + 1),
+                     -ENOMEM); /* its own quota has room, the instance's has not */
     assert_int_equal(ledger_reserve(b, 0, GIB), 0);
     assert_int_equal(ledger_reserve(outer, 0, 1), -ENOMEM);
     assert_sums_agree();
@@ -108,7 +111,8 @@ static void both_quotas_hold(void **state)
     assert_sums_agree();
 }
 
-/* Two processes of one group: what is idle within it makes room, what is idle elsewhere does not. */
+/* Two processes of one group: what is idle within it makes room, what is idle elsewhere does
+ * not. */
 static void idle_within_the_group(void **state)
 {
     uint64_t id = group_of(GIB, 0);
@@ -124,7 +128,9 @@ static void idle_within_the_group(void **state)
     assert_int_equal(ledger_reserve(b, 0, MIB), 0);
     assert_int_equal(ledger_reserve(b, 0, 1), -ENOMEM);
     assert_int_equal(
-        load_relaxed(&registration_slot(outer, ledger_registration(outer))->vdev[0].idle) & IDLE_BYTES_MASK, GIB);
+        load_relaxed(&registration_slot(outer, ledger_registration(outer))->vdev[0].idle) &
+            IDLE_BYTES_MASK,
+        GIB);
     assert_sums_agree();
     ledger_free(a);
     ledger_free(b);
@@ -143,7 +149,8 @@ static void percentages_are_of_the_instance(void **state)
     assert_int_equal(ledger_quota(ledger, 1), 0);
     assert_true(region_group_limits(region, half, &limits));
     assert_int_equal(limits.vdev[0].quota_bytes, 3 * GIB / 2);
-    /* It follows the instance's, and a percentage of a percentage is one once the device is known. */
+    /* It follows the instance's, and a percentage of a percentage is one once the device is
+     * known. */
     region_limits(region, &limits);
     limits.vdev[0].quota_bytes = 0;
     limits.vdev[0].quota_percent = 50;
@@ -201,7 +208,8 @@ static void what_a_group_sees(void **state)
     ledger_free(outer);
 }
 
-/* What was exported in a group stays the group's when its maker ends, and keeps the entry from being given away. */
+/* What was exported in a group stays the group's when its maker ends, and keeps the entry from
+ * being given away. */
 static void shares_stay_in_the_group(void **state)
 {
     uint64_t id = group_of(GIB, 0);
@@ -295,7 +303,8 @@ static void entries_are_used_again(void **state)
     close(pipe_fd);
 }
 
-/* A child of fork is in its parent's group; one that is killed leaves sums that the next one puts right. */
+/* A child of fork is in its parent's group; one that is killed leaves sums that the next one puts
+ * right. */
 static void killed_in_a_group(void **state)
 {
     struct vgpu_ledger *ledger = ledger_in(group_of(GIB, 0));
@@ -312,8 +321,8 @@ static void killed_in_a_group(void **state)
             int rc = ledger_reserve(ledger, 0, GIB / 2);
 
             if (rc == 0 && with_lock) {
-                rc =
-                    region_lock(region, registration_lock_id(ledger_registration(ledger)), REGION_LOCK_BOUND_NS, &hold);
+                rc = region_lock(region, registration_lock_id(ledger_registration(ledger)),
+                                 REGION_LOCK_BOUND_NS, &hold);
                 /* Half-way through a change of the sums. */
                 store_relaxed(region_total(region->layout, ledger_group(ledger), 0), 7 * GIB);
                 store_relaxed(region_total(region->layout, 0, 0), 5 * GIB);
@@ -343,7 +352,8 @@ static void killed_in_a_group(void **state)
 static void at_random(void **state)
 {
     enum { PROCS = 6, STEPS = 20000 };
-    const uint64_t ids[PROCS] = {0, 0, group_of(2 * GIB, 0), group_of(0, 30), group_of(GIB, 0), group_of(2 * GIB, 0)};
+    const uint64_t ids[PROCS] = {
+        0, 0, group_of(2 * GIB, 0), group_of(0, 30), group_of(GIB, 0), group_of(2 * GIB, 0)};
     struct vgpu_ledger *ledger[PROCS];
     uint64_t held[PROCS] = {0}, refused = 0;
     uint32_t random = 12345;

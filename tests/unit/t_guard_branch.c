@@ -17,11 +17,12 @@ static const struct rm_branch *branch(unsigned major)
 
 static void versions(void **state)
 {
-    static const char open_text[] =
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.126.20  Release Build  (dvs-builder@U22)  Fri\n"
-        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
-    static const char closed_text[] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 "
-                                      "UTC 2024\nGCC version:  Selected Open 1.2.3\n";
+    static const char open_text[] = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
+                                    "580.126.20  Release Build  (dvs-builder@U22)  Fri\n"
+                                    "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
+    static const char closed_text[] =
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 "
+        "UTC 2024\nGCC version:  Selected Open 1.2.3\n";
     struct rm_version version;
 
     (void)state;
@@ -34,7 +35,8 @@ static void versions(void **state)
     assert_string_equal(version.text, "550.54.15");
     assert_false(version.open_modules);
     /* Two numbers; the word is the last. */
-    assert_int_equal(branch_parse("NVRM version: NVIDIA UNIX aarch64 Kernel Module 550.120", &version), 0);
+    assert_int_equal(
+        branch_parse("NVRM version: NVIDIA UNIX aarch64 Kernel Module 550.120", &version), 0);
     assert_string_equal(version.text, "550.120");
 }
 
@@ -100,7 +102,8 @@ static void reading(void **state)
     assert_int_equal(branch_read(scratch(), &version, &found), 0);
     assert_int_equal(found->major, 595);
     found = NULL;
-    assert_int_equal(file_write_atomic(scratch_path("version"), unknown, sizeof(unknown) - 1, 0600), 0);
+    assert_int_equal(file_write_atomic(scratch_path("version"), unknown, sizeof(unknown) - 1, 0600),
+                     0);
     assert_int_equal(branch_read(scratch(), &version, &found), -ENOENT);
     assert_string_equal(version.text, "700.1");
     assert_null(found);

@@ -63,7 +63,8 @@ static void keys(void **state)
             found = found || known[i] == RM_KEY(RM_ESC_EXPORT_DMABUF, branch(major)->dmabuf_bytes);
         assert_true(found);
     }
-    /* A branch that is not there yet, whose structures are of other sizes: none is written down anywhere else. */
+    /* A branch that is not there yet, whose structures are of other sizes: none is written down
+     * anywhere else. */
     {
         struct rm_branch next = *branch(595);
 
@@ -71,19 +72,27 @@ static void keys(void **state)
         count = decode_keys(&next, known);
         assert_int_equal(known[count - 1], RM_KEY(RM_ESC_EXPORT_DMABUF, 2616));
     }
-    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_XFER, 16), bytes, &call), -EINVAL);
-    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_ALLOC, 40), bytes, &call), -EINVAL);
-    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_SHARE, 24), bytes, &call), -EINVAL);
-    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_ALLOC, 4096), bytes, &call), -EINVAL);
+    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_XFER, 16), bytes, &call),
+                     -EINVAL);
+    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_ALLOC, 40), bytes, &call),
+                     -EINVAL);
+    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_SHARE, 24), bytes, &call),
+                     -EINVAL);
+    assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_ALLOC, 4096), bytes, &call),
+                     -EINVAL);
     assert_int_equal(call.key, 77);
 }
 
-#define CALL(nr, arg, ret_call) decode_call(branch(580), false, RM_KEY(nr, sizeof(arg)), &(arg), ret_call)
+#define CALL(nr, arg, ret_call)                                                                    \
+    decode_call(branch(580), false, RM_KEY(nr, sizeof(arg)), &(arg), ret_call)
 
 static struct rm_call alloc_memory(struct rm_memory_params memory)
 {
-    struct rm_alloc arg = {
-        .root = 1, .parent = 2, .handle = 3, .class_id = RM_CLASS_MEMORY_LOCAL_USER, .params = 0x2000};
+    struct rm_alloc arg = {.root = 1,
+                           .parent = 2,
+                           .handle = 3,
+                           .class_id = RM_CLASS_MEMORY_LOCAL_USER,
+                           .params = 0x2000};
     struct rm_call call;
 
     assert_int_equal(CALL(RM_ESC_ALLOC, arg, &call), 0);
@@ -95,8 +104,11 @@ static struct rm_call alloc_memory(struct rm_memory_params memory)
 
 static void allocations(void **state)
 {
-    struct rm_alloc arg = {
-        .root = 1, .parent = 2, .handle = 3, .class_id = RM_CLASS_MEMORY_LOCAL_USER, .params = 0x2000};
+    struct rm_alloc arg = {.root = 1,
+                           .parent = 2,
+                           .handle = 3,
+                           .class_id = RM_CLASS_MEMORY_LOCAL_USER,
+                           .params = 0x2000};
     struct rm_memory_params memory = {.size = 5 * MIB};
     struct rm_result result;
     struct rm_call call = alloc_memory(memory);
@@ -220,20 +232,25 @@ static void classes(void **state)
         }
     }
     /* Not without parameters. */
-    assert_int_equal(CALL(RM_ESC_ALLOC, ((struct rm_alloc){.class_id = RM_CLASS_MEMORY_LOCAL_USER}), &call), 0);
+    assert_int_equal(
+        CALL(RM_ESC_ALLOC, ((struct rm_alloc){.class_id = RM_CLASS_MEMORY_LOCAL_USER}), &call), 0);
     assert_int_equal(decode_params(&call, NULL, 0), 0);
     assert_int_equal(call.action, RM_REFUSE);
     /* A device may have none. */
-    assert_int_equal(CALL(RM_ESC_ALLOC, ((struct rm_alloc){.class_id = RM_CLASS_DEVICE}), &call), 0);
+    assert_int_equal(CALL(RM_ESC_ALLOC, ((struct rm_alloc){.class_id = RM_CLASS_DEVICE}), &call),
+                     0);
     assert_int_equal(decode_params(&call, NULL, 0), 0);
     assert_int_equal(call.action, RM_EXECUTE);
     /* Nor in a form that nobody here can read. */
     assert_int_equal(
-        CALL(RM_ESC_ALLOC, ((struct rm_alloc){.class_id = RM_CLASS_MEMORY_LOCAL_USER, .params = 1, .flags = 1}), &call),
+        CALL(RM_ESC_ALLOC,
+             ((struct rm_alloc){.class_id = RM_CLASS_MEMORY_LOCAL_USER, .params = 1, .flags = 1}),
+             &call),
         0);
     assert_int_equal(call.action, RM_REFUSE);
     /* The old way, whatever the class. */
-    assert_int_equal(CALL(RM_ESC_ALLOC_OBJECT, ((struct rm_alloc_object){.class_id = RM_CLASS_ROOT}), &call), 0);
+    assert_int_equal(
+        CALL(RM_ESC_ALLOC_OBJECT, ((struct rm_alloc_object){.class_id = RM_CLASS_ROOT}), &call), 0);
     assert_int_equal(call.action, RM_REFUSE);
     assert_int_equal(call.refusal, RM_ERR_NOT_SUPPORTED);
 }
@@ -273,7 +290,8 @@ static void heap_allocations(void **state)
     arg.u.alloc.size = 100 * MIB;
     assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
     assert_true(call.kind == RM_KIND_HEAP_ALLOC && call.action == RM_EXECUTE);
-    assert_true(call.client == 1 && call.parent == 2 && call.class_id == RM_CLASS_MEMORY_LOCAL_USER);
+    assert_true(call.client == 1 && call.parent == 2 &&
+                call.class_id == RM_CLASS_MEMORY_LOCAL_USER);
     assert_int_equal(call.handle, 0); /* the driver chooses, as it is not said to be given */
     assert_true(call.charges && call.charge_bytes == 100 * MIB);
     arg.u.alloc.flags = RM_MEMORY_FLAG_HANDLE_GIVEN;
@@ -284,11 +302,13 @@ static void heap_allocations(void **state)
     /* Addresses, and memory of the host. */
     arg.u.alloc.flags |= RM_MEMORY_FLAG_VIRTUAL;
     assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
-    assert_true(call.action == RM_EXECUTE && !call.charges && call.class_id == RM_CLASS_MEMORY_VIRTUAL);
+    assert_true(call.action == RM_EXECUTE && !call.charges &&
+                call.class_id == RM_CLASS_MEMORY_VIRTUAL);
     arg.u.alloc.flags = 0;
     arg.u.alloc.attr = 1 << 25;
     assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
-    assert_true(call.action == RM_EXECUTE && !call.charges && call.class_id == RM_CLASS_MEMORY_SYSTEM);
+    assert_true(call.action == RM_EXECUTE && !call.charges &&
+                call.class_id == RM_CLASS_MEMORY_SYSTEM);
     /* A range has its size elsewhere; */
     arg = (struct rm_vid_heap_control){.function = RM_HEAP_ALLOC_SIZE_RANGE};
     arg.u.range.size = 7 * 65536;
@@ -317,11 +337,12 @@ static void heap_rest(void **state)
     (void)state;
     arg.u.free_.handle = 5;
     assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
-    assert_true(call.kind == RM_KIND_HEAP_FREE && call.action == RM_EXECUTE && call.handle == 5 && call.client == 1);
+    assert_true(call.kind == RM_KIND_HEAP_FREE && call.action == RM_EXECUTE && call.handle == 5 &&
+                call.client == 1);
     for (uint32_t function = 0; function < 64; function++) {
-        bool known = function == RM_HEAP_ALLOC_SIZE || function == RM_HEAP_FREE || function == RM_HEAP_INFO ||
-                     function == RM_HEAP_ALLOC_TILED_PITCH || function == RM_HEAP_ALLOC_SIZE_RANGE ||
-                     function == RM_HEAP_GET_MEM_ALIGNMENT;
+        bool known = function == RM_HEAP_ALLOC_SIZE || function == RM_HEAP_FREE ||
+                     function == RM_HEAP_INFO || function == RM_HEAP_ALLOC_TILED_PITCH ||
+                     function == RM_HEAP_ALLOC_SIZE_RANGE || function == RM_HEAP_GET_MEM_ALIGNMENT;
 
         arg.function = function;
         assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
@@ -341,7 +362,8 @@ static void views(void **state)
 
     (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
-    assert_true(call.kind == RM_KIND_CONTROL && call.action == RM_EXECUTE && call.params_bytes == sizeof(info));
+    assert_true(call.kind == RM_KIND_CONTROL && call.action == RM_EXECUTE &&
+                call.params_bytes == sizeof(info));
     assert_true(call.client == 1 && call.handle == 2 && call.control == RM_CTRL_FB_GET_INFO_V2);
     assert_int_equal(decode_params(&call, &info, sizeof(info)), 0);
     assert_int_equal(call.action, RM_EXECUTE);
@@ -367,16 +389,20 @@ static void exports(void **state)
 {
     static struct rm_export_objects many = {.fd = 6, .count = 3, .index = 2, .object = {7, 8, 9}};
     static struct rm_transfer transfer;
-    struct rm_control arg = {1, 1, RM_CTRL_EXPORT_OBJECT, 0, 0x3000, sizeof(struct rm_export_object), 0};
+    struct rm_control arg = {
+        1, 1, RM_CTRL_EXPORT_OBJECT, 0, 0x3000, sizeof(struct rm_export_object), 0};
     struct rm_export_object one = {.object = 5, .fd = 4};
     struct rm_call call;
 
     (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
-    assert_true(call.kind == RM_KIND_EXPORT && call.action == RM_EXECUTE && call.params_bytes == sizeof(one));
+    assert_true(call.kind == RM_KIND_EXPORT && call.action == RM_EXECUTE &&
+                call.params_bytes == sizeof(one));
     assert_int_equal(decode_transfer(branch(580), &call, &one, sizeof(one), &transfer), 0);
-    assert_true(transfer.fd == 4 && transfer.first == 0 && transfer.count == 1 && transfer.handle[0] == 5);
-    assert_int_equal(decode_transfer(branch(580), &call, &one, sizeof(one) - 1, &transfer), -EINVAL);
+    assert_true(transfer.fd == 4 && transfer.first == 0 && transfer.count == 1 &&
+                transfer.handle[0] == 5);
+    assert_int_equal(decode_transfer(branch(580), &call, &one, sizeof(one) - 1, &transfer),
+                     -EINVAL);
     decode_set_fd(&call, &one, 99);
     assert_true(one.fd == 99 && one.object == 5);
     arg.cmd = RM_CTRL_EXPORT_OBJECTS;
@@ -400,24 +426,29 @@ static void exports(void **state)
 
 static void imports(void **state)
 {
-    static struct rm_import_objects many = {.fd = 6, .parent = 3, .count = 3, .index = 2, .object = {7, 8, 9}};
+    static struct rm_import_objects many = {
+        .fd = 6, .parent = 3, .count = 3, .index = 2, .object = {7, 8, 9}};
     static struct rm_transfer transfer;
-    struct rm_control arg = {1, 1, RM_CTRL_IMPORT_OBJECT, 0, 0x3000, sizeof(struct rm_import_object), 0};
+    struct rm_control arg = {
+        1, 1, RM_CTRL_IMPORT_OBJECT, 0, 0x3000, sizeof(struct rm_import_object), 0};
     struct rm_import_object one = {.fd = 4, .parent = 2, .object = 5};
     struct rm_call call;
 
     (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
-    assert_true(call.kind == RM_KIND_IMPORT && call.action == RM_EXECUTE && call.params_bytes == sizeof(one));
+    assert_true(call.kind == RM_KIND_IMPORT && call.action == RM_EXECUTE &&
+                call.params_bytes == sizeof(one));
     assert_int_equal(decode_transfer(branch(580), &call, &one, sizeof(one), &transfer), 0);
-    assert_true(transfer.fd == 4 && transfer.parent == 2 && transfer.count == 1 && transfer.handle[0] == 5);
+    assert_true(transfer.fd == 4 && transfer.parent == 2 && transfer.count == 1 &&
+                transfer.handle[0] == 5);
     arg.cmd = RM_CTRL_IMPORT_OBJECTS;
     arg.params_bytes = sizeof(many);
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     many.type[0] = RM_IMPORT_VIDMEM;
     many.type[2] = RM_IMPORT_SYSMEM;
     assert_int_equal(decode_transfer(branch(580), &call, &many, sizeof(many), &transfer), 0);
-    assert_true(transfer.fd == 6 && transfer.parent == 3 && transfer.first == 2 && transfer.count == 3);
+    assert_true(transfer.fd == 6 && transfer.parent == 3 && transfer.first == 2 &&
+                transfer.count == 3);
     assert_true(transfer.handle[0] == 7 && transfer.handle[1] == 0 && transfer.handle[2] == 9);
     decode_set_fd(&call, &many, -7);
     assert_int_equal(many.fd, -7);
@@ -439,18 +470,23 @@ static void dmabufs(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         uint8_t bytes[RM_DMABUF_BYTES_MAX] = {0};
-        struct rm_dmabuf head = {.fd = -1, .client = 0xc1d00001, .total = 9, .count = 3, .index = 2};
-        uint32_t key = RM_KEY(RM_ESC_EXPORT_DMABUF, forms[i].bytes), status, refused = RM_ERR_NO_MEMORY;
+        struct rm_dmabuf head = {
+            .fd = -1, .client = 0xc1d00001, .total = 9, .count = 3, .index = 2};
+        uint32_t key = RM_KEY(RM_ESC_EXPORT_DMABUF, forms[i].bytes), status,
+                 refused = RM_ERR_NO_MEMORY;
         struct rm_result result;
         struct rm_call call;
 
         memcpy(bytes, &head, sizeof(head));
         memcpy(bytes + forms[i].handles_at, handles, sizeof(handles));
         assert_int_equal(decode_call(branch(forms[i].major), false, key, bytes, &call), 0);
-        assert_true(call.kind == RM_KIND_DMABUF && call.action == RM_EXECUTE && call.client == 0xc1d00001);
+        assert_true(call.kind == RM_KIND_DMABUF && call.action == RM_EXECUTE &&
+                    call.client == 0xc1d00001);
         assert_true(!call.params && !call.params_bytes);
-        assert_int_equal(decode_transfer(branch(forms[i].major), &call, bytes, forms[i].bytes, &transfer), 0);
-        assert_true(transfer.fd == -1 && transfer.first == 2 && transfer.count == 3 && transfer.handle[2] == 9);
+        assert_int_equal(
+            decode_transfer(branch(forms[i].major), &call, bytes, forms[i].bytes, &transfer), 0);
+        assert_true(transfer.fd == -1 && transfer.first == 2 && transfer.count == 3 &&
+                    transfer.handle[2] == 9);
         decode_set_fd(&call, bytes, 5);
         decode_set_status(&call, bytes, refused);
         memcpy(&head, bytes, sizeof(head));
@@ -460,7 +496,9 @@ static void dmabufs(void **state)
         assert_int_equal(result.status, refused);
         head.count = RM_DMABUF_MAX + 1;
         memcpy(bytes, &head, sizeof(head));
-        assert_int_equal(decode_transfer(branch(forms[i].major), &call, bytes, forms[i].bytes, &transfer), -EINVAL);
+        assert_int_equal(
+            decode_transfer(branch(forms[i].major), &call, bytes, forms[i].bytes, &transfer),
+            -EINVAL);
         /* The other form is none of this branch's. */
         key = RM_KEY(RM_ESC_EXPORT_DMABUF, forms[i].bytes == 2600 ? 2608 : 2600);
         assert_int_equal(decode_call(branch(forms[i].major), false, key, bytes, &call), -EINVAL);
@@ -471,7 +509,8 @@ static void assert_refused(unsigned major, bool strict, const struct rm_control 
 {
     struct rm_call call;
 
-    assert_int_equal(decode_call(branch(major), strict, RM_KEY(RM_ESC_CONTROL, sizeof(*arg)), arg, &call), 0);
+    assert_int_equal(
+        decode_call(branch(major), strict, RM_KEY(RM_ESC_CONTROL, sizeof(*arg)), arg, &call), 0);
     assert_int_equal(call.action, RM_REFUSE);
     assert_int_equal(call.refusal, RM_ERR_INVALID_ARGUMENT);
 }
@@ -483,8 +522,10 @@ static void scheduling(struct rm_control *arg, bool strict)
     struct rm_control wrong = *arg;
     struct rm_call call, fresh;
 
-    assert_int_equal(decode_call(branch(570), strict, RM_KEY(RM_ESC_CONTROL, sizeof(*arg)), arg, &fresh), 0);
-    assert_true(fresh.kind == RM_KIND_CONTROL && fresh.action == RM_EXECUTE && fresh.params_bytes == 2);
+    assert_int_equal(
+        decode_call(branch(570), strict, RM_KEY(RM_ESC_CONTROL, sizeof(*arg)), arg, &fresh), 0);
+    assert_true(fresh.kind == RM_KIND_CONTROL && fresh.action == RM_EXECUTE &&
+                fresh.params_bytes == 2);
     assert_false(fresh.schedules);
     call = fresh;
     assert_int_equal(decode_params(&call, &on, 2), 0);
@@ -497,7 +538,8 @@ static void scheduling(struct rm_control *arg, bool strict)
         assert_int_equal(call.refusal, RM_ERR_INSUFFICIENT_PERMISSIONS);
     call = fresh;
     assert_int_equal(decode_params(&call, &on, 1), 0);
-    assert_true(call.action == RM_REFUSE && call.refusal == RM_ERR_INVALID_ADDRESS && !call.schedules);
+    assert_true(call.action == RM_REFUSE && call.refusal == RM_ERR_INVALID_ADDRESS &&
+                !call.schedules);
     assert_refused(580, strict, arg); /* 3 bytes there */
     wrong.flags = RM_CONTROL_SERIALIZED;
     assert_refused(570, strict, &wrong);
@@ -508,13 +550,15 @@ static void scheduling(struct rm_control *arg, bool strict)
 
 static void switching(void **state)
 {
-    struct rm_control arg = {1, 2, RM_CTRL_FIFO_DISABLE_CHANNELS, 0, 0x3000, sizeof(struct rm_disable_channels), 0};
+    struct rm_control arg = {
+        1, 2, RM_CTRL_FIFO_DISABLE_CHANNELS, 0, 0x3000, sizeof(struct rm_disable_channels), 0};
     struct rm_call call;
 
     (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_int_equal(call.action, RM_CONTINUE);
-    assert_int_equal(decode_call(branch(580), true, RM_KEY(RM_ESC_CONTROL, sizeof(arg)), &arg, &call), 0);
+    assert_int_equal(
+        decode_call(branch(580), true, RM_KEY(RM_ESC_CONTROL, sizeof(arg)), &arg, &call), 0);
     assert_int_equal(call.action, RM_REFUSE);
     assert_int_equal(call.refusal, RM_ERR_INSUFFICIENT_PERMISSIONS);
     for (unsigned i = 0; i < 2; i++) {
@@ -528,7 +572,8 @@ static void switching(void **state)
 /* What the guard reads may not be set back, and nobody has the card for as long as he likes. */
 static void counts_and_slices(void **state)
 {
-    struct rm_control arg = {1, 2, RM_CTRL_GR_GET_CTXSW_STATS, 0, 0x3000, sizeof(struct rm_ctxsw_stats), 0};
+    struct rm_control arg = {
+        1, 2, RM_CTRL_GR_GET_CTXSW_STATS, 0, 0x3000, sizeof(struct rm_ctxsw_stats), 0};
     struct rm_ctxsw_stats stats = {.object = 3};
     struct rm_timeslice slice = {.us = 2048};
     struct rm_call call;

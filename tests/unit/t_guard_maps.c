@@ -60,7 +60,8 @@ static void unmapped_in_part(void **state)
     objects_unmap(objects, 1, 10 * PAGE, 10 * PAGE, 1); /* another device */
     objects_unmap(objects, 1, 14 * PAGE, 2 * PAGE, 0);  /* its middle */
     objects_unmap(objects, 1, 14 * PAGE, 2 * PAGE, 0);
-    objects_unmap(objects, 1, 9 * PAGE, 2 * PAGE, 0);  /* its beginning: 11, 12, 13, 16, 17, 18, 19 are left */
+    objects_unmap(objects, 1, 9 * PAGE, 2 * PAGE,
+                  0); /* its beginning: 11, 12, 13, 16, 17, 18, 19 are left */
     objects_unmap(objects, 1, 19 * PAGE, 9 * PAGE, 0); /* its end */
     assert_int_equal(sum(world, 1), MIB);
     objects_unmap(objects, 1, 16 * PAGE, 3 * PAGE, 0);
@@ -142,12 +143,15 @@ static void several_devices(void **state)
     for (unsigned i = 0; i <= OBJECTS_SPACE_GPUS; i++)
         many[i] = 1000 + i;
     assert_int_equal(objects_map(objects, 1, PAGE, PAGE, gpus, 0, A, MEMORY), 0);
-    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, many, OBJECTS_SPACE_GPUS + 1, A, MEMORY), -EINVAL);
+    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, many, OBJECTS_SPACE_GPUS + 1, A, MEMORY),
+                     -EINVAL);
     assert_int_equal(objects_map(objects, 1, 4 * PAGE, PAGE, gpus, 1, A, MEMORY), 0);
     before = objects_count(objects);
-    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, many, OBJECTS_SPACE_GPUS, A, MEMORY), -ENOSPC);
+    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, many, OBJECTS_SPACE_GPUS, A, MEMORY),
+                     -ENOSPC);
     assert_int_equal(objects_count(objects), before);
-    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, many, OBJECTS_SPACE_GPUS - 1, A, MEMORY), 0);
+    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, many, OBJECTS_SPACE_GPUS - 1, A, MEMORY),
+                     0);
     assert_int_equal(objects_remove(objects, A, MEMORY), 0);
     objects_unmap_all(objects, 1, PAGE);
     assert_int_equal(sum(world, 1), MIB);
@@ -188,7 +192,8 @@ static void ranges(void **state)
     map(world, 19 * PAGE, PAGE, A, MEMORY);
     map(world, 20 * PAGE, PAGE, A, MEMORY);
     assert_int_equal(objects_remove(objects, A, MEMORY), 0);
-    objects_unmap_all(objects, 1, 11 * PAGE); /* a mapping begins there, without a range: it is taken for one */
+    objects_unmap_all(objects, 1,
+                      11 * PAGE); /* a mapping begins there, without a range: it is taken for one */
     objects_unmap_all(objects, 1, 10 * PAGE);
     assert_int_equal(sum(world, 1), MIB);
     objects_unmap_all(objects, 1, 20 * PAGE);
@@ -273,7 +278,8 @@ static void limited(void **state)
     objects_free(objects);
 }
 
-/* More than a driver would have of mappings in one place are refused, in whatever order they come. */
+/* More than a driver would have of mappings in one place are refused, in whatever order they
+ * come. */
 static void overlapping(void **state)
 {
     struct world *world = *state;
@@ -414,8 +420,10 @@ static void million(void **state)
         uint32_t handle = 0x10000 + i; /* a new one each time, as libcuda does */
 
         if (objects_reserve(objects) || objects_client(objects, A, 1) ||
-            objects_add_memory(objects, A, DEVICE, handle, 0, MIB) || objects_range(objects, 1, i * PAGE, PAGE) ||
-            objects_map(objects, 1, i * PAGE, PAGE, &gpu, 1, A, handle) || objects_sum(objects, 1, 0) != MIB)
+            objects_add_memory(objects, A, DEVICE, handle, 0, MIB) ||
+            objects_range(objects, 1, i * PAGE, PAGE) ||
+            objects_map(objects, 1, i * PAGE, PAGE, &gpu, 1, A, handle) ||
+            objects_sum(objects, 1, 0) != MIB)
             fail_msg("at %u", i);
         if (i % 2)
             objects_unmap_all(objects, 1, i * PAGE);
@@ -503,7 +511,8 @@ static void foreign(void **state)
     uint64_t bytes = 0;
     unsigned gpu = 9;
 
-    assert_int_equal(objects_add_foreign(objects, A, DEVICE, MEMORY, VGPU_DEVICES_MAX, MIB), -EINVAL);
+    assert_int_equal(objects_add_foreign(objects, A, DEVICE, MEMORY, VGPU_DEVICES_MAX, MIB),
+                     -EINVAL);
     assert_int_equal(objects_add_foreign(objects, A, DEVICE, MEMORY, 0, MIB), 0);
     assert_int_equal(objects_memory(objects, A, MEMORY, &gpu, &bytes), 0);
     assert_true(gpu == 0 && bytes == MIB);
@@ -521,7 +530,8 @@ static void foreign(void **state)
     assert_int_equal(objects_named(objects, 0), 2 * MIB);
     assert_int_equal(objects_remove(objects, A, MEMORY), 0);
     assert_int_equal(objects_named(objects, 0), 0);
-    assert_true(sum(world, 1) == 0 && sum(world, 2) == 0 && sum(world, 3) == 0 && objects_total(objects, 0) == 0);
+    assert_true(sum(world, 1) == 0 && sum(world, 2) == 0 && sum(world, 3) == 0 &&
+                objects_total(objects, 0) == 0);
     assert_int_equal(world->events, 2); /* the other memory's */
 }
 

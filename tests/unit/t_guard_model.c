@@ -1,6 +1,7 @@
 /*
- * The guard's model against a naive one: lists, searched from one end to the other, everything computed anew at each
- * question. Random operations in a world so small that all kinds of collisions happen; compared after each of them.
+ * The guard's model against a naive one: lists, searched from one end to the other, everything
+ * computed anew at each question. Random operations in a world so small that all kinds of
+ * collisions happen; compared after each of them.
  */
 #include "guard_world.h"
 
@@ -95,7 +96,8 @@ static void naive_remove(uint32_t client, uint32_t handle)
     }
 }
 
-static void naive_put(uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id, unsigned memory)
+static void naive_put(uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id,
+                      unsigned memory)
 {
     naive_remove(client, handle);
     if (parent != client && !naive_find(client, parent))
@@ -110,8 +112,8 @@ static void naive_unmap(unsigned space, int gpu, uint64_t first, uint64_t last)
     for (unsigned i = 0; i < count; i++) {
         struct piece *piece = &pieces[i];
 
-        if (piece->space != space || (gpu >= 0 && piece->gpu != (unsigned)gpu) || piece->last < first ||
-            piece->first > last)
+        if (piece->space != space || (gpu >= 0 && piece->gpu != (unsigned)gpu) ||
+            piece->last < first || piece->first > last)
             continue;
         if (piece->last > last) {
             /* What is left above it, another one where there is something left below it, too. */
@@ -230,7 +232,8 @@ static void naive_sums(uint64_t ret_sums[OWNERS][GPUS])
             oldest = things[j].memory != memory_number || things[j].age >= age;
         /* Parts of one mapping are of one age: the first of them. */
         for (unsigned j = 0; j < piece_count && oldest; j++)
-            oldest = pieces[j].memory != memory_number || pieces[j].age >= age + (!is_thing && j < i);
+            oldest =
+                pieces[j].memory != memory_number || pieces[j].age >= age + (!is_thing && j < i);
         if (memory_number && oldest)
             sums[holder->users[0]][blocks[memory_number].gpu] += blocks[memory_number].bytes;
     }
@@ -256,7 +259,8 @@ static bool room_for_more(void)
 
 static uint32_t some_class(void)
 {
-    static const uint32_t classes[] = {RM_CLASS_DEVICE, RM_CLASS_SUBDEVICE, 0x9999, 0xc86f, RM_CLASS_MEMORY_SYSTEM};
+    static const uint32_t classes[] = {RM_CLASS_DEVICE, RM_CLASS_SUBDEVICE, 0x9999, 0xc86f,
+                                       RM_CLASS_MEMORY_SYSTEM};
 
     return classes[below(5)];
 }
@@ -271,7 +275,8 @@ static void both_add(struct objects *objects, uint32_t client, uint32_t parent, 
         naive_put(client, parent, handle, class_id, 0);
 }
 
-static void both_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle)
+static void both_add_memory(struct objects *objects, uint32_t client, uint32_t parent,
+                            uint32_t handle)
 {
     unsigned gpu = below(GPUS);
     uint64_t bytes = 1 + below(1000000);
@@ -311,7 +316,8 @@ static void both_map(struct objects *objects, unsigned space, uint64_t first, ui
     rc = objects_map(objects, space, first, length, gpus, count, client, handle);
     assert_int_equal(rc, holders[SPACE][space].live ? 0 : -ENOENT);
     for (unsigned i = 0; rc == 0 && thing && thing->memory && i < count; i++)
-        pieces[piece_count++] = (struct piece){space, gpus[i], thing->memory, first, first + length - 1, ++ages};
+        pieces[piece_count++] =
+            (struct piece){space, gpus[i], thing->memory, first, first + length - 1, ++ages};
 }
 
 static void both_owner(struct objects *objects, unsigned choice, uint32_t owner)
@@ -419,12 +425,14 @@ static void compare_object(const struct objects *objects, uint32_t client, uint3
     assert_int_equal(class_id, thing ? thing->class_id : 0);
     objects_device(objects, client, handle, &device);
     assert_int_equal(device, naive_device(thing));
-    assert_int_equal(objects_memory(objects, client, handle, &gpu, &bytes), thing && thing->memory ? 0 : -ENOENT);
+    assert_int_equal(objects_memory(objects, client, handle, &gpu, &bytes),
+                     thing && thing->memory ? 0 : -ENOENT);
     if (thing && thing->memory)
         assert_true(gpu == blocks[thing->memory].gpu && bytes == blocks[thing->memory].bytes);
     for (uint32_t i = 1; i < HANDLES; i++)
         has_subdevice |= naive_is_subdevice(client, handle, i);
-    assert_int_equal(objects_subdevice(objects, client, handle, &subdevice), has_subdevice ? 0 : -ENOENT);
+    assert_int_equal(objects_subdevice(objects, client, handle, &subdevice),
+                     has_subdevice ? 0 : -ENOENT);
     assert_int_equal(naive_is_subdevice(client, handle, subdevice), has_subdevice);
 }
 

@@ -1,4 +1,5 @@
-/* The guard's model of what is held in the driver: the rules of guard/objects.h for objects and owners. */
+/* The guard's model of what is held in the driver: the rules of guard/objects.h for objects and
+ * owners. */
 #include "guard_world.h"
 
 static void allocated_and_freed(void **state)
@@ -29,7 +30,8 @@ static void allocated_and_freed(void **state)
     assert_int_equal(objects_count(objects), before);
     assert_int_equal(world->removals, 0); /* memory is told of by its charge */
     assert_int_equal(world->events, 2);
-    assert_int_equal(objects_add_memory(objects, A, DEVICE, MEMORY, 0, 0), 0); /* nothing, nothing to tell */
+    assert_int_equal(objects_add_memory(objects, A, DEVICE, MEMORY, 0, 0),
+                     0); /* nothing, nothing to tell */
     assert_int_equal(world->events, 2);
 }
 
@@ -48,7 +50,8 @@ static void refused(void **state)
     assert_int_equal(objects_add(objects, A, A, A, RM_CLASS_ROOT), -EINVAL);
     assert_int_equal(objects_add_memory(objects, 5, 5, 6, 0, MIB), -ENOENT);
     assert_int_equal(objects_add_memory(objects, A, DEVICE, A, 0, MIB), -EINVAL);
-    assert_int_equal(objects_add_memory(objects, A, DEVICE, MEMORY, VGPU_DEVICES_MAX, MIB), -EINVAL);
+    assert_int_equal(objects_add_memory(objects, A, DEVICE, MEMORY, VGPU_DEVICES_MAX, MIB),
+                     -EINVAL);
     assert_int_equal(objects_add_memory(objects, A, DEVICE, MEMORY, 0, 1ULL << 63), -EINVAL);
     assert_int_equal(objects_dup(objects, 5, 5, 6, A, DEVICE), -ENOENT);
     assert_int_equal(objects_dup(objects, A, A, 0, A, DEVICE), -EINVAL);
@@ -61,8 +64,10 @@ static void refused(void **state)
     assert_int_equal(objects_map(objects, 1, PAGE, 0, &gpu, 1, A, MEMORY), -EINVAL);
     assert_int_equal(objects_map(objects, 1, PAGE, 0 - PAGE + 1, &gpu, 1, A, MEMORY), -EINVAL);
     objects_remove(objects, A, MEMORY);
-    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, &gpu, 1, A, MEMORY), 0); /* unknown: not ours */
-    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, &gpu, 1, A, DEVICE), 0); /* no memory of the device */
+    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, &gpu, 1, A, MEMORY),
+                     0); /* unknown: not ours */
+    assert_int_equal(objects_map(objects, 1, PAGE, PAGE, &gpu, 1, A, DEVICE),
+                     0); /* no memory of the device */
     objects_unmap(objects, 9, PAGE, PAGE, 0);
     objects_unmap_all(objects, 9, PAGE);
     objects_unmap(objects, 1, PAGE, PAGE, 0);
@@ -245,7 +250,8 @@ static void duplicates(void **state)
 }
 
 /*
- * Five references to one allocation, ended in every order: the charge is the oldest one's owner's until the last.
+ * Five references to one allocation, ended in every order: the charge is the oldest one's owner's
+ * until the last.
  */
 static void every_order(void **state)
 {
@@ -367,7 +373,8 @@ static void owners_inherit(void **state)
     assert_int_equal(sum(world, 3), MIB);
     assert_int_equal(objects_count(objects), count);
     assert_int_equal(objects_client(objects, A, 2), 0);
-    assert_int_equal(objects_inherit(objects, 3, 2), 0); /* one that is there, and uses one of the clients */
+    assert_int_equal(objects_inherit(objects, 3, 2),
+                     0); /* one that is there, and uses one of the clients */
     assert_int_equal(sum(world, 3), 0);
     assert_int_equal(sum(world, 2), 3 * MIB);
     objects_owner_gone(objects, 1);

@@ -1,4 +1,5 @@
-/* The guard's hash table and its tree of intervals, each against the simplest thing that does the same. */
+/* The guard's hash table and its tree of intervals, each against the simplest thing that does the
+ * same. */
 #include "unit.h"
 
 #include "guard/hash.h"
@@ -14,7 +15,8 @@ static uint64_t next_random(void)
 
 #define KEYS 4096
 
-/* Keys such as a tenant might choose: all in one place for a table that takes some of the bits as they are. */
+/* Keys such as a tenant might choose: all in one place for a table that takes some of the bits as
+ * they are. */
 static uint64_t key_of(unsigned family, unsigned i)
 {
     switch (family) {
@@ -130,7 +132,8 @@ static void check_tree(const struct interval *tree)
 
 static void check_questions(struct interval *tree, uint64_t first, uint64_t last)
 {
-    const struct interval *found = intervals_overlap(tree, first, last), *begins = intervals_at(tree, first);
+    const struct interval *found = intervals_overlap(tree, first, last),
+                          *begins = intervals_at(tree, first);
     unsigned count = 0, begin = 0;
 
     for (unsigned i = 0; i < SPANS; i++) {

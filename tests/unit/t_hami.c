@@ -96,8 +96,10 @@ static void constants_and_limits(void **state)
     assert_int_equal(u32(RECENT), 2);
     assert_int_equal(u32(2008908), 0);
     assert_int_equal(u64(56), 0);
-    assert_int_equal(ledger_device(ledger, 0, "GPU-12345678-1234-1234-1234-123456789abc", 16 * GIB), 0);
-    assert_int_equal(ledger_device(ledger, 1, "GPU-22345678-1234-1234-1234-123456789abc", 16 * GIB), 0);
+    assert_int_equal(ledger_device(ledger, 0, "GPU-12345678-1234-1234-1234-123456789abc", 16 * GIB),
+                     0);
+    assert_int_equal(ledger_device(ledger, 1, "GPU-22345678-1234-1234-1234-123456789abc", 16 * GIB),
+                     0);
     assert_int_equal(u64(56), 2);
     assert_string_equal((const char *)header + 64, "GPU-12345678-1234-1234-1234-123456789abc");
     for (size_t i = 64 + 40; i < 64 + 96; i++)
@@ -134,7 +136,8 @@ static void what_processes_hold(void **state)
     assert_int_equal(u64(PROC(0) + 40), 593 * MIB);
     ledger_release(ledger, 0, VGPU_KIND_DATA, 90 * MIB);
     assert_int_equal(u64(PROC(0) + 40), 503 * MIB);
-    /* A forked child has a slot of its own there, and once it is killed the next refresh removes it. */
+    /* A forked child has a slot of its own there, and once it is killed the next refresh removes
+     * it. */
     pid = spawn(hold_in_child, ready);
     while (!atomic_load(ready))
         nap_ms(1);
@@ -172,7 +175,8 @@ static void caps_follow_the_region(void **state)
     assert_int_equal(u64(SM_LIMIT(0)), 56);
 }
 
-/* The time of the last launch is written as often as the variable says; a clock that was set back is believed. */
+/* The time of the last launch is written as often as the variable says; a clock that was set back
+ * is believed. */
 static void launches_recorded_now_and_then(void **state)
 {
     (void)state;
@@ -233,7 +237,8 @@ static void launches(void **state)
     assert_int_equal(*hami_word(ledger), 1);
     hami_launch(ledger, 1700000001);
     assert_int_equal(*hami_word(ledger), HAMI_RECENT);
-    /* Launches do not lift what the monitor has forbidden, but show that somebody wants the device. */
+    /* Launches do not lift what the monitor has forbidden, but show that somebody wants the
+     * device. */
     set32(RECENT, -1);
     assert_true(hami_blocked(ledger));
     hami_launch(ledger, 1700000002);

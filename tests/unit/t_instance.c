@@ -126,51 +126,61 @@ static void nothing_configured(void **state)
 {
     (void)state;
     run(&(struct start){.attached = 0});
-    run(&(struct start){.environment = {"CUDA_DEVICE_MEMORY_LIMIT=", "VGPU_INSTANCE="}, .attached = 0});
+    run(&(struct start){.environment = {"CUDA_DEVICE_MEMORY_LIMIT=", "VGPU_INSTANCE="},
+                        .attached = 0});
     assert_int_equal(access(cache_file, F_OK), -1);
 }
 
 static void limits_from_variables(void **state)
 {
     (void)state;
-    run(&(struct start){
-        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
     /* Nobody is attached any more: the next one's limits count. */
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g", "CUDA_DEVICE_MEMORY_LIMIT_1=1024m",
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g",
+                                        "CUDA_DEVICE_MEMORY_LIMIT_1=1024m",
                                         "CUDA_DEVICE_MEMORY_LIMIT_15=0m"},
                         .attached = 1,
                         .quota = {4 * GIB, GIB, 0}});
     /* Without limits of one's own those that are there stay. */
     run(&(struct start){.environment = {cache}, .attached = 1, .quota = {4 * GIB, GIB, 0}});
     /* Limits come together: what a process that brings some does not name is none. */
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"}, .attached = 1, .cap = {30, 30, 30}});
-    run(&(struct start){.environment = {cache}, .attached = 1, .cap = {30, 30, 30}});
     run(&(struct start){
-        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+        .environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"}, .attached = 1, .cap = {30, 30, 30}});
+    run(&(struct start){.environment = {cache}, .attached = 1, .cap = {30, 30, 30}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
 }
 
 static void caps_from_variables(void **state)
 {
-    static const char *const none[] = {"CUDA_DEVICE_SM_LIMIT=0", "CUDA_DEVICE_SM_LIMIT=100", "CUDA_DEVICE_SM_LIMIT=101",
+    static const char *const none[] = {"CUDA_DEVICE_SM_LIMIT=0", "CUDA_DEVICE_SM_LIMIT=100",
+                                       "CUDA_DEVICE_SM_LIMIT=101",
                                        "CUDA_DEVICE_SM_LIMIT=18446744073709551616"};
     static const char *const bad[] = {"abc", "-1", "30.5", "1e1", "30g", "0x", "3 0"};
     char variable[128], message[160];
 
     (void)state;
-    run(&(struct start){
-        .environment = {cache, "CUDA_DEVICE_SM_LIMIT=50", "CUDA_DEVICE_SM_LIMIT_1=1", "CUDA_DEVICE_SM_LIMIT_15=0"},
-        .attached = 1,
-        .cap = {50, 1, 0}});
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT_1=99%"}, .attached = 1, .cap = {0, 99, 0}});
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=0x1e", "CUDA_DEVICE_SM_LIMIT_1= 040"},
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=50",
+                                        "CUDA_DEVICE_SM_LIMIT_1=1", "CUDA_DEVICE_SM_LIMIT_15=0"},
                         .attached = 1,
-                        .cap = {30, 32, 30}});
+                        .cap = {50, 1, 0}});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_SM_LIMIT_1=99%"}, .attached = 1, .cap = {0, 99, 0}});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_SM_LIMIT=0x1e", "CUDA_DEVICE_SM_LIMIT_1= 040"},
+        .attached = 1,
+        .cap = {30, 32, 30}});
     for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
         run(&(struct start){.environment = {cache, none[i]}, .attached = 1});
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(variable, sizeof(variable), "CUDA_DEVICE_SM_LIMIT=%s", bad[i]);
-        snprintf(message, sizeof(message), "vgpu: CUDA_DEVICE_SM_LIMIT \"%s\": use a whole", bad[i]);
-        run(&(struct start){.environment = {cache, variable}, .attached = -EINVAL, .said = message});
+        snprintf(message, sizeof(message), "vgpu: CUDA_DEVICE_SM_LIMIT \"%s\": use a whole",
+                 bad[i]);
+        run(&(struct start){
+            .environment = {cache, variable}, .attached = -EINVAL, .said = message});
     }
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT_3=x"},
                         .attached = -EINVAL,
@@ -207,37 +217,44 @@ static void policy_and_priority(void **state)
                             .attached = 1,
                             .cap = {30, 30, 30},
                             .priority = priorities[i].priority});
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "GPU_CORE_UTILIZATION_POLICY=strict"},
-                        .attached = 1,
-                        .cap = {30, 30, 30},
-                        .said = "vgpu: GPU_CORE_UTILIZATION_POLICY 'strict': there is no such policy, default is"});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "GPU_CORE_UTILIZATION_POLICY=strict"},
+        .attached = 1,
+        .cap = {30, 30, 30},
+        .said = "vgpu: GPU_CORE_UTILIZATION_POLICY 'strict': there is no such policy, default is"});
     /* Neither makes an instance. */
-    run(&(struct start){.environment = {"CUDA_TASK_PRIORITY=0", "GPU_CORE_UTILIZATION_POLICY=force"}, .attached = 0});
+    run(&(struct start){
+        .environment = {"CUDA_TASK_PRIORITY=0", "GPU_CORE_UTILIZATION_POLICY=force"},
+        .attached = 0});
 }
 
 static void announced(void **state)
 {
     (void)state;
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "CUDA_DEVICE_SM_LIMIT_1=0",
-                                        "CUDA_DEVICE_MEMORY_LIMIT_0=1g", "VGPU_LOG_LEVEL=3"},
-                        .attached = 1,
-                        .quota = {GIB, 0, 0},
-                        .cap = {30, 0, 30},
-                        .said =
-                            "is attached; quota: 1.0 GiB from device 0 on, none from device 1 on; cap (hard): 30% from "
-                            "device 0 on, none from device 1 on, 30% from device 2 on; weight 100, priority 0\n"});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "CUDA_DEVICE_SM_LIMIT_1=0",
+                        "CUDA_DEVICE_MEMORY_LIMIT_0=1g", "VGPU_LOG_LEVEL=3"},
+        .attached = 1,
+        .quota = {GIB, 0, 0},
+        .cap = {30, 0, 30},
+        .said =
+            "is attached; quota: 1.0 GiB from device 0 on, none from device 1 on; cap (hard): 30% "
+            "from "
+            "device 0 on, none from device 1 on, 30% from device 2 on; weight 100, priority 0\n"});
 }
 
 static void bad_limits(void **state)
 {
-    static const char *const bad[] = {"1.3g", "0x10q", "1Gi5", "1g5", "abc", "-1", "1g ", "18446744073709551616"};
+    static const char *const bad[] = {"1.3g", "0x10q", "1Gi5", "1g5",
+                                      "abc",  "-1",    "1g ",  "18446744073709551616"};
     char variable[128], message[160];
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(variable, sizeof(variable), "CUDA_DEVICE_MEMORY_LIMIT=%s", bad[i]);
         snprintf(message, sizeof(message), "vgpu: CUDA_DEVICE_MEMORY_LIMIT \"%s\": ", bad[i]);
-        run(&(struct start){.environment = {cache, variable}, .attached = -EINVAL, .said = message});
+        run(&(struct start){
+            .environment = {cache, variable}, .attached = -EINVAL, .said = message});
     }
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT_3=1gx"},
                         .attached = -EINVAL,
@@ -252,16 +269,18 @@ static void start_others(struct vgpu_ledger *ledger)
                         .attached = 1,
                         .quota = {4 * GIB, 4 * GIB, 4 * GIB},
                         .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
-    run(&(struct start){
-        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4096m"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4096m"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30"},
                         .attached = 1,
                         .quota = {4 * GIB, 4 * GIB, 4 * GIB},
                         .said = "vgpu: CUDA_DEVICE_SM_LIMIT: processes run with other limits"});
-    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g", "CUDA_TASK_PRIORITY=0"},
-                        .attached = 1,
-                        .quota = {4 * GIB, 4 * GIB, 4 * GIB},
-                        .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
+    run(&(struct start){
+        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g", "CUDA_TASK_PRIORITY=0"},
+        .attached = 1,
+        .quota = {4 * GIB, 4 * GIB, 4 * GIB},
+        .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
 }
 
 static void other_limits_while_in_use(void **state)
@@ -275,12 +294,14 @@ static void other_limits_while_in_use(void **state)
 
 static void start_with_limits(struct vgpu_ledger *ledger)
 {
-    run(&(struct start){
-        .environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"}, .attached = 1, .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
+    run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"},
+                        .attached = 1,
+                        .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
     assert_int_equal(ledger_quota(ledger, 0), 4 * GIB);
 }
 
-/* A process without limits is there first, and stays: those who come with some get them, and so does it. */
+/* A process without limits is there first, and stays: those who come with some get them, and so
+ * does it. */
 static void first_without_limits(void **state)
 {
     (void)state;
@@ -290,11 +311,14 @@ static void first_without_limits(void **state)
 static void cache_places(void **state)
 {
     (void)state;
-    run(&(struct start){.environment = {"CUDA_DEVICE_MEMORY_SHARED_CACHE=/nonexistent/x.cache"},
-                        .attached = -ENOENT,
-                        .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE: cannot attach to /nonexistent/x.cache: "});
+    run(&(struct start){
+        .environment = {"CUDA_DEVICE_MEMORY_SHARED_CACHE=/nonexistent/x.cache"},
+        .attached = -ENOENT,
+        .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE: cannot attach to /nonexistent/x.cache: "});
     assert_int_equal(symlink("/etc/passwd", cache_file), 0);
-    run(&(struct start){.environment = {cache}, .attached = -ELOOP, .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE"});
+    run(&(struct start){.environment = {cache},
+                        .attached = -ELOOP,
+                        .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE"});
 }
 
 static void named_instances(void **state)
@@ -308,20 +332,27 @@ static void named_instances(void **state)
     limits.vdev[0].quota_bytes = 3 * GIB;
     mkdir(scratch_path("instances"), 0700);
     mkdir(scratch_path("instances/named"), 0700);
-    assert_int_equal(region_create(scratch_path("instances/named/region"), 0, &limits, &region, &created), 0);
+    assert_int_equal(
+        region_create(scratch_path("instances/named/region"), 0, &limits, &region, &created), 0);
     region_close(region);
     snprintf(by_path, sizeof(by_path), "VGPU_INSTANCE=%s", scratch_path("instances/named"));
     run(&(struct start){.environment = {by_path}, .attached = 1, .quota = {3 * GIB, 0, 0}});
-    run(&(struct start){.environment = {"VGPU_INSTANCE=named"}, .attached = 1, .quota = {3 * GIB, 0, 0}});
+    run(&(struct start){
+        .environment = {"VGPU_INSTANCE=named"}, .attached = 1, .quota = {3 * GIB, 0, 0}});
     /* The instance's limits are not to be raised by variables. */
-    run(&(struct start){.environment = {"VGPU_INSTANCE=named", "CUDA_DEVICE_MEMORY_LIMIT=64g", cache},
-                        .attached = 1,
-                        .quota = {3 * GIB, 0, 0}});
+    run(&(struct start){
+        .environment = {"VGPU_INSTANCE=named", "CUDA_DEVICE_MEMORY_LIMIT=64g", cache},
+        .attached = 1,
+        .quota = {3 * GIB, 0, 0}});
     assert_int_equal(access(cache_file, F_OK), -1);
-    run(&(struct start){.environment = {"VGPU_INSTANCE=other"},
-                        .attached = -ENOENT,
-                        .said = "vgpu: VGPU_INSTANCE: cannot attach to other: there is no such instance; CUDA is not"});
-    run(&(struct start){.environment = {"VGPU_INSTANCE=../named"}, .attached = -EINVAL, .said = "vgpu: VGPU_INSTANCE"});
+    run(&(struct start){
+        .environment = {"VGPU_INSTANCE=other"},
+        .attached = -ENOENT,
+        .said =
+            "vgpu: VGPU_INSTANCE: cannot attach to other: there is no such instance; CUDA is not"});
+    run(&(struct start){.environment = {"VGPU_INSTANCE=../named"},
+                        .attached = -EINVAL,
+                        .said = "vgpu: VGPU_INSTANCE"});
 }
 
 /* What hid the instance is gone: the next try finds it. */
@@ -338,7 +369,8 @@ static void failure_does_not_stick(void **state)
     assert_int_equal(instance_attach(&ledger), -ENOENT);
     mkdir(scratch_path("instances"), 0700);
     mkdir(scratch_path("instances/late"), 0700);
-    assert_int_equal(region_create(scratch_path("instances/late/region"), 0, &limits, &region, &created), 0);
+    assert_int_equal(
+        region_create(scratch_path("instances/late/region"), 0, &limits, &region, &created), 0);
     assert_int_equal(instance_attach(&ledger), 1);
     assert_string_equal(limits.name, "late");
     region_close(region);
@@ -357,7 +389,8 @@ static void write_file(const char *path, const char *content)
     assert_int_equal(fclose(file), 0);
 }
 
-/* HAMi's file of overrides: the last line counts; a name is no other's beginning; without the file there is nothing. */
+/* HAMi's file of overrides: the last line counts; a name is no other's beginning; without the file
+ * there is nothing. */
 static void overrides(void **state)
 {
     const char *path = scratch_path("overrideEnv");

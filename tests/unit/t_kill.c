@@ -1,9 +1,10 @@
 /*
- * A process killed at any instruction of any operation on the region: nobody waits for long, nothing is lost, nothing
- * is gained.
+ * A process killed at any instruction of any operation on the region: nobody waits for long,
+ * nothing is lost, nothing is gained.
  *
- * The child stops itself, is stepped instruction by instruction (ptrace) for n of them, and is killed. Then the parent,
- * which held and had idle bytes of its own all the while, checks its books and takes all that is left.
+ * The child stops itself, is stepped instruction by instruction (ptrace) for n of them, and is
+ * killed. Then the parent, which held and had idle bytes of its own all the while, checks its books
+ * and takes all that is left.
  */
 #include "unit.h"
 
@@ -22,7 +23,8 @@
 static struct vgpu_region *region;
 static struct vgpu_ledger *ledger;
 
-/* What the child does; `before` runs unobserved. Its own ledger is the parent's, which the child finds empty. */
+/* What the child does; `before` runs unobserved. Its own ledger is the parent's, which the child
+ * finds empty. */
 struct operation {
     const char *name;
     void (*before)(void);
@@ -37,7 +39,8 @@ static void nothing(void)
 
 static void hold_some(void)
 {
-    if (ledger_reserve(ledger, 0, 20 * MIB) != 0 || ledger_commit(ledger, 0, VGPU_KIND_DATA, 20 * MIB, 15 * MIB) != 0)
+    if (ledger_reserve(ledger, 0, 20 * MIB) != 0 ||
+        ledger_commit(ledger, 0, VGPU_KIND_DATA, 20 * MIB, 15 * MIB) != 0)
         _exit(3);
 }
 
@@ -139,7 +142,8 @@ static void assert_books_agree(void)
     struct slot_vdev *vdev = &registration_slot(ledger, ledger_registration(ledger))->vdev[0];
     uint64_t idle = load_relaxed(&vdev->idle) & IDLE_BYTES_MASK;
 
-    assert_int_equal(load_relaxed(&vdev->reserved_bytes), load_relaxed(&ledger->vdev[0].busy) + idle);
+    assert_int_equal(load_relaxed(&vdev->reserved_bytes),
+                     load_relaxed(&ledger->vdev[0].busy) + idle);
 }
 
 /* Everything that is not the parent's is free again, at once and to the byte. */
@@ -153,7 +157,8 @@ static void assert_recovered(void)
     assert_int_equal(slots_used(region->layout, 0), QUOTA);
     /* Back to: some held, some idle, the rest nobody's. */
     ledger_cancel(ledger, 0, QUOTA - OWN_HELD);
-    assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD + 1), -ENOMEM); /* gives the idle part up */
+    assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD + 1),
+                     -ENOMEM); /* gives the idle part up */
     assert_int_equal(ledger_reserve(ledger, 0, OWN_IDLE), 0);
     ledger_cancel(ledger, 0, OWN_IDLE);
     assert_books_agree();
@@ -181,7 +186,8 @@ static void kill_everywhere(bool in_group, unsigned part)
 {
     static char reason[64];
 
-    /* Instrumented code is thousands of steps long, and no sanitizer looks into a process that is killed. */
+    /* Instrumented code is thousands of steps long, and no sanitizer looks into a process that is
+     * killed. */
     if (SLOWER > 1)
         SKIP("a build without sanitizers");
     prepare(in_group);
@@ -193,14 +199,18 @@ static void kill_everywhere(bool in_group, unsigned part)
 
         assert_true(length > 10);
         assert_recovered();
-        /* Places spread evenly, in an order that covers all of the operation even if time runs out. */
-        for (unsigned n = 0; n < operation->points && (n < POINTS_LEAST / part || clock_ns() < end_ns); n++, points++) {
-            run_and_kill(operation, (unsigned)((uint64_t)(n * 61 % operation->points) * length / operation->points));
+        /* Places spread evenly, in an order that covers all of the operation even if time runs
+         * out. */
+        for (unsigned n = 0;
+             n < operation->points && (n < POINTS_LEAST / part || clock_ns() < end_ns);
+             n++, points++) {
+            run_and_kill(operation, (unsigned)((uint64_t)(n * 61 % operation->points) * length /
+                                               operation->points));
             assert_recovered();
         }
         snprintf(reason, sizeof(reason), "%s", operation->name);
-        print_message("%s: %u instructions, killed at %u of them, %u times with the lock in hand\n", reason, length,
-                      points, region->layout->recoveries - recoveries);
+        print_message("%s: %u instructions, killed at %u of them, %u times with the lock in hand\n",
+                      reason, length, points, region->layout->recoveries - recoveries);
     }
     assert_true(region->layout->recoveries > 5);
     ledger_free(ledger);
@@ -260,7 +270,8 @@ static int hold_the_lock(void *arg)
 
     if (ledger_reserve(ledger, 0, MIB) != 0)
         return 1;
-    if (region_lock(region, registration_lock_id(ledger_registration(ledger)), NS_PER_S, &hold) != 0)
+    if (region_lock(region, registration_lock_id(ledger_registration(ledger)), NS_PER_S, &hold) !=
+        0)
         return 1;
     atomic_store(ready, 1);
     for (;;)
@@ -300,7 +311,8 @@ static void many_waiters(void **state)
     region_close(region);
 }
 
-/* The identity of a holder that died goes to a new process before anybody has noticed: it must not count as alive. */
+/* The identity of a holder that died goes to a new process before anybody has noticed: it must not
+ * count as alive. */
 static void identity_of_a_dead_holder(void **state)
 {
     atomic_int *ready = shared_memory(sizeof(*ready));
@@ -355,7 +367,8 @@ static int namespace_parent(void *arg)
         nap_ms(1000);
 }
 
-/* Two processes with the same pid in two namespaces: one dies, the other one is not taken for it. */
+/* Two processes with the same pid in two namespaces: one dies, the other one is not taken for
+ * it. */
 static void equal_pids_in_namespaces(void **state)
 {
     pid_t *inner = shared_memory(2 * sizeof(*inner)), outer[2];

@@ -48,7 +48,8 @@ static void assert_books_agree(void)
         struct slot_vdev *vdev = &registration_slot(ledger, ledger_registration(ledger))->vdev[i];
         uint64_t reserved = load_relaxed(&vdev->reserved_bytes), sum = 0;
 
-        assert_int_equal(reserved, load_relaxed(&ledger->vdev[i].busy) + (load_relaxed(&vdev->idle) & IDLE_BYTES_MASK));
+        assert_int_equal(reserved, load_relaxed(&ledger->vdev[i].busy) +
+                                       (load_relaxed(&vdev->idle) & IDLE_BYTES_MASK));
         for (unsigned s = 0; s < region_slots_high(region->layout); s++)
             if (slot_live(&region->layout->slot[s]))
                 sum += load_relaxed(&region->layout->slot[s].vdev[i].reserved_bytes);
@@ -143,10 +144,12 @@ static void over_the_quota(void **state)
     assert_int_equal(used(0), 0);
     assert_books_agree();
     /* A region that says so much by itself. */
-    store_relaxed(&registration_slot(ledger, ledger_registration(ledger))->vdev[0].reserved_bytes, UINT64_MAX - 5);
+    store_relaxed(&registration_slot(ledger, ledger_registration(ledger))->vdev[0].reserved_bytes,
+                  UINT64_MAX - 5);
     ledger_view(ledger, 0, 16 * GIB, 12 * GIB, &total, &available);
     assert_int_equal(available, 0);
-    store_relaxed(&registration_slot(ledger, ledger_registration(ledger))->vdev[0].reserved_bytes, 0);
+    store_relaxed(&registration_slot(ledger, ledger_registration(ledger))->vdev[0].reserved_bytes,
+                  0);
 }
 
 static uint64_t peak(unsigned vdev)
@@ -169,7 +172,8 @@ static int hold_more(void *arg)
     return 0;
 }
 
-/* The most that all processes had in use at once: no reservation, nothing that was free by then, none of the dead. */
+/* The most that all processes had in use at once: no reservation, nothing that was free by then,
+ * none of the dead. */
 static void peaks(void **state)
 {
     (void)state;
@@ -183,7 +187,8 @@ static void peaks(void **state)
     assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, 60 * MIB, 60 * MIB), 0);
     ledger_release(ledger, 0, VGPU_KIND_DATA, 50 * MIB);
     assert_int_equal(peak(0), 80 * MIB);
-    /* 30 MiB in use here, 50 MiB idle, and 30 MiB in the child: not more than before, though 110 MiB are reserved. */
+    /* 30 MiB in use here, 50 MiB idle, and 30 MiB in the child: not more than before, though 110
+     * MiB are reserved. */
     assert_int_equal(finish(spawn(hold_more, NULL)), 0);
     assert_int_equal(peak(0), 80 * MIB);
     assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 0, 51 * (int64_t)MIB), 0);
@@ -226,7 +231,8 @@ static void devices_and_percentages(void **state)
     limits.vdev[0].quota_percent = 40;
     limits.vdev[1].quota_bytes = 100 * GIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
-    /* Nothing fits into a percentage of nobody knows what; and nobody is shown a quota of 1 byte. */
+    /* Nothing fits into a percentage of nobody knows what; and nobody is shown a quota of 1
+     * byte. */
     assert_int_equal(ledger_reserve(ledger, 0, 512), -ENOMEM);
     assert_int_equal(region_snapshot(region, &snapshot), 0);
     assert_int_equal(snapshot.vdev[0].quota_bytes, 0);
@@ -314,11 +320,12 @@ static void refusals(void **state)
     got = read(pipes[0], said, sizeof(said) - 1);
     assert_true(got > 0);
     said[got] = '\0';
-    assert_string_equal(said,
-                        "vgpu: instance unit: cuMemAlloc_v2 of 700.0 MiB refused on device 0: 512.0 MiB of 1.0 GiB in "
-                        "use; raise it with --mem or free memory\n"
-                        "vgpu: instance unit: cuMemHostAlloc of 1.0 GiB refused as pinned host memory: 0 B of 0 B in "
-                        "use; raise it with --host-mem or free memory\n");
+    assert_string_equal(said, "vgpu: instance unit: cuMemAlloc_v2 of 700.0 MiB refused on device "
+                              "0: 512.0 MiB of 1.0 GiB in "
+                              "use; raise it with --mem or free memory\n"
+                              "vgpu: instance unit: cuMemHostAlloc of 1.0 GiB refused as pinned "
+                              "host memory: 0 B of 0 B in "
+                              "use; raise it with --host-mem or free memory\n");
     assert_int_equal(region_snapshot(region, &snapshot), 0);
     assert_int_equal(snapshot.refusal_count, 4);
     assert_int_equal(snapshot.vdev[0].refusals, 3);

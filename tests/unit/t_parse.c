@@ -218,7 +218,8 @@ static void faults_are_told_apart(void **state)
 
 static void quotas(void **state)
 {
-    static const char *const bad[] = {"0%", "101%", "40%%", "40 %", "40.5%", "%", "-1%", "4294967297%", "040%", "40%g"};
+    static const char *const bad[] = {"0%", "101%", "40%%",        "40 %", "40.5%",
+                                      "%",  "-1%",  "4294967297%", "040%", "40%g"};
     struct quota quota = {0};
 
     (void)state;
@@ -238,9 +239,10 @@ static void quotas(void **state)
 
 static void quota_lists(void **state)
 {
-    static const char *const bad[] = {"",      ",",     "8G,",       ",8G",   "8G,4G",    "0:8G,0:4G", "16:8G",
-                                      "-1:8G", "0:",    ":8G",       "0:8G:", "0 :8G",    "0: 8G",     "x:8G",
-                                      "00:8G", "8G;4G", "0:8G 1:4G", "0:0",   "8G,,1:4G", "1:0:8G"};
+    static const char *const bad[] = {"",          ",",         "8G,",   ",8G",      "8G,4G",
+                                      "0:8G,0:4G", "16:8G",     "-1:8G", "0:",       ":8G",
+                                      "0:8G:",     "0 :8G",     "0: 8G", "x:8G",     "00:8G",
+                                      "8G;4G",     "0:8G 1:4G", "0:0",   "8G,,1:4G", "1:0:8G"};
     struct quota_list list;
 
     (void)state;
@@ -265,9 +267,11 @@ static void quota_lists(void **state)
 
 static void percentages(void **state)
 {
-    static const char *const malformed[] = {"",    "%",  "a",   "-1", "+5",  " 5", "5 ",
-                                            "5%%", "%5", "1.5", "05", "0x5", "5G", "99999999999999999999x"};
-    static const char *const preempt[] = {"0", "0%", "101", "101%", "4294967297", "18446744073709551616"};
+    static const char *const malformed[] = {
+        "",    "%",  "a",   "-1", "+5",  " 5", "5 ",
+        "5%%", "%5", "1.5", "05", "0x5", "5G", "99999999999999999999x"};
+    static const char *const preempt[] = {"0",    "0%",         "101",
+                                          "101%", "4294967297", "18446744073709551616"};
     uint32_t percent = 0;
 
     (void)state;
@@ -292,9 +296,10 @@ static void percentages(void **state)
 
 static void percent_lists(void **state)
 {
-    static const char *const bad[] = {
-        "",  ",",   "30,", ",30",   "30,40", "0:30,0:40", "16:30", "0:",     "0:30:40", "8G",     "0:8G",
-        "0", "0:0", "101", "0:101", "30;40", "0:30 ",     "a:30",  "30,,40", "-1:5",    "0:30,%", "00:30"};
+    static const char *const bad[] = {"",       ",",    "30,",     ",30",   "30,40", "0:30,0:40",
+                                      "16:30",  "0:",   "0:30:40", "8G",    "0:8G",  "0",
+                                      "0:0",    "101",  "0:101",   "30;40", "0:30 ", "a:30",
+                                      "30,,40", "-1:5", "0:30,%",  "00:30"};
     struct quota_list list;
 
     (void)state;
@@ -406,10 +411,18 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_accepted), cmocka_unit_test(sizes_refused),      cmocka_unit_test(quotas),
-        cmocka_unit_test(quota_lists),    cmocka_unit_test(percentages),        cmocka_unit_test(percent_lists),
-        cmocka_unit_test(counts),         cmocka_unit_test(sizes_read_loosely), cmocka_unit_test(faults_are_told_apart),
-        cmocka_unit_test(sizes_shown),    cmocka_unit_test(durations_shown),    cmocka_unit_test(names),
+        cmocka_unit_test(sizes_accepted),
+        cmocka_unit_test(sizes_refused),
+        cmocka_unit_test(quotas),
+        cmocka_unit_test(quota_lists),
+        cmocka_unit_test(percentages),
+        cmocka_unit_test(percent_lists),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(sizes_read_loosely),
+        cmocka_unit_test(faults_are_told_apart),
+        cmocka_unit_test(sizes_shown),
+        cmocka_unit_test(durations_shown),
+        cmocka_unit_test(names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* A region that is looked at by a copy: nothing that its users do to the file ends or delays whoever looks. */
+/* A region that is looked at by a copy: nothing that its users do to the file ends or delays
+ * whoever looks. */
 #include "region/internal.h"
 
 #include "unit.h"

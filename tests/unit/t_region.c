@@ -106,7 +106,8 @@ static void modes_ignore_umask(void **state)
     (void)state;
     assert_int_equal(region_create(scratch_path("own"), 0, &limits, &region, &created), 0);
     region_close(region);
-    assert_int_equal(region_create(scratch_path("shared"), AT_OFFSET, &limits, &region, &created), 0);
+    assert_int_equal(region_create(scratch_path("shared"), AT_OFFSET, &limits, &region, &created),
+                     0);
     region_close(region);
     assert_int_equal(umask(old), 0077);
     assert_int_equal(stat(scratch_path("own"), &st), 0);
@@ -260,9 +261,11 @@ static int try_places(void *arg)
         ;
     close(fd);
     CHECK(region_create(scratch_path("place/other"), 0, &limits, &region, &created) == -ENOSPC);
-    CHECK(region_create(scratch_path("place/c.cache"), AT_OFFSET, &limits, &region, &created) == -ENOSPC);
+    CHECK(region_create(scratch_path("place/c.cache"), AT_OFFSET, &limits, &region, &created) ==
+          -ENOSPC);
     /* Nothing half-made is left. */
-    CHECK(access(scratch_path("place/other"), F_OK) < 0 && access(scratch_path("place/c.cache"), F_OK) < 0);
+    CHECK(access(scratch_path("place/other"), F_OK) < 0 &&
+          access(scratch_path("place/c.cache"), F_OK) < 0);
     return 0;
 }
 
@@ -279,7 +282,8 @@ static void bad_places(void **state)
     assert_int_equal(status, 0);
 }
 
-/* Somebody who may open the folder holds its lock for ever: creation goes on without it after a while. */
+/* Somebody who may open the folder holds its lock for ever: creation goes on without it after a
+ * while. */
 static void folder_lock_held(void **state)
 {
     int fd = open(scratch(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -389,7 +393,8 @@ static void garbage_inside(void **state)
             ledger_free(ledger);
         }
         if (region_snapshot(region, &snapshot) == 0) {
-            assert_true(snapshot.proc_count <= VGPU_PROCS_MAX && snapshot.refusal_count <= VGPU_REFUSALS);
+            assert_true(snapshot.proc_count <= VGPU_PROCS_MAX &&
+                        snapshot.refusal_count <= VGPU_REFUSALS);
             assert_true(snapshot.limits.device_count <= VGPU_DEVICES_MAX);
             assert_int_equal(snapshot.limits.name[VGPU_NAME_LEN - 1], '\0');
             snapshot_done(&snapshot);
@@ -492,7 +497,8 @@ static void cache_file_removed(void **state)
 /* With one of its names it can still be found; without any, nobody can join who uses it. */
 static void cache_file_without_names(void **state)
 {
-    const char *path = scratch_path("nameless.cache"), *second = scratch_path(".nameless.cache.vgpu");
+    const char *path = scratch_path("nameless.cache"),
+               *second = scratch_path(".nameless.cache.vgpu");
     struct vgpu_limits limits = {.vdev[0].quota_bytes = 100 * MIB};
     struct vgpu_region *region;
     bool created;
@@ -524,7 +530,8 @@ static const struct {
 
 static void damaged_limits(void **state)
 {
-    struct vgpu_limits limits = {.name = "name", .device_count = 2, .compute = {.weight = 7}, .tier = VGPU_TIER_GUARD};
+    struct vgpu_limits limits = {
+        .name = "name", .device_count = 2, .compute = {.weight = 7}, .tier = VGPU_TIER_GUARD};
     struct vgpu_region *region;
     bool created;
 
@@ -537,7 +544,8 @@ static void damaged_limits(void **state)
     assert_null(region_damage(region));
     for (unsigned i = 0; i < sizeof(nonsense) / sizeof(*nonsense); i++) {
         static const int fills[] = {'A', 0xa5, 0xff};
-        unsigned char *at = (unsigned char *)region->layout + nonsense[i].offset, before[VGPU_UUID_LEN + VGPU_NAME_LEN];
+        unsigned char *at = (unsigned char *)region->layout + nonsense[i].offset,
+                      before[VGPU_UUID_LEN + VGPU_NAME_LEN];
 
         memcpy(before, at, nonsense[i].bytes);
         for (unsigned n = 0; n < sizeof(fills) / sizeof(*fills); n++) {

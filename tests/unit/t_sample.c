@@ -26,12 +26,14 @@ static _Thread_local bool relaxed;
 static _Thread_local CUcontext current;
 
 static struct {
-    CUresult stream, event_before, event_after; /* answers to queries: of a stream, while launching, while harvesting */
+    CUresult stream, event_before,
+        event_after; /* answers to queries: of a stream, while launching, while harvesting */
     CUresult create, record;
     uint64_t pair_ns, empty_ns, waited_most_ns;
     uint64_t takes_ns; /* from a launch's return until its events are asked about */
     bool launching, slow;
-    long begin_ns, end_ns;   /* how long the call takes that records an event before and behind the launch */
+    long begin_ns,
+        end_ns; /* how long the call takes that records an event before and behind the launch */
     CUresult event_in_queue; /* to queries behind an end that took long */
 } answer;
 
@@ -112,7 +114,9 @@ static void compute_for_ns(long ns)
 
 static CUresult record(CUevent event, CUstream stream)
 {
-    pause_ns((event - events) % 3 == 0 ? answer.begin_ns : (event - events) % 3 == 1 ? answer.end_ns : 0);
+    pause_ns((event - events) % 3 == 0   ? answer.begin_ns
+             : (event - events) % 3 == 1 ? answer.end_ns
+                                         : 0);
     if (answer.end_ns && (event - events) % 3 == 1)
         answer.event_before = answer.event_in_queue;
     if (event->gone || stream == NULL || capture_running())
@@ -185,7 +189,8 @@ static struct {
     _Atomic uint64_t measured_ns, charged_ns;
 } seen;
 
-static void done(struct cost_cell *cell, uint64_t measured_ns, const struct sample_charge *charge, void *arg)
+static void done(struct cost_cell *cell, uint64_t measured_ns, const struct sample_charge *charge,
+                 void *arg)
 {
     (void)cell;
     (void)arg;
@@ -328,7 +333,8 @@ static void imprecise_samples(void **state)
     assert_int_equal(atomic_load(&seen.flags), 42 << 2);
 }
 
-/* What was launched before its graph was changed or destroyed tells about its own charge, and nothing about the cell.
+/* What was launched before its graph was changed or destroyed tells about its own charge, and
+ * nothing about the cell.
  */
 static void outdated_samples(void **state)
 {
@@ -359,8 +365,8 @@ static void outdated_samples(void **state)
 }
 
 /*
- * A thread that sleeps for `ns` in one of the calls, beside a kernel of 2 ms: nothing is learned. Where nothing is
- * known either, the charge is put right as far as that is certain.
+ * A thread that sleeps for `ns` in one of the calls, beside a kernel of 2 ms: nothing is learned.
+ * Where nothing is known either, the charge is put right as far as that is certain.
  */
 static void held_up(long *where_ns, long ns)
 {
@@ -398,7 +404,8 @@ static void held_up_in_a_call(void **state)
     assert_int_equal(atomic_load(&seen.flags), 42 << 2);
 }
 
-/* Of a graph the device may have begun with the launch: what counts as waiting is that the thread had no CPU. */
+/* Of a graph the device may have begun with the launch: what counts as waiting is that the thread
+ * had no CPU. */
 static void held_up_in_a_graph(void **state)
 {
     struct sample *sample;
@@ -468,8 +475,8 @@ static void what_fails_is_put_back(void **state)
 
 static void driver_without_events(void **state)
 {
-    static const enum hook_symbol needed[] = {SYMBOL_cuEventCreate, SYMBOL_cuEventRecord, SYMBOL_cuEventQuery,
-                                              SYMBOL_cuCtxGetCurrent};
+    static const enum hook_symbol needed[] = {SYMBOL_cuEventCreate, SYMBOL_cuEventRecord,
+                                              SYMBOL_cuEventQuery, SYMBOL_cuCtxGetCurrent};
 
     (void)state;
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {

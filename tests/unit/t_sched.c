@@ -1,15 +1,18 @@
 /*
- * Who gets how much of a device, and when, by core/sched_client, core/turns and core/policy, in virtual time
- * (sched_world.h). What goes wrong with processes is in t_sched_faults.c.
+ * Who gets how much of a device, and when, by core/sched_client, core/turns and core/policy, in
+ * virtual time (sched_world.h). What goes wrong with processes is in t_sched_faults.c.
  */
 #include "sched_world.h"
 #include "unit.h"
 
 #include <stdlib.h>
 
-static const struct program matmul = {.kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
-static const struct program decode = {.kernel_ns = 346 * US, .batch = 10, .launch_ns = 10 * US, .gap_ns = 20 * US};
-static const struct program training = {.kernel_ns = 3 * US, .batch = 3500, .launch_ns = 18 * US, .gap_ns = 20 * US};
+static const struct program matmul = {
+    .kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
+static const struct program decode = {
+    .kernel_ns = 346 * US, .batch = 10, .launch_ns = 10 * US, .gap_ns = 20 * US};
+static const struct program training = {
+    .kernel_ns = 3 * US, .batch = 3500, .launch_ns = 18 * US, .gap_ns = 20 * US};
 
 /* What the program gets of a device that it has to itself. */
 static double alone(const struct program *program)
@@ -55,8 +58,8 @@ static struct world *equal_tenants(unsigned count, const struct program *program
 static void assert_equal_shares(const struct world *world, double within)
 {
     for (unsigned i = 0; i < world->count; i++)
-        assert_between(world_share(world, &world->procs[i]) / world_sum(world), 1.0 / world->count - within,
-                       1.0 / world->count + within);
+        assert_between(world_share(world, &world->procs[i]) / world_sum(world),
+                       1.0 / world->count - within, 1.0 / world->count + within);
 }
 
 static void test_equal(void **state)
@@ -68,8 +71,10 @@ static void test_equal(void **state)
         const char *what;
         double within, sum, wait_ms;
     } cases[] = {
-        {2, &one, "two, 1 ms", .005, .97, 22},           {4, &half, "four, .5 ms", .005, .95, 70},
-        {8, &half, "eight, .5 ms", .005, .92, 85},       {16, &half, "sixteen, .5 ms", .003, .88, 92},
+        {2, &one, "two, 1 ms", .005, .97, 22},
+        {4, &half, "four, .5 ms", .005, .95, 70},
+        {8, &half, "eight, .5 ms", .005, .92, 85},
+        {16, &half, "sixteen, .5 ms", .003, .88, 92},
         {2, &matmul, "two, 10 x 206 us", .005, .96, 25},
     };
 
@@ -87,7 +92,8 @@ static void test_equal(void **state)
 
 static void test_native(void **state)
 {
-    struct program one = synced(MS), half = synced(500 * US), tenth = synced(100 * US), five = synced(5 * MS);
+    struct program one = synced(MS), half = synced(500 * US), tenth = synced(100 * US),
+                   five = synced(5 * MS);
     struct world *world;
 
     (void)state;
@@ -104,7 +110,10 @@ static void test_native(void **state)
         run_ms(world, 100);
         world_measure(world);
         run_ms(world, 2000);
-        print_world(i == 0 ? "native: two, 1 ms" : i == 1 ? "native: four, .5 ms" : "native: 100 us, 5 ms", world);
+        print_world(i == 0   ? "native: two, 1 ms"
+                    : i == 1 ? "native: four, .5 ms"
+                             : "native: 100 us, 5 ms",
+                    world);
         world_free(world);
     }
 }
@@ -116,10 +125,14 @@ static void test_weights(void **state)
         uint32_t weights[4];
         uint64_t kernel_ns[4];
     } cases[] = {
-        {2, {100, 300}, {MS, MS}},           {2, {100, 300}, {200 * US, 200 * US}},
-        {2, {100, 300}, {5 * MS, 100 * US}}, {2, {300, 100}, {5 * MS, 100 * US}},
-        {3, {100, 200, 500}, {MS, MS, MS}},  {2, {1, 9}, {MS, MS}},
-        {2, {100, 1000}, {MS, MS}},          {4, {100, 100, 300, 500}, {MS, 20 * US, 3 * MS, 500 * US}},
+        {2, {100, 300}, {MS, MS}},
+        {2, {100, 300}, {200 * US, 200 * US}},
+        {2, {100, 300}, {5 * MS, 100 * US}},
+        {2, {300, 100}, {5 * MS, 100 * US}},
+        {3, {100, 200, 500}, {MS, MS, MS}},
+        {2, {1, 9}, {MS, MS}},
+        {2, {100, 1000}, {MS, MS}},
+        {4, {100, 100, 300, 500}, {MS, 20 * US, 3 * MS, 500 * US}},
     };
 
     (void)state;
@@ -146,7 +159,8 @@ static void test_weights(void **state)
 
                 sum += world_share(world, &world->procs[m]) / alone(&other);
             }
-            assert_between(held / sum, cases[i].weights[k] / all - .015, cases[i].weights[k] / all + .015);
+            assert_between(held / sum, cases[i].weights[k] / all - .015,
+                           cases[i].weights[k] / all + .015);
         }
         world_free(world);
     }
@@ -165,7 +179,8 @@ static void test_short_against_long(void **state)
     run_ms(world, 4000);
     print_world("100 us against 5 ms", world);
     for (unsigned i = 0; i < 2; i++)
-        assert_between(world_share(world, &world->procs[i]), world_sum(world) / 2 - .03, world_sum(world) / 2 + .03);
+        assert_between(world_share(world, &world->procs[i]), world_sum(world) / 2 - .03,
+                       world_sum(world) / 2 + .03);
     assert_between(world_sum(world), .94, 1);
     world_free(world);
 }
@@ -208,18 +223,24 @@ static void test_mixtures(void **state)
     world_free(world);
 }
 
-/* What a process thinks that its kernels cost is wrong, or unknown until one has ended. Turns are by the clock. */
+/* What a process thinks that its kernels cost is wrong, or unknown until one has ended. Turns are
+ * by the clock. */
 static void test_wrong_estimates(void **state)
 {
     static const double factors[] = {.1, .5, 2, 10};
-    struct program one = synced(MS), many = {.kernel_ns = 200 * US, .batch = 64, .launch_ns = 4 * US, .gap_ns = 5 * US};
-    struct program endless = {.kernel_ns = 200 * US, .launch_ns = 4 * US}, long_one = synced(60 * MS);
+    struct program one = synced(MS),
+                   many = {
+                       .kernel_ns = 200 * US, .batch = 64, .launch_ns = 4 * US, .gap_ns = 5 * US};
+    struct program endless = {.kernel_ns = 200 * US, .launch_ns = 4 * US},
+                   long_one = synced(60 * MS);
     struct {
         const char *what;
         const struct program *program;
         double sum; /* with the worst factor */
-    } cases[] = {
-        {"1 ms", &one, .96}, {"64 in flight", &many, .86}, {"never waits", &endless, .86}, {"60 ms", &long_one, .97}};
+    } cases[] = {{"1 ms", &one, .96},
+                 {"64 in flight", &many, .86},
+                 {"never waits", &endless, .86},
+                 {"60 ms", &long_one, .97}};
 
     (void)state;
     for (size_t i = 0; i < 16; i++) {
@@ -227,7 +248,8 @@ static void test_wrong_estimates(void **state)
         struct world *world = world_new(i, 1);
         double held;
 
-        /* Ten times too long, with hundreds queued, is taken for work that does not end, at first. */
+        /* Ten times too long, with hundreds queued, is taken for work that does not end, at
+         * first. */
         if (cases[i / 4].program == &endless && factors[i % 4] < .5)
             wrong.unknown = true;
         else
@@ -241,8 +263,9 @@ static void test_wrong_estimates(void **state)
         held = world_held(world, &world->procs[0]) /
                (world_held(world, &world->procs[0]) + world_held(world, &world->procs[1]));
         print_message("%-12s %s %4.1f: %.4f %.4f, held %.4f of both\n", cases[i / 4].what,
-                      wrong.unknown ? "unknown " : "believed", wrong.wrong, world_share(world, &world->procs[0]),
-                      world_share(world, &world->procs[1]), held);
+                      wrong.unknown ? "unknown " : "believed", wrong.wrong,
+                      world_share(world, &world->procs[0]), world_share(world, &world->procs[1]),
+                      held);
         assert_between(held, .48, .52);
         assert_between(world_sum(world), cases[i / 4].sum, 1.02);
         world_free(world);
@@ -255,8 +278,8 @@ struct beside {
     uint64_t p50_ns[2], p99_ns[2];
 };
 
-static struct beside beside(const struct program *one, const struct program *other, enum vgpu_turn_policy policy,
-                            const char *what)
+static struct beside beside(const struct program *one, const struct program *other,
+                            enum vgpu_turn_policy policy, const char *what)
 {
     struct beside result;
     const struct program *programs[] = {one, other};
@@ -280,17 +303,19 @@ static struct beside beside(const struct program *one, const struct program *oth
         }
         world_free(world);
     }
-    print_message("%-34s native %.4f %.4f (%.3f + %.3f of alone)  turns %.4f %.4f (%.3f + %.3f)\n", what,
-                  result.native[0], result.native[1], result.native[0] / result.alone[0],
+    print_message("%-34s native %.4f %.4f (%.3f + %.3f of alone)  turns %.4f %.4f (%.3f + %.3f)\n",
+                  what, result.native[0], result.native[1], result.native[0] / result.alone[0],
                   result.native[1] / result.alone[1], result.turns[0], result.turns[1],
                   result.turns[0] / result.alone[0], result.turns[1] / result.alone[1]);
     print_message("%-34s step p50 %.2f %.2f p99 %.2f %.2f ms, longest waits %.1f %.1f ms\n", "",
-                  (double)result.p50_ns[0] / 1e6, (double)result.p50_ns[1] / 1e6, (double)result.p99_ns[0] / 1e6,
-                  (double)result.p99_ns[1] / 1e6, result.longest_wait_ms[0], result.longest_wait_ms[1]);
+                  (double)result.p50_ns[0] / 1e6, (double)result.p50_ns[1] / 1e6,
+                  (double)result.p99_ns[0] / 1e6, (double)result.p99_ns[1] / 1e6,
+                  result.longest_wait_ms[0], result.longest_wait_ms[1]);
     return result;
 }
 
-/* Who needs little of the device shares as the driver shares; whose launches pile up gets more of it in turns. */
+/* Who needs little of the device shares as the driver shares; whose launches pile up gets more of
+ * it in turns. */
 static void test_launch_bound(void **state)
 {
     struct program quick = {.kernel_ns = US, .batch = 9000, .launch_ns = 8 * US, .gap_ns = 20 * US};
@@ -298,7 +323,8 @@ static void test_launch_bound(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct beside r = beside(programs[i], &matmul, VGPU_TURN_FAIR, i == 0 ? "training, matmul" : "quick, matmul");
+        struct beside r = beside(programs[i], &matmul, VGPU_TURN_FAIR,
+                                 i == 0 ? "training, matmul" : "quick, matmul");
         double native = r.native[0] / r.alone[0] + r.native[1] / r.alone[1];
         double turns = r.turns[0] / r.alone[0] + r.turns[1] / r.alone[1];
 
@@ -356,10 +382,12 @@ static void test_priority(void **state)
         struct beside r = beside(&cases[i].high, &cases[i].low, VGPU_TURN_PRIORITY, cases[i].what);
         double step_ns = alone_step_ns(&cases[i].high, .5), used = r.turns[0] / r.alone[0];
 
-        print_message("%-34s p99 %.2f of alone, low gets %.3f of what is left\n", "", (double)r.p99_ns[0] / step_ns,
+        print_message("%-34s p99 %.2f of alone, low gets %.3f of what is left\n", "",
+                      (double)r.p99_ns[0] / step_ns,
                       r.turns[1] / (cases[i].left > 0 ? 1 - r.turns[0] : 1 - used));
         assert_between((double)r.p99_ns[0] / step_ns, 1, cases[i].p99);
-        /* Where the high one leaves nothing but what aging takes, that, less two switches for each short turn. */
+        /* Where the high one leaves nothing but what aging takes, that, less two switches for each
+         * short turn. */
         if (cases[i].left > 0)
             assert_between(r.turns[1] / (1 - r.turns[0]), cases[i].left, 1);
         else

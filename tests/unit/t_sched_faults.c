@@ -1,6 +1,6 @@
 /*
- * Turns while processes die, stop, never finish, or write nonsense into the arena, in virtual time (sched_world.h): the
- * others go on within a bound. Points in time are random, from a seed.
+ * Turns while processes die, stop, never finish, or write nonsense into the arena, in virtual time
+ * (sched_world.h): the others go on within a bound. Points in time are random, from a seed.
  */
 #include "sched_world.h"
 #include "unit.h"
@@ -18,7 +18,8 @@ static struct proc *holder(struct world *world)
     for (unsigned i = 0; i < world->count; i++) {
         struct proc *proc = &world->procs[i];
 
-        if (!proc->dead && proc->contexts[0].joined && proc->contexts[0].client.tenant + 1 == tenant)
+        if (!proc->dead && proc->contexts[0].joined &&
+            proc->contexts[0].client.tenant + 1 == tenant)
             return proc;
     }
     return NULL;
@@ -46,7 +47,8 @@ static void happen(struct proc *proc, enum accident accident)
         world_kill(proc);
         break;
     case STOP_WITH_LOCK:
-        assert_true(arena_lock(proc->contexts[0].client.arena, proc->contexts[0].client.index, &word));
+        assert_true(
+            arena_lock(proc->contexts[0].client.arena, proc->contexts[0].client.index, &word));
         world_stop(proc);
         break;
     case LEAVE:
@@ -59,8 +61,10 @@ static void happen(struct proc *proc, enum accident accident)
 
 static const uint64_t lengths[] = {20 * US, 200 * US, MS, 5 * MS};
 
-/* Some tenants, something random happening to one of them, and then 300 ms more. Returns the longest wait after it. */
-static uint64_t after_accident(uint64_t seed, enum accident accident, bool of_holder, uint64_t *ret_done_ns)
+/* Some tenants, something random happening to one of them, and then 300 ms more. Returns the
+ * longest wait after it. */
+static uint64_t after_accident(uint64_t seed, enum accident accident, bool of_holder,
+                               uint64_t *ret_done_ns)
 {
     struct world *world = world_new(seed, 1);
     unsigned count = 2 + (unsigned)(world_random(&world->random) % 3);
@@ -73,7 +77,8 @@ static uint64_t after_accident(uint64_t seed, enum accident accident, bool of_ho
 
         if (world_random(&world->random) % 2)
             program.batch = 1 + (unsigned)(world_random(&world->random) % 30);
-        world_add(world, i + 1, 100, 0, &program, world->now_ns + world_random(&world->random) % MS);
+        world_add(world, i + 1, 100, 0, &program,
+                  world->now_ns + world_random(&world->random) % MS);
     }
     world_run(world, world->now_ns + 50 * MS + world_random(&world->random) % (50 * MS));
     victim = of_holder ? holder(world) : not_holder(world);
@@ -100,21 +105,26 @@ static void test_accidents(void **state)
             uint64_t most_ns = 0, least_ns = UINT64_MAX;
 
             for (unsigned i = 0; i < runs; i++) {
-                uint64_t done_ns, wait_ns = after_accident(1000 * accident + i, accident, of_holder, &done_ns);
+                uint64_t done_ns,
+                    wait_ns = after_accident(1000 * accident + i, accident, of_holder, &done_ns);
 
                 most_ns = wait_ns > most_ns ? wait_ns : most_ns;
                 least_ns = done_ns < least_ns ? done_ns : least_ns;
             }
-            print_message("%s %-22s longest wait of the others %.1f ms, least done %.1f of 300 ms\n",
-                          of_holder ? "holder" : "waiter", accident_names[accident], in_ms(most_ns), in_ms(least_ns));
-            assert_between(in_ms(most_ns), 0,
-                           in_ms(BOUND_NS + 5 * MS + (accident == STOP_WITH_LOCK ? ARENA_LOCK_STALE_NS : 0)));
+            print_message(
+                "%s %-22s longest wait of the others %.1f ms, least done %.1f of 300 ms\n",
+                of_holder ? "holder" : "waiter", accident_names[accident], in_ms(most_ns),
+                in_ms(least_ns));
+            assert_between(
+                in_ms(most_ns), 0,
+                in_ms(BOUND_NS + 5 * MS + (accident == STOP_WITH_LOCK ? ARENA_LOCK_STALE_NS : 0)));
             assert_between(in_ms(least_ns), 150, 300);
         }
     }
 }
 
-/* Stopped for a while, in the midst of anything; afterwards it has its share again, and the others theirs. */
+/* Stopped for a while, in the midst of anything; afterwards it has its share again, and the others
+ * theirs. */
 static void test_stop_and_go(void **state)
 {
     (void)state;
@@ -185,7 +195,8 @@ static const struct program endless = {.kernel_ns = NEVER, .batch = 1, .launch_n
 
 static void test_endless_kernel(void **state)
 {
-    struct program busy = {.kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
+    struct program busy = {
+        .kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
     struct program besides = {.kernel_ns = NEVER, .batch = 0, .launch_ns = 5 * MS, .streams = 2};
 
     (void)state;
@@ -202,7 +213,8 @@ static void test_endless_kernel(void **state)
 
         world = world_new(700 + i, 1);
         world_add(world, 1, 100, 0, &busy, world->now_ns + (i % 2 ? 200 * MS : 0));
-        world_add(world, 2, 100, 0, i < 2 ? &endless : &besides, world->now_ns + (i % 2 ? 0 : 200 * MS));
+        world_add(world, 2, 100, 0, i < 2 ? &endless : &besides,
+                  world->now_ns + (i % 2 ? 0 : 200 * MS));
         run_ms(world, 200);
         run_ms(world, 150);
         assert_between(in_ms(longest_wait_ns(world, NULL)), 0, in_ms(BOUND_NS));
@@ -210,7 +222,8 @@ static void test_endless_kernel(void **state)
         run_ms(world, 5000);
         print_message("endless kernel%s, %s: %.4f (native %.4f) beside it, longest wait %.1f ms\n",
                       i < 2 ? "" : " and more launches", i % 2 ? "first" : "second",
-                      world_share(world, &world->procs[0]), native, in_ms(longest_wait_ns(world, &world->procs[1])));
+                      world_share(world, &world->procs[0]), native,
+                      in_ms(longest_wait_ns(world, &world->procs[1])));
         assert_between(world_share(world, &world->procs[0]), .9 * native, 1);
         assert_between(in_ms(longest_wait_ns(world, &world->procs[1])), 0, in_ms(BOUND_NS));
         world_free(world);
@@ -225,16 +238,21 @@ static void test_pairs(void **state)
         uint64_t launch_ns;
         bool second_pair, matmul;
     } cases[] = {
-        {"two pairs, opposite order", 5 * US, true, false}, {"two pairs, 1 ms between launches", MS, true, false},
-        {"a pair beside a tenant", 5 * US, false, true},    {"a pair, 1 ms between, and a tenant", MS, false, true},
+        {"two pairs, opposite order", 5 * US, true, false},
+        {"two pairs, 1 ms between launches", MS, true, false},
+        {"a pair beside a tenant", 5 * US, false, true},
+        {"a pair, 1 ms between, and a tenant", MS, false, true},
         {"two pairs and a tenant", 100 * US, true, true},
     };
 
     (void)state;
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(800 + i / 2, 2);
-        struct program pair = {
-            .kernel_ns = MS, .batch = 2, .launch_ns = cases[i / 2].launch_ns, .gap_ns = 20 * US, .pair = true};
+        struct program pair = {.kernel_ns = MS,
+                               .batch = 2,
+                               .launch_ns = cases[i / 2].launch_ns,
+                               .gap_ns = 20 * US,
+                               .pair = true};
         struct program reversed = pair, one = synced(MS);
 
         world->native = i % 2;
@@ -255,7 +273,8 @@ static void test_pairs(void **state)
     }
 }
 
-/* One that has queued all that the driver takes before anybody came: it is known, and shares, once that has run. */
+/* One that has queued all that the driver takes before anybody came: it is known, and shares, once
+ * that has run. */
 static void test_deep_queue(void **state)
 {
     struct program deep = {.kernel_ns = MS, .launch_ns = 4 * US}, one = synced(MS);
@@ -287,15 +306,17 @@ static void write_nonsense(struct world *world)
     switch (world_random(random) % 4) {
     case 0: /* where turns are decided */
         where = offsetof(struct arena_layout, lock) +
-                world_random(random) % (offsetof(struct arena_layout, tenant) - offsetof(struct arena_layout, lock));
+                world_random(random) %
+                    (offsetof(struct arena_layout, tenant) - offsetof(struct arena_layout, lock));
         break;
     case 1:
-        where = offsetof(struct arena_layout, tenant) + world_random(random) % (4 * sizeof(struct arena_tenant));
+        where = offsetof(struct arena_layout, tenant) +
+                world_random(random) % (4 * sizeof(struct arena_tenant));
         break;
     default:
-        where =
-            pages + world_random(random) % world->count * ARENA_PAGE_BYTES +
-            world_random(random) % (offsetof(struct arena_page, fence_completed) + sizeof(uint32_t) * WORLD_STREAMS);
+        where = pages + world_random(random) % world->count * ARENA_PAGE_BYTES +
+                world_random(random) % (offsetof(struct arena_page, fence_completed) +
+                                        sizeof(uint32_t) * WORLD_STREAMS);
     }
     switch (world_random(random) % 4) {
     case 0:
@@ -338,10 +359,13 @@ static void test_nonsense(void **state)
 
             for (unsigned i = 0; i < count; i++, writes++)
                 write_nonsense(world);
-            world_run(world, world->now_ns + world_random(&world->random) % (seed % 3 ? 50 * MS : 1000 * MS));
+            world_run(world, world->now_ns +
+                                 world_random(&world->random) % (seed % 3 ? 50 * MS : 1000 * MS));
         }
         for (unsigned i = 0; i < 3; i++)
-            least = world->procs[i].contexts[0].done_ns < least ? world->procs[i].contexts[0].done_ns : least;
+            least = world->procs[i].contexts[0].done_ns < least
+                        ? world->procs[i].contexts[0].done_ns
+                        : least;
         if (longest_wait_ns(world, NULL) > most_ns)
             most_ns = longest_wait_ns(world, NULL);
         world_free(world);

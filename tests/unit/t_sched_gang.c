@@ -1,6 +1,7 @@
 /*
- * Jobs on two devices whose ranks run a kernel together in each step, as in an all-reduce: turns on the two devices
- * come at the same time. In virtual time (sched_world.h), against what the driver alone would give.
+ * Jobs on two devices whose ranks run a kernel together in each step, as in an all-reduce: turns on
+ * the two devices come at the same time. In virtual time (sched_world.h), against what the driver
+ * alone would give.
  */
 #include "sched_world.h"
 #include "unit.h"
@@ -26,7 +27,8 @@ static struct outcome run(const struct job *jobs, unsigned count, uint64_t skew_
     world->native = native;
     for (unsigned i = 0; i < count; i++)
         for (unsigned rank = 0; rank < 2; rank++) {
-            struct program program = {.kernel_ns = 170 * US, .batch = 6, .launch_ns = 10 * US, .joint_ns = 400 * US};
+            struct program program = {
+                .kernel_ns = 170 * US, .batch = 6, .launch_ns = 10 * US, .joint_ns = 400 * US};
 
             program.job = i + 1;
             program.rank = rank;
@@ -45,7 +47,8 @@ static struct outcome run(const struct job *jobs, unsigned count, uint64_t skew_
         outcome.sum += outcome.steps_s[i];
         outcome.longest_ms = longest_ms > outcome.longest_ms ? longest_ms : outcome.longest_ms;
     }
-    print_message("%u jobs, skew %4.1f ms, %-6s:", count, in_ms(skew_ns), native ? "native" : "turns");
+    print_message("%u jobs, skew %4.1f ms, %-6s:", count, in_ms(skew_ns),
+                  native ? "native" : "turns");
     for (unsigned i = 0; i < count; i++)
         print_message(" %.0f", outcome.steps_s[i]);
     print_message(" = %.0f steps/s, the longest %.1f ms\n", outcome.sum, outcome.longest_ms);
@@ -61,7 +64,8 @@ static void test_two_jobs(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(skews_ns) / sizeof(skews_ns[0]); i++) {
-        struct outcome native = run(jobs, 2, skews_ns[i], true), turns = run(jobs, 2, skews_ns[i], false);
+        struct outcome native = run(jobs, 2, skews_ns[i], true),
+                       turns = run(jobs, 2, skews_ns[i], false);
 
         assert_between(turns.sum, native.sum, 1e9 / STEP_ALONE_NS);
         assert_between(turns.steps_s[0] / turns.sum, .48, .52);
@@ -75,7 +79,8 @@ static void test_three_jobs(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(skews_ns) / sizeof(skews_ns[0]); i++) {
-        struct outcome native = run(jobs, 3, skews_ns[i], true), turns = run(jobs, 3, skews_ns[i], false);
+        struct outcome native = run(jobs, 3, skews_ns[i], true),
+                       turns = run(jobs, 3, skews_ns[i], false);
 
         assert_between(turns.sum, native.sum, 1e9 / STEP_ALONE_NS);
         for (unsigned k = 0; k < 3; k++)

@@ -1,7 +1,7 @@
 /*
- * An interactive program, which waits for its results every few milliseconds, and a neighbour that starts beside it:
- * how long its steps take in the first 5 s, by policy. In virtual time (sched_world.h). A step is a tenth of a batch,
- * as in a decoder that waits after ten tokens.
+ * An interactive program, which waits for its results every few milliseconds, and a neighbour that
+ * starts beside it: how long its steps take in the first 5 s, by policy. In virtual time
+ * (sched_world.h). A step is a tenth of a batch, as in a decoder that waits after ten tokens.
  */
 #include "sched_world.h"
 #include "unit.h"
@@ -16,9 +16,11 @@ struct outcome {
     double decode, other, sum;
 };
 
-static struct outcome neighbour_starts(enum vgpu_turn_policy policy, uint64_t gap_ns, const struct program *other)
+static struct outcome neighbour_starts(enum vgpu_turn_policy policy, uint64_t gap_ns,
+                                       const struct program *other)
 {
-    struct program decode = {.kernel_ns = STEP_NS, .batch = STEPS, .launch_ns = 3 * US, .gap_ns = gap_ns};
+    struct program decode = {
+        .kernel_ns = STEP_NS, .batch = STEPS, .launch_ns = 3 * US, .gap_ns = gap_ns};
     struct world *world = world_new(700 + policy, 1);
     struct proc *proc;
     struct outcome result;
@@ -43,22 +45,24 @@ static struct outcome neighbour_starts(enum vgpu_turn_policy policy, uint64_t ga
 
 static const uint64_t gaps_ns[] = {30 * US, 60 * US, 100 * US};
 
-static void for_each_gap(enum vgpu_turn_policy policy, const struct program *other, const char *what,
-                         void (*check)(const struct outcome *))
+static void for_each_gap(enum vgpu_turn_policy policy, const struct program *other,
+                         const char *what, void (*check)(const struct outcome *))
 {
     for (size_t i = 0; i < sizeof(gaps_ns) / sizeof(gaps_ns[0]); i++) {
         struct outcome result = neighbour_starts(policy, gaps_ns[i], other);
 
-        print_message("%-22s gaps of %3.0f us: step p50 %.2f p99 %.2f at most %.2f; %.3f + %.3f = %.3f\n", what,
-                      (double)gaps_ns[i] / 1e3, result.p50, result.p99, result.most, result.decode, result.other,
-                      result.sum);
+        print_message(
+            "%-22s gaps of %3.0f us: step p50 %.2f p99 %.2f at most %.2f; %.3f + %.3f = %.3f\n",
+            what, (double)gaps_ns[i] / 1e3, result.p50, result.p99, result.most, result.decode,
+            result.other, result.sum);
         check(&result);
     }
 }
 
 static const struct program matmul = {
     .kernel_ns = 200 * US, .batch = 10, .launch_ns = 8 * US, .gap_ns = 30 * US, .unknown = true};
-static const struct program never_waits = {.kernel_ns = 200 * US, .launch_ns = 8 * US, .unknown = true};
+static const struct program never_waits = {
+    .kernel_ns = 200 * US, .launch_ns = 8 * US, .unknown = true};
 
 static void check_priority(const struct outcome *result)
 {
@@ -100,10 +104,12 @@ static void test_fair(void **state)
     for_each_gap(VGPU_TURN_ADAPTIVE, &never_waits, "adaptive, never waits", check_fair_to_busy);
 }
 
-/* Weights count for who gets on in bursts as well: its share is what the weight says, or what its bursts leave. */
+/* Weights count for who gets on in bursts as well: its share is what the weight says, or what its
+ * bursts leave. */
 static void test_weights(void **state)
 {
-    struct program decode = {.kernel_ns = STEP_NS, .batch = STEPS, .launch_ns = 3 * US, .gap_ns = 60 * US};
+    struct program decode = {
+        .kernel_ns = STEP_NS, .batch = STEPS, .launch_ns = 3 * US, .gap_ns = 60 * US};
     double shares[2];
 
     (void)state;

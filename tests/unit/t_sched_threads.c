@@ -1,6 +1,7 @@
 /*
- * Turns in real time, between threads that play processes: what they share may be read and written at any time. The
- * device is a thread as well. Says little of times, which are t_sched.c's; much of races, under a thread sanitizer.
+ * Turns in real time, between threads that play processes: what they share may be read and written
+ * at any time. The device is a thread as well. Says little of times, which are t_sched.c's; much of
+ * races, under a thread sanitizer.
  */
 #include "base/mutex.h"
 #include "core/sched_client.h"
@@ -59,7 +60,8 @@ static void fence_all(struct party *party)
     if (!party->launched)
         return;
     party->launched = false;
-    push(party, (struct op){.kind = MARK, .value = sched_client_fence(&party->client, 0, party->work_turn)});
+    push(party, (struct op){.kind = MARK,
+                            .value = sched_client_fence(&party->client, 0, party->work_turn)});
 }
 
 static void enter(struct party *party, struct sched_ticket *ret_ticket)
@@ -100,7 +102,8 @@ static void launch(struct party *party)
         party->launched = true;
         sched_client_launched(&party->client, ticket.turn);
         mutex_unlock(&party->mutex);
-        while (ticket.queued && ticket.full && !sched_client_open(&party->client, ticket.turn) && !atomic_load(&over))
+        while (ticket.queued && ticket.full && !sched_client_open(&party->client, ticket.turn) &&
+               !atomic_load(&over))
             nap_us(50);
     } else {
         atomic_fetch_add(&page->launches, 1);
@@ -141,7 +144,8 @@ static void *help(void *arg)
         uint64_t again_ns = sched_client_watch(&party->client, &party->observer, clock_ns());
 
         if (again_ns > 0)
-            futex_wait(&party->client.page->wake, wake, again_ns > NS_PER_S / 10 ? NS_PER_S / 10 : again_ns, 1);
+            futex_wait(&party->client.page->wake, wake,
+                       again_ns > NS_PER_S / 10 ? NS_PER_S / 10 : again_ns, 1);
         else
             cpu_relax();
     }
@@ -211,14 +215,17 @@ static void test_threads(void **state)
         starts_untimed += parties[i].starts_untimed;
     }
     for (unsigned i = 0; i < PARTIES; i++) {
-        print_message("party %u: %llu kernels, longest wait %.1f ms\n", i, (unsigned long long)parties[i].done,
+        print_message("party %u: %llu kernels, longest wait %.1f ms\n", i,
+                      (unsigned long long)parties[i].done,
                       (double)parties[i].longest_wait_ns / 1e6);
-        /* In real time, on a machine with other work: how well turns go is for the tests in virtual time. */
+        /* In real time, on a machine with other work: how well turns go is for the tests in virtual
+         * time. */
         assert_true(parties[i].done * PARTIES * 10 > all);
         assert_true(parties[i].longest_wait_ns < SCHED_RESCUE_NS * SLOWER);
     }
-    print_message("%llu of %llu kernels outside of their turn, %llu turns\n", (unsigned long long)starts_untimed,
-                  (unsigned long long)all, (unsigned long long)arena->layout->turn);
+    print_message("%llu of %llu kernels outside of their turn, %llu turns\n",
+                  (unsigned long long)starts_untimed, (unsigned long long)all,
+                  (unsigned long long)arena->layout->turn);
     assert_true(starts_untimed < all);
     assert_true(arena->layout->turn > 10);
 }

@@ -1,6 +1,6 @@
 /*
- * When a tenant gets the device, and for how long: idle holders, newcomers, changes of weight, bursts, caps, policies.
- * In virtual time (sched_world.h).
+ * When a tenant gets the device, and for how long: idle holders, newcomers, changes of weight,
+ * bursts, caps, policies. In virtual time (sched_world.h).
  */
 #include "sched_world.h"
 #include "unit.h"
@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-static const struct program matmul = {.kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
+static const struct program matmul = {
+    .kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
 
 /* How long the device stood still while somebody waited for it, and since when it does now. */
 static uint64_t still_since_ns, still_ns[10000];
@@ -51,7 +52,8 @@ static uint64_t longest_still_ns(void)
 /* A tenant that works for 3 ms and is idle for 7 beside one that always wants more. */
 static void test_idle_gives_way(void **state)
 {
-    struct program pausing = {.kernel_ns = 300 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 7 * MS};
+    struct program pausing = {
+        .kernel_ns = 300 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 7 * MS};
 
     (void)state;
     for (int marks_always = 0; marks_always < 2; marks_always++) {
@@ -67,19 +69,22 @@ static void test_idle_gives_way(void **state)
         world_measure(world);
         run_ms(world, 2000);
         print_world(marks_always ? "3 ms in 10, fences always" : "3 ms in 10, matmul", world);
-        print_message("%-34s the device stood still %zu times, for %.1f us at most\n", "", still_count,
-                      (double)longest_still_ns() / 1e3);
+        print_message("%-34s the device stood still %zu times, for %.1f us at most\n", "",
+                      still_count, (double)longest_still_ns() / 1e3);
         assert_between((double)still_count, 150, 10000);
         assert_between((double)longest_still_ns() / 1e3, 0, 100);
         world_free(world);
     }
 }
 
-/* Comes at a random time, to others that are busy in every way; waits for its first turn so long. */
-static uint64_t newcomer_wait_ns(uint64_t seed, const struct program *busy, unsigned count, bool first)
+/* Comes at a random time, to others that are busy in every way; waits for its first turn so
+ * long. */
+static uint64_t newcomer_wait_ns(uint64_t seed, const struct program *busy, unsigned count,
+                                 bool first)
 {
     struct world *world = world_new(seed, 1);
-    struct program once = synced(100 * US), rarely = {.kernel_ns = 10 * US, .batch = 1, .gap_ns = 50 * MS};
+    struct program once = synced(100 * US),
+                   rarely = {.kernel_ns = 10 * US, .batch = 1, .gap_ns = 50 * MS};
     struct proc *newcomer;
     uint64_t wait_ns;
 
@@ -88,8 +93,8 @@ static uint64_t newcomer_wait_ns(uint64_t seed, const struct program *busy, unsi
         world_add(world, i + 1, 100, 0, busy, world->now_ns + i * 50 * US);
     if (!first)
         world_add(world, count + 1, 100, 0, &rarely, world->now_ns + 60 * US);
-    newcomer =
-        world_add(world, count + 2, 100, 9, &once, world->now_ns + 100 * MS + world_random(&world->random) % (50 * MS));
+    newcomer = world_add(world, count + 2, 100, 9, &once,
+                         world->now_ns + 100 * MS + world_random(&world->random) % (50 * MS));
     run_ms(world, 400);
     assert_true(newcomer->step_count > 0);
     wait_ns = newcomer->contexts[0].longest_wait;
@@ -100,18 +105,23 @@ static uint64_t newcomer_wait_ns(uint64_t seed, const struct program *busy, unsi
 static void test_newcomer(void **state)
 {
     struct program one = synced(MS), long_one = synced(20 * MS);
-    struct program deep = {.kernel_ns = 200 * US, .batch = 64, .launch_ns = 4 * US, .gap_ns = 5 * US};
+    struct program deep = {
+        .kernel_ns = 200 * US, .batch = 64, .launch_ns = 4 * US, .gap_ns = 5 * US};
     struct program endless = {.kernel_ns = 500 * US, .launch_ns = 4 * US};
     const struct {
         const char *what;
         const struct program *busy;
         unsigned count;
-        bool first; /* the others have had the device to themselves: nothing is known of what they launched */
+        bool first; /* the others have had the device to themselves: nothing is known of what they
+                       launched */
         double within_ms;
     } cases[] = {
-        {"one with 1 ms kernels", &one, 1, true, 11},        {"three with 1 ms kernels", &one, 3, false, 5},
-        {"two with 20 ms kernels", &long_one, 2, false, 41}, {"two with 64 in flight", &deep, 2, false, 14},
-        {"one that never waits", &endless, 1, true, 25},     {"two that never wait", &endless, 2, false, 22},
+        {"one with 1 ms kernels", &one, 1, true, 11},
+        {"three with 1 ms kernels", &one, 3, false, 5},
+        {"two with 20 ms kernels", &long_one, 2, false, 41},
+        {"two with 64 in flight", &deep, 2, false, 14},
+        {"one that never waits", &endless, 1, true, 25},
+        {"two that never wait", &endless, 2, false, 22},
     };
 
     (void)state;
@@ -119,11 +129,13 @@ static void test_newcomer(void **state)
         uint64_t most = 0;
 
         for (unsigned k = 0; k < 20; k++) {
-            uint64_t wait_ns = newcomer_wait_ns(100 * i + k, cases[i].busy, cases[i].count, cases[i].first);
+            uint64_t wait_ns =
+                newcomer_wait_ns(100 * i + k, cases[i].busy, cases[i].count, cases[i].first);
 
             most = wait_ns > most ? wait_ns : most;
         }
-        print_message("newcomer, high priority, to %-26s waits %.2f ms at most\n", cases[i].what, in_ms(most));
+        print_message("newcomer, high priority, to %-26s waits %.2f ms at most\n", cases[i].what,
+                      in_ms(most));
         assert_between(in_ms(most), 0, cases[i].within_ms);
     }
 }
@@ -155,7 +167,8 @@ static void test_change_of_weight(void **state)
 /* While it is idle and others share the device, a tenant is not owed more than CREDIT_NS. */
 static void test_bursts(void **state)
 {
-    struct program bursts = {.kernel_ns = MS, .batch = 1, .gap_ns = 5 * US, .busy_ns = 300 * MS, .idle_ns = 700 * MS};
+    struct program bursts = {
+        .kernel_ns = MS, .batch = 1, .gap_ns = 5 * US, .busy_ns = 300 * MS, .idle_ns = 700 * MS};
     struct program one = synced(MS);
     struct world *world = world_new(41, 1);
     double most = -1000;
@@ -185,7 +198,8 @@ static void test_bursts(void **state)
 
 static void test_lone(void **state)
 {
-    struct program one = synced(MS), brief = {.kernel_ns = 100 * US, .batch = 1, .gap_ns = 5 * US, .limit = 2000};
+    struct program one = synced(MS),
+                   brief = {.kernel_ns = 100 * US, .batch = 1, .gap_ns = 5 * US, .limit = 2000};
     struct world *world = world_new(51, 1);
     struct proc *lone, *neighbour;
     uint64_t looks, quiet_ns = 0;
@@ -217,7 +231,8 @@ static void test_lone(void **state)
 static void test_caps(void **state)
 {
     struct program third = {.kernel_ns = 200 * US, .batch = 4, .gap_ns = 5 * US, .cap_percent = 30};
-    struct program most = {.kernel_ns = MS, .batch = 4, .gap_ns = 5 * US, .cap_percent = 60}, one = synced(MS);
+    struct program most = {.kernel_ns = MS, .batch = 4, .gap_ns = 5 * US, .cap_percent = 60},
+                   one = synced(MS);
     struct world *world = world_new(61, 1);
 
     (void)state;
@@ -247,7 +262,8 @@ static void test_caps(void **state)
 static void test_policies(void **state)
 {
     struct program one = synced(MS), half = synced(500 * US);
-    struct program quick = {.kernel_ns = 300 * US, .batch = 2, .launch_ns = 4 * US, .gap_ns = 5 * MS};
+    struct program quick = {
+        .kernel_ns = 300 * US, .batch = 2, .launch_ns = 4 * US, .gap_ns = 5 * MS};
     double quick_ms[VGPU_TURN_POLICIES];
 
     (void)state;
@@ -271,10 +287,15 @@ static void test_policies(void **state)
                       (unsigned long long)world->arenas[0]->layout->tenant[2].turns);
         assert_between(world_sum(world), .9, 1);
         assert_between(in_ms(longest_wait_ns(world, NULL)), 0, policy == VGPU_TURN_MLFQ ? 410 : 60);
-        if (policy == VGPU_TURN_FAIR || policy == VGPU_TURN_ADAPTIVE || policy == VGPU_TURN_PRIORITY)
-            assert_between(world_held(world, &world->procs[1]) / world_held(world, &world->procs[0]), 2.7, 3.3);
+        if (policy == VGPU_TURN_FAIR || policy == VGPU_TURN_ADAPTIVE ||
+            policy == VGPU_TURN_PRIORITY)
+            assert_between(world_held(world, &world->procs[1]) /
+                               world_held(world, &world->procs[0]),
+                           2.7, 3.3);
         else
-            assert_between(world_held(world, &world->procs[1]) / world_held(world, &world->procs[0]), .95, 1.05);
+            assert_between(world_held(world, &world->procs[1]) /
+                               world_held(world, &world->procs[0]),
+                           .95, 1.05);
         world_free(world);
     }
     assert_true(quick_ms[VGPU_TURN_MLFQ] < 3 && quick_ms[VGPU_TURN_MLFQ] < quick_ms[VGPU_TURN_RR]);
@@ -283,7 +304,8 @@ static void test_policies(void **state)
 /* One that always comes last gets a turn all the same, now and then. */
 static void test_starvation(void **state)
 {
-    struct program one = synced(MS), brief = {.kernel_ns = 500 * US, .batch = 4, .launch_ns = 4 * US, .gap_ns = MS};
+    struct program one = synced(MS),
+                   brief = {.kernel_ns = 500 * US, .batch = 4, .launch_ns = 4 * US, .gap_ns = MS};
     enum vgpu_turn_policy policies[] = {VGPU_TURN_MLFQ, VGPU_TURN_PRIORITY};
     const double longest_ms[] = {POLICY_AGED_NS / 1e6, POLICY_STARVED_NS / 1e6};
 
@@ -299,7 +321,8 @@ static void test_starvation(void **state)
         world_measure(world);
         run_ms(world, 8000);
         print_world(i == 0 ? "mlfq: 1 ms under five brief ones" : "priority: the same", world);
-        assert_between(in_ms(world->procs[0].contexts[0].longest_wait), longest_ms[i] - 50, longest_ms[i] + 20);
+        assert_between(in_ms(world->procs[0].contexts[0].longest_wait), longest_ms[i] - 50,
+                       longest_ms[i] + 20);
         assert_between(world_share(world, &world->procs[0]), .002, .3);
         for (unsigned k = 1; k < 6; k++)
             assert_between(world_share(world, &world->procs[k]), .15, .2);

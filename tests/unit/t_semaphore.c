@@ -1,4 +1,5 @@
-/* Gates and fences in streams, with a driver that writes down what it is told and does it at once, or when asked to. */
+/* Gates and fences in streams, with a driver that writes down what it is told and does it at once,
+ * or when asked to. */
 #include "unit.h"
 
 #include "base/mutex.h"
@@ -417,8 +418,8 @@ static void captures(void **state)
 }
 
 /*
- * A fence in the legacy stream is a barrier for all blocking streams, so it comes before anything else is launched; one
- * in a stream that is apart from it is none.
+ * A fence in the legacy stream is a barrier for all blocking streams, so it comes before anything
+ * else is launched; one in a stream that is apart from it is none.
  */
 static void legacy_stream(void **state)
 {
@@ -485,7 +486,8 @@ static void short_threads(void **state)
     assert_true(launch(STREAM(1)) >= 0);
 }
 
-/* Without a place a stream waits all the same, again and again; when fences are reached there are places. */
+/* Without a place a stream waits all the same, again and again; when fences are reached there are
+ * places. */
 static void many_streams(void **state)
 {
     unsigned before;
@@ -502,7 +504,8 @@ static void many_streams(void **state)
     /* All were fenced, once. */
     assert_int_equal(told(before, true, 0), ARENA_STREAMS);
     for (unsigned i = 0; i < ARENA_STREAMS; i++)
-        atomic_store(&semaphore.client.page->fence_completed[i], atomic_load(&semaphore.client.page->fence_issued[i]));
+        atomic_store(&semaphore.client.page->fence_completed[i],
+                     atomic_load(&semaphore.client.page->fence_issued[i]));
     assert_true(launch(STREAM(ARENA_STREAMS)) >= 0);
     await_open(3000);
 }
@@ -556,8 +559,9 @@ static void page_lost(void **state)
     (void)state;
     other_works(100 * NS_PER_10MS);
     launch(STREAM(1));
-    arena_release(semaphore.client.arena,
-                  semaphore.client.index); /* as if all descriptors had been closed, and it were too late */
+    arena_release(
+        semaphore.client.arena,
+        semaphore.client.index); /* as if all descriptors had been closed, and it were too late */
     semaphore_settings(&semaphore, &settings, &turns, &waited_ns);
     assert_false(atomic_load(&semaphore.joined));
     assert_true(gates_open());
@@ -638,7 +642,8 @@ static void threads(void **state)
     (void)state;
     atomic_store(&over, false);
     for (uintptr_t i = 0; i < 5; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, i < 4 ? launches : contexts_go, (void *)i), 0);
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, i < 4 ? launches : contexts_go, (void *)i), 0);
     for (unsigned i = 0; i < 60; i++) {
         other_works(i % 3 * NS_PER_MS);
         nap_ms(5);

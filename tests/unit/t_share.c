@@ -1,13 +1,15 @@
 /*
- * What an instance of the guard gets of a device, by guard/share, core/sched_preempt and core/throttle, in virtual time
- * (share_world.h): turns with others of its kind and of the preload tier, caps. What goes wrong is in t_share_faults.c.
+ * What an instance of the guard gets of a device, by guard/share, core/sched_preempt and
+ * core/throttle, in virtual time (share_world.h): turns with others of its kind and of the preload
+ * tier, caps. What goes wrong is in t_share_faults.c.
  */
 #include "share_world.h"
 #include "unit.h"
 
 static const struct limits none = {0};
 
-static void print_guarded(const char *what, struct world *world, struct guarded **tenants, unsigned count)
+static void print_guarded(const char *what, struct world *world, struct guarded **tenants,
+                          unsigned count)
 {
     print_world(what, world);
     print_message("%-34s", "");
@@ -71,15 +73,17 @@ static void test_two(void **state)
         run_ms(world, 6000);
         print_guarded(cases[i].what, world, tenants, 2);
         for (unsigned k = 0; k < 2; k++)
-            assert_between(guarded_ran(tenants[k]) / (guarded_ran(tenants[0]) + guarded_ran(tenants[1])),
-                           cases[i].weights[k] / all - cases[i].within, cases[i].weights[k] / all + cases[i].within);
+            assert_between(guarded_ran(tenants[k]) /
+                               (guarded_ran(tenants[0]) + guarded_ran(tenants[1])),
+                           cases[i].weights[k] / all - cases[i].within,
+                           cases[i].weights[k] / all + cases[i].within);
         assert_between(guarded_ran(tenants[0]) + guarded_ran(tenants[1]), cases[i].sum, 1);
         guarded_free(world);
     }
 }
 
-/* More than two, of all lengths: by the time that each has had. Who has long kernels has the rest of a time slice of
- * the hardware after each turn, and whoever comes next the less. */
+/* More than two, of all lengths: by the time that each has had. Who has long kernels has the rest
+ * of a time slice of the hardware after each turn, and whoever comes next the less. */
 static void test_many(void **state)
 {
     static const uint64_t lengths[] = {100 * US, MS, 5 * MS, 50 * MS};
@@ -98,7 +102,8 @@ static void test_many(void **state)
         run_ms(world, 1000);
         guarded_measure(world);
         run_ms(world, 8000);
-        print_guarded(count == 4 ? "four, all lengths" : "eight, all lengths", world, tenants, count);
+        print_guarded(count == 4 ? "four, all lengths" : "eight, all lengths", world, tenants,
+                      count);
         for (unsigned i = 0; i < count; i++)
             sum += guarded_ran(tenants[i]);
         for (unsigned i = 0; i < count; i++)
@@ -131,12 +136,15 @@ static void test_mixed(void **state)
         struct program preload = synced(cases[i].preload_ns), guard = synced(cases[i].guard_ns);
         struct limits limits = {.weight = cases[i].guard_weight};
         struct guarded *tenants[2];
-        double all = cases[i].preloads * cases[i].preload_weight + cases[i].guards * cases[i].guard_weight;
+        double all =
+            cases[i].preloads * cases[i].preload_weight + cases[i].guards * cases[i].guard_weight;
 
         for (unsigned k = 0; k < cases[i].preloads; k++)
-            world_add(world, k + 1, cases[i].preload_weight, 0, &preload, world->now_ns + k * 100 * US);
+            world_add(world, k + 1, cases[i].preload_weight, 0, &preload,
+                      world->now_ns + k * 100 * US);
         for (unsigned k = 0; k < cases[i].guards; k++)
-            tenants[k] = guarded_add(world, &limits, &guard, world->now_ns + 50 * US + k * 100 * US);
+            tenants[k] =
+                guarded_add(world, &limits, &guard, world->now_ns + 50 * US + k * 100 * US);
         run_ms(world, 1000);
         guarded_measure(world);
         run_ms(world, 6000);
@@ -144,8 +152,8 @@ static void test_mixed(void **state)
         for (unsigned k = 0; k < world->count; k++) {
             double weight = k < cases[i].preloads ? cases[i].preload_weight : cases[i].guard_weight;
 
-            assert_between(world_share(world, &world->procs[k]) / world_sum(world), weight / all - .025,
-                           weight / all + .025);
+            assert_between(world_share(world, &world->procs[k]) / world_sum(world),
+                           weight / all - .025, weight / all + .025);
         }
         assert_between(world_sum(world), .93, 1);
         guarded_free(world);
@@ -181,15 +189,17 @@ static void test_caps(void **state)
                 squares += guarded_ran(tenant) * guarded_ran(tenant) / 40;
             }
             after = guarded_usage(tenant);
-            counted = (double)(after.amount[VGPU_WORK_KERNEL] - before.amount[VGPU_WORK_KERNEL]) / 8e9;
-            print_message("%6.1f ms, cap %2u %%: %.4f, variance over 200 ms %.6f, counted %.4f\n", in_ms(lengths[i]),
-                          caps[k], mean, squares - mean * mean, counted);
-            assert_between(mean, caps[k] / 100. * (natural < caps[k] / 100. ? natural : 1) - .02, caps[k] / 100. + .02);
+            counted =
+                (double)(after.amount[VGPU_WORK_KERNEL] - before.amount[VGPU_WORK_KERNEL]) / 8e9;
+            print_message("%6.1f ms, cap %2u %%: %.4f, variance over 200 ms %.6f, counted %.4f\n",
+                          in_ms(lengths[i]), caps[k], mean, squares - mean * mean, counted);
+            assert_between(mean, caps[k] / 100. * (natural < caps[k] / 100. ? natural : 1) - .02,
+                           caps[k] / 100. + .02);
             assert_between(squares - mean * mean, -1e-9, .03 * .03);
             assert_between(counted, mean - .02, mean + .02);
             assert_true(caps[k] == 95 || after.throttles - before.throttles > 100);
-            assert_between((double)(after.throttled_ns - before.throttled_ns) / 8e9, .9 - caps[k] / 100.,
-                           1.05 - caps[k] / 100.);
+            assert_between((double)(after.throttled_ns - before.throttled_ns) / 8e9,
+                           .9 - caps[k] / 100., 1.05 - caps[k] / 100.);
             guarded_free(world);
         }
 }
@@ -260,7 +270,8 @@ static void test_elastic(void **state)
     guarded_free(world);
 }
 
-/* Who has nothing to do stays on, and others have the device; who works now and then gets what it needs of it. */
+/* Who has nothing to do stays on, and others have the device; who works now and then gets what it
+ * needs of it. */
 static void test_idle(void **state)
 {
     static const struct {
@@ -270,7 +281,10 @@ static void test_idle(void **state)
     } cases[] = {
         {"idle", {.kernel_ns = MS, .batch = 1, .gap_ns = 100 * SEC}, 0, .98},
         {"1 ms in 100", {.kernel_ns = MS, .batch = 1, .gap_ns = 99 * MS}, .009, .9},
-        {"20 ms in 200", {.kernel_ns = MS, .batch = 20, .launch_ns = 5 * US, .gap_ns = 180 * MS}, .06, .8},
+        {"20 ms in 200",
+         {.kernel_ns = MS, .batch = 20, .launch_ns = 5 * US, .gap_ns = 180 * MS},
+         .06,
+         .8},
         {"10 us in 1000", {.kernel_ns = 10 * US, .batch = 1, .gap_ns = 990 * US}, .005, .45},
     };
 
@@ -297,15 +311,16 @@ static void test_idle(void **state)
 }
 
 /*
- * At the end of a turn what runs of an uncapped one may go on for some time; then it is stopped, unless it has its next
- * turn by then. Of a capped one it is stopped at once.
+ * At the end of a turn what runs of an uncapped one may go on for some time; then it is stopped,
+ * unless it has its next turn by then. Of a capped one it is stopped at once.
  */
 static void test_ends(void **state)
 {
     static const struct {
         const char *what;
         unsigned cap_percent, quantum_us;
-    } cases[] = {{"turns end", 0, 0}, {"turns of 3 ms end", 0, 3000}, {"turns with caps end", 95, 0}};
+    } cases[] = {
+        {"turns end", 0, 0}, {"turns of 3 ms end", 0, 3000}, {"turns with caps end", 95, 0}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -324,8 +339,10 @@ static void test_ends(void **state)
         for (unsigned k = 0; k < 2; k++) {
             uint64_t(*went)[3] = tenants[k]->went, endings = went[SHARE_ON][SHARE_ENDING];
 
-            print_message("%-34s %llu ending, %llu of them off, %.2f to %.2f ms later, %llu on; %llu off at once\n", "",
-                          (unsigned long long)endings, (unsigned long long)went[SHARE_ENDING][SHARE_OFF],
+            print_message("%-34s %llu ending, %llu of them off, %.2f to %.2f ms later, %llu on; "
+                          "%llu off at once\n",
+                          "", (unsigned long long)endings,
+                          (unsigned long long)went[SHARE_ENDING][SHARE_OFF],
                           in_ms(tenants[k]->ended_least_ns), in_ms(tenants[k]->ended_most_ns),
                           (unsigned long long)went[SHARE_ENDING][SHARE_ON],
                           (unsigned long long)went[SHARE_ON][SHARE_OFF]);
@@ -337,7 +354,8 @@ static void test_ends(void **state)
             if (cases[i].quantum_us) {
                 assert_true(went[SHARE_ENDING][SHARE_ON] > endings * 9 / 10);
             } else {
-                assert_between((double)went[SHARE_ENDING][SHARE_OFF], (double)endings - 1, (double)endings + 1);
+                assert_between((double)went[SHARE_ENDING][SHARE_OFF], (double)endings - 1,
+                               (double)endings + 1);
                 assert_between(in_ms(tenants[k]->ended_least_ns), 5, 6);
                 assert_between(in_ms(tenants[k]->ended_most_ns), 5, 6);
             }
@@ -381,12 +399,14 @@ static void test_gives_way(void **state)
         }
         guarded_free(world);
     }
-    print_message("gives way %u times, after %.2f ms, %.2f at most\n", count, in_ms(sum_ns) / count, in_ms(most_ns));
+    print_message("gives way %u times, after %.2f ms, %.2f at most\n", count, in_ms(sum_ns) / count,
+                  in_ms(most_ns));
     assert_true(count > 20);
     assert_between(in_ms(most_ns), 0, 10);
 }
 
-/* The time from its first launch until it is switched off, for another has the device; and until it gets it. */
+/* The time from its first launch until it is switched off, for another has the device; and until it
+ * gets it. */
 static void test_newcomer(void **state)
 {
     uint64_t most_ns = 0, wait_ns = 0;
@@ -417,7 +437,8 @@ static void test_newcomer(void **state)
         wait_ns = world->now_ns - at_ns > wait_ns ? world->now_ns - at_ns : wait_ns;
         guarded_free(world);
     }
-    print_message("newcomer: off after %.2f ms, and on again after %.2f ms at most\n", in_ms(most_ns), in_ms(wait_ns));
+    print_message("newcomer: off after %.2f ms, and on again after %.2f ms at most\n",
+                  in_ms(most_ns), in_ms(wait_ns));
     assert_between(in_ms(most_ns), 0, 6);
     assert_between(in_ms(wait_ns), 0, 25);
 }
@@ -470,8 +491,9 @@ static void test_counts(void **state)
     run_ms(world, 4000);
     for (unsigned k = 0; k < 2; k++) {
         usage = guarded_usage(tenants[k]);
-        print_message("%llu turns, waited %.1f ms, GPU time %.1f ms of %.1f\n", (unsigned long long)usage.turns,
-                      in_ms(usage.turn_wait_ns), in_ms(usage.amount[VGPU_WORK_KERNEL]),
+        print_message("%llu turns, waited %.1f ms, GPU time %.1f ms of %.1f\n",
+                      (unsigned long long)usage.turns, in_ms(usage.turn_wait_ns),
+                      in_ms(usage.amount[VGPU_WORK_KERNEL]),
                       in_ms(tenants[k]->proc->contexts[0].ran_ns));
         assert_between((double)usage.turns, 80, 120);
         assert_between(in_ms(usage.turn_wait_ns), 1800, 2200);
@@ -485,10 +507,12 @@ static void test_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lone),    cmocka_unit_test(test_two),       cmocka_unit_test(test_many),
-        cmocka_unit_test(test_mixed),   cmocka_unit_test(test_caps),      cmocka_unit_test(test_caps_and_turns),
-        cmocka_unit_test(test_elastic), cmocka_unit_test(test_idle),      cmocka_unit_test(test_newcomer),
-        cmocka_unit_test(test_ends),    cmocka_unit_test(test_gives_way), cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_lone),      cmocka_unit_test(test_two),
+        cmocka_unit_test(test_many),      cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_caps),      cmocka_unit_test(test_caps_and_turns),
+        cmocka_unit_test(test_elastic),   cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_newcomer),  cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_gives_way), cmocka_unit_test(test_policies),
         cmocka_unit_test(test_counts),
     };
 

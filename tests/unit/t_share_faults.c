@@ -1,6 +1,7 @@
 /*
- * What goes wrong with instances of the guard and beside them: supervisors that stop or die, arenas full of nonsense,
- * switches that fail, looks that tell nothing; and pauses. In virtual time (share_world.h).
+ * What goes wrong with instances of the guard and beside them: supervisors that stop or die, arenas
+ * full of nonsense, switches that fail, looks that tell nothing; and pauses. In virtual time
+ * (share_world.h).
  */
 #include "guard/share_internal.h"
 #include "share_world.h"
@@ -43,8 +44,9 @@ static void test_stopped(void **state)
         guarded_measure(world);
         run_ms(world, 2000);
         if (seed < 4)
-            print_message("stopped while %s: %.4f, the others %.4f %.4f\n", off ? "off" : "on", guarded_ran(tenants[0]),
-                          guarded_ran(tenants[1]), guarded_ran(tenants[2]));
+            print_message("stopped while %s: %.4f, the others %.4f %.4f\n", off ? "off" : "on",
+                          guarded_ran(tenants[0]), guarded_ran(tenants[1]),
+                          guarded_ran(tenants[2]));
         /* Beside one that is on the driver divides, half each. */
         assert_between(guarded_ran(tenants[1]), off ? .45 : .2, .52);
         assert_between(guarded_ran(tenants[2]), off ? .45 : .2, .52);
@@ -79,7 +81,8 @@ static void test_killed(void **state)
     }
 }
 
-/* A process of the preload tier that is stopped or killed while it has the device, beside instances of the guard. */
+/* A process of the preload tier that is stopped or killed while it has the device, beside instances
+ * of the guard. */
 static void test_preload_gone(void **state)
 {
     (void)state;
@@ -106,7 +109,8 @@ static void test_preload_gone(void **state)
     }
 }
 
-/* Anybody may write anything into the arena, all the time: nobody stays off for longer than the bound. */
+/* Anybody may write anything into the arena, all the time: nobody stays off for longer than the
+ * bound. */
 static struct {
     uint64_t random, every_ns, next_ns;
     bool words_only;
@@ -163,14 +167,17 @@ static void test_nonsense(void **state)
         run_ms(world, 12000);
         world->each = NULL;
         for (unsigned k = 0; k < 2; k++) {
-            uint64_t now_off_ns = tenants[k]->proc->contexts[0].off ? world->now_ns - tenants[k]->off_since_ns : 0;
+            uint64_t now_off_ns =
+                tenants[k]->proc->contexts[0].off ? world->now_ns - tenants[k]->off_since_ns : 0;
 
-            longest_ns = tenants[k]->longest_off_ns > longest_ns ? tenants[k]->longest_off_ns : longest_ns;
+            longest_ns =
+                tenants[k]->longest_off_ns > longest_ns ? tenants[k]->longest_off_ns : longest_ns;
             longest_ns = now_off_ns > longest_ns ? now_off_ns : longest_ns;
         }
         print_message("%s every %5.2f ms: off for %.1f ms at most, shares %.4f %.4f\n",
-                      writer.words_only ? "a holder that is not there" : "anything", in_ms(writer.every_ns),
-                      in_ms(longest_ns), guarded_ran(tenants[0]), guarded_ran(tenants[1]));
+                      writer.words_only ? "a holder that is not there" : "anything",
+                      in_ms(writer.every_ns), in_ms(longest_ns), guarded_ran(tenants[0]),
+                      guarded_ran(tenants[1]));
         assert_between(in_ms(longest_ns), 0, in_ms(PREEMPT_OFF_MOST_NS) + 60);
         guarded_free(world);
     }
@@ -226,7 +233,8 @@ static void test_pause_ending(void **state)
         for (unsigned k = 0; k < 2; k++)
             tenants[k]->proc->program.kernel_ns = 50 * MS;
         run_ms(world, 500);
-        while (tenants[0]->state != SHARE_ENDING || !tenants[0]->waiting || tenants[0]->share->preempt.waiting_ns == 0)
+        while (tenants[0]->state != SHARE_ENDING || !tenants[0]->waiting ||
+               tenants[0]->share->preempt.waiting_ns == 0)
             world_run(world, world->now_ns + 50 * US);
         world_run(world, world->now_ns + world_random(&world->random) % (3 * MS));
         assert_int_equal(tenants[0]->state, SHARE_ENDING);
@@ -246,7 +254,8 @@ static void test_pause_ending(void **state)
     }
 }
 
-/* One that cannot be switched, off or on, lets others have their turns all the same; it is tried again. */
+/* One that cannot be switched, off or on, lets others have their turns all the same; it is tried
+ * again. */
 static void test_failing(void **state)
 {
     (void)state;
@@ -260,8 +269,8 @@ static void test_failing(void **state)
         run_ms(world, 500);
         guarded_measure(world);
         run_ms(world, 2000);
-        print_message("cannot be switched %s: %.4f, the other %.4f\n", off ? "on" : "off", guarded_ran(tenants[0]),
-                      guarded_ran(tenants[1]));
+        print_message("cannot be switched %s: %.4f, the other %.4f\n", off ? "on" : "off",
+                      guarded_ran(tenants[0]), guarded_ran(tenants[1]));
         assert_between(in_ms(tenants[1]->longest_off_ns), 0, 60);
         assert_between(guarded_ran(tenants[1]), off ? .9 : .2, 1);
         tenants[0]->set_rc = 0;
@@ -313,9 +322,11 @@ static void test_blind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stopped),       cmocka_unit_test(test_killed), cmocka_unit_test(test_preload_gone),
-        cmocka_unit_test(test_nonsense),      cmocka_unit_test(test_pause),  cmocka_unit_test(test_failing),
-        cmocka_unit_test(test_failing_pause), cmocka_unit_test(test_blind),  cmocka_unit_test(test_pause_ending),
+        cmocka_unit_test(test_stopped),       cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_preload_gone),  cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_pause),         cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_failing_pause), cmocka_unit_test(test_blind),
+        cmocka_unit_test(test_pause_ending),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * Shares in threads of their own and real time: they wait and are woken, pause from another thread, take turns, and
- * leave everything on. What they decide is tested in virtual time.
+ * Shares in threads of their own and real time: they wait and are woken, pause from another thread,
+ * take turns, and leave everything on. What they decide is tested in virtual time.
  */
 #include "core/usage.h"
 #include "guard/share.h"
@@ -67,7 +67,8 @@ static void begin(struct tenant *tenant, const char *name, unsigned cap_percent)
     assert_int_equal(region_create(scratch_path(name), 0, &limits, &tenant->region, &created), 0);
     self.region = tenant->region;
     self.id = usage_instance_id(tenant->region);
-    assert_int_equal(share_new(&self, &(struct share_limits){.cap_percent = cap_percent}, &ops, tenant, &tenant->share),
+    assert_int_equal(share_new(&self, &(struct share_limits){.cap_percent = cap_percent}, &ops,
+                               tenant, &tenant->share),
                      0);
     assert_int_equal(pthread_create(&tenant->thread, NULL, serve, tenant), 0);
 }
@@ -94,11 +95,11 @@ static struct vgpu_compute_usage usage_of(const struct tenant *tenant)
     return usage;
 }
 
-#define WAIT_FOR(condition)                                                                                            \
-    do {                                                                                                               \
-        for (unsigned i_ = 0; i_ < PATIENCE_MS && !(condition); i_++)                                                  \
-            nap_ms(1);                                                                                                 \
-        assert_true(condition);                                                                                        \
+#define WAIT_FOR(condition)                                                                        \
+    do {                                                                                           \
+        for (unsigned i_ = 0; i_ < PATIENCE_MS && !(condition); i_++)                              \
+            nap_ms(1);                                                                             \
+        assert_true(condition);                                                                    \
     } while (0)
 
 static void test_turns(void **state)
@@ -145,7 +146,8 @@ static void test_cap(void **state)
     assert_int_equal(atomic_load(&tenant.endings), 0);
     assert_true(usage_of(&tenant).throttles > 0);
     assert_true(usage_of(&tenant).amount[VGPU_WORK_KERNEL] > 0);
-    /* A wait is ended by a poke, however long it was to be: a lone one is looked at only now and then. */
+    /* A wait is ended by a poke, however long it was to be: a lone one is looked at only now and
+     * then. */
     atomic_store(&tenant.busy, false);
     end(&tenant);
 }
@@ -162,9 +164,10 @@ static void test_no_arena(void **state)
     assert_false(atomic_load(&tenant.on));
     end(&tenant);
     setenv("VGPU_ARENA_DIR", scratch(), 1);
-    assert_int_equal(share_new(&(struct share_self){.vdev = VGPU_DEVICES_MAX, .name = "", .uuid = "GPU-0"},
-                               &(struct share_limits){.cap_percent = 0}, &ops, NULL, &tenant.share),
-                     -EINVAL);
+    assert_int_equal(
+        share_new(&(struct share_self){.vdev = VGPU_DEVICES_MAX, .name = "", .uuid = "GPU-0"},
+                  &(struct share_limits){.cap_percent = 0}, &ops, NULL, &tenant.share),
+        -EINVAL);
     share_free(NULL);
 }
 

@@ -1,5 +1,6 @@
 /*
- * Many processes with many threads against one quota; an independent counter of what they were granted is the truth.
+ * Many processes with many threads against one quota; an independent counter of what they were
+ * granted is the truth.
  */
 #include "unit.h"
 
@@ -44,7 +45,8 @@ static long long living(void)
 
 static bool count(long long bytes)
 {
-    long long now = atomic_fetch_add(&truth->granted, bytes) + bytes, highest = atomic_load(&truth->highest);
+    long long now = atomic_fetch_add(&truth->granted, bytes) + bytes,
+              highest = atomic_load(&truth->highest);
 
     atomic_fetch_add(&truth->by[self], bytes);
     if (bytes <= 0)
@@ -54,10 +56,12 @@ static bool count(long long bytes)
     return now <= (long long)QUOTA;
 }
 
-/* One allocation's life, by one of the ways there are. What is given back leaves the truth first. */
+/* One allocation's life, by one of the ways there are. What is given back leaves the truth
+ * first. */
 static bool one_operation(unsigned *seed)
 {
-    uint64_t bytes = (uint64_t)(rand_r(seed) % 12 + 1) * MIB / 2 + (unsigned)(rand_r(seed) % 3), taken = 0;
+    uint64_t bytes = (uint64_t)(rand_r(seed) % 12 + 1) * MIB / 2 + (unsigned)(rand_r(seed) % 3),
+             taken = 0;
     int way = rand_r(seed) % 4, rc;
     bool fine = true;
 
@@ -159,15 +163,17 @@ static void never_over(void **state)
     atomic_store(&truth->go, 1);
     /* It must have been tight, or the test says nothing. */
     while (atomic_load(&truth->operations) < ENOUGH / SLOWER ||
-           atomic_load(&truth->highest) <= (long long)QUOTA / 10 * 8 || !atomic_load(&truth->refused)) {
+           atomic_load(&truth->highest) <= (long long)QUOTA / 10 * 8 ||
+           !atomic_load(&truth->refused)) {
         assert_true(clock_ns() < end_ns);
         nap_ms(10);
     }
     atomic_store(&truth->stop, 1);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(finish(pids[i]), 0);
-    print_message("%llu operations, %llu refused, at most %lld of %llu bytes\n", atomic_load(&truth->operations),
-                  atomic_load(&truth->refused), atomic_load(&truth->highest), (unsigned long long)QUOTA);
+    print_message("%llu operations, %llu refused, at most %lld of %llu bytes\n",
+                  atomic_load(&truth->operations), atomic_load(&truth->refused),
+                  atomic_load(&truth->highest), (unsigned long long)QUOTA);
     assert_int_equal(truth->granted, 0);
     assert_true(truth->highest <= (long long)QUOTA);
     finish_up();
@@ -191,8 +197,10 @@ static int hold_until_killed(void *arg)
             atomic_fetch_add(&truth->by[self], (long long)bytes);
             CHECK(ledger_commit(ledger, 0, VGPU_KIND_DATA, bytes, bytes) == 0);
             held += (long long)bytes;
-            /* The sum is not taken at one instant, so look thrice: what was really too much stays too much. */
-            if (living() > (long long)QUOTA && living() > (long long)QUOTA && living() > (long long)QUOTA)
+            /* The sum is not taken at one instant, so look thrice: what was really too much stays
+             * too much. */
+            if (living() > (long long)QUOTA && living() > (long long)QUOTA &&
+                living() > (long long)QUOTA)
                 atomic_fetch_add(&truth->refused, 1);
         }
         atomic_fetch_add(&truth->operations, 1);
@@ -208,7 +216,8 @@ static unsigned slots_in_use(void)
     return used;
 }
 
-/* The living need room, and so empty the slots of the dead and take the lock from them; nobody else does here. */
+/* The living need room, and so empty the slots of the dead and take the lock from them; nobody else
+ * does here. */
 static void wait_for_the_living(void)
 {
     uint64_t end_ns = clock_ns() + PATIENCE_NS;
@@ -219,7 +228,8 @@ static void wait_for_the_living(void)
     }
 }
 
-/* Killed at random again and again, and started again: what is left is exactly what the living hold. */
+/* Killed at random again and again, and started again: what is left is exactly what the living
+ * hold. */
 static void killed_at_random(void **state)
 {
     pid_t pids[PROCESSES];
@@ -247,10 +257,11 @@ static void killed_at_random(void **state)
         kill(pids[i], SIGKILL);
         finish(pids[i]);
     }
-    print_message("%u kills, %llu operations, %u with the lock in hand\n", kills, atomic_load(&truth->operations),
-                  region->layout->recoveries);
+    print_message("%u kills, %llu operations, %u with the lock in hand\n", kills,
+                  atomic_load(&truth->operations), region->layout->recoveries);
     assert_int_equal(truth->refused, 0);
-    /* Those in use when a wait was over, those that were taking a slot then, and one for each start since. */
+    /* Those in use when a wait was over, those that were taking a slot then, and one for each start
+     * since. */
     assert_true(region_slots_high(region->layout) <= 4 * PROCESSES);
     finish_up();
 }
@@ -286,7 +297,8 @@ static void only_one_fits(void **state)
         atomic_store(&truth->stop, 1);
         for (int i = 0; i < 4; i++)
             got += finish(pids[i]) == 0;
-        /* One that starts late may find it free again only after the first has ended: never two at a time. */
+        /* One that starts late may find it free again only after the first has ended: never two at
+         * a time. */
         assert_true(got >= 1);
         assert_int_equal(ledger_reserve(ledger, 0, QUOTA), 0);
         ledger_cancel(ledger, 0, QUOTA);
@@ -298,7 +310,8 @@ static void only_one_fits(void **state)
 
 #define STARTERS (SLOWER > 1 ? 60 : 300)
 
-/* Children wait for the end of a pipe: hundreds that look again and again would be the load of the test. */
+/* Children wait for the end of a pipe: hundreds that look again and again would be the load of the
+ * test. */
 static int semaphore[2];
 
 static void open_gate(void)

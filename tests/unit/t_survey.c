@@ -33,7 +33,8 @@ static void once_a_second_and_stream(void **state)
     assert_true(survey_due(NULL, true, 20000 * NS_PER_S));
 }
 
-/* What was guessed before anything was known is settled with the first measurement; what comes later is right at once.
+/* What was guessed before anything was known is settled with the first measurement; what comes
+ * later is right at once.
  */
 static void unknown_ones_take_the_average(void **state)
 {

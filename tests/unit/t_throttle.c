@@ -1,7 +1,8 @@
 /*
- * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device of its own; switches
- * and looks that take their time and have the effects that were measured (guard/probe.c): a probe stops the tenant for
- * a moment, and takes one that is between two short kernels for half busy.
+ * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device
+ * of its own; switches and looks that take their time and have the effects that were measured
+ * (guard/probe.c): a probe stops the tenant for a moment, and takes one that is between two short
+ * kernels for half busy.
  */
 #include "core/throttle.h"
 #include "unit.h"
@@ -20,9 +21,10 @@
 #define ENDS_NS   (10 * US)  /* one that ends within this is not seen to run. */
 
 struct tenant {
-    uint64_t kernel_ns, gap_ns; /* one kernel, then the program does something else for so long, on average */
-    bool steady;                /* the gap is always the same */
-    uint64_t busy_ns, idle_ns;  /* it works so long, then nothing; 0: always works */
+    uint64_t kernel_ns,
+        gap_ns;  /* one kernel, then the program does something else for so long, on average */
+    bool steady; /* the gap is always the same */
+    uint64_t busy_ns, idle_ns; /* it works so long, then nothing; 0: always works */
 };
 
 struct machine {
@@ -86,7 +88,8 @@ static void count_burst(struct machine *machine, uint64_t ns)
 static void run_until(struct machine *machine, uint64_t until_ns)
 {
     while (machine->now_ns < until_ns) {
-        uint64_t ns = until_ns - machine->now_ns, to_window = machine->window_end_ns - machine->now_ns;
+        uint64_t ns = until_ns - machine->now_ns,
+                 to_window = machine->window_end_ns - machine->now_ns;
 
         ns = ns < to_window ? ns : to_window;
         if (machine->gap_left > 0) {
@@ -117,7 +120,8 @@ static void switch_it(struct machine *machine, bool on)
     uint64_t begin_ns = machine->now_ns, cost_ns = on ? machine->on_cost_ns : machine->off_cost_ns;
 
     cost_ns += (uint64_t)(random_part(machine) * 100e3) - 50 * US;
-    run_until(machine, begin_ns + (uint64_t)((on ? THROTTLE_GOES : machine->stops) * (double)cost_ns));
+    run_until(machine,
+              begin_ns + (uint64_t)((on ? THROTTLE_GOES : machine->stops) * (double)cost_ns));
     machine->runs = on;
     run_until(machine, begin_ns + cost_ns);
     throttle_switched(&machine->throttle, on, begin_ns, machine->now_ns);
@@ -168,7 +172,8 @@ static void run_for(struct machine *machine, uint64_t ns)
         step_ns = throttle_step_in_ns(&machine->throttle);
         look_ns = throttle_probe_in_ns(&machine->throttle);
         assert_true(step_ns > 0 && look_ns > 0);
-        run_until(machine, machine->now_ns + less(less(step_ns, look_ns), until_ns - machine->now_ns) +
+        run_until(machine, machine->now_ns +
+                               less(less(step_ns, look_ns), until_ns - machine->now_ns) +
                                (uint64_t)(random_part(machine) * 60e3));
         if (look_ns <= step_ns && machine->runs)
             probe(machine);
@@ -264,7 +269,8 @@ static void test_cap(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++)
         for (unsigned k = 0; k < sizeof(caps) / sizeof(caps[0]); k++) {
-            double natural = (double)tenants[i].kernel_ns / (double)(tenants[i].kernel_ns + tenants[i].gap_ns);
+            double natural =
+                (double)tenants[i].kernel_ns / (double)(tenants[i].kernel_ns + tenants[i].gap_ns);
             double cap = caps[k] / 100., wrong;
             struct machine machine = start(&tenants[i], caps[k], 10 * i + k);
 
@@ -274,15 +280,18 @@ static void test_cap(void **state)
             measure(&machine);
             run_for(&machine, 20 * NS_PER_S);
             wrong = share(&machine) - cap;
-            print_message("%8.1f us, %2u %%: %.4f sd %.4f looks %.3f of the time, %.1f switches/s\n",
-                          (double)tenants[i].kernel_ns / 1e3, caps[k], share(&machine), root(variance(&machine)),
-                          probing(&machine), (double)machine.offs / 20);
+            print_message(
+                "%8.1f us, %2u %%: %.4f sd %.4f looks %.3f of the time, %.1f switches/s\n",
+                (double)tenants[i].kernel_ns / 1e3, caps[k], share(&machine),
+                root(variance(&machine)), probing(&machine), (double)machine.offs / 20);
             wrong = wrong < 0 ? -wrong : wrong;
             worst = wrong > worst ? wrong : worst;
-            worst_variance = variance(&machine) > worst_variance ? variance(&machine) : worst_variance;
+            worst_variance =
+                variance(&machine) > worst_variance ? variance(&machine) : worst_variance;
             most_looking = probing(&machine) > most_looking ? probing(&machine) : most_looking;
         }
-    print_message("worst: %.4f off, sd %.4f, looking %.3f of the time\n", worst, root(worst_variance), most_looking);
+    print_message("worst: %.4f off, sd %.4f, looking %.3f of the time\n", worst,
+                  root(worst_variance), most_looking);
     assert_within(worst, 0, .02);
     assert_within(worst_variance, 0, .03 * .03);
     assert_within(most_looking, 0, .125);
@@ -298,13 +307,15 @@ static void test_below_cap(void **state)
     for (unsigned i = 0; i < sizeof(uses) / sizeof(uses[0]); i++)
         for (unsigned above = 5; above <= 20; above += 5)
             for (unsigned steady = 0; steady < 2; steady++) {
-                struct tenant tenant = {
-                    .kernel_ns = 3 * MS, .gap_ns = 3 * MS * (100 - uses[i]) / uses[i], .steady = steady};
+                struct tenant tenant = {.kernel_ns = 3 * MS,
+                                        .gap_ns = 3 * MS * (100 - uses[i]) / uses[i],
+                                        .steady = steady};
                 struct machine machine = start(&tenant, uses[i] + above, 100 * i + above + steady);
 
                 run_for(&machine, 60 * NS_PER_S);
-                print_message("uses %.4f, cap %.2f: %llu switches, looks %.3f of the time\n", share(&machine),
-                              (uses[i] + above) / 100., (unsigned long long)machine.offs, probing(&machine));
+                print_message("uses %.4f, cap %.2f: %llu switches, looks %.3f of the time\n",
+                              share(&machine), (uses[i] + above) / 100.,
+                              (unsigned long long)machine.offs, probing(&machine));
                 assert_int_equal(machine.offs, 0);
                 most_looking = probing(&machine) > most_looking ? probing(&machine) : most_looking;
             }
@@ -312,8 +323,8 @@ static void test_below_cap(void **state)
 }
 
 /*
- * Looks take whoever is between two short kernels for half busy. Of kernels that follow each other at once that is
- * right on average.
+ * Looks take whoever is between two short kernels for half busy. Of kernels that follow each other
+ * at once that is right on average.
  */
 static void test_fractions(void **state)
 {
@@ -332,15 +343,16 @@ static void test_fractions(void **state)
             run_for(&machine, 20 * NS_PER_S);
             seen = machine.seen / (double)machine.probes;
             used = ((double)throttle_used_ns(&machine.throttle) - used) / 20e9;
-            print_message("cap %2u: %.4f, charged %.4f, seen as %.3f while it is on\n", caps[i], share(&machine), used,
-                          seen);
+            print_message("cap %2u: %.4f, charged %.4f, seen as %.3f while it is on\n", caps[i],
+                          share(&machine), used, seen);
             assert_within(seen, .85, .95);
             assert_within(share(&machine), caps[i] / 100. - .02, caps[i] / 100. + .02);
             assert_within(used, caps[i] / 100. - .02, caps[i] / 100. + .02);
         }
 }
 
-/* Of kernels with gaps as long as they are it is too much: such a tenant gets less than its cap, by as much. */
+/* Of kernels with gaps as long as they are it is too much: such a tenant gets less than its cap, by
+ * as much. */
 static void test_seen_too_busy(void **state)
 {
     static const struct tenant tenants[] = {
@@ -354,7 +366,9 @@ static void test_seen_too_busy(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
         struct machine machine = start(&tenants[i], caps[i], 400 + i);
-        double natural = (double)tenants[i].kernel_ns / (double)(tenants[i].kernel_ns + tenants[i].gap_ns), seen, gets;
+        double natural = (double)tenants[i].kernel_ns /
+                         (double)(tenants[i].kernel_ns + tenants[i].gap_ns),
+               seen, gets;
 
         run_for(&machine, 2 * NS_PER_S);
         measure(&machine);
@@ -363,14 +377,15 @@ static void test_seen_too_busy(void **state)
         gets = caps[i] / 100. * natural / seen;
         print_message("%llu of %llu us, cap %2u: seen as %.3f, gets %.4f, by the looks %.4f\n",
                       (unsigned long long)(tenants[i].kernel_ns / US),
-                      (unsigned long long)((tenants[i].kernel_ns + tenants[i].gap_ns) / US), caps[i], seen,
-                      share(&machine), gets);
+                      (unsigned long long)((tenants[i].kernel_ns + tenants[i].gap_ns) / US),
+                      caps[i], seen, share(&machine), gets);
         assert_true(seen > natural);
         assert_within(share(&machine), gets - .03, caps[i] / 100. + .02);
     }
 }
 
-/* Who works now and then, and little by and large, is not either, whatever it does while it works. */
+/* Who works now and then, and little by and large, is not either, whatever it does while it
+ * works. */
 static void test_rhythms(void **state)
 {
     static const struct tenant tenants[] = {
@@ -389,7 +404,8 @@ static void test_rhythms(void **state)
         struct machine machine = start(&tenants[i], 45, i);
 
         run_for(&machine, 60 * NS_PER_S);
-        print_message("uses %.4f, cap 0.45: %llu switches\n", share(&machine), (unsigned long long)machine.offs);
+        print_message("uses %.4f, cap 0.45: %llu switches\n", share(&machine),
+                      (unsigned long long)machine.offs);
         assert_int_equal(machine.offs, 0);
     }
 }
@@ -401,13 +417,14 @@ static void test_bursts(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
-        struct tenant tenant = {.kernel_ns = MS, .gap_ns = 5 * US, .busy_ns = 400 * MS, .idle_ns = 2000 * MS};
+        struct tenant tenant = {
+            .kernel_ns = MS, .gap_ns = 5 * US, .busy_ns = 400 * MS, .idle_ns = 2000 * MS};
         struct machine machine = start(&tenant, caps[i], 40 + i);
         double bound = caps[i] * 1e6 + (double)(THROTTLE_BURST_NS + THROTTLE_SLACK_NS);
 
         run_for(&machine, 20 * NS_PER_S);
-        print_message("cap %2u: %.1f ms within 100 ms at most, of %.1f\n", caps[i], machine.burst_most_ns / 1e6,
-                      bound / 1e6);
+        print_message("cap %2u: %.1f ms within 100 ms at most, of %.1f\n", caps[i],
+                      machine.burst_most_ns / 1e6, bound / 1e6);
         assert_within(machine.burst_most_ns, caps[i] * 1e6, bound);
     }
 }
@@ -493,9 +510,11 @@ static void test_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cap),       cmocka_unit_test(test_below_cap),     cmocka_unit_test(test_rhythms),
-        cmocka_unit_test(test_bursts),    cmocka_unit_test(test_changes),       cmocka_unit_test(test_blind),
-        cmocka_unit_test(test_fractions), cmocka_unit_test(test_seen_too_busy), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_cap),       cmocka_unit_test(test_below_cap),
+        cmocka_unit_test(test_rhythms),   cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_changes),   cmocka_unit_test(test_blind),
+        cmocka_unit_test(test_fractions), cmocka_unit_test(test_seen_too_busy),
+        cmocka_unit_test(test_nonsense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,8 @@
 
 static struct vgpu_track_entry entry_of(uint64_t key)
 {
-    return (struct vgpu_track_entry){.bytes = key * 3, .extra = ~key, .vdev = key % 17, .kind = key % 9};
+    return (struct vgpu_track_entry){
+        .bytes = key * 3, .extra = ~key, .vdev = key % 17, .kind = key % 9};
 }
 
 static void assert_entry(const struct vgpu_track_entry *entry, uint64_t key)
@@ -48,7 +49,8 @@ static void put_get_take(void **state)
     assert_int_equal(track_count(track), 0);
 }
 
-/* Random puts and takes of few keys, so that runs form, wrap and are shifted back; a bitmap is the model. */
+/* Random puts and takes of few keys, so that runs form, wrap and are shifted back; a bitmap is the
+ * model. */
 static void against_a_model(void **state)
 {
     enum { KEYS = 20000, STEPS = 300000 };
@@ -133,7 +135,8 @@ static struct vgpu_granules *shared_granules;
 static atomic_ullong block_bytes;
 
 /* One kind of memory only. */
-static uint64_t drop(struct vgpu_granules *granules, unsigned vdev, uint64_t address, uint64_t bytes)
+static uint64_t drop(struct vgpu_granules *granules, unsigned vdev, uint64_t address,
+                     uint64_t bytes)
 {
     struct granule_share left[GRANULE_SHARES];
 
@@ -153,7 +156,8 @@ static void *hammer(void *arg)
             return arg;
         atomic_fetch_add(&block_bytes, fresh);
         atomic_fetch_sub(&block_bytes, drop(shared_granules, 0, (i % 64) << 16, 512));
-        if (!track_take(shared_track, base + i % 1000, &entry) || entry.bytes != (base + i % 1000) * 3)
+        if (!track_take(shared_track, base + i % 1000, &entry) ||
+            entry.bytes != (base + i % 1000) * 3)
             return arg;
     }
     return NULL;
@@ -215,7 +219,8 @@ static void granule_cases(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_int_equal(granule_add(granules, 1, 1, cases[i].address, cases[i].bytes, &fresh), 0);
         assert_int_equal(fresh, cases[i].blocks * 2 * MIB);
-        assert_int_equal(drop(granules, 1, cases[i].address, cases[i].bytes), cases[i].blocks * 2 * MIB);
+        assert_int_equal(drop(granules, 1, cases[i].address, cases[i].bytes),
+                         cases[i].blocks * 2 * MIB);
     }
     /* Two small ones share a block; the same block of another device is another. */
     granule_add(granules, 0, 1, 0, 512, &fresh);
@@ -230,7 +235,8 @@ static void granule_cases(void **state)
     assert_int_equal(drop(granules, 1, 512, 512), 0);
 }
 
-/* Memory of two kinds in one block: what was charged to a kind goes back from it, whichever of them is first to go. */
+/* Memory of two kinds in one block: what was charged to a kind goes back from it, whichever of them
+ * is first to go. */
 static void granule_kinds(void **state)
 {
     struct vgpu_granules *granules = granules_new(2 * MIB);
@@ -240,7 +246,8 @@ static void granule_kinds(void **state)
         uint64_t charged[4] = {0}, fresh = 0, bytes[2] = {3 * MIB, round & 4 ? 3 * MIB : 5 * MIB};
         uint32_t kinds[2] = {1 + (round & 1), 2 - (round & 1)};
 
-        /* The same address twice: the driver has freed the first by then, but we do not know yet. */
+        /* The same address twice: the driver has freed the first by then, but we do not know
+         * yet. */
         for (unsigned i = 0; i < 2; i++) {
             assert_int_equal(granule_add(granules, 0, kinds[i], MIB, bytes[i], &fresh), 0);
             charged[kinds[i]] += fresh;
@@ -260,13 +267,15 @@ static void granule_kinds(void **state)
     }
 }
 
-/* A note leaves with whoever is the last in the block, and a block with a note is as new as any to who comes next. */
+/* A note leaves with whoever is the last in the block, and a block with a note is as new as any to
+ * who comes next. */
 static void granule_notes(void **state)
 {
     static const struct {
         uint64_t bytes[2]; /* of allocations in one block; or of one that fills blocks */
         uint64_t left[2];
-    } cases[] = {{{4096, 4096}, {0, 2 * MIB}}, {{5 * MIB, 0}, {6 * MIB, 0}}, {{2 * MIB, 0}, {2 * MIB, 0}}};
+    } cases[] = {
+        {{4096, 4096}, {0, 2 * MIB}}, {{5 * MIB, 0}, {6 * MIB, 0}}, {{2 * MIB, 0}, {2 * MIB, 0}}};
     struct vgpu_granules *granules = granules_new(2 * MIB);
     const uint64_t address = 64 * MIB;
     struct granule_share left[GRANULE_SHARES];
@@ -278,7 +287,8 @@ static void granule_notes(void **state)
         unsigned count = cases[i].bytes[1] ? 2 : 1;
 
         for (unsigned j = 0; j < count; j++)
-            assert_int_equal(granule_add(granules, 0, 1, address + j * 4096, cases[i].bytes[j], &fresh), 0);
+            assert_int_equal(
+                granule_add(granules, 0, 1, address + j * 4096, cases[i].bytes[j], &fresh), 0);
         assert_null(granule_note(granules, 0, 1, address, NULL));
         assert_ptr_equal(granule_note(granules, 0, 1, address, &note), &note);
         assert_ptr_equal(granule_note(granules, 0, 1, address + (count - 1) * 4096, &other), &note);
@@ -289,7 +299,8 @@ static void granule_notes(void **state)
         }
         assert_null(granule_note(granules, 0, 1, address, NULL));
     }
-    /* The driver has given the address of a whole block out again before we know that it was freed. */
+    /* The driver has given the address of a whole block out again before we know that it was
+     * freed. */
     assert_int_equal(granule_add(granules, 0, 1, address, 2 * MIB, &fresh), 0);
     assert_ptr_equal(granule_note(granules, 0, 1, address, &note), &note);
     assert_int_equal(granule_add(granules, 0, 2, address, 4096, &fresh), 0);
@@ -306,8 +317,9 @@ static void granule_notes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(put_get_take),  cmocka_unit_test(against_a_model), cmocka_unit_test(sweeps),
-        cmocka_unit_test(threads),       cmocka_unit_test(fork_is_empty),   cmocka_unit_test(granule_cases),
+        cmocka_unit_test(put_get_take),  cmocka_unit_test(against_a_model),
+        cmocka_unit_test(sweeps),        cmocka_unit_test(threads),
+        cmocka_unit_test(fork_is_empty), cmocka_unit_test(granule_cases),
         cmocka_unit_test(granule_kinds), cmocka_unit_test(granule_notes),
     };
 

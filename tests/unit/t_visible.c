@@ -10,7 +10,8 @@
 #define C   "GPU-bbbb1111-0000-0000-0000-000000000000"
 #define MIG "MIG-cccc0000-0000-0000-0000-000000000000"
 
-static struct visible_devices devices = {.count = 4, .uuid = {A, B, C, ""}}; /* the last cannot be had */
+static struct visible_devices devices = {.count = 4,
+                                         .uuid = {A, B, C, ""}}; /* the last cannot be had */
 
 static void lists(void **state)
 {

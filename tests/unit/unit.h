@@ -40,7 +40,8 @@
 /* How long a test waits for what must come: much longer than any machine needs. */
 #define PATIENCE_NS (60 * NS_PER_S)
 
-/* A folder of this test program, made at the first call and removed with what is in it at the end. */
+/* A folder of this test program, made at the first call and removed with what is in it at the
+ * end. */
 const char *scratch(void);
 /* "<scratch>/<name>"; four results live at a time. */
 const char *scratch_path(const char *name);
@@ -62,19 +63,20 @@ uint64_t snapshot_used(struct vgpu_region *region);
 void nap_ms(unsigned ms);
 
 /* Leaves a test out, and says why in the summary of `make test`. */
-#define SKIP(reason)                                                                                                   \
-    do {                                                                                                               \
-        print_message("skip: %s needs %s\n", __func__, reason);                                                        \
-        skip();                                                                                                        \
+#define SKIP(reason)                                                                               \
+    do {                                                                                           \
+        print_message("skip: %s needs %s\n", __func__, reason);                                    \
+        skip();                                                                                    \
     } while (0)
 
-/* In children, where cmocka's assertions do not work: says what failed and returns 1 from the function. */
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: failed in a child: %s\n", __FILE__, __LINE__, #condition);                         \
-            return 1;                                                                                                  \
-        }                                                                                                              \
+/* In children, where cmocka's assertions do not work: says what failed and returns 1 from the
+ * function. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: failed in a child: %s\n", __FILE__, __LINE__, #condition);     \
+            return 1;                                                                              \
+        }                                                                                          \
     } while (0)
 
 #endif

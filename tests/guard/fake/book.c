@@ -57,25 +57,27 @@ static void write_gpu(FILE *out, unsigned index)
     for (unsigned i = 0; i < 16; i++)
         fprintf(out, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", gpu->uuid[i]);
     fprintf(out,
-            " size %" PRIu64 " used %" PRIu64 " peak %" PRIu64 " nobody %" PRIu64 " allocations %" PRIu64
-            " refused %" PRIu64 " biggest %" PRIu64 " busy_ns %" PRIu64 " switches %" PRIu64
-            " channels %u channels_disabled %u wedged %u now_ns %" PRIu64 "\n",
-            settings.mem_bytes, gpu->used, gpu->peak, book_bytes(book_account(0), index), gpu->allocations,
-            gpu->refused, gpu->biggest, gpu->busy_ns, gpu->switches, gpu->channels, gpu->channels_disabled, gpu->wedged,
-            gpu->now_ns);
+            " size %" PRIu64 " used %" PRIu64 " peak %" PRIu64 " nobody %" PRIu64
+            " allocations %" PRIu64 " refused %" PRIu64 " biggest %" PRIu64 " busy_ns %" PRIu64
+            " switches %" PRIu64 " channels %u channels_disabled %u wedged %u now_ns %" PRIu64 "\n",
+            settings.mem_bytes, gpu->used, gpu->peak, book_bytes(book_account(0), index),
+            gpu->allocations, gpu->refused, gpu->biggest, gpu->busy_ns, gpu->switches,
+            gpu->channels, gpu->channels_disabled, gpu->wedged, gpu->now_ns);
 }
 
 static void write_account(FILE *out, const struct account *account)
 {
     for (unsigned gpu = 0; gpu < settings.gpus; gpu++) {
-        if (account->gpu[gpu].peak == 0 && account->gpu[gpu].busy_ns == 0 && (gpu || !account->clients))
+        if (account->gpu[gpu].peak == 0 && account->gpu[gpu].busy_ns == 0 &&
+            (gpu || !account->clients))
             continue;
         fprintf(out,
-                "process %d gpu %u bytes %" PRIu64 " peak %" PRIu64 " private %" PRIu64 " owned %" PRIu64
-                " duped %" PRIu64 " allocations %" PRIu64 " busy_ns %" PRIu64 " clients %u\n",
-                (int)account->pid, gpu, book_bytes(account, gpu), account->gpu[gpu].peak, account->gpu[gpu].private,
-                account->gpu[gpu].owned, account->gpu[gpu].duped, account->gpu[gpu].allocations,
-                account->gpu[gpu].busy_ns, account->clients);
+                "process %d gpu %u bytes %" PRIu64 " peak %" PRIu64 " private %" PRIu64
+                " owned %" PRIu64 " duped %" PRIu64 " allocations %" PRIu64 " busy_ns %" PRIu64
+                " clients %u\n",
+                (int)account->pid, gpu, book_bytes(account, gpu), account->gpu[gpu].peak,
+                account->gpu[gpu].private, account->gpu[gpu].owned, account->gpu[gpu].duped,
+                account->gpu[gpu].allocations, account->gpu[gpu].busy_ns, account->clients);
     }
 }
 
@@ -94,8 +96,8 @@ void book_write(FILE *out)
     fprintf(out,
             "\ntotal clients %u objects %u files %u last_allocation_pid %d disable_calls %" PRIu64
             " enable_calls %" PRIu64 "\n",
-            book.clients, book.objects, book.files, (int)book.last_allocation_pid, book.disable_calls,
-            book.enable_calls);
+            book.clients, book.objects, book.files, (int)book.last_allocation_pid,
+            book.disable_calls, book.enable_calls);
 }
 
 void book_reset(void)

@@ -1,6 +1,6 @@
 /*
- * The thread that makes a call. Its memory is read anew, as the driver reads it: what the file system has copied before
- * is not looked at, so that a change in between is seen.
+ * The thread that makes a call. Its memory is read anew, as the driver reads it: what the file
+ * system has copied before is not looked at, so that a change in between is seen.
  */
 #include "fakerm.h"
 
@@ -29,7 +29,8 @@ int caller_read(pid_t tid, uint64_t address, void *ret_data, size_t bytes)
 
 int caller_write(pid_t tid, uint64_t address, const void *data, size_t bytes)
 {
-    struct iovec local = {(void *)(uintptr_t)data, bytes}, remote = {(void *)(uintptr_t)address, bytes};
+    struct iovec local = {(void *)(uintptr_t)data, bytes},
+                 remote = {(void *)(uintptr_t)address, bytes};
 
     if (bytes == 0)
         return 0;
@@ -58,11 +59,13 @@ static pid_t look_up(pid_t tid)
     return process;
 }
 
-/* The kernel says whether a remembered answer is still right, for less than it costs to read /proc. */
+/* The kernel says whether a remembered answer is still right, for less than it costs to read
+ * /proc. */
 pid_t caller_process(pid_t tid)
 {
     static pid_t remembered[REMEMBERED];
-    pid_t *slot = &remembered[(unsigned)tid % REMEMBERED], process = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    pid_t *slot = &remembered[(unsigned)tid % REMEMBERED],
+          process = __atomic_load_n(slot, __ATOMIC_RELAXED);
 
     if (caller_is_of(tid, process))
         return process;
@@ -98,7 +101,8 @@ static int open_task(pid_t tid)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
 
-    return pidfd < 0 && errno == EINVAL ? (int)syscall(SYS_pidfd_open, caller_process(tid), 0) : pidfd;
+    return pidfd < 0 && errno == EINVAL ? (int)syscall(SYS_pidfd_open, caller_process(tid), 0)
+                                        : pidfd;
 }
 
 /* The file system knows its files by address; one that is another's says anything. */

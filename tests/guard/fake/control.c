@@ -32,7 +32,8 @@ struct pid_infos {
     struct pid_info info[PID_INFOS_MOST];
 };
 
-_Static_assert(sizeof(struct pids) == 3812 && sizeof(struct pid_infos) == 14408, "GET_PIDS, GET_PID_INFO");
+_Static_assert(sizeof(struct pids) == 3812 && sizeof(struct pid_infos) == 14408,
+               "GET_PIDS, GET_PID_INFO");
 
 union control_params {
     struct rm_gid_info gid;
@@ -69,7 +70,8 @@ static uint32_t get_gid(struct object *object, union control_params *params)
     }
     strcpy(text, "GPU-");
     for (unsigned i = 0; i < 16; i++)
-        sprintf(text + strlen(text), "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+        sprintf(text + strlen(text), "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                uuid[i]);
     gid->length = (uint32_t)strlen(text) + 1;
     return RM_OK;
 }
@@ -100,7 +102,8 @@ static uint32_t get_pids(struct object *object, union control_params *params)
     if (pids->type != 0)
         return RM_ERR_NOT_SUPPORTED;
     pids->count = 0;
-    for (struct client *client = clients; client && pids->count < PIDS_MOST; client = client->all_next) {
+    for (struct client *client = clients; client && pids->count < PIDS_MOST;
+         client = client->all_next) {
         bool known = false;
 
         for (unsigned i = 0; i < pids->count; i++)
@@ -184,7 +187,8 @@ static uint32_t channel_schedule(struct object *object, union control_params *pa
 static uint32_t set_slice(struct object *object, union control_params *params)
 {
     gpu_simulate(&gpus[object->gpu]);
-    object->group->slice_ns = params->slice_us < UINT64_MAX / 1000 ? params->slice_us * 1000 : UINT64_MAX;
+    object->group->slice_ns =
+        params->slice_us < UINT64_MAX / 1000 ? params->slice_us * 1000 : UINT64_MAX;
     return RM_OK;
 }
 
@@ -268,7 +272,8 @@ static bool class_fits(uint32_t cmd, const struct object *object)
 }
 
 /* What a control is done to, with the lock held; or the status and the lock not held. */
-static uint32_t lock_object(const struct call *call, const struct rm_control *control, struct object **ret_object)
+static uint32_t lock_object(const struct call *call, const struct rm_control *control,
+                            struct object **ret_object)
 {
     struct client *client;
     struct object *object = NULL;
@@ -288,7 +293,8 @@ static uint32_t lock_object(const struct call *call, const struct rm_control *co
     return object ? RM_ERR_NOT_SUPPORTED : status;
 }
 
-/* All of the list, or nothing where one is no channel of this device. Does not look at whose clients they are. */
+/* All of the list, or nothing where one is no channel of this device. Does not look at whose
+ * clients they are. */
 static uint32_t find_channels(const struct object *object, const struct rm_disable_channels *list,
                               struct channel *ret_channels[RM_DISABLE_MAX])
 {
@@ -319,7 +325,9 @@ static uint32_t disable_channels(struct call *call, const struct rm_control *con
                                  const struct rm_disable_channels *list)
 {
     enum gpu_switch to = !list->disable ? GPU_ON : list->only_scheduling ? GPU_ENDING : GPU_OFF;
-    uint64_t ns = to == GPU_ON ? settings.on_ns : to == GPU_ENDING ? settings.end_ns : settings.off_ns;
+    uint64_t ns = to == GPU_ON       ? settings.on_ns
+                  : to == GPU_ENDING ? settings.end_ns
+                                     : settings.off_ns;
     uint64_t before_ns = ns * (to == GPU_ON ? GOES_PERCENT : STOPS_PERCENT) / 100;
     struct channel *channels[RM_DISABLE_MAX];
     struct object *object;
@@ -366,7 +374,8 @@ static uint32_t get_fb_info_list(struct call *call, const struct rm_control *con
         return status;
     status = fb_fill(object, items, list->count);
     pthread_mutex_unlock(&state_lock);
-    if (status == RM_OK && caller_write(call->tid, list->items, items, list->count * sizeof(items[0])) < 0)
+    if (status == RM_OK &&
+        caller_write(call->tid, list->items, items, list->count * sizeof(items[0])) < 0)
         return RM_ERR_INVALID_ADDRESS;
     return status;
 }
@@ -402,8 +411,9 @@ static uint32_t get_surface_info(struct call *call, const struct rm_control *con
     for (uint32_t i = 0; i < list->count; i++)
         items[i].value = surface_value(object, items[i].index);
     pthread_mutex_unlock(&state_lock);
-    return caller_write(call->tid, list->items, items, list->count * sizeof(items[0])) < 0 ? RM_ERR_INVALID_ADDRESS
-                                                                                           : RM_OK;
+    return caller_write(call->tid, list->items, items, list->count * sizeof(items[0])) < 0
+               ? RM_ERR_INVALID_ADDRESS
+               : RM_OK;
 }
 
 static const struct {
@@ -459,7 +469,8 @@ static uint32_t take_time(const struct call *call, const struct rm_control *cont
     return RM_OK;
 }
 
-static uint32_t do_control(struct call *call, const struct rm_control *control, union control_params *params)
+static uint32_t do_control(struct call *call, const struct rm_control *control,
+                           union control_params *params)
 {
     struct object *object;
     uint32_t status;
@@ -473,7 +484,8 @@ static uint32_t do_control(struct call *call, const struct rm_control *control, 
             pthread_mutex_unlock(&state_lock);
         return status == RM_OK ? RM_ERR_NOT_SUPPORTED : status;
     }
-    if (control->params_bytes > sizeof(*params) || (controls[row].bytes && control->params_bytes != bytes_of(row)))
+    if (control->params_bytes > sizeof(*params) ||
+        (controls[row].bytes && control->params_bytes != bytes_of(row)))
         return RM_ERR_INVALID_PARAM_STRUCT;
     if (caller_read(call->tid, control->params, params, control->params_bytes) < 0)
         return RM_ERR_INVALID_ADDRESS;
@@ -483,7 +495,8 @@ static uint32_t do_control(struct call *call, const struct rm_control *control, 
         return get_surface_info(call, control, &params->fb_list);
     if (control->cmd >> 8 == RM_CTRL_EXPORT_OBJECT >> 8) {
         status = export_control(call, control, params);
-        if (status == RM_OK && caller_write(call->tid, control->params, params, control->params_bytes) < 0)
+        if (status == RM_OK &&
+            caller_write(call->tid, control->params, params, control->params_bytes) < 0)
             return RM_ERR_INVALID_ADDRESS;
         return status;
     }
@@ -496,7 +509,8 @@ static uint32_t do_control(struct call *call, const struct rm_control *control, 
         return status;
     status = controls[row].function(object, params);
     pthread_mutex_unlock(&state_lock);
-    if (status == RM_OK && caller_write(call->tid, control->params, params, control->params_bytes) < 0)
+    if (status == RM_OK &&
+        caller_write(call->tid, control->params, params, control->params_bytes) < 0)
         return RM_ERR_INVALID_ADDRESS;
     return status;
 }

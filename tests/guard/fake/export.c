@@ -1,5 +1,6 @@
 /*
- * What files hold: duplicates of objects, in nobody's name, until the file is closed by everybody who has it.
+ * What files hold: duplicates of objects, in nobody's name, until the file is closed by everybody
+ * who has it.
  */
 #include "fakerm.h"
 
@@ -78,7 +79,8 @@ static uint32_t hold(struct file *file, const struct client *client, uint32_t ro
     return RM_OK;
 }
 
-static uint32_t make(struct client *client, struct object *parent, struct slot *slot, uint32_t *handle)
+static uint32_t make(struct client *client, struct object *parent, struct slot *slot,
+                     uint32_t *handle)
 {
     struct object *object;
     uint32_t status = object_new(client, parent, handle, slot->class_id, &object);
@@ -92,8 +94,8 @@ static uint32_t make(struct client *client, struct object *parent, struct slot *
 }
 
 /* Under the lock. All or none. */
-static uint32_t take(const struct file *file, struct client *client, uint32_t parent_handle, uint32_t first,
-                     uint32_t *handles, uint8_t *ret_types, uint32_t count)
+static uint32_t take(const struct file *file, struct client *client, uint32_t parent_handle,
+                     uint32_t first, uint32_t *handles, uint8_t *ret_types, uint32_t count)
 {
     struct object *parent = object_find(client, parent_handle);
 
@@ -107,7 +109,9 @@ static uint32_t take(const struct file *file, struct client *client, uint32_t pa
         struct slot *slot = &file->slots[first + i];
         uint32_t status;
 
-        ret_types[i] = !slot->used ? RM_IMPORT_NONE : slot->system ? RM_IMPORT_SYSMEM : RM_IMPORT_VIDMEM;
+        ret_types[i] = !slot->used    ? RM_IMPORT_NONE
+                       : slot->system ? RM_IMPORT_SYSMEM
+                                      : RM_IMPORT_VIDMEM;
         if (!slot->used)
             continue;
         status = make(client, parent, slot, &handles[i]);
@@ -121,7 +125,8 @@ static uint32_t take(const struct file *file, struct client *client, uint32_t pa
     return RM_OK;
 }
 
-static uint32_t control_locked(const struct rm_control *control, struct file *file, struct client *client, void *params)
+static uint32_t control_locked(const struct rm_control *control, struct file *file,
+                               struct client *client, void *params)
 {
     struct rm_export_object *export_one = params;
     struct rm_export_objects *exports = params;
@@ -135,7 +140,8 @@ static uint32_t control_locked(const struct rm_control *control, struct file *fi
             return RM_ERR_INVALID_PARAMETER;
         if (file->slots)
             return RM_ERR_STATE_IN_USE;
-        return export_one->object ? hold(file, client, 1, 0, &export_one->object, 1) : RM_ERR_OBJECT_NOT_FOUND;
+        return export_one->object ? hold(file, client, 1, 0, &export_one->object, 1)
+                                  : RM_ERR_OBJECT_NOT_FOUND;
     case RM_CTRL_EXPORT_OBJECTS:
         if (exports->count > RM_EXPORT_MAX)
             return RM_ERR_INVALID_PARAMETER;
@@ -147,13 +153,15 @@ static uint32_t control_locked(const struct rm_control *control, struct file *fi
     default:
         if (imports->count > RM_IMPORT_MAX)
             return RM_ERR_INVALID_PARAMETER;
-        return take(file, client, imports->parent, imports->index, imports->object, imports->type, imports->count);
+        return take(file, client, imports->parent, imports->index, imports->object, imports->type,
+                    imports->count);
     }
 }
 
 uint32_t export_control(struct call *call, const struct rm_control *control, void *params)
 {
-    size_t fd_at = control->cmd == RM_CTRL_EXPORT_OBJECT ? offsetof(struct rm_export_object, fd) : 0;
+    size_t fd_at =
+        control->cmd == RM_CTRL_EXPORT_OBJECT ? offsetof(struct rm_export_object, fd) : 0;
     struct client *client;
     struct file *file;
     uint32_t status;
@@ -167,7 +175,8 @@ uint32_t export_control(struct call *call, const struct rm_control *control, voi
     if (!client)
         status = RM_ERR_INVALID_CLIENT;
     else if (control->object != control->client)
-        status = object_find(client, control->object) ? RM_ERR_NOT_SUPPORTED : RM_ERR_OBJECT_NOT_FOUND;
+        status =
+            object_find(client, control->object) ? RM_ERR_NOT_SUPPORTED : RM_ERR_OBJECT_NOT_FOUND;
     else
         status = file ? control_locked(control, file, client, params) : RM_ERR_INVALID_PARAMETER;
     pthread_mutex_unlock(&state_lock);
@@ -188,7 +197,8 @@ int private_hold(struct call *call, void *arg)
     else if (request->count > RM_DMABUF_MAX)
         request->status = RM_ERR_INVALID_ARGUMENT;
     else
-        request->status = hold(call->file, client, request->total, request->first, request->handle, request->count);
+        request->status = hold(call->file, client, request->total, request->first, request->handle,
+                               request->count);
     pthread_mutex_unlock(&state_lock);
     return 0;
 }
@@ -204,7 +214,8 @@ int private_who(struct call *call, void *arg)
 /* As a kernel without dma-bufs has it. */
 int export_dmabuf(struct call *call, void *arg)
 {
-    const uint32_t bytes = settings.branch < DMABUF_GREW ? 2600 : 2608, status = RM_ERR_NOT_SUPPORTED;
+    const uint32_t bytes = settings.branch < DMABUF_GREW ? 2600 : 2608,
+                   status = RM_ERR_NOT_SUPPORTED;
 
     if (_IOC_SIZE(call->cmd) != bytes)
         return -EINVAL;

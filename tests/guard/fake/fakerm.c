@@ -10,7 +10,8 @@
  *     --gpus N                   1
  *     --mem BYTES                of each GPU, 16 GiB; K, M, G
  *     --version TEXT             of the driver, 580.126.20; branches differ as the driver's do
- *     --huge                     memory of 2 MiB and more is rounded up to 2 MiB (otherwise to 64 KiB)
+ *     --huge                     memory of 2 MiB and more is rounded up to 2 MiB (otherwise to 64
+ * KiB)
  *     --slice-us N               of a channel group, 2000
  *     --switch-us N              the device turns from one process to another, 20
  *     --off-us N, --on-us N      FIFO_DISABLE_CHANNELS, 640 and 385
@@ -18,14 +19,16 @@
  *     --preempt-us N             GROUP_PREEMPT, 250
  *     --counts-us N              GR_GET_CTXSW_STATS, 250
  *
- * Needs /dev/fuse and the right to mount, which root has, and anybody in `unshare -rm`. Ends with 77 where that is not
- * to be had. Files: nvidiactl, nvidia-uvm, nvidia0.., version (as /proc/driver/nvidia/version), book. Programs for it
- * are linked with rmclient; libnvidia-ml.so.1 in nvml/ reads the book of $FAKERM_DIR. rmtest says what it can do.
+ * Needs /dev/fuse and the right to mount, which root has, and anybody in `unshare -rm`. Ends with
+ * 77 where that is not to be had. Files: nvidiactl, nvidia-uvm, nvidia0.., version (as
+ * /proc/driver/nvidia/version), book. Programs for it are linked with rmclient; libnvidia-ml.so.1
+ * in nvml/ reads the book of $FAKERM_DIR. rmtest says what it can do.
  *
- * What it is honest about: sizes, statuses, owners, references, whose memory is read when, time, and what can be seen
- * of it from outside. Whatever the engine, work takes turns with all other work. What it leaves out: rights between
- * users, sharing policies, dma-bufs (a file system cannot make a descriptor; FAKERM_HOLD stands in for what they hold),
- * faults, contents of memory, everything that has to do with displays.
+ * What it is honest about: sizes, statuses, owners, references, whose memory is read when, time,
+ * and what can be seen of it from outside. Whatever the engine, work takes turns with all other
+ * work. What it leaves out: rights between users, sharing policies, dma-bufs (a file system cannot
+ * make a descriptor; FAKERM_HOLD stands in for what they hold), faults, contents of memory,
+ * everything that has to do with displays.
  */
 #include "fakerm.h"
 
@@ -88,8 +91,9 @@ static uint64_t number(const char *text)
 
 static void read_options(int argc, char **argv, struct command *ret_command)
 {
-    static uint64_t *const times[] = {&settings.slice_ns,   &settings.switch_ns, &settings.off_ns, &settings.on_ns,
-                                      &settings.preempt_ns, &settings.counts_ns, &settings.end_ns};
+    static uint64_t *const times[] = {&settings.slice_ns, &settings.switch_ns,  &settings.off_ns,
+                                      &settings.on_ns,    &settings.preempt_ns, &settings.counts_ns,
+                                      &settings.end_ns};
     static const struct option options[] = {
         {"foreground", no_argument, NULL, 'f'},
         {"pidfile", required_argument, NULL, 'p'},
@@ -135,7 +139,8 @@ static void read_options(int argc, char **argv, struct command *ret_command)
         }
     }
     settings.branch = (unsigned)strtoul(settings.version, NULL, 10);
-    if (optind != argc - 1 || settings.gpus < 1 || settings.gpus > FAKERM_GPUS_MAX || settings.mem_bytes == 0) {
+    if (optind != argc - 1 || settings.gpus < 1 || settings.gpus > FAKERM_GPUS_MAX ||
+        settings.mem_bytes == 0) {
         fprintf(stderr, "usage: fakerm [OPTIONS] DIR\n");
         exit(2);
     }
@@ -154,7 +159,8 @@ static void write_pidfile(const char *path)
     }
 }
 
-/* In the background from here on. The parent ends once the child says that it serves: its output is closed then. */
+/* In the background from here on. The parent ends once the child says that it serves: its output is
+ * closed then. */
 static void go_back(int *ret_ready)
 {
     int ends[2];

@@ -1,6 +1,7 @@
 /*
- * The fake driver from inside. Everything but caller.c and fuse.c works under one lock, which the dispatchers (rm.c,
- * uvm.c) take after what is nested was read, and give back before it is written: a caller's memory may stall.
+ * The fake driver from inside. Everything but caller.c and fuse.c works under one lock, which the
+ * dispatchers (rm.c, uvm.c) take after what is nested was read, and give back before it is written:
+ * a caller's memory may stall.
  */
 #ifndef VGPU_TESTS_FAKERM_H
 #define VGPU_TESTS_FAKERM_H
@@ -38,14 +39,21 @@ pid_t caller_process(pid_t tid);
 bool caller_is_of(pid_t tid, pid_t process);
 bool caller_has_card(pid_t tid, unsigned gpu); /* the card's node is open among its descriptors */
 /*
- * Which of our files the thread's descriptor `fd` is: 0 where it is none, or no control device. *ret_own keeps it open
- * until it is closed. Not under the lock: the file system is asked.
+ * Which of our files the thread's descriptor `fd` is: 0 where it is none, or no control device.
+ * *ret_own keeps it open until it is closed. Not under the lock: the file system is asked.
  */
 struct file *caller_file(pid_t tid, int fd, int *ret_own);
 
 /* fuse.c: the file system */
 
-enum node { NODE_ROOT = 1, NODE_CTL, NODE_UVM, NODE_VERSION, NODE_BOOK, NODE_GPU /* and following */ };
+enum node {
+    NODE_ROOT = 1,
+    NODE_CTL,
+    NODE_UVM,
+    NODE_VERSION,
+    NODE_BOOK,
+    NODE_GPU /* and following */
+};
 
 struct file { /* an open file: what the driver ties clients to */
     uint64_t node;
@@ -66,7 +74,8 @@ struct call {
     uint32_t cmd;
     uint64_t arg;
     uint64_t unique;
-    uint8_t data[CALL_MOST]; /* the argument; of it out_bytes are answered by way of the file system */
+    uint8_t
+        data[CALL_MOST]; /* the argument; of it out_bytes are answered by way of the file system */
     size_t out_bytes;
     bool later; /* fuse_answer_ioctl() will be called by whoever has taken note of `unique` */
 };
@@ -107,7 +116,8 @@ void uvm_file_closed(struct file *file);
 
 /* memory.c: video memory and who has it */
 
-struct reference { /* an object of class 0x40, or a mapping of UVM's: in a ring with the others of the same memory */
+struct reference { /* an object of class 0x40, or a mapping of UVM's: in a ring with the others of
+                      the same memory */
     struct memory *memory;
     struct reference *next, *prev;
     pid_t pid; /* 0: UVM */
@@ -151,14 +161,16 @@ struct client {
 extern struct client *clients;
 
 struct client *client_find(uint32_t handle);
-struct client *client_of_file(uint32_t handle, const struct file *file); /* NULL: not by way of this file */
-/* A card's node is the same to all clients of the process; libcuda registers it with a control device. */
+struct client *client_of_file(uint32_t handle,
+                              const struct file *file); /* NULL: not by way of this file */
+/* A card's node is the same to all clients of the process; libcuda registers it with a control
+ * device. */
 struct client *client_of_process(uint32_t handle, pid_t process);
 uint32_t client_new(struct file *file, pid_t pid, uint32_t *handle);
 struct object *object_find(const struct client *client, uint32_t handle);
 /* *handle: 0: one is made. */
-uint32_t object_new(struct client *client, struct object *parent, uint32_t *handle, uint32_t class_id,
-                    struct object **ret_object);
+uint32_t object_new(struct client *client, struct object *parent, uint32_t *handle,
+                    uint32_t class_id, struct object **ret_object);
 void object_free(struct object *object); /* with all below */
 
 /* gpu.c: the simulated devices; timing.c is their clockwork */
@@ -178,7 +190,8 @@ struct channel {
     uint64_t completed, busy_ns;
     bool disabled, scheduled, ready;
     bool ending; /* disabled, but what runs goes on until its kernel ends, or its slice */
-    bool wedged; /* was switched off before that, or when it was off: it does not run any more, a driver's fault */
+    bool wedged; /* was switched off before that, or when it was off: it does not run any more, a
+                    driver's fault */
 };
 
 struct group {                 /* what the device gives slices to */
@@ -190,8 +203,8 @@ struct group {                 /* what the device gives slices to */
     uint64_t slice_ns;
     pid_t pid;
     bool scheduled, single; /* single: made for a channel without one */
-    bool graphics;          /* its channels are for kernels, so that it has a context on that engine */
-    struct {                /* of the context: how often it was put on the engine, and taken off it */
+    bool graphics; /* its channels are for kernels, so that it has a context on that engine */
+    struct {       /* of the context: how often it was put on the engine, and taken off it */
         uint32_t restores, idle_saves, stops;
     } counts;
 };
@@ -216,13 +229,15 @@ int gpu_by_uuid(const uint8_t uuid[16]); /* -1: none */
 struct group *gpu_group_new(unsigned gpu, const struct client *client, uint32_t engine);
 void gpu_group_free(struct group *group); /* or one of its handles, while there are others */
 /* `engine`: of one without a group. */
-struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group, uint32_t engine);
+struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group,
+                                uint32_t engine);
 void gpu_channel_free(struct channel *channel);
 void gpu_submit(struct channel *channel, uint64_t duration_ns, uint64_t count);
 enum gpu_switch { GPU_OFF, GPU_ENDING, GPU_ON }; /* ENDING: what runs goes on for a while */
-void gpu_switch(struct channel *const *channels, unsigned count, enum gpu_switch to); /* all of one device */
-void gpu_wedge(struct channel *channel);                                              /* if it is off */
-void gpu_schedule(struct group *group, struct channel *only, bool on);                /* only: NULL: all of them */
+void gpu_switch(struct channel *const *channels, unsigned count,
+                enum gpu_switch to);                                   /* all of one device */
+void gpu_wedge(struct channel *channel);                               /* if it is off */
+void gpu_schedule(struct group *group, struct channel *only, bool on); /* only: NULL: all of them */
 void gpu_touch(unsigned gpu); /* something has changed for the waiters */
 void gpu_simulate(struct gpu *gpu);
 void gpu_save(struct gpu *gpu); /* the context that is on the engine, if there is one */
@@ -234,8 +249,9 @@ struct waiter {
     struct waiter *next;
     uint64_t unique;
     struct client *client;
-    struct channel *channel;                      /* NULL: all of the client's */
-    uint8_t answer[sizeof(struct fakerm_submit)]; /* the argument, whichever of the two it is, and */
+    struct channel *channel; /* NULL: all of the client's */
+    uint8_t
+        answer[sizeof(struct fakerm_submit)]; /* the argument, whichever of the two it is, and */
     size_t status_at, out_bytes;
 };
 
@@ -243,7 +259,8 @@ void wait_add(struct waiter *waiter);
 void wait_drained(struct channel *channel);
 void wait_gone(const struct client *client, const struct channel *channel);
 void wait_interrupt(uint64_t unique);
-uint64_t wait_due_ns(unsigned gpu); /* when the first of the waiters can be over at the earliest; UINT64_MAX: never */
+uint64_t wait_due_ns(unsigned gpu); /* when the first of the waiters can be over at the earliest;
+                                       UINT64_MAX: never */
 
 /* book.c */
 

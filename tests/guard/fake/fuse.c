@@ -1,6 +1,6 @@
 /*
- * The file system, spoken to the kernel as linux/fuse.h has it. Threads read requests; there are always some that wait
- * for one, because a call may sleep or stall in its caller's memory.
+ * The file system, spoken to the kernel as linux/fuse.h has it. Threads read requests; there are
+ * always some that wait for one, because a call may sleep or stall in its caller's memory.
  */
 #include "fakerm.h"
 
@@ -73,7 +73,8 @@ static struct fuse_attr attributes(uint64_t node)
 static void answer(uint64_t unique, int error, const void *data, size_t bytes)
 {
     struct fuse_out_header header = {.error = error, .unique = unique};
-    struct iovec parts[2] = {{&header, sizeof(header)}, {(void *)(uintptr_t)data, error ? 0 : bytes}};
+    struct iovec parts[2] = {{&header, sizeof(header)},
+                             {(void *)(uintptr_t)data, error ? 0 : bytes}};
     ssize_t rc;
 
     header.len = (uint32_t)(sizeof(header) + parts[1].iov_len);
@@ -115,7 +116,8 @@ static void do_init(const struct fuse_in_header *header, const struct fuse_init_
 
 static void do_lookup(const struct fuse_in_header *header, const char *name)
 {
-    struct fuse_entry_out out = {.nodeid = node_by_name(name), .entry_valid = VALID_S, .attr_valid = VALID_S};
+    struct fuse_entry_out out = {
+        .nodeid = node_by_name(name), .entry_valid = VALID_S, .attr_valid = VALID_S};
 
     if (header->nodeid != NODE_ROOT || out.nodeid == 0) {
         answer(header->unique, -ENOENT, NULL, 0);
@@ -139,10 +141,11 @@ static void write_text(struct file *file)
     if (!out)
         return;
     if (file->node == NODE_VERSION) {
-        fprintf(out,
-                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build  (fakerm)\n"
-                "GCC version:  none\n",
-                settings.version);
+        fprintf(
+            out,
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build  (fakerm)\n"
+            "GCC version:  none\n",
+            settings.version);
     } else {
         pthread_mutex_lock(&state_lock);
         for (unsigned i = 0; i < settings.gpus; i++)
@@ -197,7 +200,8 @@ static void do_release(const struct fuse_in_header *header, const struct fuse_re
     answer(header->unique, 0, NULL, 0);
 }
 
-/* Pages of a device that is mapped: they begin as zeros, and the kernel keeps what is written to them. */
+/* Pages of a device that is mapped: they begin as zeros, and the kernel keeps what is written to
+ * them. */
 static void do_read(const struct fuse_in_header *header, const struct fuse_read_in *in)
 {
     const struct file *file = (const struct file *)(uintptr_t)in->fh;
@@ -210,13 +214,15 @@ static void do_read(const struct fuse_in_header *header, const struct fuse_read_
     }
     pthread_mutex_lock(&state_lock);
     left = file->text_bytes > in->offset ? file->text_bytes - in->offset : 0;
-    answer(header->unique, 0, left ? file->text + in->offset : NULL, left < in->size ? left : in->size);
+    answer(header->unique, 0, left ? file->text + in->offset : NULL,
+           left < in->size ? left : in->size);
     pthread_mutex_unlock(&state_lock);
 }
 
 static void do_write(const struct fuse_in_header *header, const struct fuse_write_in *in)
 {
-    answer(header->unique, 0, &(struct fuse_write_out){.size = in->size}, sizeof(struct fuse_write_out));
+    answer(header->unique, 0, &(struct fuse_write_out){.size = in->size},
+           sizeof(struct fuse_write_out));
 }
 
 static void do_readdir(const struct fuse_in_header *header, const struct fuse_read_in *in)
@@ -227,8 +233,10 @@ static void do_readdir(const struct fuse_in_header *header, const struct fuse_re
     for (uint64_t at = in->offset; at < NODE_GPU + settings.gpus - NODE_ROOT; at++) {
         const char *name = node_name(NODE_ROOT + at, name_buffer);
         size_t length = strlen(name), bytes = FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + length);
-        struct fuse_dirent entry = {
-            .ino = NODE_ROOT + at, .off = at + 1, .namelen = (uint32_t)length, .type = at == 0 ? DT_DIR : DT_REG};
+        struct fuse_dirent entry = {.ino = NODE_ROOT + at,
+                                    .off = at + 1,
+                                    .namelen = (uint32_t)length,
+                                    .type = at == 0 ? DT_DIR : DT_REG};
 
         if (used + bytes > sizeof(buffer) || used + bytes > in->size)
             break;
@@ -314,8 +322,9 @@ static void handle(const struct fuse_in_header *header, const void *in)
 static int start_thread(void);
 
 /*
- * The next request. As in the driver, who has closed a file has freed what it had by the time of the next call: the
- * kernel does not wait for our answer to that, so it is done before anything that follows is taken.
+ * The next request. As in the driver, who has closed a file has freed what it had by the time of
+ * the next call: the kernel does not wait for our answer to that, so it is done before anything
+ * that follows is taken.
  */
 static ssize_t take(void *request)
 {
@@ -383,8 +392,8 @@ int fuse_mount(const char *dir)
     fuse_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fuse_fd < 0)
         return -errno;
-    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fuse_fd,
-             (unsigned)geteuid(), (unsigned)getegid());
+    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other",
+             fuse_fd, (unsigned)geteuid(), (unsigned)getegid());
     return mount("fakerm", dir, "fuse.fakerm", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 

@@ -1,5 +1,6 @@
 /*
- * The simulated devices: their channels, groups, and the threads that wake up when somebody waits for a kernel's end.
+ * The simulated devices: their channels, groups, and the threads that wake up when somebody waits
+ * for a kernel's end.
  */
 #include "fakerm.h"
 
@@ -29,8 +30,9 @@ static void *device_thread(void *arg)
         } else {
             if (due_ns < gpu->now_ns + LEAST_SLEEP_NS)
                 due_ns = gpu->now_ns + LEAST_SLEEP_NS;
-            pthread_cond_timedwait(&gpu->changed, &state_lock,
-                                   &(struct timespec){(time_t)(due_ns / NS_PER_S), (long)(due_ns % NS_PER_S)});
+            pthread_cond_timedwait(
+                &gpu->changed, &state_lock,
+                &(struct timespec){(time_t)(due_ns / NS_PER_S), (long)(due_ns % NS_PER_S)});
         }
     }
     return NULL;
@@ -117,7 +119,8 @@ void gpu_group_free(struct group *group)
 /* Whether a channel has something to run, and may. */
 void gpu_channel_update(struct channel *channel)
 {
-    bool ready = channel->pending && (!channel->disabled || channel->ending) && channel->scheduled && !channel->wedged;
+    bool ready = channel->pending && (!channel->disabled || channel->ending) &&
+                 channel->scheduled && !channel->wedged;
 
     if (ready == channel->ready)
         return;
@@ -128,7 +131,8 @@ void gpu_channel_update(struct channel *channel)
         channel->group->ready--;
 }
 
-struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group, uint32_t engine)
+struct channel *gpu_channel_new(unsigned gpu, struct client *client, struct group *group,
+                                uint32_t engine)
 {
     struct channel *channel = calloc(1, sizeof(*channel));
 
@@ -204,8 +208,8 @@ void gpu_submit(struct channel *channel, uint64_t duration_ns, uint64_t count)
 }
 
 /*
- * A context that is on the engine is taken off it first; it comes back for those of its channels that still may run.
- * What was disabled and has gone on until now is over.
+ * A context that is on the engine is taken off it first; it comes back for those of its channels
+ * that still may run. What was disabled and has gone on until now is over.
  */
 void gpu_take_off(struct gpu *gpu, struct group *group)
 {
@@ -219,7 +223,8 @@ void gpu_take_off(struct gpu *gpu, struct group *group)
 
 static bool runs(const struct gpu *gpu, const struct channel *channel)
 {
-    return gpu->running == channel->group && channel->group->current == channel && channel->ready && channel->left_ns;
+    return gpu->running == channel->group && channel->group->current == channel && channel->ready &&
+           channel->left_ns;
 }
 
 void gpu_switch(struct channel *const *channels, unsigned count, enum gpu_switch to)

@@ -5,16 +5,18 @@
 
 #define LOCATION_PCI 1u
 
-/* Which object an allocation by heap control makes: system or virtual memory has no part in the heap. */
+/* Which object an allocation by heap control makes: system or virtual memory has no part in the
+ * heap. */
 static uint32_t class_of(uint32_t flags, uint32_t attr)
 {
     if (flags & RM_MEMORY_FLAG_VIRTUAL)
         return RM_CLASS_MEMORY_VIRTUAL;
-    return RM_MEMORY_ATTR_LOCATION(attr) == LOCATION_PCI ? RM_CLASS_MEMORY_SYSTEM : RM_CLASS_MEMORY_LOCAL_USER;
+    return RM_MEMORY_ATTR_LOCATION(attr) == LOCATION_PCI ? RM_CLASS_MEMORY_SYSTEM
+                                                         : RM_CLASS_MEMORY_LOCAL_USER;
 }
 
-static uint32_t alloc(struct call *call, const struct rm_vid_heap_control *heap, uint32_t *handle, uint32_t flags,
-                      uint32_t attr, uint64_t *size)
+static uint32_t alloc(struct call *call, const struct rm_vid_heap_control *heap, uint32_t *handle,
+                      uint32_t flags, uint32_t attr, uint64_t *size)
 {
     uint32_t class_id = class_of(flags, attr), made = *handle, status;
     struct client *client = client_of_file(heap->root, call->file);
@@ -77,17 +79,17 @@ int heap_ioctl(struct call *call, void *arg)
     book.calls[BOOK_HEAP]++;
     switch (heap->function) {
     case RM_HEAP_ALLOC_SIZE:
-        heap->status =
-            alloc(call, heap, &heap->u.alloc.handle, heap->u.alloc.flags, heap->u.alloc.attr, &heap->u.alloc.size);
+        heap->status = alloc(call, heap, &heap->u.alloc.handle, heap->u.alloc.flags,
+                             heap->u.alloc.attr, &heap->u.alloc.size);
         break;
     case RM_HEAP_ALLOC_TILED_PITCH:
         heap->u.tiled.size = heap->u.tiled.height * (uint64_t)(int64_t)heap->u.tiled.pitch;
-        heap->status =
-            alloc(call, heap, &heap->u.tiled.handle, heap->u.tiled.flags, heap->u.tiled.attr, &heap->u.tiled.size);
+        heap->status = alloc(call, heap, &heap->u.tiled.handle, heap->u.tiled.flags,
+                             heap->u.tiled.attr, &heap->u.tiled.size);
         break;
     case RM_HEAP_ALLOC_SIZE_RANGE:
-        heap->status =
-            alloc(call, heap, &heap->u.range.handle, heap->u.range.flags, heap->u.range.attr, &heap->u.range.size);
+        heap->status = alloc(call, heap, &heap->u.range.handle, heap->u.range.flags,
+                             heap->u.range.attr, &heap->u.range.size);
         break;
     case RM_HEAP_FREE:
         heap->status = release(call, heap);

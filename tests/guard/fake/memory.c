@@ -1,6 +1,7 @@
 /*
- * Video memory. Counted as the driver counts it for NVML: memory with one reference is its process's own; of several,
- * one is the owner's, the rest are duplicates. When the owner goes, the next in the ring is the owner.
+ * Video memory. Counted as the driver counts it for NVML: memory with one reference is its
+ * process's own; of several, one is the owner's, the rest are duplicates. When the owner goes, the
+ * next in the ring is the owner.
  */
 #include "fakerm.h"
 
@@ -49,8 +50,8 @@ uint32_t memory_new(unsigned gpu, uint64_t bytes, pid_t pid, struct reference *r
     if (!memory)
         return RM_ERR_NO_MEMORY;
     *memory = (struct memory){.gpu = gpu, .count = 1, .bytes = rounded};
-    *ret_reference =
-        (struct reference){.memory = memory, .next = ret_reference, .prev = ret_reference, .pid = pid, .owner = true};
+    *ret_reference = (struct reference){
+        .memory = memory, .next = ret_reference, .prev = ret_reference, .pid = pid, .owner = true};
     device->used += rounded;
     if (device->used > device->peak)
         device->peak = device->used;
@@ -73,7 +74,8 @@ void memory_share(struct reference *source, pid_t pid, struct reference *ret_ref
     } else {
         memory->count++;
     }
-    *ret_reference = (struct reference){.memory = memory, .next = source->next, .prev = source, .pid = pid};
+    *ret_reference =
+        (struct reference){.memory = memory, .next = source->next, .prev = source, .pid = pid};
     source->next->prev = ret_reference;
     source->next = ret_reference;
     count(ret_reference, 1);

@@ -33,7 +33,8 @@ static void grow(void)
     }
     for (size_t i = 0; i < bucket_count; i++) {
         while ((object = buckets[i])) {
-            struct object **bucket = &bigger[bucket_of(object->client->object.handle, object->handle, count)];
+            struct object **bucket =
+                &bigger[bucket_of(object->client->object.handle, object->handle, count)];
 
             buckets[i] = object->hash_next;
             object->hash_next = *bucket;
@@ -106,7 +107,8 @@ uint32_t client_new(struct file *file, pid_t pid, uint32_t *handle)
         return RM_ERR_NO_MEMORY;
     while (*handle == 0 || client_find(*handle))
         *handle = last = last < FIRST_CLIENT - 1 + 0xfffff ? last + 1 : FIRST_CLIENT;
-    client->object = (struct object){.client = client, .handle = *handle, .class_id = RM_CLASS_ROOT, .gpu = -1};
+    client->object =
+        (struct object){.client = client, .handle = *handle, .class_id = RM_CLASS_ROOT, .gpu = -1};
     client->file = file;
     client->pid = pid;
     client->last_handle = FIRST_HANDLE - 1;
@@ -124,8 +126,8 @@ uint32_t client_new(struct file *file, pid_t pid, uint32_t *handle)
     return RM_OK;
 }
 
-uint32_t object_new(struct client *client, struct object *parent, uint32_t *handle, uint32_t class_id,
-                    struct object **ret_object)
+uint32_t object_new(struct client *client, struct object *parent, uint32_t *handle,
+                    uint32_t class_id, struct object **ret_object)
 {
     struct object *object;
 

@@ -30,8 +30,8 @@ static uint32_t find(const struct call *call, uint32_t client_handle, uint32_t c
 }
 
 /* Answers later: from wherever the work ends. */
-static void wait_for(struct call *call, struct client *client, struct channel *channel, const void *arg, size_t bytes,
-                     size_t status_at)
+static void wait_for(struct call *call, struct client *client, struct channel *channel,
+                     const void *arg, size_t bytes, size_t status_at)
 {
     struct waiter *waiter = malloc(sizeof(*waiter));
 
@@ -65,7 +65,8 @@ int private_submit(struct call *call, void *arg)
     if (submit->status == RM_OK) {
         gpu_submit(channel, submit->duration_ns, submit->count);
         if (submit->wait)
-            wait_for(call, client, channel, submit, sizeof(*submit), offsetof(struct fakerm_submit, status));
+            wait_for(call, client, channel, submit, sizeof(*submit),
+                     offsetof(struct fakerm_submit, status));
     }
     pthread_mutex_unlock(&state_lock);
     return 0;
@@ -96,7 +97,8 @@ int private_work(struct call *call, void *arg)
         gpu_simulate(&gpus[i]);
     *work = (struct fakerm_work){.client = work->client, .channel = work->channel};
     work->status = find(call, work->client, work->channel, &client, &only);
-    for (const struct channel *channel = client ? client->channels : NULL; channel; channel = channel->client_next) {
+    for (const struct channel *channel = client ? client->channels : NULL; channel;
+         channel = channel->client_next) {
         if (work->channel && channel != only)
             continue;
         work->completed += channel->completed;

@@ -1,7 +1,8 @@
 /*
- * Calls on nvidiactl. As in the driver, number and size tell a call, type and direction of the ioctl are not looked at,
- * the argument is read from the caller once it is being worked on, and what is nested after that, as long as the class
- * says. Clients belong to the open file, whoever calls.
+ * Calls on nvidiactl. As in the driver, number and size tell a call, type and direction of the
+ * ioctl are not looked at, the argument is read from the caller once it is being worked on, and
+ * what is nested after that, as long as the class says. Clients belong to the open file, whoever
+ * calls.
  */
 #include "fakerm.h"
 
@@ -81,8 +82,9 @@ static enum family family_of(uint32_t class_id)
 static size_t params_bytes(enum family family)
 {
     static const size_t bytes[] = {
-        [FAMILY_ROOT] = 4,    [FAMILY_DEVICE] = 56, [FAMILY_SUBDEVICE] = 4, [FAMILY_MEMORY] = 128, [FAMILY_HOST] = 128,
-        [FAMILY_FABRIC] = 48, [FAMILY_GROUP] = 20,  [FAMILY_CHANNEL] = 368, [FAMILY_EVENT] = 24,   [FAMILY_OTHER] = 0,
+        [FAMILY_ROOT] = 4,   [FAMILY_DEVICE] = 56, [FAMILY_SUBDEVICE] = 4, [FAMILY_MEMORY] = 128,
+        [FAMILY_HOST] = 128, [FAMILY_FABRIC] = 48, [FAMILY_GROUP] = 20,    [FAMILY_CHANNEL] = 368,
+        [FAMILY_EVENT] = 24, [FAMILY_OTHER] = 0,
     };
 
     return bytes[family];
@@ -115,7 +117,8 @@ static uint32_t construct_memory(struct object *object, struct rm_memory_params 
 
     if (params->flags & RM_MEMORY_FLAG_VIRTUAL)
         return RM_OK;
-    status = memory_new((unsigned)object->gpu, params->size, object->client->pid, &object->reference);
+    status =
+        memory_new((unsigned)object->gpu, params->size, object->client->pid, &object->reference);
     if (status != RM_OK)
         return status;
     params->size = object->reference.memory->bytes;
@@ -125,7 +128,8 @@ static uint32_t construct_memory(struct object *object, struct rm_memory_params 
     return RM_OK;
 }
 
-/* An address on the fabric for memory, of which the driver takes a duplicate into a client of its own (mem_fabric.c).
+/* An address on the fabric for memory, of which the driver takes a duplicate into a client of its
+ * own (mem_fabric.c).
  */
 static uint32_t construct_fabric(struct object *object, const union params *params)
 {
@@ -155,23 +159,25 @@ static uint32_t construct(struct object *object, enum family family, union param
         object->system = true;
         return params->memory.size ? RM_OK : RM_ERR_INVALID_ARGUMENT;
     case FAMILY_GROUP:
-        object->group = gpu_group_new((unsigned)object->gpu, object->client, params->words[GROUP_ENGINE]);
+        object->group =
+            gpu_group_new((unsigned)object->gpu, object->client, params->words[GROUP_ENGINE]);
         return object->group ? RM_OK : RM_ERR_NO_MEMORY;
     case FAMILY_CHANNEL:
-        object->channel = gpu_channel_new((unsigned)object->gpu, object->client, object->parent->group,
-                                          params->words[CHANNEL_ENGINE]);
+        object->channel = gpu_channel_new((unsigned)object->gpu, object->client,
+                                          object->parent->group, params->words[CHANNEL_ENGINE]);
         return object->channel ? RM_OK : RM_ERR_NO_MEMORY;
     default:
         return RM_OK;
     }
 }
 
-static uint32_t alloc_locked(struct call *call, uint32_t root, uint32_t parent_handle, uint32_t *handle,
-                             uint32_t class_id, union params *params)
+static uint32_t alloc_locked(struct call *call, uint32_t root, uint32_t parent_handle,
+                             uint32_t *handle, uint32_t class_id, union params *params)
 {
     enum family family = family_of(class_id);
-    struct client *client = call->file->node == NODE_CTL ? client_of_file(root, call->file)
-                                                         : client_of_process(root, caller_process(call->tid));
+    struct client *client = call->file->node == NODE_CTL
+                                ? client_of_file(root, call->file)
+                                : client_of_process(root, caller_process(call->tid));
     struct object *parent, *object;
     uint32_t made = *handle, status;
 
@@ -194,8 +200,8 @@ static uint32_t alloc_locked(struct call *call, uint32_t root, uint32_t parent_h
     return RM_OK;
 }
 
-static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_t *handle, uint32_t class_id,
-                      uint64_t params_address)
+static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_t *handle,
+                      uint32_t class_id, uint64_t params_address)
 {
     enum family family = family_of(class_id);
     size_t bytes = params_bytes(family);
@@ -205,8 +211,8 @@ static uint32_t alloc(struct call *call, uint32_t root, uint32_t parent, uint32_
     memset(&params, 0, sizeof(params));
     if (family == FAMILY_NONE)
         return RM_ERR_INVALID_CLASS;
-    if (params_address == 0 &&
-        (family == FAMILY_MEMORY || family == FAMILY_HOST || family == FAMILY_FABRIC || family == FAMILY_CHANNEL))
+    if (params_address == 0 && (family == FAMILY_MEMORY || family == FAMILY_HOST ||
+                                family == FAMILY_FABRIC || family == FAMILY_CHANNEL))
         return RM_ERR_INVALID_ARGUMENT;
     if (params_address && caller_read(call->tid, params_address, &params, bytes) < 0)
         return RM_ERR_INVALID_ADDRESS;
@@ -266,7 +272,8 @@ static int alloc_ioctl(struct call *call, void *arg)
         request->status = RM_ERR_INVALID_ADDRESS;
         return 0;
     }
-    request->status = alloc(call, request->root, request->parent, &request->handle, request->class_id, request->params);
+    request->status = alloc(call, request->root, request->parent, &request->handle,
+                            request->class_id, request->params);
     return 0;
 }
 
@@ -276,7 +283,8 @@ static int alloc_short_ioctl(struct call *call, void *arg)
 
     if (!is_made_here(call, request->class_id))
         return -EINVAL;
-    request->status = alloc(call, request->root, request->parent, &request->handle, request->class_id, request->params);
+    request->status = alloc(call, request->root, request->parent, &request->handle,
+                            request->class_id, request->params);
     return 0;
 }
 
@@ -298,17 +306,20 @@ static int free_ioctl(struct call *call, void *arg)
 }
 
 /* Memory, and channel groups of the same process and card. */
-static bool may_be_duplicated(const struct object *source, const struct client *client, const struct object *parent)
+static bool may_be_duplicated(const struct object *source, const struct client *client,
+                              const struct object *parent)
 {
     if (source->group)
         return source->client->pid == client->pid && source->gpu == parent->gpu;
     return source->reference.memory || source->system;
 }
 
-/* From another client only if it is the same process's: the driver's policy, unless a client sets another. */
+/* From another client only if it is the same process's: the driver's policy, unless a client sets
+ * another. */
 static uint32_t dup_locked(const struct call *call, struct rm_dup_object *dup)
 {
-    struct client *client = client_of_file(dup->client, call->file), *from = client_find(dup->source_client);
+    struct client *client = client_of_file(dup->client, call->file),
+                  *from = client_find(dup->source_client);
     struct object *source, *parent, *object;
     uint32_t handle = dup->handle, status;
 
@@ -358,8 +369,8 @@ static int share_ioctl(struct call *call, void *arg)
     client = client_of_file(share->client, call->file);
     if (!client || !client_find(share->target)) {
         share->status = RM_ERR_INVALID_CLIENT;
-    } else if (share->object != share->client || share->mask != RM_SHARE_DUP || share->type != RM_SHARE_WITH_CLIENT ||
-               share->action != RM_SHARE_COMPOSE) {
+    } else if (share->object != share->client || share->mask != RM_SHARE_DUP ||
+               share->type != RM_SHARE_WITH_CLIENT || share->action != RM_SHARE_COMPOSE) {
         share->status = RM_ERR_NOT_SUPPORTED;
     } else {
         client->may_dup = share->target;
@@ -369,7 +380,8 @@ static int share_ioctl(struct call *call, void *arg)
     return 0;
 }
 
-/* The old call. It gives no video memory: class 0x40 makes an object of no size and tells how big the heap is. */
+/* The old call. It gives no video memory: class 0x40 makes an object of no size and tells how big
+ * the heap is. */
 static int alloc_memory_ioctl(struct call *call, void *arg)
 {
     struct fakerm_alloc_memory *request = arg;
@@ -384,7 +396,8 @@ static int alloc_memory_ioctl(struct call *call, void *arg)
         request->status = RM_ERR_INVALID_CLIENT;
     else if (!parent || !parent_fits(FAMILY_MEMORY, parent))
         request->status = RM_ERR_INVALID_OBJECT_PARENT;
-    else if (request->class_id != RM_CLASS_MEMORY_LOCAL_USER && request->class_id != RM_CLASS_MEMORY_SYSTEM &&
+    else if (request->class_id != RM_CLASS_MEMORY_LOCAL_USER &&
+             request->class_id != RM_CLASS_MEMORY_SYSTEM &&
              request->class_id != RM_CLASS_MEMORY_OS_DESCRIPTOR)
         request->status = RM_ERR_INVALID_CLASS;
     else
@@ -443,8 +456,9 @@ static bool is_private(uint32_t nr)
 }
 
 /*
- * The argument goes back to the caller in whole. The file system does that where the direction of the ioctl lets it,
- * and would otherwise overwrite what was written here with what it has copied before.
+ * The argument goes back to the caller in whole. The file system does that where the direction of
+ * the ioctl lets it, and would otherwise overwrite what was written here with what it has copied
+ * before.
  */
 int rm_ioctl(struct call *call)
 {

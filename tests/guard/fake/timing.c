@@ -1,16 +1,17 @@
 /*
- * The clockwork of a simulated device. Channel groups that have something to run get slices of time in turn; from one
- * process to another the device has to switch; a kernel is stopped where its slice ends and goes on in the next. Within
- * a group channels take turns by kernel.
+ * The clockwork of a simulated device. Channel groups that have something to run get slices of time
+ * in turn; from one process to another the device has to switch; a kernel is stopped where its
+ * slice ends and goes on in the next. Within a group channels take turns by kernel.
  *
- * A group that runs kernels has its context on the engine, until another's is put there, or it is stopped from outside.
- * How often that was, and whether a kernel had to be stopped for it, is all that the driver tells of a group's work.
+ * A group that runs kernels has its context on the engine, until another's is put there, or it is
+ * stopped from outside. How often that was, and whether a kernel had to be stopped for it, is all
+ * that the driver tells of a group's work.
  *
- * A channel that is disabled for scheduling only gets no new slice; what it runs goes on to its end, or until another
- * group gets a slice.
+ * A channel that is disabled for scheduling only gets no new slice; what it runs goes on to its
+ * end, or until another group gets a slice.
  *
- * Time is simulated up to now whenever somebody looks or changes something. So what a process gets does not depend on
- * how late a thread of the fake wakes up.
+ * Time is simulated up to now whenever somebody looks or changes something. So what a process gets
+ * does not depend on how late a thread of the fake wakes up.
  */
 #include "fakerm.h"
 
@@ -139,7 +140,8 @@ static void kernel_done(struct channel *channel)
 
 static void run(struct gpu *gpu, struct group *group, uint64_t room_ns)
 {
-    struct channel *channel = group->current && group->current->ready ? group->current : next_channel(group);
+    struct channel *channel =
+        group->current && group->current->ready ? group->current : next_channel(group);
     uint64_t ran_ns;
 
     group->current = channel;

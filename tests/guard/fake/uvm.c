@@ -1,6 +1,7 @@
 /*
- * Calls on nvidia-uvm: address ranges, and what is mapped there. Each mapping on a GPU has a reference of UVM's own on
- * the memory, so memory that was freed as an object and is still mapped stays allocated, in nobody's name.
+ * Calls on nvidia-uvm: address ranges, and what is mapped there. Each mapping on a GPU has a
+ * reference of UVM's own on the memory, so memory that was freed as an object and is still mapped
+ * stays allocated, in nobody's name.
  */
 #include "fakerm.h"
 
@@ -151,7 +152,8 @@ static void cut(struct range *range, unsigned gpu, uint64_t start, uint64_t end)
     }
 }
 
-static void map_on(struct range *range, unsigned gpu, uint64_t start, uint64_t end, struct object *memory)
+static void map_on(struct range *range, unsigned gpu, uint64_t start, uint64_t end,
+                   struct object *memory)
 {
     struct mapping *mapping = malloc(sizeof(*mapping));
 
@@ -186,14 +188,15 @@ static uint32_t map(struct uvm_space *space, pid_t tid, const struct uvm_map_ext
     memory = object_find(client, map->memory);
     if (!memory || (!memory->reference.memory && !memory->system))
         return RM_ERR_OBJECT_NOT_FOUND;
-    if (memory->reference.memory &&
-        (map->offset > memory->reference.memory->bytes || map->length > memory->reference.memory->bytes - map->offset))
+    if (memory->reference.memory && (map->offset > memory->reference.memory->bytes ||
+                                     map->length > memory->reference.memory->bytes - map->offset))
         return RM_ERR_INVALID_OFFSET;
     for (uint64_t i = 0; i < map->gpu_count; i++)
         if (gpu_by_uuid(map->gpu[i].uuid) < 0)
             return RM_ERR_INVALID_DEVICE;
     for (uint64_t i = 0; i < map->gpu_count; i++)
-        map_on(range, (unsigned)gpu_by_uuid(map->gpu[i].uuid), map->base, map->base + map->length - 1, memory);
+        map_on(range, (unsigned)gpu_by_uuid(map->gpu[i].uuid), map->base,
+               map->base + map->length - 1, memory);
     return RM_OK;
 }
 
@@ -227,9 +230,11 @@ static bool shape(uint32_t cmd, size_t *ret_bytes, size_t *ret_status)
         {UVM_INITIALIZE, 16, 8},
         {UVM_REGISTER_VASPACE, 32, 28},
         {UVM_REGISTER_GPU, 40, 36},
-        {UVM_MAP_EXTERNAL_ALLOCATION, sizeof(struct uvm_map_external), offsetof(struct uvm_map_external, status)},
+        {UVM_MAP_EXTERNAL_ALLOCATION, sizeof(struct uvm_map_external),
+         offsetof(struct uvm_map_external, status)},
         {UVM_FREE, 24, 16},
-        {UVM_UNMAP_EXTERNAL, sizeof(struct uvm_unmap_external), offsetof(struct uvm_unmap_external, status)},
+        {UVM_UNMAP_EXTERNAL, sizeof(struct uvm_unmap_external),
+         offsetof(struct uvm_unmap_external, status)},
         {UVM_ALLOC_SEMAPHORE_POOL, 9248, 9240},
         {UVM_CREATE_EXTERNAL_RANGE, 24, 16},
     };

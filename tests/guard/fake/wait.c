@@ -1,5 +1,6 @@
 /*
- * Calls that wait for the end of work. No thread waits with them: they are answered from wherever the work ends.
+ * Calls that wait for the end of work. No thread waits with them: they are answered from wherever
+ * the work ends.
  */
 #include "fakerm.h"
 
@@ -23,7 +24,8 @@ static bool is_over(const struct waiter *waiter)
 {
     if (waiter->channel)
         return waiter->channel->pending == 0;
-    for (struct channel *channel = waiter->client->channels; channel; channel = channel->client_next)
+    for (struct channel *channel = waiter->client->channels; channel;
+         channel = channel->client_next)
         if (channel->pending)
             return false;
     return true;
@@ -37,7 +39,8 @@ void wait_add(struct waiter *waiter)
         answer(&waiters, 0, RM_OK);
         return;
     }
-    for (struct channel *channel = waiter->client->channels; channel; channel = channel->client_next)
+    for (struct channel *channel = waiter->client->channels; channel;
+         channel = channel->client_next)
         gpu_touch(channel->group->gpu);
 }
 
@@ -81,13 +84,16 @@ void wait_interrupt(uint64_t unique)
     }
 }
 
-/* At the earliest: as if nothing else ran. UINT64_MAX where something has been switched off or runs elsewhere. */
+/* At the earliest: as if nothing else ran. UINT64_MAX where something has been switched off or runs
+ * elsewhere. */
 static uint64_t least_ns(const struct waiter *waiter, unsigned gpu)
 {
     uint64_t ns = 0;
 
-    for (struct channel *channel = waiter->client->channels; channel; channel = channel->client_next) {
-        if (channel->pending == 0 || channel->group->gpu != gpu || (waiter->channel && waiter->channel != channel))
+    for (struct channel *channel = waiter->client->channels; channel;
+         channel = channel->client_next) {
+        if (channel->pending == 0 || channel->group->gpu != gpu ||
+            (waiter->channel && waiter->channel != channel))
             continue;
         if (!channel->ready)
             return UINT64_MAX;

@@ -1,0 +1,87 @@
+/* The process's page of the arena as the driver knows it, for each context. */
+#include "hook/semaphore_internal.h"
+
+#include "hook/capture.h"
+#include "hook/handlers.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#define REGISTER_MAPPED 2u
+
+/* Makes the page known to the driver, in a context that launches while the device is contended for
+ * the first time. */
+static CUresult register_page(struct page_map *map)
+{
+    struct capture_mode mode = {.changed = false};
+    CUresult result;
+
+    capture_relax(&mode); /* in any case: another thread may begin a capture just now */
+    result = DRIVER(cuMemHostRegister_v2, mem_host_register)(map->page, ARENA_PAGE_BYTES,
+                                                             REGISTER_MAPPED);
+    /* It may be known from a context that was thought to have ended. */
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        result = DRIVER(cuMemHostGetDevicePointer_v2, mem_host_get_device_pointer)(&map->address,
+                                                                                   map->page, 0);
+    capture_leave(&mode);
+    return result;
+}
+
+static const struct page_map *make_page_map(struct semaphore *semaphore, CUcontext context)
+{
+    struct page_map *map = NULL;
+    CUresult result;
+
+    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS && !map; i++)
+        if (!semaphore->maps[i].context)
+            map = &semaphore->maps[i];
+    if (map && !map->page)
+        map->page = map == semaphore->maps
+                        ? semaphore->client.page
+                        : arena_page_again(semaphore->client.arena, semaphore->client.index);
+    if (!map || !map->page) {
+        semaphore_give_up(semaphore, "its page of the arena cannot be had for another context",
+                          errno);
+        return NULL;
+    }
+    result = register_page(map);
+    if (result != CUDA_SUCCESS || !semaphore_start_helper(semaphore)) {
+        semaphore_give_up(semaphore,
+                          result != CUDA_SUCCESS ? "its page of the arena cannot be registered"
+                                                 : "no thread",
+                          result);
+        return NULL;
+    }
+    map->context = context;
+    return map;
+}
+
+const struct page_map *semaphore_page_map_of(struct semaphore *semaphore, CUcontext context)
+{
+    if (!atomic_load(&semaphore->joined))
+        return NULL;
+    for (unsigned i = 0; i < SEMAPHORE_CONTEXTS; i++)
+        if (semaphore->maps[i].context == context)
+            return &semaphore->maps[i];
+    return make_page_map(semaphore, context);
+}
+
+bool semaphore_push_context(CUcontext context, bool *ret_pushed)
+{
+    CUcontext current = NULL;
+
+    *ret_pushed = false;
+    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&current) == CUDA_SUCCESS && current == context)
+        return true;
+    *ret_pushed = HAVE(cuCtxPushCurrent_v2) &&
+                  DRIVER(cuCtxPushCurrent_v2, ctx_push_current)(context) == CUDA_SUCCESS;
+    return *ret_pushed;
+}
+
+void semaphore_pop_context(bool pushed)
+{
+    CUcontext popped;
+
+    if (pushed)
+        DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&popped);
+}

@@ -5,7 +5,8 @@
  *
  *   calls                  one line a measurement: name, ns a call more than the driver's own
  *   calls work [PAUSE_US]  work for the device only, with a pause before each block that is not
- * measured calls neighbour FILE   uses the device a little for as long as there is that file
+ *                          measured
+ *   calls neighbour FILE   uses the device a little for as long as there is that file
  */
 #include <dlfcn.h>
 #include <stdint.h>

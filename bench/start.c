@@ -2,7 +2,7 @@
  * What the preload adds to the start of a program: /bin/true with and without it, in turn.
  *
  *   start LIBRARY [ROUNDS]     in ms: what the start takes without the library, and how much more
- * with it
+ *                              with it
  *
  * CPU time (user and system, from exec to exit) and wall-clock time. Of each the tenth of the runs
  * that were disturbed least counts: its slowest run, without and with the library. So a loaded

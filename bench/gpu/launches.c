@@ -2,14 +2,15 @@
  * launches MODE: what a program sees that launches kernels by CUDA's driver API. One line of JSON.
  *
  *   tails COUNT               times of cuLaunchKernel, 200 launches between two waits: p50_us,
- * p99_us, p999_us, mean_us WHICH US COUNT [events]   COUNT kernels of US microseconds without
- * waiting: times, [begin, end] of each in ns
+ *                             p99_us, p999_us, mean_us
+ *   WHICH US COUNT [events]   COUNT kernels of US microseconds without waiting: times, [begin, end]
+ *                             of each in ns
  *
  *     same     the same kernel again and again
  *     fresh    each another one to whoever tells kernels by function and shape
  *     graph    each in a graph of its own, destroyed behind its launch
  *     update   all in one graph, changed before each launch; the first ten take a hundredth of the
- * time
+ *              time
  *
  * events: only ends are measured, by events, and the length is believed: for simgpu, where kernels
  * compute nothing.

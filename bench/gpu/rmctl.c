@@ -8,9 +8,11 @@
  *     cycle COUNT OFF_MS ON_MS                 the same in turn
  *     stats GROUP COUNT GAP_US                 GR_GET_CTXSW_STATS
  *     preempt GROUP COUNT GAP_US               CHANNEL_GROUP_PREEMPT and what GR_GET_CTXSW_STATS
- * says it has done half | whole                             from here on, off keeps them from being
- * scheduled only | stops them sleep MS drop                                     gives up
- * CAP_SYS_ADMIN, as the guard does
+ *                                              says it has done
+ *     half | whole                             from here on, off keeps them from being scheduled
+ *                                              only | stops them
+ *     sleep MS
+ *     drop                                     gives up CAP_SYS_ADMIN, as the guard does
  *
  * One line of JSON an operation; times are CLOCK_MONOTONIC's. Whatever happens, channels that are
  * off are switched on again.

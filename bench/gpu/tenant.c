@@ -5,16 +5,18 @@
  *   start                              makes a context; ready_ns: when it was there
  *   info                               what it is told of the card's memory
  *   load --us N --secs N               kernels of N microseconds, each waited for. share: kernels
- * done x their length alone / wall time; steady_share and window_sd: of the second half, over
- * windows
+ *                                      done x their length alone / wall time; steady_share and
+ *                                      window_sd: of the second half, over windows
  *        [--sync N]                    wait for every Nth only
  *        [--window-ms N]               200
  *        [--rest-us N]                 rest between two
  *   beat --secs N [--us N] [--gap-us N]
  *                                      a kernel that counts up (with --us: kernels of that length);
- * gaps: where nothing moved for longer than --gap-us (500) pairs --count N [--mib N] allocates and
- * frees; asks for the free memory launches --count N                 empty kernels, waited for at
- * the end alloc [KIND] [--mib N]             until it is refused latency times of all these
+ *                                      gaps: where nothing moved for longer than --gap-us (500)
+ *   pairs --count N [--mib N]          allocates and frees; asks for the free memory
+ *   launches --count N                 empty kernels, waited for at the end
+ *   alloc [KIND] [--mib N]             until it is refused
+ *   latency                            times of all these
  *
  * TENANT_ITERATIONS: of a kernel of a microsecond, as `load` printed it; without it that is
  * measured at first, which wants the card for itself. The modes `load`, `alloc` and `latency` print

@@ -4,7 +4,8 @@
  *
  *   oom [--mib N]                allocates until it is refused, frees, and allocates again
  *   managed [--mib N]            what `alloc managed` is for CUDA: mappings of nvidia-uvm until one
- * is refused train --secs N --every N     one hash a line
+ *                                is refused
+ *   train --secs N --every N     one hash a line
  */
 #include "tenant.h"
 

@@ -2,11 +2,15 @@
  * Which instance this process belongs to, as its environment says.
  *
  *   VGPU_INSTANCE                      the instance's folder (absolute), or its name under the
- * runtime folder CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15],
- * CUDA_DEVICE_MEMORY_SHARED_CACHE without VGPU_INSTANCE: an implicit instance, as HAMi's containers
- * have, whose region is in the cache file (default /tmp/cudevshr.cache) VGPU_GROUP with
- * VGPU_INSTANCE: the group of processes in it, which has lower limits none of them no instance:
- * nothing is limited or counted
+ *                                      runtime folder
+ *   CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15],
+ *   CUDA_DEVICE_MEMORY_SHARED_CACHE
+ *                                      without VGPU_INSTANCE: an implicit instance, as HAMi's
+ *                                      containers have, whose region is in the cache file (default
+ *                                      /tmp/cudevshr.cache)
+ *   VGPU_GROUP                         with VGPU_INSTANCE: the group of processes in it, which has
+ *                                      lower limits
+ *   none of them                       no instance: nothing is limited or counted
  */
 #ifndef VGPU_CORE_INSTANCE_H
 #define VGPU_CORE_INSTANCE_H

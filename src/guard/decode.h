@@ -1,10 +1,11 @@
 /*
  * The calls of NVIDIA's control device that matter to the guard: from their bytes to what is to be
  * done. Pure: works on copies of the caller's bytes and touches nothing else. Whatever the bytes
- * are, the answer is one of RM_CONTINUE  the driver may run the call as the caller has made it.
- * Nothing that was read can be relied upon then. RM_EXECUTE   the guard runs it, on the copies that
- * were looked at. RM_REFUSE    nobody runs it; the caller gets `refusal` in its structure
- * (decode_set_status()).
+ * are, the answer is one of
+ *   RM_CONTINUE  the driver may run the call as the caller has made it. Nothing that was read can
+ *                be relied upon then.
+ *   RM_EXECUTE   the guard runs it, on the copies that were looked at.
+ *   RM_REFUSE    nobody runs it; the caller gets `refusal` in its structure (decode_set_status()).
  *
  * Never CONTINUE: whatever makes, frees or duplicates objects, but clients.
  *

@@ -7,9 +7,10 @@
  *
  * Locks, in the order in which they are taken:
  *   guard->lock      processes, files, objects, cards and tasks. Held by the trap thread from
- * before a call is executed until it is noted, so for as long as the driver takes; the watch thread
- * waits meanwhile. channels.lock    the channels and the duplicates by which they are switched;
- * held during the driver's call.
+ *                    before a call is executed until it is noted, so for as long as the driver
+ *                    takes; the watch thread waits meanwhile.
+ *   channels.lock    the channels and the duplicates by which they are switched; held during the
+ *                    driver's call.
  */
 #ifndef VGPU_GUARD_INTERNAL_H
 #define VGPU_GUARD_INTERNAL_H

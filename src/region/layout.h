@@ -51,8 +51,9 @@
  * The idle word of a slot and vdev, one 64-bit word so that owner and thieves agree without a lock:
  *   bits 0..47  bytes: the part of `reserved_bytes` that nobody uses
  *   bits 48..53 steals, modulo 64: changes whenever another process takes from the word (the
- * journal needs it) bits 54..63 the slot's generation, modulo 1024: an owner whose slot was taken
- * away cannot change its successor's
+ *               journal needs it)
+ *   bits 54..63 the slot's generation, modulo 1024: an owner whose slot was taken away cannot
+ *               change its successor's
  */
 #define IDLE_BYTES_MASK      ((1ULL << 48) - 1)
 #define IDLE_STEAL_SHIFT     48

@@ -4,8 +4,9 @@
  * guard cannot prevent that; it has to find it.
  *
  *   attack_continued WAY     gets memory that way, and holds it until the end: killed, or some
- * seconds later root behind       behind as much memory that is charged and that no process is said
- * to have
+ *                            seconds later
+ *     root
+ *     behind       behind as much memory that is charged and that no process is said to have
  */
 #include "attack.h"
 

@@ -5,7 +5,7 @@
  *
  *   attack_kept exec [TIMES]     the program's own, of before it became another program by exec
  *   attack_kept first [TIMES]    a child's, which has used the file first, to no avail, and has
- * ended
+ *                                ended
  *
  * It tries to hold so many times the quota besides.
  */

@@ -3,8 +3,10 @@
  * empty from then on. What the others have they have still.
  *
  *   attack_leader maps [TIMES]    maps so many times the quota as managed memory: it must not get
- * it attack_leader works           goes on working, beside a cap attack_leader opens opens the
- * driver only then attack_leader unshares        works by files that only the second thread has
+ *                                 it
+ *   attack_leader works           goes on working, beside a cap
+ *   attack_leader opens           opens the driver only then
+ *   attack_leader unshares        works by files that only the second thread has
  */
 #include "attack.h"
 

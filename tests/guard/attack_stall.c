@@ -9,10 +9,10 @@
  *     end         the command ends
  *     audit       the guard has something to find meanwhile: see attack_continued.c
  *     lent        the same, but what stalls is not the arguments: they number a file for the guard
- * to show to the driver, and whoever closes that waits maps        it cannot be read what the
- * program has mapped, which the guard does before the audit: a thread waits in a page fault, and so
- * holds that mapping; another wants to change it, and holds the lock of the map while it waits for
- * the first
+ *                 to show to the driver, and whoever closes that waits
+ *     maps        it cannot be read what the program has mapped, which the guard does before the
+ *                 audit: a thread waits in a page fault, and so holds that mapping; another wants
+ *                 to change it, and holds the lock of the map while it waits for the first
  */
 #include "attack.h"
 

@@ -4,19 +4,24 @@
  *
  *   info                        total and free memory, as cuMemGetInfo has them
  *   fill [BLOCK [MOST]]         allocates blocks (64M) until one is refused; says how many bytes
- * and with which status hold BYTES [SECONDS]        has that much; for ever without SECONDS. Says
- * "holding" churn COUNT [BYTES]         allocates and frees work KERNEL_US COUNT        launches so
- * many kernels at once and waits for the last; says how long it took sync KERNEL_US SECONDS
- * launches one after the other, each once the one before is over; says how many queue KERNEL_US
- * SECONDS     the same with always four in the queue rest KERNEL_US REST_US COUNT  the same with a
- * rest after each slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
+ *                               and with which status
+ *   hold BYTES [SECONDS]        has that much; for ever without SECONDS. Says "holding"
+ *   churn COUNT [BYTES]         allocates and frees
+ *   work KERNEL_US COUNT        launches so many kernels at once and waits for the last; says how
+ *                               long it took
+ *   sync KERNEL_US SECONDS      launches one after the other, each once the one before is over;
+ *                               says how many
+ *   queue KERNEL_US SECONDS     the same with always four in the queue
+ *   rest KERNEL_US REST_US COUNT  the same with a rest after each
+ *   slice SLICE_US KERNEL_US COUNT  as work, with a time slice of its own choice
  *   reset KERNEL_US COUNT       as work, and sets the counts of its context back all the time
  *   again KERNEL_US COUNT       as work, and schedules its channel again all the time
  *   unsub KERNEL_US COUNT       as work, and frees its subdevice meanwhile. Says "freed"
  *   hide KERNEL_US COUNT        as work, with its control device nowhere but in a socket, until a
- * line comes on stdin. Says "hidden" and "received" stats [PID]                 what the fake
- * driver's book has about a process (this one) share SECONDS PID...        which part of the
- * device's time each of the processes gets, by the fake's clock
+ *                               line comes on stdin. Says "hidden" and "received"
+ *   stats [PID]                 what the fake driver's book has about a process (this one)
+ *   share SECONDS PID...        which part of the device's time each of the processes gets, by the
+ *                               fake's clock
  *
  * GPU=N takes another one than the first. START_MS=N: channels are scheduled so long after they
  * were made, and others of its work meanwhile; with START_LINE not before a line comes on stdin,

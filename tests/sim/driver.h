@@ -5,10 +5,12 @@
  * is installed.
  *
  * Programs call cu.cuMemAlloc_v2(...). driver_load() fills `cu` in one of three ways, as TEST_REACH
- * says: link      the addresses that the loader bound (programs linked with libcuda.so.1 only)
+ * says:
+ *   link      the addresses that the loader bound (programs linked with libcuda.so.1 only)
  *   dlsym     dlopen("libcuda.so.1") and dlsym()
  *   getproc   cuGetProcAddress_v2(), itself found by dlsym(), with base name and version as the
- * CUDA runtime does it A function that the driver does not have is NULL.
+ *             CUDA runtime does it
+ * A function that the driver does not have is NULL.
  */
 #ifndef TESTS_SIM_DRIVER_H
 #define TESTS_SIM_DRIVER_H

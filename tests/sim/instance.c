@@ -5,8 +5,9 @@
  *                          a quota is bytes, or a percentage with %; - or 0: none
  *   instance set DIR SETTING...   changes settings of one that may be in use
  *   instance check DIR     exit status 0 where no process is attached and nothing is held; else
- * says what is instance show DIR      vdevs, their compute, processes and refusals, one record a
- * line: words, then key=value
+ *                          says what is
+ *   instance show DIR      vdevs, their compute, processes and refusals, one record a line: words,
+ *                          then key=value
  *
  * SETTING: cores=PERCENT[,PERCENT..] by vdev, the last one for the rest as well; cap_policy=N,
  * weight=N, priority=N, turn_policy=N, copy_bytes_s=N as in struct vgpu_compute. The instance's

@@ -11,7 +11,7 @@
  *     --mem BYTES                of each GPU, 16 GiB; K, M, G
  *     --version TEXT             of the driver, 580.126.20; branches differ as the driver's do
  *     --huge                     memory of 2 MiB and more is rounded up to 2 MiB (otherwise to 64
- * KiB)
+ *                                KiB)
  *     --slice-us N               of a channel group, 2000
  *     --switch-us N              the device turns from one process to another, 20
  *     --off-us N, --on-us N      FIFO_DISABLE_CHANNELS, 640 and 385

@@ -2,7 +2,7 @@
  * The driver's types as far as the simulator reads or writes them: sizes, offsets and values of
  * CUDA 13.0. Written down here so that the simulator needs no toolkit, and apart from
  * src/hook/cuda_abi.h on purpose: a mistake in one of them then shows as a difference.
- * sim/selftest_abi.c compares them with cuda.h where one is installed.
+ * sim/selftest/selftest_abi.c compares them with cuda.h where one is installed.
  */
 #ifndef SIM_ABI_H
 #define SIM_ABI_H

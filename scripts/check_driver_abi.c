@@ -1,10 +1,10 @@
 /*
- * Compares src/guard/abi.h and the row of src/guard/branch.c with the headers of NVIDIA's open
- * kernel modules, and prints what differs. Compiled and run by check_driver_abi.sh; takes the
- * driver's version.
+ * Compares src/guard/nvidia/abi.h and the row of src/guard/nvidia/branch.c with the headers of
+ * NVIDIA's open kernel modules, and prints what differs. Compiled and run by check_driver_abi.sh;
+ * takes the driver's version.
  */
-#include "guard/abi.h"
-#include "guard/branch.h"
+#include "guard/nvidia/abi.h"
+#include "guard/nvidia/branch.h"
 
 #include <stdio.h>
 
@@ -453,7 +453,8 @@ static void row(const char *text)
     sscanf(text, "%u.%u", &version.major, &version.minor);
     if (branch_find(&version, &found) < 0) {
         different++;
-        printf("%s is not in src/guard/branch.c; its row: {%u, 0, %zu, %zu, %zu, %zu, %zu, %zu}\n",
+        printf("%s is not in src/guard/nvidia/branch.c; its row: {%u, 0, %zu, %zu, %zu, %zu, %zu, "
+               "%zu}\n",
                text, version.major, sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS),
                sizeof(NVOS46_PARAMETERS), sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS),
                sizeof(UVM_FREE_PARAMS), sizeof(nv_ioctl_export_to_dma_buf_fd_t),

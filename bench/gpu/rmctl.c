@@ -17,7 +17,7 @@
  * One line of JSON an operation; times are CLOCK_MONOTONIC's. Whatever happens, channels that are
  * off are switched on again.
  */
-#include "guard/abi.h"
+#include "guard/nvidia/abi.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * makes, one line of JSON each. For finding out what libcuda and NVML ask; no part of the product.
  * Only calls by way of the C library are seen.
  */
-#include "guard/abi.h"
+#include "guard/nvidia/abi.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "cli/path.h"
 #include "cli/table.h"
 #include "core/member.h"
-#include "guard/control.h"
+#include "guard/notify/control.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,12 +5,12 @@
 #include "base/log.h"
 #include "base/passfd.h"
 #include "core/usage.h"
-#include "guard/bus.h"
-#include "guard/control.h"
-#include "guard/filter.h"
-#include "guard/nvml.h"
-#include "guard/pidfd.h"
-#include "guard/privilege.h"
+#include "guard/notify/bus.h"
+#include "guard/notify/control.h"
+#include "guard/notify/filter.h"
+#include "guard/nvidia/nvml.h"
+#include "guard/notify/pidfd.h"
+#include "guard/notify/privilege.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,8 +3,8 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "guard/filter.h"
-#include "guard/nvml.h"
+#include "guard/notify/filter.h"
+#include "guard/nvidia/nvml.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "guard/decode.h"
+#include "guard/nvidia/decode.h"
 
 #include <errno.h>
 #include <inttypes.h>

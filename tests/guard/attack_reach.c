@@ -4,7 +4,7 @@
  * keeper's, which has the same descriptors.
  */
 #include "attack.h"
-#include "guard/pidfd.h"
+#include "guard/notify/pidfd.h"
 
 #include <errno.h>
 #include <fcntl.h>

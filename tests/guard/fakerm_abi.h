@@ -5,7 +5,7 @@
 #ifndef VGPU_TESTS_FAKERM_ABI_H
 #define VGPU_TESTS_FAKERM_ABI_H
 
-#include "guard/abi.h"
+#include "guard/nvidia/abi.h"
 
 /* Kernels for a channel; they run one after the other. With `wait` the call returns as FAKERM_WAIT
  * does. */
@@ -75,7 +75,7 @@ struct fakerm_who {
 #define FAKERM_SUBMIT RM_IOCTL(0x7d, sizeof(struct fakerm_submit))
 #define FAKERM_STATS  RM_IOCTL(0x7e, sizeof(struct fakerm_stats))
 
-/* What the driver has besides guard/abi.h, as far as the fake knows it. */
+/* What the driver has besides guard/nvidia/abi.h, as far as the fake knows it. */
 enum fakerm_status {
     RM_ERR_INSERT_DUPLICATE_NAME = 0x19,
     RM_ERR_INVALID_CLASS = 0x22,

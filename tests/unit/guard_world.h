@@ -7,8 +7,8 @@
 
 #include "unit.h"
 
-#include "guard/abi.h"
-#include "guard/objects.h"
+#include "guard/nvidia/abi.h"
+#include "guard/track/objects.h"
 
 /* Clients: two of process 1, one of process 2. The space is 1, process 1's. */
 #define A 0xc1d00001u

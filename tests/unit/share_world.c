@@ -1,8 +1,8 @@
 #include "share_world.h"
 
 #include "core/usage.h"
-#include "guard/bus.h"
-#include "guard/share_internal.h"
+#include "guard/notify/bus.h"
+#include "guard/sched/share_internal.h"
 #include "region/liveness.h"
 #include "unit.h"
 
@@ -108,7 +108,7 @@ static int set(void *arg, enum share_state to)
     return guarded->set_rc;
 }
 
-/* As guard/probe.c: of a context that is loaded. */
+/* As guard/nvidia/probe.c: of a context that is loaded. */
 static double stop_it(struct guarded *guarded)
 {
     struct context *context = context_of(guarded);

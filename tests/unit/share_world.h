@@ -1,13 +1,13 @@
 /*
  * Instances of the guard in the machine in virtual time of sched_world.h: their programs launch as
  * if nobody limited them, and a share each, the real one, switches them off and on. Switches and
- * probes take the time, and have the effects, that were measured (guard/probe.c,
+ * probes take the time, and have the effects, that were measured (guard/nvidia/probe.c,
  * docs/measurements.md); a share runs on a stack of its own, so that others act meanwhile.
  */
 #ifndef VGPU_TESTS_SHARE_WORLD_H
 #define VGPU_TESTS_SHARE_WORLD_H
 
-#include "guard/share.h"
+#include "guard/sched/share.h"
 #include "sched_world.h"
 
 #include <ucontext.h>

@@ -2,8 +2,8 @@
 #include "unit.h"
 
 #include "base/file.h"
-#include "guard/abi.h"
-#include "guard/branch.h"
+#include "guard/nvidia/abi.h"
+#include "guard/nvidia/branch.h"
 
 #include <errno.h>
 

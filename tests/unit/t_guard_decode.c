@@ -1,7 +1,7 @@
 /* What the guard makes of the bytes of a call. */
 #include "unit.h"
 
-#include "guard/decode.h"
+#include "guard/nvidia/decode.h"
 
 #include <errno.h>
 

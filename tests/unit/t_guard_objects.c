@@ -1,5 +1,5 @@
-/* The guard's model of what is held in the driver: the rules of guard/objects.h for objects and
- * owners. */
+/* The guard's model of what is held in the driver: the rules of guard/track/objects.h for objects
+ * and owners. */
 #include "guard_world.h"
 
 static void allocated_and_freed(void **state)

@@ -2,8 +2,8 @@
  * same. */
 #include "unit.h"
 
-#include "guard/hash.h"
-#include "guard/intervals.h"
+#include "guard/track/hash.h"
+#include "guard/track/intervals.h"
 
 static uint64_t random_state;
 

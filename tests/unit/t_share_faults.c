@@ -3,7 +3,7 @@
  * full of nonsense, switches that fail, looks that tell nothing; and pauses. In virtual time
  * (share_world.h).
  */
-#include "guard/share_internal.h"
+#include "guard/sched/share_internal.h"
 #include "share_world.h"
 #include "unit.h"
 

@@ -3,7 +3,7 @@
  * take turns, and leave everything on. What they decide is tested in virtual time.
  */
 #include "core/usage.h"
-#include "guard/share.h"
+#include "guard/sched/share.h"
 #include "region/arena.h"
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 /*
  * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device
  * of its own; switches and looks that take their time and have the effects that were measured
- * (guard/probe.c): a probe stops the tenant for a moment, and takes one that is between two short
- * kernels for half busy.
+ * (guard/nvidia/probe.c): a probe stops the tenant for a moment, and takes one that is between two
+ * short kernels for half busy.
  */
 #include "core/throttle.h"
 #include "unit.h"

@@ -1,0 +1,254 @@
+/*
+ * What the command leaves behind. A launch is a store to a mapped page, so who has got the driver's
+ * files from its parent can use a card without a call that anybody would see: it is looked for
+ * among all that the command has started, which stays below this process, for that is a subreaper.
+ *
+ * A process can keep who reads its map waiting for as long as it likes. So a thread of its own
+ * looks, and whoever holds it up is killed.
+ */
+#include "guard/guard_internal.h"
+
+#include "base/clock.h"
+#include "guard/notify/pidfd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PASSES     16 /* it may have children meanwhile, which have what it has */
+#define KILLED_MAX 1024
+#define SLOW_NS    NS_PER_S
+#define BOUND_NS   (10 * NS_PER_S)
+#define NODES_MAX  (2 + DEVICE_GPUS_MAX)
+#define LINE_BYTES 512
+
+/* One a process: guard_end() is called once. The thread may be left behind with it. */
+static struct scan {
+    pid_t self, keeper;
+    bool strict;
+    struct devices devices;
+    struct device_node node[NODES_MAX];
+    unsigned nodes;
+    pid_t killed[KILLED_MAX];
+    unsigned known; /* of them, those that were killed before */
+    atomic_uint count;
+    struct vgpu_mutex mutex; /* of the next two */
+    int looking;             /* the pidfd of who is looked at; -1: nobody */
+    uint64_t since_ns;
+} scan;
+
+static void add_node(const char *folder, const char *name)
+{
+    if (device_node_at(folder, name, &scan.node[scan.nodes]) == 0 && scan.node[scan.nodes].inode)
+        scan.nodes++;
+}
+
+static void find_nodes(const char *folder)
+{
+    char name[16];
+
+    devices_init(&scan.devices, folder);
+    add_node(folder, "nvidiactl");
+    add_node(folder, "nvidia-uvm");
+    for (unsigned i = 0; i < DEVICE_GPUS_MAX; i++) {
+        snprintf(name, sizeof(name), "nvidia%u", i);
+        add_node(folder, name);
+    }
+}
+
+static bool is_mapping(const char *line)
+{
+    unsigned device_major, device_minor;
+    unsigned long inode;
+
+    if (sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &device_major, &device_minor, &inode) != 3)
+        return false;
+    for (unsigned i = 0; i < scan.nodes; i++) {
+        if (scan.node[i].inode == inode &&
+            scan.node[i].file_system == makedev(device_major, device_minor))
+            return true;
+    }
+    return false;
+}
+
+static bool maps_driver(pid_t pid)
+{
+    char line[LINE_BYTES];
+    bool found = false;
+    FILE *file;
+    int fd;
+
+    if (task_open_file(pid, "maps", &fd) < 0)
+        return false;
+    file = fdopen(fd, "r");
+    if (!file)
+        close(fd);
+    while (file && !found && fgets(line, sizeof(line), file))
+        found = is_mapping(line);
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* A thread may have a table of its own. Where it may not be looked into, what it has is not
+ * known. */
+static bool thread_has_file(pid_t pid, pid_t tid)
+{
+    bool found = false;
+    struct dirent *entry;
+    char path[64];
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task/%ld/fd", (long)pid, (long)tid);
+    folder = opendir(path);
+    if (!folder)
+        return errno == EACCES && scan.strict;
+    while (!found && (entry = readdir(folder))) {
+        enum device_kind kind;
+
+        found = entry->d_name[0] != '.' &&
+                devices_kind_at(&scan.devices, tid, atoi(entry->d_name), &kind, NULL) == 0 &&
+                kind != DEVICE_OTHER;
+    }
+    closedir(folder);
+    return found;
+}
+
+static bool has_file(pid_t pid)
+{
+    bool found = false;
+    struct dirent *entry;
+    char path[48];
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task", (long)pid);
+    folder = opendir(path);
+    while (folder && !found && (entry = readdir(folder)))
+        found = entry->d_name[0] != '.' && thread_has_file(pid, (pid_t)atoi(entry->d_name));
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+static bool was_killed(pid_t pid)
+{
+    for (unsigned i = 0; i < atomic_load(&scan.count); i++) {
+        if (scan.killed[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+static void set_probing(int pidfd)
+{
+    MUTEX_SCOPE(&scan.mutex);
+    scan.since_ns = clock_ns();
+    scan.looking = pidfd;
+}
+
+/* True: it is one more. */
+static bool look_at(pid_t pid)
+{
+    bool more = false;
+    int pidfd;
+
+    if (pid == scan.self || pid == scan.keeper || was_killed(pid) || !task_descends(pid, scan.self))
+        return false;
+    pidfd = pidfd_of(pid, 0);
+    if (pidfd < 0)
+        return false;
+    set_probing(pidfd);
+    if (atomic_load(&scan.count) < KILLED_MAX && (has_file(pid) || maps_driver(pid)) &&
+        pidfd_signal(pidfd, SIGKILL) == 0) {
+        scan.killed[atomic_load(&scan.count)] = pid;
+        atomic_fetch_add(&scan.count, 1);
+        more = true;
+    }
+    set_probing(-1);
+    close(pidfd);
+    return more;
+}
+
+static bool look_at_all(void)
+{
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    bool more = false;
+
+    while (folder && (entry = readdir(folder))) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+
+        if (pid > 0 && look_at(pid))
+            more = true;
+    }
+    if (folder)
+        closedir(folder);
+    return more;
+}
+
+static void *serve(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < PASSES && look_at_all(); i++)
+        continue;
+    return NULL;
+}
+
+static void kill_who_is_slow(void)
+{
+    MUTEX_SCOPE(&scan.mutex);
+    if (scan.looking >= 0 && clock_ns() - scan.since_ns >= SLOW_NS)
+        pidfd_signal(scan.looking, SIGKILL);
+}
+
+static void begin(struct guard *guard)
+{
+    MUTEX_SCOPE(&guard->lock);
+    scan.self = getpid();
+    scan.keeper = guard->keeper;
+    scan.strict = guard->config.mode == GUARD_STRICT;
+    scan.looking = -1;
+    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
+        if (guard->process[i].pid && guard->process[i].guarded)
+            scan.killed[scan.known++] = guard->process[i].pid;
+    }
+    atomic_store(&scan.count, scan.known);
+    find_nodes(guard->config.device_dir);
+}
+
+unsigned leftovers_kill(struct guard *guard)
+{
+    uint64_t end_ns = clock_ns() + BOUND_NS;
+    pthread_t thread;
+
+    begin(guard);
+    if (pthread_create(&thread, NULL, serve, NULL) != 0) {
+        serve(NULL);
+        return atomic_load(&scan.count) - scan.known;
+    }
+    for (;;) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (long)(100 * NS_PER_MS);
+        if (until.tv_nsec >= (long)NS_PER_S) {
+            until.tv_nsec -= (long)NS_PER_S;
+            until.tv_sec++;
+        }
+        if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+            break;
+        kill_who_is_slow();
+        if (clock_ns() >= end_ns) {
+            pthread_detach(thread);
+            break;
+        }
+    }
+    return atomic_load(&scan.count) - scan.known;
+}

@@ -1,0 +1,425 @@
+#include "guard/nvidia/decode_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HUGE_BYTES (2ULL << 20)
+#define HUGE_512M  (512ULL << 20)
+#define HUGE_256G  (256ULL << 30)
+
+#define KEY_ALLOC_SHORT  RM_KEY(RM_ESC_ALLOC, sizeof(struct rm_alloc_short))
+#define KEY_ALLOC        RM_KEY(RM_ESC_ALLOC, sizeof(struct rm_alloc))
+#define KEY_ALLOC_OBJECT RM_KEY(RM_ESC_ALLOC_OBJECT, sizeof(struct rm_alloc_object))
+#define KEY_FREE         RM_KEY(RM_ESC_FREE, sizeof(struct rm_free))
+#define KEY_DUP          RM_KEY(RM_ESC_DUP_OBJECT, sizeof(struct rm_dup_object))
+#define KEY_HEAP         RM_KEY(RM_ESC_VID_HEAP_CONTROL, sizeof(struct rm_vid_heap_control))
+#define KEY_CONTROL      RM_KEY(RM_ESC_CONTROL, sizeof(struct rm_control))
+#define KEY_XFER         RM_KEY(RM_ESC_XFER, sizeof(struct rm_xfer))
+
+int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_address)
+{
+    if (xfer->nr > 0xff || xfer->nr == RM_ESC_XFER || xfer->size == 0 ||
+        xfer->size > RM_PARAMS_MAX || !xfer->params)
+        return -EINVAL;
+    *ret_key = RM_KEY(xfer->nr, xfer->size);
+    *ret_address = xfer->params;
+    return 0;
+}
+
+unsigned decode_keys(const struct rm_branch *branch, uint32_t ret_keys[DECODE_KEYS_MAX])
+{
+    /* Of these structures none differs between the branches that there are, but for the last. */
+    const uint32_t keys[DECODE_KEYS_MAX] = {
+        KEY_ALLOC_SHORT, KEY_ALLOC, KEY_ALLOC_OBJECT,
+        KEY_FREE,        KEY_DUP,   KEY_HEAP,
+        KEY_CONTROL,     KEY_XFER,  RM_KEY(RM_ESC_EXPORT_DMABUF, branch->dmabuf_bytes)};
+
+    memcpy(ret_keys, keys, sizeof(keys));
+    return DECODE_KEYS_MAX;
+}
+
+void decode_refuse(struct rm_call *call, uint32_t status)
+{
+    call->action = RM_REFUSE;
+    call->refusal = status;
+    call->params_bytes = 0;
+    call->charges = false;
+    call->charge_bytes = 0;
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+    uint64_t over = bytes % unit;
+
+    if (!over)
+        return bytes;
+    return bytes > UINT64_MAX - (unit - over) ? UINT64_MAX : bytes + (unit - over);
+}
+
+/* Whole pages are given. The smallest piece that the driver's allocator has is 64 KiB, also where
+ * pages are of 4 KiB.
+ */
+static uint64_t page_bytes(const struct wish *wish)
+{
+    switch (RM_MEMORY_ATTR_PAGE_SIZE(wish->attr)) {
+    case RM_MEMORY_PAGE_DEFAULT:
+        return wish->size >= HUGE_BYTES ? HUGE_BYTES : RM_CHARGE_UNIT;
+    case RM_MEMORY_PAGE_HUGE:
+        switch (RM_MEMORY_ATTR2_HUGE_SIZE(wish->attr2)) {
+        case RM_MEMORY_HUGE_512M:
+            return HUGE_512M;
+        case RM_MEMORY_HUGE_256G:
+            return HUGE_256G;
+        default:
+            return HUGE_BYTES;
+        }
+    default:
+        return RM_CHARGE_UNIT;
+    }
+}
+
+void decode_charge(struct rm_call *call, const struct wish *wish)
+{
+    call->charges = true;
+    call->charge_bytes = round_up(wish->size, page_bytes(wish));
+    /* At a fixed place the driver takes whole multiples of the alignment, and does not say so. */
+    if (wish->flags & RM_MEMORY_FLAG_FIXED_ADDRESS) {
+        call->charge_keeps = true;
+        if (wish->flags & (RM_MEMORY_FLAG_ALIGNMENT_HINT | RM_MEMORY_FLAG_ALIGNMENT_FORCE) &&
+            wish->alignment)
+            call->charge_bytes = round_up(call->charge_bytes, wish->alignment);
+    }
+}
+
+/*
+ * Every object but clients is made by the supervisor: what a class was when it was looked at it is
+ * when it is made. A client belongs to the process that makes it (NVML counts by that, and UVM asks
+ * for it).
+ */
+static void alloc(struct rm_call *call, bool serialized)
+{
+    call->kind = RM_KIND_ALLOC;
+    call->action = RM_EXECUTE;
+    switch (call->class_id) {
+    case RM_CLASS_ROOT:
+    case RM_CLASS_ROOT_NON_PRIV:
+    case RM_CLASS_ROOT_CLIENT:
+        call->action = RM_CONTINUE;
+        return;
+    case RM_CLASS_MEMORY_LOCAL_USER:
+        call->params_bytes = sizeof(struct rm_memory_params);
+        break;
+    case RM_CLASS_FABRIC_MANAGER:
+    case RM_CLASS_IMEX:
+    case RM_CLASS_MIG_INSTANCE:
+    case RM_CLASS_MIG_COMPUTE_INSTANCE:
+    case RM_CLASS_MIG_CONFIG:
+    case RM_CLASS_MIG_MONITOR:
+        call->shows_file = call->params != 0;
+        call->params_bytes = RM_PARAMS_MAX;
+        break;
+    case RM_CLASS_MEMORY_EXPORT: /* what it holds nobody counts: it comes and goes by controls that
+                                    continue */
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
+        return;
+    case RM_CLASS_MEMORY_OS_DESCRIPTOR:
+        /* The caller's own pages: another process cannot ask for them. Programs use
+         * RM_ESC_ALLOC_MEMORY for it. */
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
+        return;
+    default:
+        call->params_bytes = RM_PARAMS_MAX;
+    }
+    if (!call->params)
+        call->params_bytes = 0;
+    if (rm_class_looks_like_channel(call->class_id) &&
+        !rm_class_is_channel(call->class_id)) /* nobody would switch it */
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
+    if (serialized) /* how large that is only the program says */
+        decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
+}
+
+static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)
+{
+    struct wish wish;
+
+    call->kind = RM_KIND_HEAP_OTHER;
+    call->action = RM_EXECUTE;
+    call->client = arg->root;
+    call->parent = arg->parent;
+    call->function = arg->function;
+    switch (arg->function) {
+    case RM_HEAP_ALLOC_SIZE:
+        wish = (struct wish){arg->u.alloc.flags, arg->u.alloc.attr, arg->u.alloc.attr2,
+                             arg->u.alloc.size, arg->u.alloc.alignment};
+        call->handle = arg->u.alloc.handle;
+        break;
+    case RM_HEAP_ALLOC_TILED_PITCH:
+        /* The driver's own product, wrapping and all. */
+        wish = (struct wish){arg->u.tiled.flags, arg->u.tiled.attr, arg->u.tiled.attr2,
+                             arg->u.tiled.height * (uint64_t)(int64_t)arg->u.tiled.pitch,
+                             arg->u.tiled.alignment};
+        call->handle = arg->u.tiled.handle;
+        break;
+    case RM_HEAP_ALLOC_SIZE_RANGE:
+        wish = (struct wish){arg->u.range.flags, arg->u.range.attr, arg->u.range.attr2,
+                             arg->u.range.size, arg->u.range.alignment};
+        call->handle = arg->u.range.handle;
+        break;
+    case RM_HEAP_FREE:
+        call->kind = RM_KIND_HEAP_FREE;
+        call->handle = arg->u.free_.handle;
+        return;
+    case RM_HEAP_INFO:
+    case RM_HEAP_GET_MEM_ALIGNMENT:
+        return;
+    default:
+        decode_refuse(call, RM_ERR_NOT_SUPPORTED);
+        return;
+    }
+    call->kind = RM_KIND_HEAP_ALLOC;
+    /* The driver overwrites a handle that is not marked as given. */
+    if (!(wish.flags & RM_MEMORY_FLAG_HANDLE_GIVEN))
+        call->handle = 0;
+    if (wish.flags & RM_MEMORY_FLAG_VIRTUAL) {
+        call->class_id = RM_CLASS_MEMORY_VIRTUAL;
+    } else if (RM_MEMORY_ATTR_LOCATION(wish.attr) == RM_MEMORY_LOCATION_VIDMEM) {
+        call->class_id = RM_CLASS_MEMORY_LOCAL_USER;
+        decode_charge(call, &wish);
+    } else {
+        call->class_id = RM_CLASS_MEMORY_SYSTEM;
+    }
+}
+
+/* The view of the card is rewritten; a control of another size or form than the guard knows is the
+ * driver's. */
+static void view(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
+{
+    if (!call->params || arg->params_bytes != bytes || arg->flags & RM_CONTROL_SERIALIZED)
+        return;
+    call->action = RM_EXECUTE;
+    call->params_bytes = bytes;
+}
+
+/* Executed if it is of the form that the guard knows, and refused otherwise: it has to be looked
+ * at. */
+static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
+{
+    view(call, arg, bytes);
+    if (call->action != RM_EXECUTE)
+        decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
+}
+
+/* The number of the file descriptor is put in another's words. Serialized it is refused: nobody
+ * could look. */
+static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind,
+                     uint32_t bytes)
+{
+    call->kind = kind;
+    watched(call, arg, bytes);
+}
+
+static void control(const struct rm_branch *branch, bool strict, struct rm_call *call,
+                    const struct rm_control *arg)
+{
+    call->kind = RM_KIND_CONTROL;
+    call->action = RM_CONTINUE;
+    call->client = arg->client;
+    call->handle = arg->object;
+    call->control = arg->cmd;
+    call->params = arg->params;
+    switch (arg->cmd) {
+    case RM_CTRL_FB_GET_INFO:
+        view(call, arg, sizeof(struct rm_fb_info_list));
+        break;
+    case RM_CTRL_FB_GET_INFO_V2:
+        view(call, arg, branch->fb_info_bytes);
+        break;
+    case RM_CTRL_EXPORT_OBJECT:
+        transfer(call, arg, RM_KIND_EXPORT, sizeof(struct rm_export_object));
+        break;
+    case RM_CTRL_EXPORT_OBJECTS:
+        transfer(call, arg, RM_KIND_EXPORT, sizeof(struct rm_export_objects));
+        break;
+    case RM_CTRL_IMPORT_OBJECT:
+        transfer(call, arg, RM_KIND_IMPORT, sizeof(struct rm_import_object));
+        break;
+    case RM_CTRL_IMPORT_OBJECTS:
+        transfer(call, arg, RM_KIND_IMPORT, sizeof(struct rm_import_objects));
+        break;
+    case RM_CTRL_FIFO_DISABLE_CHANNELS:
+        /* Off is possible for anybody's channels, on undoes what the guard has switched off. */
+        if (strict)
+            decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
+        break;
+    case RM_CTRL_GROUP_SCHEDULE:
+    case RM_CTRL_CHANNEL_SCHEDULE:
+        /* From then on channels are switched, so the guard has to know. */
+        call->may_unschedule = !strict;
+        watched(call, arg, branch->schedule_bytes);
+        break;
+    case RM_CTRL_GROUP_SET_TIMESLICE:
+        watched(call, arg, sizeof(struct rm_timeslice));
+        break;
+    case RM_CTRL_GR_GET_CTXSW_STATS:
+        watched(call, arg, sizeof(struct rm_ctxsw_stats));
+        break;
+    }
+}
+
+/* A program without parameters of its own for it has no use for this old form of RM_ALLOC. */
+static void alloc_object(struct rm_call *call, const struct rm_alloc_object *arg)
+{
+    call->kind = RM_KIND_ALLOC;
+    call->client = arg->root;
+    call->parent = arg->parent;
+    call->handle = arg->handle;
+    call->class_id = arg->class_id;
+    decode_refuse(call, RM_ERR_NOT_SUPPORTED);
+}
+
+int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const void *arg,
+                struct rm_call *ret_call)
+{
+    struct rm_call call = {.key = key};
+    union {
+        struct rm_alloc_short alloc_short;
+        struct rm_alloc alloc;
+        struct rm_alloc_object alloc_object;
+        struct rm_free free;
+        struct rm_dup_object dup;
+        struct rm_vid_heap_control heap;
+        struct rm_control control;
+        struct rm_dmabuf dmabuf;
+    } of;
+    size_t bytes = RM_KEY_SIZE(key);
+
+    memcpy(&of, arg, bytes < sizeof(of) ? bytes : sizeof(of));
+    if (key == RM_KEY(RM_ESC_EXPORT_DMABUF, branch->dmabuf_bytes)) {
+        call.kind = RM_KIND_DMABUF;
+        call.action = RM_EXECUTE;
+        call.client = of.dmabuf.client;
+        *ret_call = call;
+        return 0;
+    }
+    switch (key) {
+    case KEY_ALLOC_SHORT:
+    case KEY_ALLOC: /* the beginning is the same */
+        call.client = of.alloc.root;
+        call.parent = of.alloc.parent;
+        call.handle = of.alloc.handle;
+        call.class_id = of.alloc.class_id;
+        call.params = of.alloc.params;
+        alloc(&call, key == KEY_ALLOC && of.alloc.flags & RM_ALLOC_SERIALIZED);
+        break;
+    case KEY_ALLOC_OBJECT:
+        alloc_object(&call, &of.alloc_object);
+        break;
+    case KEY_FREE:
+        call.kind = RM_KIND_FREE;
+        call.action = RM_EXECUTE;
+        call.client = of.free.root;
+        call.parent = of.free.parent;
+        call.handle = of.free.handle;
+        break;
+    case KEY_DUP:
+        call.kind = RM_KIND_DUP;
+        call.action = RM_EXECUTE;
+        call.client = of.dup.client;
+        call.parent = of.dup.parent;
+        call.handle = of.dup.handle;
+        call.source_client = of.dup.source_client;
+        call.source_handle = of.dup.source_handle;
+        break;
+    case KEY_HEAP:
+        heap(&call, &of.heap);
+        break;
+    case KEY_CONTROL:
+        control(branch, strict, &call, &of.control);
+        break;
+    default:
+        return -EINVAL;
+    }
+    *ret_call = call;
+    return 0;
+}
+
+static size_t status_offset(uint32_t key)
+{
+    switch (key) {
+    case KEY_ALLOC_SHORT:
+        return offsetof(struct rm_alloc_short, status);
+    case KEY_ALLOC:
+        return offsetof(struct rm_alloc, status);
+    case KEY_ALLOC_OBJECT:
+        return offsetof(struct rm_alloc_object, status);
+    case KEY_FREE:
+        return offsetof(struct rm_free, status);
+    case KEY_DUP:
+        return offsetof(struct rm_dup_object, status);
+    case KEY_HEAP:
+        return offsetof(struct rm_vid_heap_control, status);
+    default:
+        /* RM_KIND_DMABUF: 8 before the end. */
+        return RM_KEY_NR(key) == RM_ESC_EXPORT_DMABUF ? RM_KEY_SIZE(key) - 8
+                                                      : offsetof(struct rm_control, status);
+    }
+}
+
+static uint32_t word_at(const void *bytes, size_t offset)
+{
+    uint32_t word;
+
+    memcpy(&word, (const char *)bytes + offset, sizeof(word));
+    return word;
+}
+
+static uint64_t long_at(const void *bytes, size_t offset)
+{
+    uint64_t word;
+
+    memcpy(&word, (const char *)bytes + offset, sizeof(word));
+    return word;
+}
+
+void decode_set_status(const struct rm_call *call, void *arg, uint32_t status)
+{
+    memcpy((char *)arg + status_offset(call->key), &status, sizeof(status));
+}
+
+void decode_result(const struct rm_call *call, const void *arg, const void *params, size_t bytes,
+                   struct rm_result *ret_result)
+{
+    struct rm_result result = {.status = word_at(arg, status_offset(call->key))};
+
+    if (result.status != RM_OK) {
+        *ret_result = result;
+        return;
+    }
+    switch (call->kind) {
+    case RM_KIND_ALLOC: /* the same place in all its forms */
+        result.handle = word_at(arg, offsetof(struct rm_alloc, handle));
+        if (call->charges && bytes >= sizeof(struct rm_memory_params))
+            result.bytes = long_at(params, offsetof(struct rm_memory_params, size));
+        break;
+    case RM_KIND_DUP:
+        result.handle = word_at(arg, offsetof(struct rm_dup_object, handle));
+        break;
+    case RM_KIND_HEAP_ALLOC: /* the handle's place is the same in all of them */
+        result.handle = word_at(arg, offsetof(struct rm_vid_heap_control, u.alloc.handle));
+        if (call->charges)
+            result.bytes = long_at(arg, call->function == RM_HEAP_ALLOC_SIZE_RANGE
+                                            ? offsetof(struct rm_vid_heap_control, u.range.size)
+                                            : offsetof(struct rm_vid_heap_control, u.alloc.size));
+        break;
+    default:
+        result.handle = call->handle;
+        break;
+    }
+    if (call->charges) {
+        result.charge_bytes = round_up(result.bytes, RM_CHARGE_UNIT);
+        if (call->charge_keeps && result.charge_bytes < call->charge_bytes)
+            result.charge_bytes = call->charge_bytes;
+    }
+    *ret_result = result;
+}

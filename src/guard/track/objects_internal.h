@@ -1,0 +1,152 @@
+/*
+ * Inside the model (guard/track/objects.h). What the driver keeps alive for a process is a client
+ * or a UVM space; both are a `holder` here: something that has users, oldest first, and that holds
+ * references to allocations. The first user of the holder of an allocation's oldest reference is
+ * who is charged.
+ */
+#ifndef VGPU_GUARD_OBJECTS_INTERNAL_H
+#define VGPU_GUARD_OBJECTS_INTERNAL_H
+
+#include "guard/track/hash.h"
+#include "guard/track/objects.h"
+#include "guard/track/intervals.h"
+
+struct owner {
+    uint32_t number;
+    struct owner *previous, *next; /* of all */
+    struct use *uses;
+    uint64_t sum_bytes[VGPU_DEVICES_MAX];
+};
+
+/* An owner uses a holder. */
+struct use {
+    struct owner *owner;
+    struct holder *holder;
+    struct use *older, *newer;   /* of the holder */
+    struct use *previous, *next; /* of the owner */
+};
+
+struct holder {
+    uint32_t number;
+    bool is_space; /* UVM's; else a client */
+    struct use *oldest, *newest;
+    struct reference *references;
+};
+
+struct allocation {
+    uint64_t bytes, charged_bytes; /* of a foreign one nothing is charged */
+    unsigned gpu;
+    unsigned names; /* references of clients' */
+    struct reference *oldest, *newest;
+};
+
+struct reference {
+    struct allocation *allocation; /* NULL: not in use */
+    struct holder *holder;
+    bool unnamed;                      /* a client's, but NVML does not count it */
+    struct reference *older, *newer;   /* of the allocation */
+    struct reference *previous, *next; /* of the holder */
+};
+
+struct object {
+    uint32_t client, handle, class_id;
+    uint32_t device; /* the nearest one of class device, itself included; 0: none */
+    struct object *parent, *previous, *next;
+    struct object *first, *last; /* children; those of class subdevice are before others */
+    struct reference reference;  /* in use: this is memory */
+};
+
+struct client {
+    struct object object; /* the root of its objects; the handle is the client's */
+    struct holder holder;
+};
+
+/* A part of a mapping on one device; a reference of its own, as the driver counts them, too. */
+struct mapping {
+    struct interval interval;
+    struct reference reference;
+};
+
+struct range {
+    struct interval interval;
+};
+
+struct space_gpu {
+    uint32_t gpu;
+    struct interval *mappings;
+    struct space_gpu *next;
+};
+
+struct space {
+    struct holder holder;
+    struct interval *ranges; /* none overlaps another */
+    struct space_gpu *gpus;
+    unsigned gpu_count;
+};
+
+enum item {
+    ITEM_OWNER,
+    ITEM_USE,
+    ITEM_ALLOCATION,
+    ITEM_OBJECT,
+    ITEM_CLIENT,
+    ITEM_SPACE,
+    ITEM_SPACE_GPU,
+    ITEM_RANGE,
+    ITEM_MAPPING,
+    ITEMS,
+};
+
+struct objects {
+    struct objects_events events;
+    unsigned limit, count; /* items */
+    void *spare[ITEMS];    /* one of each that is ready to be used, or NULL */
+    uint64_t random;
+    struct hash_seed seed;
+    struct hash objects;       /* by client and handle; clients by their own handle */
+    struct hash spaces;        /* by number */
+    struct hash owners;        /* by number */
+    struct hash client_uses;   /* by owner and client */
+    struct hash space_uses;    /* by owner and space */
+    struct owner *first_owner; /* all of them */
+    uint64_t total_bytes[VGPU_DEVICES_MAX], named_bytes[VGPU_DEVICES_MAX];
+};
+
+static inline uint64_t pair(uint32_t high, uint32_t low)
+{
+    return (uint64_t)high << 32 | low;
+}
+
+/*
+ * objects_owner.c: items, owners, holders, charges.
+ */
+
+/* Zeroed. -ENOSPC, -ENOMEM. */
+int item_new(struct objects *objects, enum item item, void *ret_pointer_to_pointer);
+void item_free(struct objects *objects, enum item item, void *pointer); /* NULL is fine */
+int item_reserve(struct objects *objects, enum item item);
+
+/* Makes the owner a user of the holder, the newest one; 0 also where it is one. All or nothing. */
+int holder_use(struct objects *objects, struct holder *holder, uint32_t owner);
+/* It is about to be freed; its references are gone. */
+void holder_end(struct objects *objects, struct holder *holder);
+
+/* A new reference of the holder's to the allocation, the newest one of both. */
+void reference_add(struct objects *objects, struct reference *reference, struct holder *holder,
+                   struct allocation *allocation);
+/* One more, for a part of what holds the whole: as old as that. */
+void reference_split(struct objects *objects, struct reference *reference, struct reference *whole);
+/* Drops it; with the last one the allocation is gone. */
+void reference_drop(struct objects *objects, struct reference *reference);
+
+/*
+ * Ends of holders.
+ */
+void client_end(struct objects *objects, struct client *client); /* objects.c */
+void space_end(struct objects *objects, struct space *space);    /* objects_map.c */
+
+/* objects_map.c: NULL: nothing is mapped there. */
+struct allocation *mapped_at(const struct objects *objects, uint32_t space, uint64_t base,
+                             uint32_t gpu);
+
+#endif

@@ -1,9 +1,9 @@
-#include "base/file.h"
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/fsize.h"
+#include "base/setting.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -188,12 +188,12 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, mode_t m
 /* *ret_shared: the folder's parent is one that everybody may write to. */
 static int find_runtime_dir(char *buffer, size_t buffer_bytes, bool *ret_shared)
 {
-    const char *given = secure_getenv("VGPU_RUNTIME_DIR");
-    const char *session = secure_getenv("XDG_RUNTIME_DIR");
+    const char *given = setting_text(SETTING_RUNTIME_DIR);
+    const char *session = setting_text(SETTING_SESSION_DIR);
     bool shared = false;
     int length;
 
-    if (given && *given) {
+    if (given) {
         if (given[0] != '/')
             return -EINVAL;
         length = snprintf(buffer, buffer_bytes, "%s", given);

@@ -1,8 +1,7 @@
-#include "base/log.h"
-
 #include "base/fsize.h"
+#include "base/log.h"
 #include "base/nocancel.h"
-#include "base/parse.h"
+#include "base/setting.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,14 +17,11 @@ static atomic_int current_level = -1;
 
 static int level_from_environment(void)
 {
-    const char *text = secure_getenv("VGPU_LOG_LEVEL");
-    uint64_t level;
+    const char *text = setting_text(SETTING_LOG_LEVEL);
 
-    if (!text || !*text)
-        text = secure_getenv("LIBCUDA_LOG_LEVEL");
-    if (!text || parse_count(text, 0, UINT32_MAX, &level) < 0)
-        return LOG_LEVEL_WARNING;
-    return level > LOG_LEVEL_DEBUG ? LOG_LEVEL_DEBUG : (int)level;
+    if (!text)
+        text = setting_text(SETTING_LOG_LEVEL_ALIAS);
+    return (int)setting_number_of(SETTING_LOG_LEVEL, text);
 }
 
 bool log_wanted(enum log_level level)
@@ -37,11 +33,6 @@ bool log_wanted(enum log_level level)
         atomic_store_explicit(&current_level, current, memory_order_relaxed);
     }
     return (int)level <= current;
-}
-
-void log_set_level(enum log_level level)
-{
-    atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
 /* The length of the UTF-8 character at `text`, and which it is; 0: there is none. ASCII is not

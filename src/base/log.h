@@ -18,7 +18,6 @@ enum log_level {
 };
 
 bool log_wanted(enum log_level level);
-void log_set_level(enum log_level level); /* overrides the environment */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*

@@ -1,5 +1,6 @@
 #include "cli/doctor.h"
 
+#include "base/setting.h"
 #include "cli/layout.h"
 #include "cli/program.h"
 
@@ -82,7 +83,7 @@ static void report_probe(struct doctor *doctor, const char *library)
 static void report_order(struct doctor *doctor)
 {
     static const char separators[] = ": \t";
-    const char *list = getenv("LD_PRELOAD");
+    const char *list = setting_text(SETTING_PRELOAD);
     size_t before = list ? strspn(list, separators) : 0;
     const char *first = list ? list + before : "", *own = strstr(first, "libvgpu");
     size_t length = strcspn(first, separators);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/setting.h"
 #include "region/arena.h"
 
 #include <errno.h>
@@ -19,8 +20,6 @@
 
 #define REGION_ROOM_BYTES (16U << 20) /* far more than a region takes */
 #define ARENA_ROOM_BYTES  (4U << 20)  /* and than an arena does */
-
-extern char **environ;
 
 void doctor_libc(struct doctor *doctor)
 {
@@ -49,7 +48,7 @@ void doctor_runtime_dir(struct doctor *doctor)
         unlink(file);
     }
     if (error) {
-        const char *chosen = getenv("VGPU_RUNTIME_DIR");
+        const char *chosen = setting_text(SETTING_RUNTIME_DIR);
 
         doctor_add(doctor, DOCTOR_FAIL, "runtime directory", advice, "%s cannot be written to: %s",
                    *dir     ? dir
@@ -67,12 +66,12 @@ void doctor_arena_dir(struct doctor *doctor)
 {
     static const char advice[] =
         "set VGPU_ARENA_DIR to a directory in memory (tmpfs) that you can write to";
-    const char *dir = arena_folder(), *chosen = getenv("VGPU_ARENA_DIR");
+    const char *dir = arena_folder(), *chosen = setting_text(SETTING_ARENA_DIR);
     char file[PATH_MAX + 32];
     struct statfs fs;
     int error;
 
-    if (chosen && *chosen && chosen[0] != '/') {
+    if (chosen && chosen[0] != '/') {
         doctor_add(doctor, DOCTOR_WARN, "arena directory", advice,
                    "VGPU_ARENA_DIR=%.255s is not an absolute path: %s is used", chosen, dir);
         return;
@@ -153,65 +152,63 @@ void doctor_preload_file(struct doctor *doctor)
         doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL, "names other libraries only");
 }
 
-/* Whether an entry of the environment is `name` or `name`_<i>. */
-static bool is_limit(const char *entry, const char *name)
+/* What a limit of HAMi's accepts; NULL: it accepts `text`. */
+static const char *limit_advice(bool memory, const char *text)
 {
-    const char *rest = entry + strlen(name);
-    size_t digits;
-
-    if (strncmp(entry, name, strlen(name)))
-        return false;
-    digits = *rest == '_' ? strspn(rest + 1, "0123456789") : 0;
-    return *rest == '=' || (digits && rest[1 + digits] == '=');
-}
-
-/* NULL: it is accepted; else what would be. */
-static const char *limit_advice(const char *entry)
-{
-    const char *value = strchr(entry, '=') + 1;
     struct quota quota;
     uint32_t percent;
     int rc;
 
-    if (is_limit(entry, "CUDA_DEVICE_SM_LIMIT"))
-        return *value && parse_percent(value, &percent) == -EINVAL
-                   ? "use a whole number of percent, 0 to 100"
-                   : NULL;
+    if (!memory)
+        return parse_percent(text, &percent) == -EINVAL ? "use a whole number of percent, 0 to 100"
+                                                        : NULL;
     /* "0", with a unit or without, is how the variable says that there is no limit. */
-    rc = parse_quota_loosely(value, &quota);
-    return *value && rc && rc != -PARSE_ZERO ? SIZE_FORMS : NULL;
+    rc = parse_quota_loosely(text, &quota);
+    return rc && rc != -PARSE_ZERO ? SIZE_FORMS : NULL;
+}
+
+/* Reports the variables of one limit, of all devices and of each; returns whether one is set. */
+static bool check_limit(struct doctor *doctor, bool memory)
+{
+    enum setting each = memory ? SETTING_MEMORY_LIMIT_DEVICE : SETTING_SM_LIMIT_DEVICE;
+    enum setting all = memory ? SETTING_MEMORY_LIMIT : SETTING_SM_LIMIT;
+    bool any = false;
+
+    for (unsigned i = 0; i <= VGPU_DEVICES_MAX; i++) {
+        char name[SETTING_NAME_BYTES];
+        const char *text = i ? setting_device_text(each, i - 1, name) : setting_text(all);
+        const char *advice = text ? limit_advice(memory, text) : NULL;
+
+        any = any || text;
+        if (advice)
+            doctor_add(doctor, DOCTOR_FAIL, "environment", advice,
+                       "%s='%.64s' is not accepted as a %s", i ? name : setting_name(all), text,
+                       memory ? "size" : "percentage");
+    }
+    return any;
 }
 
 void doctor_environment(struct doctor *doctor)
 {
-    const char *preload = getenv("LD_PRELOAD"), *instance = getenv("VGPU_INSTANCE"), *limit = NULL;
+    const char *preload = setting_text(SETTING_PRELOAD), *instance = setting_text(SETTING_INSTANCE),
+               *limit = NULL;
     struct preloads found = read_preloads(preload ? preload : "");
 
-    for (char **entry = environ; *entry; entry++) {
-        const char *value = strchr(*entry, '='), *advice;
-        bool memory = is_limit(*entry, "CUDA_DEVICE_MEMORY_LIMIT");
-
-        if (!memory && !is_limit(*entry, "CUDA_DEVICE_SM_LIMIT"))
-            continue;
-        if (!limit || memory)
-            limit = memory ? "CUDA_DEVICE_MEMORY_LIMIT" : "CUDA_DEVICE_SM_LIMIT";
-        advice = limit_advice(*entry);
-        if (advice)
-            doctor_add(doctor, DOCTOR_FAIL, "environment", advice,
-                       "%.*s='%.64s' is not accepted as a %s", (int)(value - *entry), *entry,
-                       value + 1, memory ? "size" : "percentage");
-    }
+    if (check_limit(doctor, true))
+        limit = setting_name(SETTING_MEMORY_LIMIT);
+    if (check_limit(doctor, false) && !limit)
+        limit = setting_name(SETTING_SM_LIMIT);
     if (found.missing)
         doctor_add(doctor, DOCTOR_FAIL, "environment", "correct the path, or unset LD_PRELOAD",
                    "LD_PRELOAD names %s, which cannot be read: the loader goes on without it",
                    found.first_missing);
-    else if (instance && *instance && !found.ours)
+    else if (instance && !found.ours)
         doctor_add(doctor, DOCTOR_WARN, "environment",
                    "start programs with `vgpu run`, or set LD_PRELOAD to libvgpu.so again",
                    "VGPU_INSTANCE=%.255s is set but LD_PRELOAD names no libvgpu: programs started "
                    "from here are not bound",
                    instance);
-    else if (instance && *instance)
+    else if (instance)
         doctor_add(doctor, DOCTOR_OK, "environment", NULL, "this is inside the instance %.255s",
                    instance);
     else if (limit && !found.ours)

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/setting.h"
 #include "cli/message.h"
 #include "cli/path.h"
 
@@ -81,16 +82,16 @@ static void visit_matches(struct walk *walk, const char *pattern)
 bool folders_visit(const char *command, folder_visit *visit, void *arg)
 {
     struct walk walk = {.command = command, .visit = visit, .arg = arg};
-    const char *chosen = getenv("VGPU_RUNTIME_DIR");
+    const char *chosen = setting_text(SETTING_RUNTIME_DIR);
     char path[PATH_MAX] = "", text[128];
     int error = runtime_dir(path, sizeof(path));
 
     if (error) {
         message_error("%s: the runtime directory %s cannot be used: %s", command,
-                      chosen && *chosen ? chosen : path, err_text(error, text, sizeof(text)));
+                      chosen ? chosen : path, err_text(error, text, sizeof(text)));
         return false;
     }
-    if (chosen && *chosen) {
+    if (chosen) {
         /* A folder that the user has chosen may be a link; those that we look for ourselves may
          * not. */
         char *real = realpath(path, NULL);

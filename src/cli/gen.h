@@ -4,12 +4,15 @@
 #ifndef VGPU_CLI_GEN_H
 #define VGPU_CLI_GEN_H
 
+#include "base/setting.h"
+
 #include <stdio.h>
 
-struct gen_setting {
-    const char *env, *type, *range, *initial, *help;
-};
-extern const struct gen_setting gen_settings[]; /* ends with env == NULL */
+extern const char *const gen_setting_helps[SETTINGS];
+
+/* The accepted values of a setting, for people; `size` holds any row's. */
+#define GEN_RANGE_BYTES 256
+const char *gen_setting_range(enum setting setting, char *buffer, size_t size);
 
 void gen_man(FILE *out, const char *command);
 /* `template_file` is a man page in which the line @ENVIRONMENT@ stands for the settings and

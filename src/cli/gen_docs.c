@@ -5,14 +5,30 @@
 #include "cli/table.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct gen_setting gen_settings[] = {
-#define SETTING(name, env, type, range, initial, help) {env, type, range, initial, help},
+const char *const gen_setting_helps[SETTINGS] = {
+#define SETTING(id, env, type, help, ...) help,
 #include "config.def"
 #undef SETTING
-    {NULL, NULL, NULL, NULL, NULL}};
+};
+
+const char *gen_setting_range(enum setting setting, char *buffer, size_t size)
+{
+    const struct setting_row *row = &setting_rows[setting];
+    char most[32] = "and up";
+    int length = 0;
+
+    if (row->max && row->max < INT32_MAX)
+        snprintf(most, sizeof(most), "to %ju", (uintmax_t)row->max);
+    if (row->max)
+        length =
+            snprintf(buffer, size, "%ju %s%s", (uintmax_t)row->min, most, row->range ? "; " : "");
+    snprintf(buffer + length, size - (size_t)length, "%s", row->range ? row->range : "");
+    return buffer;
+}
 
 static FILE *open_output(const char *folder, const char *name)
 {
@@ -92,20 +108,22 @@ static void put_command(FILE *out, const struct cli_command *command)
 
 void gen_markdown(FILE *out)
 {
+    char range[GEN_RANGE_BYTES];
+
     fprintf(out, "# The vgpu command\n\nMade from `spec/cli.def` and `spec/config.def` by the "
                  "build; change those.\n");
     for (const struct cli_command *c = cli_commands; c->name; c++)
         put_command(out, c);
     fprintf(out, "\n## Environment\n\n| variable | value | default | |\n|---|---|---|---|\n");
-    for (const struct gen_setting *s = gen_settings; s->env; s++) {
-        fprintf(out, "| `%s` | ", s->env);
-        put_markdown(out, s->type);
-        fprintf(out, ": ");
-        put_markdown(out, s->range);
+    for (enum setting s = 0; s < SETTINGS; s++) {
+        const struct setting_row *row = &setting_rows[s];
+
+        fprintf(out, "| `%s` | %s: ", row->env, row->type);
+        put_markdown(out, gen_setting_range(s, range, sizeof(range)));
         fprintf(out, " | ");
-        put_markdown(out, s->initial);
+        put_markdown(out, row->initial ? row->initial : "");
         fprintf(out, " | ");
-        put_markdown(out, s->help);
+        put_markdown(out, gen_setting_helps[s]);
         fprintf(out, " |\n");
     }
     fprintf(out, "\nThe simulator's `SIMGPU_` variables are described in "

@@ -137,20 +137,22 @@ void gen_man(FILE *out, const char *command)
 
 static void put_environment(FILE *out)
 {
+    char range[GEN_RANGE_BYTES];
+
     fprintf(out, ".SH ENVIRONMENT\n");
-    for (const struct gen_setting *s = gen_settings; s->env; s++) {
+    for (enum setting s = 0; s < SETTINGS; s++) {
+        const struct setting_row *row = &setting_rows[s];
+
         fprintf(out, ".TP\n\\fB");
-        put_text(out, s->env);
-        fprintf(out, "\\fR (");
-        put_text(out, s->type);
-        fprintf(out, ")\n");
-        put_line(out, s->help);
+        put_text(out, row->env);
+        fprintf(out, "\\fR (%s)\n", row->type);
+        put_line(out, gen_setting_helps[s]);
         fprintf(out, "Accepted: ");
-        put_text(out, s->range);
+        put_text(out, gen_setting_range(s, range, sizeof(range)));
         fprintf(out, ".\n");
-        if (*s->initial) {
+        if (row->initial) {
             fprintf(out, "Default: ");
-            put_text(out, s->initial);
+            put_text(out, row->initial);
             fprintf(out, ".\n");
         }
     }

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/setting.h"
 #include "cli/compute.h"
 #include "cli/message.h"
 #include "cli/path.h"
@@ -258,7 +259,7 @@ bool instance_is_guarded(const char *dir)
 static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limits *has,
                         const char *dir)
 {
-    const char *outer = getenv("VGPU_INSTANCE");
+    const char *outer = setting_text(SETTING_INSTANCE);
 
     if (has->tier != VGPU_TIER_GUARD && asked->tier == has->tier)
         return 0;
@@ -373,7 +374,7 @@ static int open_folder(char *ret_folder, size_t size)
         error = file_make_folders(ret_folder, 0700);
     if (error == -EINVAL)
         message_error("run: VGPU_RUNTIME_DIR=%s is not an absolute path",
-                      getenv("VGPU_RUNTIME_DIR"));
+                      setting_text(SETTING_RUNTIME_DIR));
     else if (error)
         message_error("run: the runtime directory %s cannot be used: %s; set VGPU_RUNTIME_DIR to a "
                       "directory of your own",

@@ -1,5 +1,7 @@
 #include "cli/layout.h"
 
+#include "base/setting.h"
+
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -63,10 +65,10 @@ static bool find_part(const char *part, char *ret_path, size_t size)
 
 int layout_library(bool trace, char *ret_path, size_t size)
 {
-    const char *chosen = getenv("VGPU_LIBRARY");
+    const char *chosen = setting_text(SETTING_LIBRARY);
 
     *ret_path = '\0';
-    if (chosen && *chosen) {
+    if (chosen) {
         if (!take_if_there(chosen, ret_path, size)) {
             snprintf(ret_path, size, "%s", chosen);
             return -ENOENT;

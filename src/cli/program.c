@@ -1,5 +1,7 @@
 #include "cli/program.h"
 
+#include "base/setting.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,7 @@ static int executable(const char *path)
 
 int program_find(const char *name, char *ret_path, size_t size)
 {
-    const char *search = getenv("PATH");
+    const char *search = setting_raw(SETTING_SEARCH_PATH);
     int result = -ENOENT;
 
     if (!*name)
@@ -40,7 +42,7 @@ int program_find(const char *name, char *ret_path, size_t size)
         return executable(name);
     }
     if (!search)
-        search = "/bin:/usr/bin";
+        search = setting_rows[SETTING_SEARCH_PATH].initial;
     for (;; search++) {
         size_t length = strcspn(search, ":");
         char path[4096];

@@ -1,6 +1,7 @@
 #include "cli/run.h"
 
 #include "base/cleanup.h"
+#include "base/setting.h"
 #include "cli/commands.h"
 #include "cli/layout.h"
 #include "cli/message.h"
@@ -21,7 +22,7 @@ struct places {
 
 static int find_library(bool trace, char *ret_path, size_t size)
 {
-    const char *chosen = getenv("VGPU_LIBRARY");
+    const char *chosen = setting_text(SETTING_LIBRARY);
     int error = layout_library(trace, ret_path, size);
 
     if (error == -EINVAL)
@@ -29,7 +30,7 @@ static int find_library(bool trace, char *ret_path, size_t size)
                       "loader would cut it; install "
                       "vgpu elsewhere, or give a path without them in VGPU_LIBRARY",
                       ret_path);
-    else if (error && chosen && *chosen)
+    else if (error && chosen)
         message_error("run: VGPU_LIBRARY=%s cannot be read", ret_path);
     else if (error)
         message_error("run: %s is neither beside the vgpu command nor in ../%s; install it, or "
@@ -148,10 +149,10 @@ static bool examine_program(const struct run_options *options, const char *path)
 
 static void tell_of_guard_around(const char *name)
 {
-    const char *outer = getenv("VGPU_INSTANCE");
+    const char *outer = setting_text(SETTING_INSTANCE);
     const char *base = outer && strrchr(outer, '/') ? strrchr(outer, '/') + 1 : outer;
 
-    if (outer && *outer && strcmp(base, name) && instance_is_guarded(outer))
+    if (outer && strcmp(base, name) && instance_is_guarded(outer))
         message_warning("this runs inside instance %s, which is under the guard; its limits hold "
                         "as well as those of "
                         "instance %s",

@@ -1,5 +1,6 @@
 #include "cli/run.h"
 
+#include "base/setting.h"
 #include "cli/message.h"
 #include "core/instance.h"
 #include "core/visible.h"
@@ -49,13 +50,13 @@ static bool is_same(const char *entry, size_t length, const char *own)
 }
 
 /*
- * Sets the list `name` to `first` ("": nothing) and then what was in it, without the entries that
- * `drop` matches. `separators` divide the old list, the first of them the new one.
+ * Sets the list `setting` to `first` ("": nothing) and then what was in it, without the entries
+ * that `drop` matches. `separators` divide the old list, the first of them the new one.
  */
-static bool put_first(const char *name, const char *first, const char *separators,
+static bool put_first(enum setting setting, const char *first, const char *separators,
                       bool (*drop)(const char *entry, size_t length, const char *first))
 {
-    const char *old = getenv(name);
+    const char *name = setting_name(setting), *old = setting_raw(setting);
     char *list = malloc(strlen(first) + (old ? strlen(old) : 0) + 2);
     char *end;
     bool set;
@@ -88,40 +89,40 @@ static bool put_first(const char *name, const char *first, const char *separator
 static bool allow_sanitizers(void)
 {
     static const char option[] = "verify_asan_link_order=0";
-    const char *old = getenv("ASAN_OPTIONS");
+    const char *old = setting_text(SETTING_ASAN_OPTIONS);
     char *value = NULL;
     bool set;
 
     if (old && strstr(old, "verify_asan_link_order"))
         return true;
-    if (asprintf(&value, "%s%s%s", option, old && *old ? ":" : "", old ? old : "") < 0)
+    if (asprintf(&value, "%s%s%s", option, old ? ":" : "", old ? old : "") < 0)
         return false;
-    set = setenv("ASAN_OPTIONS", value, 1) == 0;
+    set = setenv(setting_name(SETTING_ASAN_OPTIONS), value, 1) == 0;
     free(value);
     return set;
 }
 
 static bool set_group(uint64_t group)
 {
+    const char *name = setting_name(SETTING_GROUP);
     char text[24];
 
     snprintf(text, sizeof(text), "%llu", (unsigned long long)group);
-    return (group ? setenv(INSTANCE_GROUP_VARIABLE, text, 1) : unsetenv(INSTANCE_GROUP_VARIABLE)) ==
-           0;
+    return (group ? setenv(name, text, 1) : unsetenv(name)) == 0;
 }
 
 bool run_env(const char *instance_dir, uint64_t group, const char *library, const char *trace,
              const char *sim_dir)
 {
-    bool set = setenv("VGPU_INSTANCE", instance_dir, 1) == 0 && set_group(group) &&
-               put_first("LD_PRELOAD", library ? library : "", ": \t", is_our_library);
+    bool set = setenv(setting_name(SETTING_INSTANCE), instance_dir, 1) == 0 && set_group(group) &&
+               put_first(SETTING_PRELOAD, library ? library : "", ": \t", is_our_library);
 
     if (set && library)
         set = allow_sanitizers();
     if (set && trace)
-        set = setenv("VGPU_TRACE", trace, 1) == 0;
+        set = setenv(setting_name(SETTING_TRACE), trace, 1) == 0;
     if (set && sim_dir)
-        set = put_first("LD_LIBRARY_PATH", sim_dir, ":;", is_same);
+        set = put_first(SETTING_LIBRARY_PATH, sim_dir, ":;", is_same);
     if (!set)
         message_error("run: out of memory");
     return set;
@@ -133,8 +134,8 @@ bool run_env_devices(const struct vgpu_limits *limits)
 
     if (!limits->device_count)
         return true;
-    visible_translate(getenv(VISIBLE_VARIABLE), limits, list);
-    if (setenv(VISIBLE_VARIABLE, list, 1) == 0)
+    visible_translate(setting_raw(SETTING_VISIBLE_DEVICES), limits, list);
+    if (setenv(setting_name(SETTING_VISIBLE_DEVICES), list, 1) == 0)
         return true;
     message_error("run: out of memory");
     return false;

@@ -2,6 +2,7 @@
 #include "cli/run.h"
 
 #include "base/err.h"
+#include "base/setting.h"
 #include "cli/message.h"
 #include "cli/path.h"
 
@@ -12,27 +13,24 @@
 
 const char *run_guard_devices(void)
 {
-    const char *chosen = getenv("VGPU_GUARD_DEV");
-
-    return chosen && *chosen ? chosen : NULL;
+    return setting_text(SETTING_GUARD_DEVICES);
 }
 
 const char *run_guard_nvml(void)
 {
-    const char *chosen = getenv("VGPU_NVML");
-
-    return chosen && *chosen ? chosen : NULL;
+    return setting_text(SETTING_GUARD_NVML);
 }
 
 /* False: the setting is neither of its words. */
 static bool read_maps(bool *ret_maps)
 {
-    const char *chosen = getenv("VGPU_GUARD_MAP");
+    const char *chosen = setting_text(SETTING_GUARD_MAP);
 
-    *ret_maps = chosen && strcmp(chosen, "supervisor") == 0;
-    if (!chosen || !*chosen || *ret_maps || strcmp(chosen, "caller") == 0)
+    *ret_maps = chosen && strcasecmp(chosen, "supervisor") == 0;
+    if (!chosen || setting_accepts(SETTING_GUARD_MAP, chosen))
         return true;
-    message_error("run: VGPU_GUARD_MAP is \"%s\"; it can be caller or supervisor", chosen);
+    message_error("run: %s is \"%s\"; use one of %s", setting_name(SETTING_GUARD_MAP), chosen,
+                  setting_rows[SETTING_GUARD_MAP].range);
     return false;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/run.h"
 
 #include "base/parse.h"
+#include "base/setting.h"
 #include "cli/gpus.h"
 #include "cli/message.h"
 #include "core/instance.h"
@@ -50,7 +51,7 @@ static bool take_name(const struct run_options *options, struct vgpu_limits *lim
  */
 static bool narrow(const struct run_options *options, struct vgpu_limits *limits)
 {
-    const char *variable = getenv(VISIBLE_VARIABLE);
+    const char *variable = setting_raw(SETTING_VISIBLE_DEVICES);
     static struct visible_devices devices;
     struct visible_device list[VGPU_DEVICES_MAX];
     unsigned count;
@@ -67,8 +68,9 @@ static bool narrow(const struct run_options *options, struct vgpu_limits *limits
     if (!count)
         message_error(
             "run: --gpu %s: %s=%.64s leaves none of these devices; it counts among them, from 0",
-            options->gpu, VISIBLE_VARIABLE, variable);
-    unsetenv(VISIBLE_VARIABLE); /* it has been followed; run_env_devices() sets it anew */
+            options->gpu, setting_name(SETTING_VISIBLE_DEVICES), variable);
+    unsetenv(setting_name(
+        SETTING_VISIBLE_DEVICES)); /* it has been followed; run_env_devices() sets it anew */
     return count > 0;
 }
 
@@ -104,7 +106,7 @@ struct numbering {
 static bool number_devices(const struct run_options *options, const char *nvml, const char *given,
                            struct vgpu_limits *limits, struct numbering *ret_numbering)
 {
-    const char *variable = getenv(VISIBLE_VARIABLE);
+    const char *variable = setting_raw(SETTING_VISIBLE_DEVICES);
     static struct visible_devices devices;
     struct visible_device list[VGPU_DEVICES_MAX];
     char reason[GPUS_REASON_LEN] = "NVML shows none";
@@ -119,7 +121,7 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
             ret_numbering->vdev[i] = i;
         if (variable)
             message_error("run: %s: %s=%.64s cannot be followed to devices: %s", given,
-                          VISIBLE_VARIABLE, variable, reason);
+                          setting_name(SETTING_VISIBLE_DEVICES), variable, reason);
         return !variable;
     } else {
         devices.count = gpus.count;
@@ -139,7 +141,7 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
 static bool devices_exist(const struct run_options *options, const char *option, const char *text,
                           const struct quota_list *list, unsigned count)
 {
-    const char *variable = getenv(VISIBLE_VARIABLE), *plural = count == 1 ? "" : "s";
+    const char *variable = setting_raw(SETTING_VISIBLE_DEVICES), *plural = count == 1 ? "" : "s";
 
     for (unsigned i = count; i < VGPU_DEVICES_MAX; i++) {
         if (!(list->given & 1U << i))
@@ -147,7 +149,8 @@ static bool devices_exist(const struct run_options *options, const char *option,
         if (variable)
             message_error("run: %s %s names device %u, but %s=%.64s leaves the program %u "
                           "device%s, numbered from 0",
-                          option, text, i, VISIBLE_VARIABLE, variable, count, plural);
+                          option, text, i, setting_name(SETTING_VISIBLE_DEVICES), variable, count,
+                          plural);
         else if (options->gpu)
             message_error("run: %s %s names device %u, but --gpu %s gives the program %u device%s, "
                           "numbered from 0",

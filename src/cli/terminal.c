@@ -1,6 +1,6 @@
 #include "cli/terminal.h"
 
-#include "base/parse.h"
+#include "base/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,10 @@
 
 int terminal_columns(FILE *out)
 {
-    const char *text = getenv("COLUMNS");
+    uint64_t columns = setting_number(SETTING_COLUMNS);
     struct winsize size;
-    uint64_t columns;
 
-    if (!text || parse_count(text, 1, 10000, &columns) < 0)
+    if (!columns)
         columns = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col
                                                                             : TERMINAL_DEFAULT;
     return columns < TERMINAL_NARROWEST ? TERMINAL_NARROWEST : (int)columns;
@@ -28,9 +27,10 @@ int terminal_text_columns(FILE *out)
 
 static bool shows_colour(FILE *out)
 {
-    const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
+    const char *kind = setting_raw(SETTING_TERMINAL);
 
-    return !(none && *none) && kind && strcmp(kind, "dumb") != 0 && isatty(fileno(out));
+    return !setting_text(SETTING_NO_COLOR) && kind && strcmp(kind, "dumb") != 0 &&
+           isatty(fileno(out));
 }
 
 const char *terminal_style(FILE *out, enum terminal_style style)

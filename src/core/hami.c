@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/parse.h"
+#include "base/setting.h"
 #include "core/ledger_internal.h"
 
 #include <stdio.h>
@@ -176,13 +176,9 @@ static void write_devices(struct hami_header *header, const struct region_layout
 /* Under the lock: what is written once, and stays the monitor's or HAMi's own. */
 static void write_constants(struct hami_header *header)
 {
-    const char *text = getenv("CUDA_TASK_PRIORITY");
-    uint64_t priority;
-
     header->utilization_switch = 1;
     header->recent_kernel = HAMI_RECENT;
-    header->priority =
-        text && parse_count(text, 0, INT32_MAX, &priority) == 0 ? (int32_t)priority : 1;
+    header->priority = (int32_t)setting_number(SETTING_TASK_PRIORITY);
     header->major = HAMI_MAJOR;
     header->minor = HAMI_MINOR;
 }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/setting.h"
 #include "core/hami.h"
 #include "core/implicit.h"
 #include "core/override.h"
@@ -17,50 +18,51 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define ENV_MEMORY    "CUDA_DEVICE_MEMORY_LIMIT"
-#define ENV_SM        "CUDA_DEVICE_SM_LIMIT"
-#define ENV_CACHE     "CUDA_DEVICE_MEMORY_SHARED_CACHE"
-#define ENV_POLICY    "GPU_CORE_UTILIZATION_POLICY"
-#define ENV_PRIORITY  "CUDA_TASK_PRIORITY"
-#define ENV_INTERVAL  "RECORD_KERNEL_INTERVAL"
-#define ENV_NAME_SIZE 64
-
 /* What HAMi's first priority is among ours, where all others are 0. */
 #define FIRST_PRIORITY 100
 
-static const char env_instance[] = INSTANCE_VARIABLE;
+/* A limit of HAMi's: the variable for all devices, and the one for each. */
+struct hami_limit {
+    enum setting all, each;
+    int (*parse)(const char *name, const char *text, struct vgpu_limit *ret_limit);
+};
 
-/* A variable that is set and not empty. */
-static const char *variable(const char *name)
+static int parse_quota_limit(const char *name, const char *text, struct vgpu_limit *ret_limit);
+static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_limit);
+
+static const struct hami_limit memory_limit = {SETTING_MEMORY_LIMIT, SETTING_MEMORY_LIMIT_DEVICE,
+                                               parse_quota_limit};
+static const struct hami_limit sm_limit = {SETTING_SM_LIMIT, SETTING_SM_LIMIT_DEVICE, parse_cap};
+
+/* HAMi's override file goes before the environment's `text`. */
+static const char *overridden(const char *name, const char *text)
 {
-    const char *text = getenv(name);
+    const char *given = override_get(name);
 
-    return text && *text ? text : NULL;
+    return !given ? text : *given ? given : NULL;
 }
 
-/* One of HAMi's: what its file says stands for the environment. */
-static const char *setting(const char *name)
+static const char *hami_text(enum setting setting)
 {
-    const char *text = override_get(name);
-
-    return text ? (*text ? text : NULL) : variable(name);
+    return overridden(setting_name(setting), setting_text(setting));
 }
 
-/* "<name>_<index>" */
-static const char *indexed_variable(const char *name, unsigned index, char *buffer)
+static const char *hami_device_text(enum setting setting, unsigned device,
+                                    char name[SETTING_NAME_BYTES])
 {
-    snprintf(buffer, ENV_NAME_SIZE, "%s_%u", name, index);
-    return setting(buffer);
+    const char *text = setting_device_text(setting, device, name);
+
+    return overridden(name, text);
 }
 
-static bool any_variable(const char *name)
+static bool hami_limit_set(const struct hami_limit *limit)
 {
-    char buffer[ENV_NAME_SIZE];
+    char name[SETTING_NAME_BYTES];
 
-    if (setting(name))
+    if (hami_text(limit->all))
         return true;
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (indexed_variable(name, i, buffer))
+        if (hami_device_text(limit->each, i, name))
             return true;
     }
     return false;
@@ -68,20 +70,18 @@ static bool any_variable(const char *name)
 
 static bool implicit_configured(void)
 {
-    return variable(ENV_CACHE) || any_variable(ENV_MEMORY) || any_variable(ENV_SM);
+    return setting_text(SETTING_SHARED_CACHE) || hami_limit_set(&memory_limit) ||
+           hami_limit_set(&sm_limit);
 }
 
 bool instance_configured(void)
 {
-    return variable(env_instance) || implicit_configured();
+    return setting_text(SETTING_INSTANCE) || implicit_configured();
 }
 
 uint64_t instance_group_id(void)
 {
-    const char *text = variable(env_instance) ? variable(INSTANCE_GROUP_VARIABLE) : NULL;
-    uint64_t id = 0;
-
-    return text && parse_count(text, 1, UINT64_MAX, &id) == 0 ? id : 0;
+    return setting_text(SETTING_INSTANCE) ? setting_number(SETTING_GROUP) : 0;
 }
 
 /* Appends to "<folder>" of the instance. */
@@ -111,40 +111,39 @@ int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer
 
 int instance_folder(char *buffer, size_t buffer_bytes)
 {
-    const char *name = variable(env_instance);
+    const char *name = setting_text(SETTING_INSTANCE);
 
     return name ? instance_path(name, "", buffer, buffer_bytes) : -ENOENT;
 }
 
 /* One line, and not the same one again when the program tries again. */
-static void complain(const char *what, const char *path, int rc)
+static void complain(enum setting setting, const char *path, int rc)
 {
     static const char not_a_cache[] =
         "no cache file of HAMi's or vgpu's, or one that another version of vgpu uses; end "
-        "its users and remove it, or set " ENV_CACHE " to another path";
+        "its users and remove it, or set CUDA_DEVICE_MEMORY_SHARED_CACHE to another path";
+    bool named = setting == SETTING_INSTANCE;
     static atomic_int last;
     char text[64];
-    const char *why =
-        rc == -EPROTO
-            ? (what == env_instance ? "not a region of this version of vgpu" : not_a_cache)
-        : rc == -ENOLCK ? "the file system has no file locks"
-        : rc == -EUSERS ? "all places are taken by processes"
-        : rc == -ENOENT
-            ? (what == env_instance ? "there is no such instance" : "there is no such folder")
-        : rc == -EACCES ? "permission denied (it belongs to another user)"
-        : rc == -ELOOP  ? "it is a symbolic link, and those are not followed"
-        : rc == -ESTALE ? "the file was replaced"
-                        : err_text(rc, text, sizeof(text));
+    const char *why = rc == -EPROTO ? (named ? "not a region of this version of vgpu" : not_a_cache)
+                      : rc == -ENOLCK ? "the file system has no file locks"
+                      : rc == -EUSERS ? "all places are taken by processes"
+                      : rc == -ENOENT
+                          ? (named ? "there is no such instance" : "there is no such folder")
+                      : rc == -EACCES ? "permission denied (it belongs to another user)"
+                      : rc == -ELOOP  ? "it is a symbolic link, and those are not followed"
+                      : rc == -ESTALE ? "the file was replaced"
+                                      : err_text(rc, text, sizeof(text));
 
     if (atomic_exchange(&last, rc) != rc)
         log_error("%s: cannot attach to %s: %s; CUDA is not started, because its memory could not "
                   "be limited",
-                  what, path, why);
+                  setting_name(setting), path, why);
 }
 
 /* Not attached: by such limits a program would get other devices, or none, and nobody would know
  * why. */
-static int check_region(const char *what, const char *path, struct vgpu_region *region)
+static int check_region(enum setting setting, const char *path, struct vgpu_region *region)
 {
     const char *damage = region_damage(region);
     static atomic_bool told;
@@ -154,7 +153,7 @@ static int check_region(const char *what, const char *path, struct vgpu_region *
     if (!atomic_exchange(&told, true))
         log_error("%s: %s is damaged (%s): end the programs that use it, and remove it; CUDA is "
                   "not started",
-                  what, path, damage);
+                  setting_name(setting), path, damage);
     region_close(region);
     return -EBADMSG;
 }
@@ -200,84 +199,83 @@ static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_
 }
 
 /* Each device's own variable, else the one for all. */
-static int parse_variables(const char *name,
-                           int (*parse)(const char *, const char *, struct vgpu_limit *),
-                           struct vgpu_limits *limits)
+static int parse_variables(const struct hami_limit *limit, struct vgpu_limits *limits)
 {
-    const char *everywhere = setting(name);
+    const char *everywhere = hami_text(limit->all);
     int rc = 0;
 
     for (unsigned i = 0; i < VGPU_DEVICES_MAX && rc == 0; i++) {
-        char indexed[ENV_NAME_SIZE];
-        const char *text = indexed_variable(name, i, indexed);
+        char name[SETTING_NAME_BYTES];
+        const char *text = hami_device_text(limit->each, i, name);
 
         if (text)
-            rc = parse(indexed, text, &limits->vdev[i]);
+            rc = limit->parse(name, text, &limits->vdev[i]);
         else if (everywhere)
-            rc = parse(name, everywhere, &limits->vdev[i]);
+            rc = limit->parse(setting_name(limit->all), everywhere, &limits->vdev[i]);
     }
     return rc;
 }
 
 static bool policy_is(const char *wanted)
 {
-    const char *text = setting(ENV_POLICY);
+    const char *text = hami_text(SETTING_CORE_POLICY);
 
     return text && strcasecmp(text, wanted) == 0;
 }
 
 static uint32_t cap_policy(void)
 {
+    const char *text = hami_text(SETTING_CORE_POLICY);
+    static atomic_bool told;
+
     if (policy_is("disable"))
         return VGPU_CAP_OFF;
-    if (setting(ENV_POLICY) && !policy_is("force") && !policy_is("default")) {
-        static atomic_bool told;
-
-        if (!atomic_exchange(&told, true))
-            log_warning(ENV_POLICY " '%.64s': there is no such policy, default is taken; use "
-                                   "force, default or disable",
-                        setting(ENV_POLICY));
-    }
+    if (text && !setting_accepts(SETTING_CORE_POLICY, text) && !atomic_exchange(&told, true))
+        log_warning("%s '%.64s': there is no such policy, default is taken; use one of %s",
+                    setting_name(SETTING_CORE_POLICY), text,
+                    setting_rows[SETTING_CORE_POLICY].range);
     return VGPU_CAP_HARD;
 }
 
 static int limits_from_environment(struct vgpu_limits *ret_limits)
 {
-    const char *priority = setting(ENV_PRIORITY);
+    const char *priority = hami_text(SETTING_TASK_PRIORITY);
     struct vgpu_limits limits = {.device_count = 0};
-    int rc = parse_variables(ENV_MEMORY, parse_quota_limit, &limits);
+    int rc = parse_variables(&memory_limit, &limits);
 
     if (rc == 0)
-        rc = parse_variables(ENV_SM, parse_cap, &limits);
+        rc = parse_variables(&sm_limit, &limits);
     if (rc < 0)
         return rc;
     limits.compute.cap_policy = cap_policy();
-    limits.compute.priority = priority && strcmp(priority, "0") == 0 ? FIRST_PRIORITY : 0;
+    limits.compute.priority =
+        setting_number_of(SETTING_TASK_PRIORITY, priority) == 0 ? FIRST_PRIORITY : 0;
     *ret_limits = limits;
     return 0;
 }
 
 int instance_configured_limits(struct vgpu_limits *ret_limits)
 {
-    return variable(env_instance) || !implicit_configured() ? -ENOENT
-                                                            : limits_from_environment(ret_limits);
+    return setting_text(SETTING_INSTANCE) || !implicit_configured()
+               ? -ENOENT
+               : limits_from_environment(ret_limits);
 }
 
 bool instance_limits_by_number(struct vgpu_limits *ret_limits)
 {
-    return !variable(env_instance) && implicit_configured() && getenv(VISIBLE_VARIABLE) != NULL &&
-           limits_from_environment(ret_limits) == 0;
+    return !setting_text(SETTING_INSTANCE) && implicit_configured() &&
+           setting_raw(SETTING_VISIBLE_DEVICES) != NULL && limits_from_environment(ret_limits) == 0;
 }
 
 static int cache_path(char *buffer, size_t buffer_bytes)
 {
     /* A set-uid program makes no file where its caller says. */
-    const char *given = secure_getenv(ENV_CACHE);
+    const char *given = setting_secure_text(SETTING_SHARED_CACHE);
     char folder[PATH_MAX];
     int length;
 
-    if (!given || !*given)
-        given = INSTANCE_CACHE_DEFAULT;
+    if (!given)
+        given = setting_rows[SETTING_SHARED_CACHE].initial;
     /* The program may change its folder, and the file may have to be opened again. */
     if (given[0] == '/')
         length = snprintf(buffer, buffer_bytes, "%s", given);
@@ -301,23 +299,25 @@ static int open_implicit(struct vgpu_region **ret_region)
     if (rc == 0)
         rc = region_create(path, INSTANCE_CACHE_OFFSET, &limits, ret_region, &created);
     if (rc < 0) {
-        complain(ENV_CACHE, path, rc);
+        complain(SETTING_SHARED_CACHE, path, rc);
         return rc;
     }
     implicit_register(path);
     /* Whoever brings no limits does not change those that are there. */
-    if (created || !(any_variable(ENV_MEMORY) || any_variable(ENV_SM)))
-        return check_region(ENV_CACHE, path, *ret_region);
+    if (created || !(hami_limit_set(&memory_limit) || hami_limit_set(&sm_limit)))
+        return check_region(SETTING_SHARED_CACHE, path, *ret_region);
     rc = region_adopt_limits(*ret_region, &limits);
     if (rc == -EBUSY)
-        log_warning("%s: processes run with other limits in %s: those stay in force",
-                    any_variable(ENV_MEMORY) ? ENV_MEMORY : ENV_SM, path);
+        log_warning(
+            "%s: processes run with other limits in %s: those stay in force",
+            setting_name(hami_limit_set(&memory_limit) ? SETTING_MEMORY_LIMIT : SETTING_SM_LIMIT),
+            path);
     else if (rc < 0) {
-        complain(ENV_CACHE, path, rc);
+        complain(SETTING_SHARED_CACHE, path, rc);
         region_close(*ret_region);
         return rc;
     }
-    return check_region(ENV_CACHE, path, *ret_region);
+    return check_region(SETTING_SHARED_CACHE, path, *ret_region);
 }
 
 static int open_named(const char *name, struct vgpu_region **ret_region)
@@ -328,8 +328,8 @@ static int open_named(const char *name, struct vgpu_region **ret_region)
     if (rc == 0)
         rc = region_open(path, 0, ret_region);
     if (rc < 0)
-        complain(env_instance, name, rc);
-    return rc < 0 ? rc : check_region(env_instance, path, *ret_region);
+        complain(SETTING_INSTANCE, name, rc);
+    return rc < 0 ? rc : check_region(SETTING_INSTANCE, path, *ret_region);
 }
 
 static void show_quota(const struct vgpu_limit *limit, char *buffer, size_t buffer_bytes)
@@ -387,8 +387,8 @@ static void announce(struct vgpu_region *region)
     show_limits(&limits, show_quota, quotas, sizeof(quotas));
     show_limits(&limits, show_cap, caps, sizeof(caps));
     log_info("instance %s: process %d is attached; quota: %s; cap (%s): %s; weight %u, priority %u",
-             limits.name[0] ? limits.name : "by " ENV_CACHE, (int)getpid(), quotas,
-             policies[limits.compute.cap_policy], caps, limits.compute.weight,
+             limits.name[0] ? limits.name : "by CUDA_DEVICE_MEMORY_SHARED_CACHE", (int)getpid(),
+             quotas, policies[limits.compute.cap_policy], caps, limits.compute.weight,
              limits.compute.priority);
 }
 
@@ -406,19 +406,18 @@ bool instance_lost(struct vgpu_region *region)
 
 static void mirror(struct vgpu_ledger *ledger)
 {
-    struct hami_options options = {.ignore_switch = policy_is("force")};
-    const char *interval = setting(ENV_INTERVAL);
+    struct hami_options options = {
+        .ignore_switch = policy_is("force"),
+        .record_interval_s =
+            setting_number_of(SETTING_RECORD_INTERVAL, hami_text(SETTING_RECORD_INTERVAL))};
 
-    /* As HAMi takes it: what is no number is as if it were not there. */
-    if (interval)
-        (void)parse_count(interval, 1, UINT32_MAX, &options.record_interval_s);
     hami_mirror(ledger, &options);
 }
 
 int instance_attach(struct vgpu_ledger **ret_ledger)
 {
     KEEP_ERRNO;
-    const char *name = variable(env_instance);
+    const char *name = setting_text(SETTING_INSTANCE);
     struct vgpu_region *region;
     struct vgpu_ledger *ledger;
     int rc;
@@ -435,15 +434,15 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
     rc = ledger_new_in(region, instance_group_id(), &ledger);
     if (rc < 0) {
         region_close(region);
-        complain(name ? env_instance : ENV_CACHE, name ? name : "the cache file", rc);
+        complain(name ? SETTING_INSTANCE : SETTING_SHARED_CACHE, name ? name : "the cache file",
+                 rc);
         return rc;
     }
     if (!name)
         mirror(ledger);
     if (instance_group_id() && !ledger_group(ledger))
-        log_warning(INSTANCE_GROUP_VARIABLE
-                    "=%.32s names no run inside instance %s: only the limits of that hold",
-                    variable(INSTANCE_GROUP_VARIABLE), name);
+        log_warning("%s=%.32s names no run inside instance %s: only the limits of that hold",
+                    setting_name(SETTING_GROUP), setting_text(SETTING_GROUP), name);
     announce(region);
     *ret_ledger = ledger;
     return 1;

@@ -1,16 +1,9 @@
 /*
- * Which instance this process belongs to, as its environment says.
+ * The instance that this process belongs to, by its environment (spec/config.def).
  *
- *   VGPU_INSTANCE                      the instance's folder (absolute), or its name under the
- *                                      runtime folder
- *   CUDA_DEVICE_MEMORY_LIMIT[_0.._15], CUDA_DEVICE_SM_LIMIT[_0.._15],
- *   CUDA_DEVICE_MEMORY_SHARED_CACHE
- *                                      without VGPU_INSTANCE: an implicit instance, as HAMi's
- *                                      containers have, whose region is in the cache file (default
- *                                      /tmp/cudevshr.cache)
- *   VGPU_GROUP                         with VGPU_INSTANCE: the group of processes in it, which has
- *                                      lower limits
- *   none of them                       no instance: nothing is limited or counted
+ * VGPU_INSTANCE names the instance. Without it, HAMi's variables CUDA_DEVICE_MEMORY_LIMIT,
+ * CUDA_DEVICE_SM_LIMIT and CUDA_DEVICE_MEMORY_SHARED_CACHE make an implicit instance, whose region
+ * is in the cache file. Without any of them nothing is limited or counted.
  */
 #ifndef VGPU_CORE_INSTANCE_H
 #define VGPU_CORE_INSTANCE_H
@@ -20,20 +13,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define INSTANCE_CACHE_DEFAULT "/tmp/cudevshr.cache"
-#define INSTANCE_VARIABLE      "VGPU_INSTANCE"
 /* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on
  * a page. */
 #define INSTANCE_CACHE_OFFSET (491 * 4096)
 
 /*
- * Of the processes of a run inside an instance with limits of its own, written by `vgpu run`: the
- * group's id (region_group_new()). Who takes it out of its environment has the instance's limits,
- * and no less.
+ * The id of the process's group in its instance (region_group_new()), from VGPU_GROUP, which a
+ * nested `vgpu run` sets. 0: none, or VGPU_INSTANCE is not set. A process that unsets VGPU_GROUP
+ * has the instance's limits.
  */
-#define INSTANCE_GROUP_VARIABLE "VGPU_GROUP"
-uint64_t
-instance_group_id(void); /* 0: there is none, or VGPU_INSTANCE names no instance for it to be in */
+uint64_t instance_group_id(void);
 
 /* Whether the environment names an instance. Opens nothing. */
 bool instance_configured(void);

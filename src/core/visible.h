@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 
-#define VISIBLE_VARIABLE    "CUDA_VISIBLE_DEVICES"
 #define VISIBLE_MAX         (64 * VGPU_UUID_LEN) /* bytes that a translation may take */
 #define VISIBLE_DEVICES_MAX 64
 #define VISIBLE_MIG         UINT32_MAX

@@ -6,6 +6,7 @@
 #include "hook/device.h"
 
 #include "base/log.h"
+#include "base/setting.h"
 #include "hook/nvml_driver.h"
 #include "core/instance.h"
 #include "core/vdev.h"
@@ -147,7 +148,7 @@ static void bind_unselected(struct vgpu_ledger *ledger, struct table *table)
         vdev_bind_limited(ledger, devices, table->count, &limits);
         return;
     }
-    if (getenv(VISIBLE_VARIABLE) != NULL && nvml_driver_open() == 0)
+    if (setting_raw(SETTING_VISIBLE_DEVICES) != NULL && nvml_driver_open() == 0)
         all = nvml_driver_devices(devices, TABLE_MAX);
     if (all > 0)
         vdev_bind(ledger, devices, (unsigned)all);
@@ -198,7 +199,7 @@ static bool is_shown(const struct table *table, unsigned vdev)
  */
 static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table *table)
 {
-    const char *variable = getenv(VISIBLE_VARIABLE);
+    const char *variable = setting_raw(SETTING_VISIBLE_DEVICES);
     struct vgpu_limits limits;
     unsigned limited = 0, free_one = 0;
 
@@ -215,7 +216,7 @@ static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table
     if (limited < VGPU_DEVICES_MAX && free_one < table->count)
         log_warning("device %u (%s) has no limit: the instance limits %s, which %s=%.64s hides",
                     free_one, table->devices[free_one].known.uuid, limits.vdev[limited].uuid,
-                    VISIBLE_VARIABLE, variable);
+                    setting_name(SETTING_VISIBLE_DEVICES), variable);
 }
 
 static struct table *read_table(struct vgpu_ledger *ledger)

@@ -11,6 +11,7 @@
 #include "base/forkwatch.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/setting.h"
 #include "hook/context.h"
 #include "hook/mirror.h"
 #include "hook/visible.h"
@@ -56,7 +57,7 @@ static bool translation_begins(const struct vgpu_limits *limits)
         return false;
     MUTEX_SCOPE(&init_lock);
     if (init_calls == 0) {
-        visible_translate(getenv(VISIBLE_VARIABLE), limits, text);
+        visible_translate(setting_raw(SETTING_VISIBLE_DEVICES), limits, text);
         if (visible_set(text, &init_swap) < 0)
             return false;
     }
@@ -86,7 +87,7 @@ static CUresult init_translated(enum hook_symbol sym, unsigned int flags,
 /* A program that finds no device at all says little; whoever started it must know why. */
 static void say_no_device(const struct vgpu_limits *limits)
 {
-    const char *variable = getenv(VISIBLE_VARIABLE);
+    const char *variable = setting_raw(SETTING_VISIBLE_DEVICES);
     char uuid[VGPU_UUID_LEN];
     static atomic_bool told;
 

@@ -2,6 +2,7 @@
  * GPU. */
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/setting.h"
 #include "core/instance.h"
 #include "core/member.h"
 #include "hook/elf.h"
@@ -35,7 +36,7 @@ __attribute__((constructor)) static void join_at_load(void)
     char folder[PATH_MAX];
 
     /* A set-uid program opens nothing that its caller names. */
-    if (!secure_getenv(INSTANCE_VARIABLE) || instance_folder(folder, sizeof(folder)) < 0)
+    if (!setting_secure_text(SETTING_INSTANCE) || instance_folder(folder, sizeof(folder)) < 0)
         return;
     member_join(folder);
     tell_who_is_first(folder);

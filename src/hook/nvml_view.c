@@ -1,5 +1,6 @@
 #include "hook/nvml_view.h"
 
+#include "base/setting.h"
 #include "hook/nvml_driver.h"
 #include "core/instance.h"
 #include "core/vdev.h"
@@ -150,7 +151,7 @@ static unsigned visible_first(const struct vdev_device *devices, unsigned count,
     if (all) {
         for (; all->count < count && all->count < VISIBLE_DEVICES_MAX; all->count++)
             memcpy(all->uuid[all->count], devices[all->count].uuid, VGPU_UUID_LEN);
-        seen = visible_list(getenv(VISIBLE_VARIABLE), all, list, VGPU_DEVICES_MAX);
+        seen = visible_list(setting_raw(SETTING_VISIBLE_DEVICES), all, list, VGPU_DEVICES_MAX);
     }
     for (unsigned i = 0; i < seen && list[i].index != VISIBLE_MIG; i++)
         ret_devices[kept++] = devices[list[i].index];

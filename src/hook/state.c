@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/nocancel.h"
+#include "base/setting.h"
 #include "core/instance.h"
 #include "hook/hook.h"
 #include "hook/trace.h"
@@ -41,11 +42,11 @@ static int read_environment(void)
     int found = atomic_load_explicit(&environment, memory_order_acquire);
 
     if (found == ENVIRONMENT_UNREAD) {
-        const char *trace = secure_getenv("VGPU_TRACE");
+        bool trace = setting_text(SETTING_TRACE) != NULL;
 
-        atomic_store(&environment_trace, trace && *trace);
+        atomic_store(&environment_trace, trace);
         found = instance_configured() ? ENVIRONMENT_INSTANCE
-                : trace && *trace     ? ENVIRONMENT_TRACE
+                : trace               ? ENVIRONMENT_TRACE
                                       : ENVIRONMENT_NOTHING;
         atomic_store_explicit(&environment, found, memory_order_release);
     }

@@ -5,6 +5,7 @@
 #include "base/forkwatch.h"
 #include "base/fsize.h"
 #include "base/log.h"
+#include "base/setting.h"
 #include "hook/hook.h"
 #include "hook/pass.h"
 #include "hook/state.h"
@@ -179,10 +180,10 @@ static void switch_rows(struct vgpu_trace_row *syms)
 void trace_start(const char *instance_dir)
 {
     static struct fork_watch watch = {.child = in_child, .at_once = true};
-    const char *path = secure_getenv("VGPU_TRACE");
+    const char *path = setting_text(SETTING_TRACE);
     struct vgpu_trace_counts *counts = instance_dir ? map_counts(instance_dir) : NULL;
 
-    if (!path || !*path)
+    if (!path)
         return;
     trace_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (trace_fd < 0)

@@ -1,11 +1,12 @@
 #include "hook/visible.h"
 
+#include "base/setting.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define VARIABLE VISIBLE_VARIABLE "="
 
 /* The array that stands in for the program's where that has no entry. Kept: a thread may still be
  * reading it. */
@@ -38,13 +39,14 @@ static int swap_array(char *ours, struct visible_swap *ret_swap)
 
 int visible_set(const char *value, struct visible_swap *ret_swap)
 {
-    static char entry[sizeof(VARIABLE) +
-                      VISIBLE_MAX]; /* static: the driver may keep what getenv() gave it */
+    /* Static: the driver may keep the pointer that getenv() returned. */
+    static char entry[SETTING_NAME_BYTES + VISIBLE_MAX];
+    size_t length =
+        (size_t)snprintf(entry, SETTING_NAME_BYTES, "%s=", setting_name(SETTING_VISIBLE_DEVICES));
 
-    memcpy(entry, VARIABLE, sizeof(VARIABLE));
-    memcpy(entry + sizeof(VARIABLE) - 1, value, strnlen(value, VISIBLE_MAX - 1) + 1);
+    snprintf(entry + length, VISIBLE_MAX, "%s", value);
     for (char **slot = environ; slot && *slot; slot++) {
-        if (strncmp(*slot, VARIABLE, sizeof(VARIABLE) - 1) != 0)
+        if (strncmp(*slot, entry, length) != 0)
             continue;
         *ret_swap = (struct visible_swap){.ours = entry, .theirs = *slot, .array = NULL};
         __atomic_store_n(slot, entry, __ATOMIC_RELEASE);

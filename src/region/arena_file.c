@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/setting.h"
 #include "region/layout.h"
 #include "region/liveness.h"
 
@@ -20,9 +21,9 @@
 
 const char *arena_folder(void)
 {
-    const char *folder = secure_getenv("VGPU_ARENA_DIR");
+    const char *folder = setting_text(SETTING_ARENA_DIR);
 
-    return folder && folder[0] == '/' ? folder : "/dev/shm";
+    return folder && folder[0] == '/' ? folder : setting_rows[SETTING_ARENA_DIR].initial;
 }
 
 /* Whose files are in a folder, and what they are like. */

@@ -48,6 +48,11 @@ bad=$(grep -rnE '^ *# *include +[<"](cuda|nvml)\.h[>"]' src | grep -v '^src/hook
 bad=$(grep -rnE '^ *# *include .*sim[/_]' src || true)
 [ -z "$bad" ] || fail "src includes the simulator:"$'\n'"$bad"
 
+# Every environment variable has its row in spec/config.def, which only base/setting.c reads.
+bad=$(grep -rnE '\b(secure_)?getenv *\(|extern char \*\*environ' src | grep -v '^src/base/setting\.[ch]:' |
+    grep -vE '^[^:]+:[0-9]+: *(/?\*|//)' || true)
+[ -z "$bad" ] || fail "reads the environment past base/setting.h:"$'\n'"$bad"
+
 # Code in somebody else's process.
 bad=$(grep -rnwE '(exit|_exit|abort|assert|setenv|putenv|umask|signal|sigaction|printf|puts|stdout) *\(' src/base src/region \
     src/core src/hook | grep -vE '^[^:]+:[0-9]+: *(/?\*|//)' | grep -v '_Static_assert' || true)

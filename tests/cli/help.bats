@@ -72,16 +72,6 @@ load common.bash
     cmp "$VGPU_BUILD/generated/cli.md" "$VGPU_SOURCE/docs/cli.md" || fail "make docs/cli.md anew, see CONTRIBUTING.md"
 }
 
-@test "every environment variable that the code reads is in the table" {
-    local name
-    for name in $(grep -rhoE 'getenv\("[A-Z_0-9]+"\)|setting\("[A-Z_0-9]+"\)' "$VGPU_SOURCE"/src | grep -oE '[A-Z_0-9]{3,}' | sort -u); do
-        case $name in
-        PATH | TERM | LD_LIBRARY_PATH | LD_PRELOAD | XDG_RUNTIME_DIR) continue ;;
-        esac
-        grep -q "\"$name\"" "$VGPU_SOURCE/spec/config.def" || fail "$name is not in spec/config.def"
-    done
-}
-
 @test "bash completion" {
     complete_words()
     {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/setting.h"
 #include "core/ledger_internal.h"
 #include "core/usage.h"
 #include "core/share.h"
@@ -55,7 +56,7 @@ static void prepare(void)
     char path[64];
     bool created;
 
-    log_set_level(LOG_LEVEL_ERROR);
+    setenv(setting_name(SETTING_LOG_LEVEL), "0", 1);
     limits.vdev[0].quota_bytes = 1 << 20;
     limits.vdev[0].cap_percent = 50;
     snprintf(path, sizeof(path), "/dev/shm/vgpu-fuzz-%d", getpid());

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/setting.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -86,9 +87,9 @@ static bool folder_closed(char *folder)
 
 bool nvml_search_closed(void)
 {
-    const char *list = getenv("LD_LIBRARY_PATH");
+    const char *list = setting_text(SETTING_LIBRARY_PATH);
 
-    if (!list || !*list)
+    if (!list)
         return true;
     for (;; list++) {
         size_t length = strcspn(list, ":;");

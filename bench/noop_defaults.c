@@ -5,8 +5,8 @@
     {                                                                                              \
         return 0;                                                                                  \
     }
-#define HOOK(symbol, group, role, body) DEFAULT(symbol)
-#define PASS(symbol, group)             DEFAULT(symbol)
+#define HOOK(symbol, handler) DEFAULT(symbol)
+#define PASS(symbol)          DEFAULT(symbol)
 #include "driver.def"
 #undef HOOK
 #undef PASS

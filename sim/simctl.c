@@ -9,8 +9,8 @@ static const char *const kind_names[SIM_KINDS] = {"context", "module", "data", "
                                                   "graph",   "array",  "vmm",  "external", "host"};
 
 static const char *const call_names[SIM_CALLS] = {
-#define HOOK(symbol, group, role, body) #symbol,
-#define PASS(symbol, group)             #symbol,
+#define HOOK(symbol, handler) #symbol,
+#define PASS(symbol)          #symbol,
 #include "driver.def"
 #undef HOOK
 #undef PASS

@@ -23,8 +23,8 @@ struct sim sim = {
 __thread struct sim_thread sim_thread;
 
 static const char *const call_names[SIM_CALLS] = {
-#define HOOK(symbol, group, role, body) #symbol,
-#define PASS(symbol, group)             #symbol,
+#define HOOK(symbol, handler) #symbol,
+#define PASS(symbol)          #symbol,
 #include "driver.def"
 #undef HOOK
 #undef PASS

@@ -15,6 +15,6 @@ static int unsupported(enum sim_call call)
     {                                                                                              \
         return unsupported(CALL_##symbol);                                                         \
     }
-#define HOOK(symbol, group, role, body) DEFAULT(symbol)
-#define PASS(symbol, group)             DEFAULT(symbol)
+#define HOOK(symbol, handler) DEFAULT(symbol)
+#define PASS(symbol)          DEFAULT(symbol)
 #include "driver.def"

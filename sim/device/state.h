@@ -47,8 +47,8 @@ enum sim_kind {
 
 /* Every symbol of the driver, for counting calls. */
 enum sim_call {
-#define HOOK(symbol, group, role, body) CALL_##symbol,
-#define PASS(symbol, group)             CALL_##symbol,
+#define HOOK(symbol, handler) CALL_##symbol,
+#define PASS(symbol)          CALL_##symbol,
 #include "driver.def"
 #undef HOOK
 #undef PASS

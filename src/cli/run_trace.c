@@ -22,8 +22,8 @@
 
 /* In the order of the file's rows. */
 static const char *const symbols[] = {
-#define HOOK(symbol, group, role, body) #symbol,
-#define PASS(symbol, group)             #symbol,
+#define HOOK(symbol, handler) #symbol,
+#define PASS(symbol)          #symbol,
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK

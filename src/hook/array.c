@@ -77,11 +77,10 @@ static bool ask_array(const CUDA_ARRAY3D_DESCRIPTOR *desc, CUdevice device, uint
     CUresult result;
 
     if (!HAVE(cuArrayGetMemoryRequirements) || !HAVE(cuArray3DCreate_v2) ||
-        DRIVER(cuArray3DCreate_v2, array3d_create)(&twin, desc) != CUDA_SUCCESS)
+        DRIVER(cuArray3DCreate_v2)(&twin, desc) != CUDA_SUCCESS)
         return false;
-    result =
-        DRIVER(cuArrayGetMemoryRequirements, array_get_requirements)(&requirements, twin, device);
-    DRIVER(cuArrayDestroy, array_destroy)(twin);
+    result = DRIVER(cuArrayGetMemoryRequirements)(&requirements, twin, device);
+    DRIVER(cuArrayDestroy)(twin);
     *ret_bytes = requirements.size;
     return result == CUDA_SUCCESS && requirements.size > 0;
 }
@@ -94,11 +93,10 @@ static bool ask_mipmap(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUd
     CUresult result;
 
     if (!HAVE(cuMipmappedArrayGetMemoryRequirements) ||
-        DRIVER(cuMipmappedArrayCreate, mipmapped_array_create)(&twin, desc, levels) != CUDA_SUCCESS)
+        DRIVER(cuMipmappedArrayCreate)(&twin, desc, levels) != CUDA_SUCCESS)
         return false;
-    result = DRIVER(cuMipmappedArrayGetMemoryRequirements,
-                    mipmapped_array_get_requirements)(&requirements, twin, device);
-    DRIVER(cuMipmappedArrayDestroy, mipmapped_array_destroy)(twin);
+    result = DRIVER(cuMipmappedArrayGetMemoryRequirements)(&requirements, twin, device);
+    DRIVER(cuMipmappedArrayDestroy)(twin);
     *ret_bytes = requirements.size;
     return result == CUDA_SUCCESS && requirements.size > 0;
 }
@@ -196,7 +194,7 @@ static CUresult conclude(const struct request *request, CUarray made, CUresult r
                          CUarray *ret_array)
 {
     if (!settle(request, made, result)) {
-        DRIVER(cuArrayDestroy, array_destroy)(made);
+        DRIVER(cuArrayDestroy)(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_SUCCESS)
@@ -293,7 +291,7 @@ CUresult hook_mipmapped_array_create(enum hook_symbol sym, CUmipmappedArray *arr
     if (admit(&request, sym, array, desc, levels)) {
         result = REAL(sym, mipmapped_array_create)(&made, desc, levels);
         if (!settle(&request, made, result)) {
-            DRIVER(cuMipmappedArrayDestroy, mipmapped_array_destroy)(made);
+            DRIVER(cuMipmappedArrayDestroy)(made);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
         if (result == CUDA_SUCCESS)

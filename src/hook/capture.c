@@ -15,7 +15,7 @@ void capture_relax(struct capture_mode *mode)
 
     if (!HAVE(cuThreadExchangeStreamCaptureMode))
         return;
-    if (DRIVER(cuThreadExchangeStreamCaptureMode, exchange_capture_mode)(&relaxed) != CUDA_SUCCESS)
+    if (DRIVER(cuThreadExchangeStreamCaptureMode)(&relaxed) != CUDA_SUCCESS)
         return;
     mode->before = relaxed;
     mode->changed = true;
@@ -23,7 +23,7 @@ void capture_relax(struct capture_mode *mode)
 
 void capture_restore(struct capture_mode *mode)
 {
-    DRIVER(cuThreadExchangeStreamCaptureMode, exchange_capture_mode)(&mode->before);
+    DRIVER(cuThreadExchangeStreamCaptureMode)(&mode->before);
 }
 
 static CUstreamCaptureStatus status_of(CUstream stream, bool per_thread)
@@ -32,7 +32,7 @@ static CUstreamCaptureStatus status_of(CUstream stream, bool per_thread)
     enum hook_symbol sym =
         per_thread ? SYMBOL_cuStreamIsCapturing_ptsz : SYMBOL_cuStreamIsCapturing;
 
-    if (hook_real[sym] == NULL || REAL(sym, stream_is_capturing)(stream, &status) != CUDA_SUCCESS)
+    if (hook_real[sym] == NULL || REAL(sym, cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS)
         return CU_STREAM_CAPTURE_STATUS_NONE;
     return status;
 }
@@ -50,7 +50,7 @@ bool capture_touches(CUstream stream)
 
     if (!capture_running() || !HAVE(cuStreamIsCapturing))
         return false;
-    return DRIVER(cuStreamIsCapturing, stream_is_capturing)(stream, &status) != CUDA_SUCCESS ||
+    return DRIVER(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

@@ -119,8 +119,7 @@ static uint64_t current_context(void)
 {
     CUcontext context = NULL;
 
-    if (!HAVE(cuCtxGetCurrent) ||
-        DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS)
+    if (!HAVE(cuCtxGetCurrent) || DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS)
         return 0;
     return (uint64_t)(uintptr_t)context;
 }

@@ -57,8 +57,8 @@ static CUresult call_v4(const struct creation *creation, CUcontext *ctx)
 static CUresult driver_destroy(CUcontext ctx)
 {
     if (HAVE(cuCtxDestroy_v2))
-        return DRIVER(cuCtxDestroy_v2, ctx_destroy)(ctx);
-    return DRIVER(cuCtxDestroy, ctx_destroy)(ctx);
+        return DRIVER(cuCtxDestroy_v2)(ctx);
+    return DRIVER(cuCtxDestroy)(ctx);
 }
 
 static CUresult create(struct creation *creation, CUcontext *ctx)
@@ -185,7 +185,7 @@ static CUresult create_green_first(enum hook_symbol sym, struct vgpu_ledger *led
         return result;
     }
     if (!context_admission_settle(&admission, &bytes)) {
-        DRIVER(cuGreenCtxDestroy, green_ctx_destroy)(created);
+        DRIVER(cuGreenCtxDestroy)(created);
         context_admission_cancel(sym, &admission);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -223,7 +223,7 @@ static CUresult destroy_green(enum hook_symbol sym, CUgreenCtx ctx)
     CUresult result;
 
     if (known && HAVE(cuCtxFromGreenCtx) &&
-        DRIVER(cuCtxFromGreenCtx, ctx_from_green_ctx)(&context, ctx) == CUDA_SUCCESS)
+        DRIVER(cuCtxFromGreenCtx)(&context, ctx) == CUDA_SUCCESS)
         compute_context_ending(context);
     result = REAL(sym, green_ctx_destroy)(ctx);
     if (!known)
@@ -281,8 +281,8 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
 
     if (!ledger || device_current(&device, &vdev) < 0 ||
         !limit_costs(limit, device, &which, &unit) ||
-        DRIVER(cuCtxGetCurrent, ctx_get_current)(&ctx) != CUDA_SUCCESS ||
-        DRIVER(cuCtxGetLimit, ctx_get_limit)(&old_value, limit) != CUDA_SUCCESS ||
+        DRIVER(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS ||
+        DRIVER(cuCtxGetLimit)(&old_value, limit) != CUDA_SUCCESS ||
         !context_record_limit(key_of(ctx), vdev, which, old_value, value, unit, &target, &charged))
         return REAL(sym, ctx_set_limit)(limit, value);
     if (target > charged) {
@@ -292,7 +292,7 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
     }
     result = REAL(sym, ctx_set_limit)(limit, value);
     if (result == CUDA_SUCCESS)
-        DRIVER(cuCtxGetLimit, ctx_get_limit)(&new_value, limit);
+        DRIVER(cuCtxGetLimit)(&new_value, limit);
     else
         new_value = old_value;
     /* The driver may have rounded the value; what it made of it counts. */

@@ -31,8 +31,7 @@ static bool address_on_host(CUdeviceptr address)
 
     if (!HAVE(cuPointerGetAttribute))
         return false;
-    result = DRIVER(cuPointerGetAttribute,
-                    pointer_get_attribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    result = DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     if (result == CUDA_SUCCESS)
         return type == CU_MEMORYTYPE_HOST;     /* managed memory is on the device */
     return result == CUDA_ERROR_INVALID_VALUE; /* memory that CUDA knows nothing of */
@@ -123,7 +122,7 @@ static void end(struct work *work, CUresult result)
         work_begins(sym, waits, bytes);                                                            \
         if (waits || !RECORDED(stream))                                                            \
             compute_host_copy(direction, bytes, 1);                                                \
-        return REAL(sym, handler) ARGS_##handler;                                                  \
+        return FORWARD(sym, handler);                                                              \
     }
 
 DEVICE_COPY(memcpy_dtod_v1, NULL, true)
@@ -157,8 +156,7 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
 /* Copies whose way depends on the addresses: looked at only where it matters */
 
 #define SEEN_COPY(handler, stream, waits, traced, seen, look)                                      \
-    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym,  \
-                                                                            SIG_##handler)         \
+    static __attribute__((noinline)) HANDLER_PART(handler, _limited)                               \
     {                                                                                              \
         struct copy way = {0};                                                                     \
         struct work work = {.key = 0};                                                             \
@@ -167,7 +165,7 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
         if ((seen) && (waits || !RECORDED(stream)))                                                \
             look;                                                                                  \
         begin(sym, &work, &way, stream);                                                           \
-        result = REAL(sym, handler) ARGS_##handler;                                                \
+        result = FORWARD(sym, handler);                                                            \
         end(&work, result);                                                                        \
         return result;                                                                             \
     }                                                                                              \
@@ -175,8 +173,8 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
     {                                                                                              \
         work_begins(sym, waits, traced);                                                           \
         if (compute_off() && !compute_copies_limited())                                            \
-            return REAL(sym, handler) ARGS_##handler;                                              \
-        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                 \
+            return FORWARD(sym, handler);                                                          \
+        return hook_##handler##_limited ARGUMENTS_WITH(sym, PARAMS(handler));                      \
     }
 
 #define FLAT(handler, stream, waits)                                                               \

@@ -40,7 +40,7 @@ static int attribute(CUdevice device, CUdevice_attribute which)
 {
     int value = 0;
 
-    if (DRIVER(cuDeviceGetAttribute, device_get_attribute)(&value, which, device) != CUDA_SUCCESS)
+    if (DRIVER(cuDeviceGetAttribute)(&value, which, device) != CUDA_SUCCESS)
         return 0;
     return value;
 }
@@ -50,15 +50,13 @@ static bool read_uuids(CUdevice number, struct device *device)
     CUuuid own, gpu;
 
     if (HAVE(cuDeviceGetUuid_v2)) {
-        if (DRIVER(cuDeviceGetUuid_v2, device_get_uuid)(&own, number) != CUDA_SUCCESS)
+        if (DRIVER(cuDeviceGetUuid_v2)(&own, number) != CUDA_SUCCESS)
             return false;
-    } else if (!HAVE(cuDeviceGetUuid) ||
-               DRIVER(cuDeviceGetUuid, device_get_uuid)(&own, number) != CUDA_SUCCESS) {
+    } else if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid)(&own, number) != CUDA_SUCCESS) {
         return false;
     }
     /* The first version names the GPU also where the device is a MIG instance. */
-    if (!HAVE(cuDeviceGetUuid) ||
-        DRIVER(cuDeviceGetUuid, device_get_uuid)(&gpu, number) != CUDA_SUCCESS)
+    if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid)(&gpu, number) != CUDA_SUCCESS)
         gpu = own;
     vdev_uuid_text("GPU", (unsigned char *)gpu.bytes, device->known.uuid);
     vdev_uuid_text(memcmp(&own, &gpu, sizeof(own)) == 0 ? "GPU" : "MIG", (unsigned char *)own.bytes,
@@ -74,12 +72,11 @@ static bool read_device(int ordinal, struct device *device)
 
     memset(device, 0, sizeof(*device));
     device->vdev = NO_VDEV;
-    if (DRIVER(cuDeviceGet, device_get)(&number, ordinal) != CUDA_SUCCESS || number != ordinal)
+    if (DRIVER(cuDeviceGet)(&number, ordinal) != CUDA_SUCCESS || number != ordinal)
         return false;
     if (!read_uuids(number, device))
         return false;
-    if (!HAVE(cuDeviceTotalMem_v2) ||
-        DRIVER(cuDeviceTotalMem_v2, device_total_mem)(&bytes, number) != CUDA_SUCCESS)
+    if (!HAVE(cuDeviceTotalMem_v2) || DRIVER(cuDeviceTotalMem_v2)(&bytes, number) != CUDA_SUCCESS)
         return false;
     device->known.physical_bytes = bytes;
     device->position =
@@ -224,7 +221,7 @@ static struct table *read_table(struct vgpu_ledger *ledger)
     struct table *table;
     int count = 0;
 
-    if (DRIVER(cuDeviceGetCount, device_get_count)(&count) != CUDA_SUCCESS)
+    if (DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS)
         return NULL;
     table = calloc(1, sizeof(*table));
     if (!table)
@@ -290,7 +287,7 @@ int device_current(CUdevice *ret_device, unsigned *ret_vdev)
 
     /* Asked each time: it costs 18 ns, and a context can become current in ways that no hook
      * sees. */
-    if (!HAVE(cuCtxGetDevice) || DRIVER(cuCtxGetDevice, ctx_get_device)(&device) != CUDA_SUCCESS)
+    if (!HAVE(cuCtxGetDevice) || DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)
         return -ENODEV;
     rc = device_vdev(device, ret_vdev);
     if (rc == 0)
@@ -385,16 +382,4 @@ CUresult hook_device_get_attribute(enum hook_symbol sym, int *value, CUdevice_at
 {
     return REAL(sym, device_get_attribute)(value, which,
                                            device_foreign(device) ? DEVICE_NONE : device);
-}
-
-CUresult hook_ctx_get_device(enum hook_symbol sym, CUdevice *device)
-{
-    return REAL(sym, ctx_get_device)(device);
-}
-
-CUresult hook_pointer_get_attributes(enum hook_symbol sym, unsigned int count,
-                                     CUpointer_attribute *attributes, void **data,
-                                     CUdeviceptr address)
-{
-    return REAL(sym, pointer_get_attributes)(count, attributes, data, address);
 }

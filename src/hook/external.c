@@ -29,7 +29,7 @@ CUresult hook_import_external_memory(enum hook_symbol sym, CUexternalMemory *mem
                              VGPU_KIND_EXTERNAL, bytes, bytes)) {
         *memory = imported;
     } else {
-        DRIVER(cuDestroyExternalMemory, destroy_external_memory)(imported);
+        DRIVER(cuDestroyExternalMemory)(imported);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
 out:

@@ -55,7 +55,7 @@ static bool read_backing(const struct driver_sized *sized, uint64_t *ret_bytes)
     cuuint64_t value = 0;
 
     if (!HAVE(cuDeviceGetGraphMemAttribute) ||
-        DRIVER(cuDeviceGetGraphMemAttribute, graph_mem_attribute)(
+        DRIVER(cuDeviceGetGraphMemAttribute)(
             backing->device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &value) != CUDA_SUCCESS)
         return false;
     *ret_bytes = value;
@@ -71,7 +71,7 @@ static void trim_backing(struct driver_sized *sized)
     if (!HAVE(cuDeviceGraphMemTrim))
         return;
     atomic_fetch_add(&backing->trims, 1);
-    DRIVER(cuDeviceGraphMemTrim, graph_mem_trim)(backing->device);
+    DRIVER(cuDeviceGraphMemTrim)(backing->device);
     atomic_fetch_add(&backing->trims, 1);
 }
 
@@ -171,14 +171,13 @@ static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned 
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     CUgraph child = NULL;
 
-    if (DRIVER(cuGraphNodeGetType, graph_node_get_type)(node, &type) != CUDA_SUCCESS)
+    if (DRIVER(cuGraphNodeGetType)(node, &type) != CUDA_SUCCESS)
         return;
     if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
-        DRIVER(cuGraphChildGraphNodeGetGraph, graph_child_get_graph)(node, &child) == CUDA_SUCCESS)
+        DRIVER(cuGraphChildGraphNodeGetGraph)(node, &child) == CUDA_SUCCESS)
         search(child, memory, depth + 1);
     if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
-        DRIVER(cuGraphMemAllocNodeGetParams, graph_mem_alloc_node_get_params)(node, &params) ==
-            CUDA_SUCCESS &&
+        DRIVER(cuGraphMemAllocNodeGetParams)(node, &params) == CUDA_SUCCESS &&
         params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         params.bytesize < CHARGE_LIMIT_BYTES)
         add_place(memory, params.poolProps.location.id, params.bytesize);
@@ -189,13 +188,12 @@ static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
     CUgraphNode *nodes;
     size_t count = 0;
 
-    if (depth > GRAPH_DEPTH_MAX ||
-        DRIVER(cuGraphGetNodes, graph_get_nodes)(graph, NULL, &count) != CUDA_SUCCESS)
+    if (depth > GRAPH_DEPTH_MAX || DRIVER(cuGraphGetNodes)(graph, NULL, &count) != CUDA_SUCCESS)
         return;
     nodes = count > 0 ? charge_zalloc(count * sizeof(*nodes)) : NULL;
     if (nodes == NULL)
         return;
-    if (DRIVER(cuGraphGetNodes, graph_get_nodes)(graph, nodes, &count) == CUDA_SUCCESS) {
+    if (DRIVER(cuGraphGetNodes)(graph, nodes, &count) == CUDA_SUCCESS) {
         for (size_t i = 0; i < count; i++)
             search_node(nodes[i], memory, depth);
     }
@@ -284,7 +282,7 @@ static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct gra
     }
     if (memory != NULL && !put_exec(exec, memory)) {
         free(memory);
-        DRIVER(cuGraphExecDestroy, graph_exec_destroy)(exec);
+        DRIVER(cuGraphExecDestroy)(exec);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *ret_exec = exec;

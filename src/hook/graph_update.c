@@ -7,7 +7,7 @@
 #define UPDATE(handler)                                                                            \
     HANDLER(handler)                                                                               \
     {                                                                                              \
-        CUresult result = REAL(sym, handler) ARGS_##handler;                                       \
+        CUresult result = FORWARD(sym, handler);                                                   \
                                                                                                    \
         if (result == CUDA_SUCCESS)                                                                \
             compute_changed(graph_cost_key(exec));                                                 \

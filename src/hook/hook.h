@@ -41,24 +41,25 @@ static inline void *hook_real_or_absent(enum hook_symbol sym)
 }
 
 /*
- * REAL(sym, mem_alloc)(dptr, bytes): the driver's function behind the handler's own row, with the
- * type of that handler. It is there: a wrapper whose function the driver lacks answers
- * CUDA_ERROR_NOT_SUPPORTED and never gets to its handler. DRIVER(cuCtxGetDevice,
- * ctx_get_device)(&device): the driver's function by name, for calls of our own. Where this driver
- * has none, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) says so before.
+ * REAL(sym, mem_alloc)(dptr, bytes) calls the driver's function behind a handler's own symbol. It
+ * is there: the wrapper of a function that the driver lacks answers CUDA_ERROR_NOT_SUPPORTED and
+ * never calls its handler. FORWARD(sym, mem_alloc) does so with the handler's arguments, which then
+ * have the names that the row gives them.
+ *
+ * DRIVER(cuCtxGetDevice)(&device) calls a function by its name, for a HOOK or a CALL row. Where
+ * this driver lacks it, the call answers CUDA_ERROR_NOT_SUPPORTED; HAVE(cuCtxGetDevice) tells
+ * before the call.
  */
-#define REAL(sym, handler)   ((handler##_fn *)hook_real[sym])
-#define DRIVER(sym, handler) ((handler##_fn *)hook_real_or_absent(SYMBOL_##sym))
-#define HAVE(sym)            (hook_real[SYMBOL_##sym] != NULL)
+#define REAL(sym, handler)    ((handler##_fn *)hook_real[sym])
+#define FORWARD(sym, handler) REAL(sym, handler) ARGUMENTS(PARAMS(handler))
+#define DRIVER(sym)           ((sym##_fn *)hook_real_or_absent(SYMBOL_##sym))
+#define HAVE(sym)             (hook_real[SYMBOL_##sym] != NULL)
 
-/* WITH_SYMBOL(sym, (a, b)) is (sym, a, b); WITH_SYMBOL(sym, ()) is (sym). */
-#define WITH_SYMBOL(sym, args)  WITH_SYMBOL_(sym, UNWRAPPED args)
-#define WITH_SYMBOL_(...)       WITH_SYMBOL__(__VA_ARGS__)
-#define WITH_SYMBOL__(sym, ...) (sym __VA_OPT__(, ) __VA_ARGS__)
-#define UNWRAPPED(...)          __VA_ARGS__
-
-/* The head of a handler whose parameters have the names that SIG_ gives them. */
-#define HANDLER(handler) CUresult hook_##handler WITH_SYMBOL(enum hook_symbol sym, SIG_##handler)
+/* The head of a handler whose parameters have the names that its row gives them; the same for a
+ * function it calls as <handler><suffix> ARGUMENTS_WITH(sym, PARAMS(handler)). */
+#define HANDLER(handler) HANDLER_PART(handler, )
+#define HANDLER_PART(handler, suffix)                                                              \
+    CUresult hook_##handler##suffix SIGNATURE_WITH(enum hook_symbol sym, PARAMS(handler))
 
 /*
  * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process

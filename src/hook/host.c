@@ -50,7 +50,7 @@ static CUresult allocate(const struct request *request,
     } else if (admit(request->sym, request->ret_host, request->bytes, &ledger)) {
         result = call(request, &host);
         if (!settle(request->sym, ledger, host, request->bytes, result)) {
-            DRIVER(cuMemFreeHost, mem_free_host)(host);
+            DRIVER(cuMemFreeHost)(host);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
         if (result == CUDA_SUCCESS)
@@ -101,7 +101,7 @@ CUresult hook_mem_host_register(enum hook_symbol sym, void *host, size_t bytes, 
     if (admit(sym, host, bytes, &ledger)) {
         result = REAL(sym, mem_host_register)(host, bytes, flags);
         if (!settle(sym, ledger, host, bytes, result)) {
-            DRIVER(cuMemHostUnregister, mem_host_unregister)(host);
+            DRIVER(cuMemHostUnregister)(host);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }

@@ -93,8 +93,7 @@ static void exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, C
     size_t size;
     int rc;
 
-    if (DRIVER(cuMemGetAddressRange_v2, mem_get_address_range)(&address, &size, ptr) !=
-        CUDA_SUCCESS)
+    if (DRIVER(cuMemGetAddressRange_v2)(&address, &size, ptr) != CUDA_SUCCESS)
         address = ptr;
     rc = share(ledger, address, &shared);
     if (shared != NULL) {
@@ -219,7 +218,7 @@ static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opene
     struct opened *stale = NULL;
     bool known;
 
-    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&opened->context) != CUDA_SUCCESS)
+    if (DRIVER(cuCtxGetCurrent)(&opened->context) != CUDA_SUCCESS)
         opened->context = NULL;
     lock();
     opened->next = list_at(address);
@@ -248,7 +247,7 @@ CUresult hook_ipc_open_mem_handle(enum hook_symbol sym, CUdeviceptr *ptr, CUipcM
     if (admit(sym, ledger, &handle, &opened)) {
         result = REAL(sym, ipc_open_mem_handle)(&address, handle, flags);
         if (result == CUDA_SUCCESS && !record(ledger, address, opened)) {
-            DRIVER(cuIpcCloseMemHandle, ipc_close_mem_handle)(address);
+            DRIVER(cuIpcCloseMemHandle)(address);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
         if (result == CUDA_SUCCESS)

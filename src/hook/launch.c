@@ -45,8 +45,8 @@ static bool enter_context_of(CUstream stream)
     CUcontext context;
 
     return HAVE(cuStreamGetCtx) && HAVE(cuCtxPushCurrent_v2) && HAVE(cuCtxPopCurrent_v2) &&
-           DRIVER(cuStreamGetCtx, stream_get_ctx)(stream, &context) == CUDA_SUCCESS &&
-           DRIVER(cuCtxPushCurrent_v2, ctx_push_current)(context) == CUDA_SUCCESS;
+           DRIVER(cuStreamGetCtx)(stream, &context) == CUDA_SUCCESS &&
+           DRIVER(cuCtxPushCurrent_v2)(context) == CUDA_SUCCESS;
 }
 
 static void leave_context(bool entered)
@@ -54,7 +54,7 @@ static void leave_context(bool entered)
     CUcontext context;
 
     if (entered)
-        DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&context);
+        DRIVER(cuCtxPopCurrent_v2)(&context);
 }
 
 static void each(struct work *works, unsigned count, void step(struct work *work))

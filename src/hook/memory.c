@@ -50,7 +50,7 @@ static CUresult conclude(const struct request *request, CUdeviceptr address, uin
     if (charge_commit(request->sym, request->ledger, CHARGE_POINTERS, address, request->vdev,
                       request->kind, request->reserved_bytes, bytes))
         return CUDA_SUCCESS;
-    DRIVER(cuMemFree_v2, mem_free)(address);
+    DRIVER(cuMemFree_v2)(address);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -64,7 +64,7 @@ static void remember(const struct loading *loading, void *handle, uint64_t bytes
 
     if (bytes == 0 || !table())
         return;
-    DRIVER(cuCtxGetCurrent, ctx_get_current)(&context);
+    DRIVER(cuCtxGetCurrent)(&context);
     entry.extra = (uint64_t)(uintptr_t)context;
     track_put(table(), (uint64_t)(uintptr_t)handle, &entry);
 }
@@ -98,12 +98,12 @@ static CUresult end(struct loading *loading, CUresult result, void *handle,
 
 static CUresult unload_module(void *handle)
 {
-    return DRIVER(cuModuleUnload, module_unload)(handle);
+    return DRIVER(cuModuleUnload)(handle);
 }
 
 static CUresult unload_library(void *handle)
 {
-    return DRIVER(cuLibraryUnload, library_unload)(handle);
+    return DRIVER(cuLibraryUnload)(handle);
 }
 
 static CUresult unload(void *handle, CUresult (*call)(void *handle))

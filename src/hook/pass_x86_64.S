@@ -126,8 +126,8 @@ pass_unknown:
         .size   pass_unknown, . - pass_unknown
 
         .set    row, 0
-#define HOOK(sym, group, role, handler) .set row, row + 1;
-#define PASS(sym, group) TRAMPOLINE sym; .set row, row + 1;
+#define HOOK(sym, handler) .set row, row + 1;
+#define PASS(sym) TRAMPOLINE sym; .set row, row + 1;
 #include "driver.def"
 #undef HOOK
 #undef PASS
@@ -137,6 +137,6 @@ pass_unknown:
         .hidden pass_offset
         .p2align 2
 pass_offset:
-#define HOOK(sym, group, role, handler) .long 0;
-#define PASS(sym, group) .long pass_##sym - pass_base;
+#define HOOK(sym, handler) .long 0;
+#define PASS(sym) .long pass_##sym - pass_base;
 #include "driver.def"

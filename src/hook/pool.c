@@ -44,8 +44,8 @@ static bool read_pool(const struct driver_sized *sized, uint64_t *ret_bytes)
     const struct pool *pool = (const struct pool *)sized; /* its first member */
     cuuint64_t value = 0;
 
-    if (DRIVER(cuMemPoolGetAttribute, mem_pool_get_attribute)(
-            pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) != CUDA_SUCCESS)
+    if (DRIVER(cuMemPoolGetAttribute)(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) !=
+        CUDA_SUCCESS)
         return false;
     *ret_bytes = value;
     return true;
@@ -54,7 +54,7 @@ static bool read_pool(const struct driver_sized *sized, uint64_t *ret_bytes)
 static void trim_pool(struct driver_sized *sized)
 {
     if (HAVE(cuMemPoolTrimTo))
-        DRIVER(cuMemPoolTrimTo, mem_pool_trim_to)(((struct pool *)sized)->handle, 0);
+        DRIVER(cuMemPoolTrimTo)(((struct pool *)sized)->handle, 0);
 }
 
 static const struct driver_sized_ops pool_driver = {.read = read_pool, .trim = trim_pool};
@@ -176,7 +176,7 @@ static int device_total(void)
 
     if (count > 0)
         return count;
-    if (DRIVER(cuDeviceGetCount, device_get_count)(&count) != CUDA_SUCCESS || count <= 0)
+    if (DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS || count <= 0)
         return 0;
     atomic_store_explicit(&total, count, memory_order_relaxed);
     return count;
@@ -193,14 +193,12 @@ static CUdevice device_of_default(CUmemoryPool handle, enum vgpu_kind *ret_kind)
         CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
         CUmemoryPool pool = NULL;
 
-        if (DRIVER(cuDeviceGetDefaultMemPool, device_get_default_mem_pool)(&pool, device) ==
-                CUDA_SUCCESS &&
-            pool == handle) {
+        if (DRIVER(cuDeviceGetDefaultMemPool)(&pool, device) == CUDA_SUCCESS && pool == handle) {
             *ret_kind = VGPU_KIND_POOL;
             found = device;
         } else if (HAVE(cuMemGetDefaultMemPool) &&
-                   DRIVER(cuMemGetDefaultMemPool, mem_get_default_mem_pool)(
-                       &pool, &location, CU_MEM_ALLOCATION_TYPE_MANAGED) == CUDA_SUCCESS &&
+                   DRIVER(cuMemGetDefaultMemPool)(&pool, &location,
+                                                  CU_MEM_ALLOCATION_TYPE_MANAGED) == CUDA_SUCCESS &&
                    pool == handle) {
             *ret_kind = VGPU_KIND_MANAGED;
             found = device;
@@ -236,9 +234,9 @@ static CUdevice device_of_stream(CUstream stream, bool per_thread)
         return 0;
     mode = capture_enter();
     if (stream_handle(stream, per_thread) <= STREAM_PER_THREAD || hook_real[sym] == NULL)
-        result = DRIVER(cuCtxGetDevice, ctx_get_device)(&device);
+        result = DRIVER(cuCtxGetDevice)(&device);
     else
-        result = REAL(sym, stream_get_device)(stream, &device);
+        result = REAL(sym, cuStreamGetDevice)(stream, &device);
     capture_leave(&mode);
     return result == CUDA_SUCCESS ? device : -1;
 }
@@ -260,7 +258,7 @@ static struct pool *pool_of_device(CUdevice device)
         return NULL;
     generation = atomic_load(&current_generation);
     mode = capture_enter();
-    result = DRIVER(cuDeviceGetMemPool, device_get_mem_pool)(&handle, device);
+    result = DRIVER(cuDeviceGetMemPool)(&handle, device);
     capture_leave(&mode);
     if (result != CUDA_SUCCESS)
         return NULL;
@@ -442,7 +440,7 @@ CUresult hook_mem_pool_create(enum hook_symbol sym, CUmemoryPool *pool, const CU
                 device = -1;
         }
         if (add(*pool, device, managed ? VGPU_KIND_MANAGED : VGPU_KIND_POOL, true) == NULL) {
-            DRIVER(cuMemPoolDestroy, mem_pool_destroy)(*pool);
+            DRIVER(cuMemPoolDestroy)(*pool);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }

@@ -57,8 +57,7 @@ bool primary_active(CUdevice device)
     int active = 0;
 
     if (!HAVE(cuDevicePrimaryCtxGetState) ||
-        DRIVER(cuDevicePrimaryCtxGetState, primary_ctx_get_state)(device, &flags, &active) !=
-            CUDA_SUCCESS)
+        DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS)
         return false;
     return active != 0;
 }
@@ -97,8 +96,8 @@ void primary_settle(CUdevice device)
 static CUresult driver_release(CUdevice device)
 {
     if (HAVE(cuDevicePrimaryCtxRelease_v2))
-        return DRIVER(cuDevicePrimaryCtxRelease_v2, primary_ctx_release)(device);
-    return DRIVER(cuDevicePrimaryCtxRelease, primary_ctx_release)(device);
+        return DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+    return DRIVER(cuDevicePrimaryCtxRelease)(device);
 }
 
 bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
@@ -111,7 +110,7 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
     if (word % STATES != NONE || !primary_active(device) || !move_on(primary, word, CREATING))
         return false;
     /* Its handle is only to be had by retaining it; the reference goes back at once. */
-    result = DRIVER(cuDevicePrimaryCtxRetain, primary_ctx_retain)(&context, device);
+    result = DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
     if (result == CUDA_SUCCESS) {
         driver_release(device);
         primary->context = (uint64_t)(uintptr_t)context;

@@ -64,8 +64,7 @@ CUresult hook_mem_get_info_v1(enum hook_symbol sym, unsigned int *free, unsigned
         device_current(&device, &vdev) < 0)
         return result;
     look_again(vdev);
-    if (!HAVE(cuMemGetInfo_v2) ||
-        DRIVER(cuMemGetInfo_v2, mem_get_info)(&physical_free, NULL) != CUDA_SUCCESS)
+    if (!HAVE(cuMemGetInfo_v2) || DRIVER(cuMemGetInfo_v2)(&physical_free, NULL) != CUDA_SUCCESS)
         return result;
     if (!view_of(device, vdev, physical_free, &view_free, &view_total))
         return result;

@@ -84,7 +84,7 @@ static struct sample_pool *pool_of_current(void)
 {
     CUcontext context = NULL;
 
-    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS || context == NULL)
+    if (DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || context == NULL)
         return NULL;
     for (unsigned i = 0; i < POOLS_MAX; i++) {
         CUcontext none = NULL;
@@ -107,7 +107,7 @@ static bool make_events(struct sample *sample)
     CUevent *events[] = {&sample->begin, &sample->end, &sample->after};
 
     for (unsigned i = 0; i < 3; i++)
-        if (*events[i] == NULL && DRIVER(cuEventCreate, event_create)(events[i], 0) != CUDA_SUCCESS)
+        if (*events[i] == NULL && DRIVER(cuEventCreate)(events[i], 0) != CUDA_SUCCESS)
             return false;
     return true;
 }
@@ -137,7 +137,7 @@ static bool stream_idle(CUstream stream, bool per_thread)
     if (!HAVE(cuStreamQuery))
         return false;
     capture_relax(&mode);
-    result = DRIVER(cuStreamQuery, stream_query)((CUstream)stream_handle(stream, per_thread));
+    result = DRIVER(cuStreamQuery)((CUstream)stream_handle(stream, per_thread));
     capture_leave(&mode);
     return result == CUDA_SUCCESS;
 }
@@ -148,15 +148,15 @@ static bool event_pending(CUevent event)
     CUresult result;
 
     capture_relax(&mode);
-    result = DRIVER(cuEventQuery, event_query)(event);
+    result = DRIVER(cuEventQuery)(event);
     capture_leave(&mode);
     return result == CUDA_ERROR_NOT_READY;
 }
 
 static bool record(CUevent event, CUstream stream, bool per_thread)
 {
-    return event && DRIVER(cuEventRecord, event_record)(
-                        event, (CUstream)stream_handle(stream, per_thread)) == CUDA_SUCCESS;
+    return event && DRIVER(cuEventRecord)(event, (CUstream)stream_handle(stream, per_thread)) ==
+                        CUDA_SUCCESS;
 }
 
 static uint64_t less(uint64_t from, double by)
@@ -226,9 +226,8 @@ uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUr
 static bool elapsed_ns(CUevent from, CUevent to, uint64_t *ret_ns)
 {
     float ms = 0;
-    CUresult result = HAVE(cuEventElapsedTime_v2)
-                          ? DRIVER(cuEventElapsedTime_v2, event_elapsed_time)(&ms, from, to)
-                          : DRIVER(cuEventElapsedTime, event_elapsed_time)(&ms, from, to);
+    CUresult result = HAVE(cuEventElapsedTime_v2) ? DRIVER(cuEventElapsedTime_v2)(&ms, from, to)
+                                                  : DRIVER(cuEventElapsedTime)(&ms, from, to);
 
     if (result != CUDA_SUCCESS || !(ms >= 0))
         return false;
@@ -355,8 +354,7 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
         if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY)
             continue;
         --*budget;
-        result =
-            DRIVER(cuEventQuery, event_query)(sample->calibrates ? sample->after : sample->end);
+        result = DRIVER(cuEventQuery)(sample->calibrates ? sample->after : sample->end);
         if (result == CUDA_SUCCESS)
             finish(pool, sample, done, arg);
         else if (result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_INVALID_CONTEXT)

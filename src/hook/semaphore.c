@@ -166,7 +166,7 @@ static bool write_fence(struct semaphore *semaphore, unsigned index)
         return false;
     atomic_store(&slot->launched, false);
     fence = sched_client_fence(&semaphore->client, index, slot->work_turn);
-    result = DRIVER(cuStreamWriteValue32_v2, stream_write_value32)(
+    result = DRIVER(cuStreamWriteValue32_v2)(
         (CUstream)slot->stream,
         slot->map->address + offsetof(struct arena_page, fence_completed) + 4 * index, fence, 0);
     if (result != CUDA_SUCCESS)
@@ -261,7 +261,7 @@ static bool is_apart(uintptr_t stream)
     unsigned flags = 0;
 
     return stream != STREAM_LEGACY && HAVE(cuStreamGetFlags) &&
-           DRIVER(cuStreamGetFlags, stream_get_flags)((CUstream)stream, &flags) == CUDA_SUCCESS &&
+           DRIVER(cuStreamGetFlags)((CUstream)stream, &flags) == CUDA_SUCCESS &&
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
@@ -303,7 +303,7 @@ static int find_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintp
 static bool put_semaphore(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream,
                           uint32_t turn)
 {
-    CUresult result = DRIVER(cuStreamWaitValue32_v2, stream_wait_value32)(
+    CUresult result = DRIVER(cuStreamWaitValue32_v2)(
         (CUstream)stream, map->address + offsetof(struct arena_page, granted_turn), turn, WAIT_GEQ);
 
     if (result == CUDA_ERROR_NOT_SUPPORTED)
@@ -389,8 +389,8 @@ int semaphore_enter(struct semaphore *semaphore, CUstream stream, bool per_threa
     bool queued = false;
     int index = -1;
 
-    if (locked_here(semaphore) ||
-        DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS || context == NULL)
+    if (locked_here(semaphore) || DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS ||
+        context == NULL)
         return -1;
     map = enter(semaphore, context, cost_ns, now_ns, &ticket);
     if (map) {
@@ -455,8 +455,7 @@ static int only_launched(const struct semaphore *semaphore, uintptr_t stream)
         only = i;
     }
     if (only < 0 || (stream && semaphore->slots[only].stream != stream) ||
-        !nameable(&semaphore->slots[only]) ||
-        DRIVER(cuCtxGetCurrent, ctx_get_current)(&context) != CUDA_SUCCESS ||
+        !nameable(&semaphore->slots[only]) || DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS ||
         context != semaphore->slots[only].map->context)
         return -1;
     return only;

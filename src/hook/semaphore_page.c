@@ -17,12 +17,10 @@ static CUresult register_page(struct page_map *map)
     CUresult result;
 
     capture_relax(&mode); /* in any case: another thread may begin a capture just now */
-    result = DRIVER(cuMemHostRegister_v2, mem_host_register)(map->page, ARENA_PAGE_BYTES,
-                                                             REGISTER_MAPPED);
+    result = DRIVER(cuMemHostRegister_v2)(map->page, ARENA_PAGE_BYTES, REGISTER_MAPPED);
     /* It may be known from a context that was thought to have ended. */
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-        result = DRIVER(cuMemHostGetDevicePointer_v2, mem_host_get_device_pointer)(&map->address,
-                                                                                   map->page, 0);
+        result = DRIVER(cuMemHostGetDevicePointer_v2)(&map->address, map->page, 0);
     capture_leave(&mode);
     return result;
 }
@@ -71,10 +69,9 @@ bool semaphore_push_context(CUcontext context, bool *ret_pushed)
     CUcontext current = NULL;
 
     *ret_pushed = false;
-    if (DRIVER(cuCtxGetCurrent, ctx_get_current)(&current) == CUDA_SUCCESS && current == context)
+    if (DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current == context)
         return true;
-    *ret_pushed = HAVE(cuCtxPushCurrent_v2) &&
-                  DRIVER(cuCtxPushCurrent_v2, ctx_push_current)(context) == CUDA_SUCCESS;
+    *ret_pushed = HAVE(cuCtxPushCurrent_v2) && DRIVER(cuCtxPushCurrent_v2)(context) == CUDA_SUCCESS;
     return *ret_pushed;
 }
 
@@ -83,5 +80,5 @@ void semaphore_pop_context(bool pushed)
     CUcontext popped;
 
     if (pushed)
-        DRIVER(cuCtxPopCurrent_v2, ctx_pop_current)(&popped);
+        DRIVER(cuCtxPopCurrent_v2)(&popped);
 }

@@ -7,7 +7,7 @@
      (LETTER(name, 1) == 'z' || LETTER(name, 1) == 's'))
 
 const bool hook_per_thread[SYMBOL_COUNT] = {
-#define HOOK(sym, group, role, handler) PER_THREAD(#sym),
-#define PASS(sym, group)                PER_THREAD(#sym),
+#define HOOK(sym, handler) PER_THREAD(#sym),
+#define PASS(sym)          PER_THREAD(#sym),
 #include "driver.def"
 };

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 enum hook_symbol {
-#define HOOK(sym, group, role, handler) SYMBOL_##sym,
-#define PASS(sym, group)                SYMBOL_##sym,
+#define HOOK(sym, handler) SYMBOL_##sym,
+#define PASS(sym)          SYMBOL_##sym,
 #include "driver.def"
 #undef HOOK
 #undef PASS

@@ -19,15 +19,15 @@ void *nvml_real[NVML_SYMBOL_COUNT];
  * that loads us, and most of those never use them.
  */
 static const struct name_text {
-#define HOOK(sym, group, role, handler) char sym[sizeof(#sym)];
-#define PASS(sym, group)                char sym[sizeof(#sym)];
+#define HOOK(sym, handler) char sym[sizeof(#sym)];
+#define PASS(sym)          char sym[sizeof(#sym)];
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
 #undef PASS
 } name_text = {
-#define HOOK(sym, group, role, handler) #sym,
-#define PASS(sym, group)                #sym,
+#define HOOK(sym, handler) #sym,
+#define PASS(sym)          #sym,
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
@@ -35,8 +35,8 @@ static const struct name_text {
 };
 
 static const uint16_t name_offset[ENTRY_COUNT] = {
-#define HOOK(sym, group, role, handler) offsetof(struct name_text, sym),
-#define PASS(sym, group)                offsetof(struct name_text, sym),
+#define HOOK(sym, handler) offsetof(struct name_text, sym),
+#define PASS(sym)          offsetof(struct name_text, sym),
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK
@@ -46,8 +46,8 @@ _Static_assert(sizeof(name_text) <= UINT16_MAX, "name_offset would wrap");
 
 /* NULL for a PASS row. */
 static void *const wrapper[ENTRY_COUNT] = {
-#define HOOK(sym, group, role, handler) (void *)sym,
-#define PASS(sym, group)                NULL,
+#define HOOK(sym, handler) (void *)sym,
+#define PASS(sym)          NULL,
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK

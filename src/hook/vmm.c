@@ -178,7 +178,7 @@ CUresult hook_mem_create(enum hook_symbol sym, CUmemGenericAllocationHandle *han
         if (reserved > 0)
             ledger_commit(ledger, vdev, VGPU_KIND_DATA, reserved, reserved);
         if (!born(ledger, made, vdev, reserved, NULL)) {
-            DRIVER(cuMemRelease, mem_release)(made);
+            DRIVER(cuMemRelease)(made);
             if (reserved > 0)
                 ledger_release(ledger, vdev, VGPU_KIND_DATA, reserved);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -389,7 +389,7 @@ CUresult hook_mem_import_handle(enum hook_symbol sym, CUmemGenericAllocationHand
         return REAL(sym, mem_import_handle)(handle, os_handle, handle_type);
     result = REAL(sym, mem_import_handle)(&made, os_handle, handle_type);
     if (result == CUDA_SUCCESS && !imported(sym, ledger, made, &from)) {
-        DRIVER(cuMemRelease, mem_release)(made);
+        DRIVER(cuMemRelease)(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_SUCCESS)

@@ -12,14 +12,13 @@
  * the short way saves no registers.
  */
 #define WORK(handler, first, none, what)                                                           \
-    static __attribute__((noinline)) CUresult handler##_limited WITH_SYMBOL(enum hook_symbol sym,  \
-                                                                            SIG_##handler)         \
+    static __attribute__((noinline)) HANDLER_PART(handler, _limited)                               \
     {                                                                                              \
         struct work work = (what);                                                                 \
         CUresult result;                                                                           \
                                                                                                    \
         compute_begin(&work);                                                                      \
-        result = REAL(sym, handler) ARGS_##handler;                                                \
+        result = FORWARD(sym, handler);                                                            \
         compute_end(&work, result);                                                                \
         return result;                                                                             \
     }                                                                                              \
@@ -27,8 +26,8 @@
     {                                                                                              \
         first;                                                                                     \
         if ((none) || compute_off())                                                               \
-            return REAL(sym, handler) ARGS_##handler;                                              \
-        return handler##_limited WITH_SYMBOL(sym, ARGS_##handler);                                 \
+            return FORWARD(sym, handler);                                                          \
+        return hook_##handler##_limited ARGUMENTS_WITH(sym, PARAMS(handler));                      \
     }
 
 /* For `first`, of copies and memsets. Those without a stream wait for the device, or may. */

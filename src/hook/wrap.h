@@ -16,34 +16,36 @@
 #define EXPORTED  __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* `steady`: the thread cannot be cancelled from the handler's begin to its end. */
-#define WRAP(type, sym, handler, library, id, entry, real, missing, steady)                        \
-    static inline type body_##sym SIG_##handler                                                    \
+/* With CANCEL_DISABLE, the thread cannot be cancelled while the handler runs. */
+enum { CANCEL_ENABLE, CANCEL_DISABLE };
+
+#define WRAP(type, sym, handler, library, id, entry, real, missing)                                \
+    static inline type body_##sym SIGNATURE(PARAMS(handler))                                       \
     {                                                                                              \
-        int before = (steady) ? nocancel_begin() : 0;                                              \
-        type result = hook_##handler WITH_SYMBOL(id, ARGS_##handler);                              \
+        int before = CANCEL(handler) == CANCEL_DISABLE ? nocancel_begin() : 0;                     \
+        type result = hook_##handler ARGUMENTS_WITH(id, PARAMS(handler));                          \
                                                                                                    \
-        if (steady)                                                                                \
+        if (CANCEL(handler) == CANCEL_DISABLE)                                                     \
             nocancel_end(&before);                                                                 \
         return result;                                                                             \
     }                                                                                              \
-    static __attribute__((noinline, cold)) type enter_##sym SIG_##handler                          \
+    static __attribute__((noinline, cold)) type enter_##sym SIGNATURE(PARAMS(handler))             \
     {                                                                                              \
         switch (hook_enter(entry)) {                                                               \
         case HOOK_HANDLER:                                                                         \
-            return body_##sym ARGS_##handler;                                                      \
+            return body_##sym ARGUMENTS(PARAMS(handler));                                          \
         case HOOK_DRIVER:                                                                          \
-            return ((handler##_fn *)(real))ARGS_##handler;                                         \
+            return ((handler##_fn *)(real))ARGUMENTS(PARAMS(handler));                             \
         default:                                                                                   \
             return missing;                                                                        \
         }                                                                                          \
     }                                                                                              \
-    EXPORTED type sym SIG_##handler                                                                \
+    EXPORTED type sym SIGNATURE(PARAMS(handler))                                                   \
     {                                                                                              \
         if (LIKELY(atomic_load_explicit(&hook_mode[library], memory_order_acquire) == HOOK_ON &&   \
                    (real) != NULL))                                                                \
-            return body_##sym ARGS_##handler;                                                      \
-        return enter_##sym ARGS_##handler;                                                         \
+            return body_##sym ARGUMENTS(PARAMS(handler));                                          \
+        return enter_##sym ARGUMENTS(PARAMS(handler));                                             \
     }
 
 #endif

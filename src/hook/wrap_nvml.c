@@ -2,8 +2,7 @@
  * spec/nvml.def. */
 #include "hook/wrap.h"
 
-#define HOOK(sym, group, role, handler)                                                            \
+#define HOOK(sym, handler)                                                                         \
     WRAP(nvmlReturn_t, sym, handler, LIBRARY_NVML, NVML_SYMBOL_##sym,                              \
-         (int)SYMBOL_COUNT + (int)NVML_SYMBOL_##sym, nvml_real[NVML_SYMBOL_##sym], nvml_missing(), \
-         true)
+         (int)SYMBOL_COUNT + (int)NVML_SYMBOL_##sym, nvml_real[NVML_SYMBOL_##sym], nvml_missing())
 #include "nvml.def"

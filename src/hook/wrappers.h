@@ -5,8 +5,8 @@
 #include "hook/handlers.h"
 #include "hook/nvml_handlers.h"
 
-#define PASS(sym, group)
-#define HOOK(sym, group, role, handler) handler##_fn sym;
+#define PASS(sym)
+#define HOOK(sym, handler) handler##_fn sym;
 #include "driver.def"
 #include "nvml.def"
 #undef HOOK

@@ -6,9 +6,9 @@ source=$1 library=$2 kind=$3 prefix=${4:-}
 failed=0
 fail() { echo "FAIL: $*"; failed=1; }
 
-rows() { sed -nE "s/^($1)\(([A-Za-z0-9_]+),.*/\2/p" "$source/spec/$2"; }
+rows() { sed -nE "s/^($1)\(([A-Za-z0-9_]+).*/\2/p" "$source/spec/$2"; }
 expected=$({
-    if [ "$kind" = traced ]; then rows 'HOOK|PASS' driver.def; else rows HOOK driver.def; fi
+    if [ "$kind" = traced ]; then rows 'HOOK|PASS|CALL' driver.def; else rows HOOK driver.def; fi
     rows HOOK nvml.def
     printf 'dlsym\ndlvsym\n'
 } | sort)

@@ -19,7 +19,7 @@ flags="-std=gnu17 -Wall -Wextra -Werror -I$source/src -I$source/spec -I$work -I$
 # 1. every entry point that the header declares has a row
 echo '#include <cuda.h>' | "$cc" -E -P -x c -D__CUDA_API_VERSION_INTERNAL -I"$include" - |
     grep -oE '\bcu[A-Z][A-Za-z0-9_]*[[:space:]]*\(' | tr -d ' (' | sort -u >"$work/declared"
-sed -nE 's/^(HOOK|PASS)\(([A-Za-z0-9_]+),.*/\2/p' "$source/spec/driver.def" | sort >"$work/rows"
+sed -nE 's/^(HOOK|PASS|CALL)\(([A-Za-z0-9_]+).*/\2/p' "$source/spec/driver.def" | sort >"$work/rows"
 [ -z "$(uniq -d "$work/rows")" ] || { echo "rows twice:"; uniq -d "$work/rows"; exit 1; }
 missing=$(comm -23 "$work/declared" "$work/rows")
 [ -z "$missing" ] || { echo "in cuda.h, but not in spec/driver.def:"; echo "$missing"; exit 1; }
@@ -35,8 +35,5 @@ $cc $flags -DVGPU_ABI_USE_CUDA_H "$source/tests/abi/facts.c" -o "$work/facts_rea
 diff "$work/ours" "$work/real" || { echo "cuda_abi.h (<) differs from cuda.h (>)"; exit 1; }
 
 # 3. prototypes
-sed -nE '/^\/\* cu[A-Za-z0-9_]+ \*\/$/ { s/^\/\* (cu[A-Za-z0-9_]+) \*\/$/\1/; h; n; s/^typedef CUresult ([a-z0-9_]+)\(.*/\1/; G
-    s/(.*)\n(.*)/SAME_TYPE(\2, \1);/p }' "$source/src/hook/handlers.h" >"$work/called.inc"
-[ "$(wc -l <"$work/called.inc")" -gt 20 ] || { echo "too few called functions found in handlers.h"; exit 1; }
 $cc $flags -c "$source/tests/abi/signatures.c" -o "$work/signatures.o"
-echo "$(wc -l <"$work/declared") entry points, $(wc -l <"$work/ours") facts, $(wc -l <"$work/called.inc") called functions agree"
+echo "$(wc -l <"$work/declared") entry points, $(wc -l <"$work/ours") facts agree"

@@ -22,8 +22,8 @@ static const struct row {
     const char *name;
     bool hook;
 } rows[] = {
-#define HOOK(sym, group, role, body) {#sym, true},
-#define PASS(sym, group)             {#sym, false},
+#define HOOK(sym, handler) {#sym, true},
+#define PASS(sym)          {#sym, false},
 #include "driver.def"
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))

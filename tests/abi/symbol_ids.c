@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const char *const names[] = {
-#define HOOK(sym, group, role, body) #sym,
-#define PASS(sym, group)             #sym,
+#define HOOK(sym, handler) #sym,
+#define PASS(sym)          #sym,
 #include "driver.def"
 };
 

@@ -7,12 +7,12 @@
 
 #ifdef TOY_OLD
 #define ROWS                                                                                       \
-    HOOK(cuInit, , , )                                                                             \
-    HOOK(cuDeviceGetCount, , , )                                                                   \
-    HOOK(cuMemAlloc_v2, , , )                                                                      \
-    HOOK(cuMemFree_v2, , , )                                                                       \
-    PASS(cuMemPrefetchAsync, )                                                                     \
-    PASS(cuDriverGetVersion, )
+    HOOK(cuInit, )                                                                                 \
+    HOOK(cuDeviceGetCount, )                                                                       \
+    HOOK(cuMemAlloc_v2, )                                                                          \
+    HOOK(cuMemFree_v2, )                                                                           \
+    PASS(cuMemPrefetchAsync)                                                                       \
+    PASS(cuDriverGetVersion)
 #endif
 
 /* The two that hand out addresses are written out below. */
@@ -23,8 +23,8 @@
 #define cuMemDiscardAndPrefetchBatchAsync unused_cuMemDiscardAndPrefetchBatchAsync
 #define cuParamSetf                       unused_cuParamSetf
 
-#define HOOK(sym, group, role, body) PASS(sym, group)
-#define PASS(sym, group)                                                                           \
+#define HOOK(sym, handler) PASS(sym)
+#define PASS(sym)                                                                                  \
     int sym(void);                                                                                 \
     static int calls_of_##sym;                                                                     \
     int sym(void)                                                                                  \
@@ -76,7 +76,7 @@ static const struct toy_symbol {
     const char *name;
     void *address;
 } symbols[] = {
-#define PASS(sym, group) {#sym, (void *)sym},
+#define PASS(sym) {#sym, (void *)sym},
 #ifdef TOY_OLD
     ROWS
 #else

@@ -35,8 +35,8 @@ static bool left_out(const char *symbol)
 static void call_with_zeros(const char *when)
 {
     static const char *const symbols[] = {
-#define HOOK(symbol, group, role, body) #symbol,
-#define PASS(symbol, group)
+#define HOOK(symbol, handler) #symbol,
+#define PASS(symbol)
 #include "driver.def"
 #undef HOOK
 #undef PASS

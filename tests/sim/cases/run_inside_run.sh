@@ -35,7 +35,8 @@ done <<<$'--mem_512M 512\n--mem_50% 512\n--mem_0:768M 768\n--cores_30 1024\n--ho
 # Two of 2 GiB in 3 GiB: each finds at most 2 GiB, and both together have at most 3.
 # shellcheck disable=SC2016
 "$vgpu" run --name three --mem 3G -- bash -c '
-    SIMGPU_GROUP=a "$0" run --mem 2G -- "$1" one_of_two $2 a b & SIMGPU_GROUP=b "$0" run --mem 2G -- "$1" one_of_two $2 b a & wait -n && wait -n' \
+    SIMGPU_GROUP=a "$0" run --mem 2G -- "$1" one_of_two $2 a b & first=$!
+    SIMGPU_GROUP=b "$0" run --mem 2G -- "$1" one_of_two $2 b a && wait $first' \
     "$vgpu" "$TEST_SIMTEST" $((2 * gib)) >/dev/null 2>"$TEST_WORK/err" || die "two in three: $(cat "$TEST_WORK/err")"
 for group in a b; do
     peak=$("$TEST_SIMCTL" ledger | sed -n "s/^group $group .*peak=\\([0-9]*\\).*/\\1/p")

@@ -12,6 +12,10 @@
  * stream stays). */
 extern atomic_int capture_active;
 
+/* For the handlers of captures: one is about to begin; one has ended, or did not begin. */
+void capture_begin(void);
+void capture_end(void);
+
 static inline bool capture_running(void)
 {
     return __builtin_expect(atomic_load(&capture_active) > 0, 0);
@@ -46,12 +50,11 @@ static inline void capture_leave(struct capture_mode *mode)
 }
 
 /* Whether calls on this stream are being recorded. `per_thread`: the caller came by a _ptsz entry
- * point. */
+ * point. capture_has() asks the driver in any case. */
+bool capture_has(CUstream stream, bool per_thread);
 bool capture_records(CUstream stream, bool per_thread);
 
 /* Whether work of our own on this stream would be recorded, or would spoil a capture. */
 bool capture_touches(CUstream stream);
-
-void capture_forked(void); /* in the child of a fork */
 
 #endif

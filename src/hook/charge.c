@@ -3,41 +3,13 @@
  */
 #include "hook/charge.h"
 
-#include "base/cleanup.h"
-#include "base/forkwatch.h"
-#include "hook/capture.h"
-#include "hook/graph.h"
-#include "hook/ipc.h"
-#include "hook/pool.h"
 #include "hook/reconcile.h"
 #include "hook/shared.h"
-#include "hook/vmm.h"
-
-#include <stdlib.h>
+#include "hook/sources.h"
 
 static _Atomic(struct vgpu_track *) tables[CHARGE_TABLES];
 static _Atomic(struct vgpu_granules *) granules;
 _Atomic uint64_t charge_lowest_pointer = UINT64_MAX, charge_highest_pointer;
-
-static _Atomic uint64_t frees_begun, frees_ended;
-
-void charge_free_begins(void)
-{
-    atomic_fetch_add(&frees_begun, 1);
-}
-
-void charge_free_ends(void)
-{
-    atomic_fetch_add(&frees_ended, 1);
-}
-
-uint64_t charge_free_mark(void)
-{
-    uint64_t ended = atomic_load(&frees_ended); /* first: what ends meanwhile began before */
-    uint64_t begun = atomic_load(&frees_begun);
-
-    return begun == ended ? begun : UINT64_MAX;
-}
 
 static struct vgpu_track *table_of(enum charge_table table)
 {
@@ -71,8 +43,7 @@ void charge_refresh(unsigned vdev)
 {
     if (vdev == VGPU_VDEV_HOST)
         return;
-    pool_look_again();
-    graph_refresh_all();
+    sources_refresh();
     shared_sweep(hook_ledger());
     reconcile_now(vdev);
 }
@@ -86,8 +57,7 @@ bool charge_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
     charge_refresh(vdev);
     if (ledger_reserve(ledger, vdev, bytes) == 0)
         return true;
-    pool_trim_vdev(vdev);
-    graph_trim_vdev(vdev);
+    sources_trim(vdev);
     return ledger_reserve(ledger, vdev, bytes) == 0;
 }
 
@@ -130,7 +100,7 @@ static void leave(struct vgpu_ledger *ledger, unsigned vdev,
 {
     for (unsigned i = 0; i < GRANULE_SHARES; i++) {
         if (ledger != NULL && left[i].note != NULL)
-            ipc_left(ledger, &left[i]);
+            sources_noted_left(ledger, &left[i]);
         else if (ledger != NULL && left[i].bytes > 0)
             ledger_release(ledger, vdev, left[i].kind, left[i].bytes);
     }
@@ -215,10 +185,10 @@ bool charge_take(enum charge_table table, uint64_t key, struct vgpu_track_entry 
 
     if (track == NULL)
         return false;
-    charge_free_begins();
+    reconcile_free_begin();
     if (track_take(track, key, ret_entry))
         return true;
-    charge_free_ends();
+    reconcile_free_end();
     return false;
 }
 
@@ -228,14 +198,14 @@ void charge_put_back(enum charge_table table, uint64_t key, const struct vgpu_tr
 
     if (track != NULL)
         track_put(track, key, entry);
-    charge_free_ends();
+    reconcile_free_end();
 }
 
 void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
                       const struct vgpu_track_entry *entry)
 {
     give_back(ledger, table, key, entry);
-    charge_free_ends();
+    reconcile_free_end();
 }
 
 bool charge_look(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry)
@@ -280,36 +250,6 @@ void charge_context_gone(CUcontext context)
         if (track != NULL)
             track_sweep(track, 0, UINT64_MAX, sweep_context, &sweep);
     }
-    ipc_context_gone(context);
-    /* Of its device's pools and graphs the driver keeps what it likes. */
-    pool_refresh_all();
-    graph_refresh_all();
-}
-
-static void forked(void *arg)
-{
-    (void)arg;
-    atomic_store(&frees_begun, 0);
-    atomic_store(&frees_ended, 0);
-    capture_forked();
-    pool_forked();
-    graph_forked();
-    vmm_forked();
-    ipc_forked();
-}
-
-void charge_watch_forks(void)
-{
-    static struct fork_watch watch = {.child = forked};
-    static atomic_bool added;
-
-    if (!atomic_load_explicit(&added, memory_order_relaxed) && !atomic_exchange(&added, true))
-        fork_watch_add(&watch);
-}
-
-void *charge_zalloc(size_t bytes)
-{
-    KEEP_ERRNO;
-
-    return calloc(1, bytes);
+    sources_context_gone(context);
+    sources_refresh(); /* of its device's pools and graphs the driver keeps what it likes */
 }

@@ -71,19 +71,9 @@ bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge
                    uint64_t bytes);
 
 /*
- * Around the driver's freeing of memory that stays charged until it has: meanwhile NVML's figure
- * may be lower than the ledger's for a good reason. charge_take() is a beginning, charge_put_back()
- * and charge_give_back() are its end.
+ * Takes a record out; false where there is none. Then, by what the driver said: put it back, or
+ * give the quota back. From the first to the last the driver is freeing (reconcile_free_begin()).
  */
-void charge_free_begins(void);
-void charge_free_ends(void);
-
-/* How many have begun; UINT64_MAX: one is under way. The same number twice: nothing was freed in
- * between. */
-uint64_t charge_free_mark(void);
-
-/* Takes a record out; false where there is none. Then, by what the driver said: put it back, or
- * give the quota back. */
 bool charge_take(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry);
 void charge_put_back(enum charge_table table, uint64_t key, const struct vgpu_track_entry *entry);
 void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
@@ -92,7 +82,7 @@ void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint6
 /*
  * What is exported of device memory. charge_look() is charge_take() that leaves the record in.
  * charge_note() is granule_note() of such a record; what the note is for gets the charge in place
- * of the ledger: see ipc_left().
+ * of the ledger: see struct memory_source.
  */
 bool charge_look(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry);
 void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note);
@@ -103,12 +93,5 @@ void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note
  * the driver's call.
  */
 void charge_context_gone(CUcontext context);
-
-/* Makes a forked child start without what its parent held. Whoever keeps a lock or a list calls it
- * first. */
-void charge_watch_forks(void);
-
-/* calloc() that leaves errno alone. */
-void *charge_zalloc(size_t bytes);
 
 #endif

@@ -126,7 +126,7 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
     bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
     CUresult result;
 
-    charge_free_begins();
+    reconcile_free_begin();
     compute_context_ending(ctx);
     result = REAL(sym, ctx_destroy)(ctx);
     if (result == CUDA_SUCCESS && ledger) {
@@ -137,7 +137,7 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
         ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
     else if (known)
         context_record_put_back(&record);
-    charge_free_ends();
+    reconcile_free_end();
     return result;
 }
 
@@ -242,9 +242,9 @@ CUresult hook_green_ctx_destroy(enum hook_symbol sym, CUgreenCtx ctx)
 {
     CUresult result;
 
-    charge_free_begins();
+    reconcile_free_begin();
     result = destroy_green(sym, ctx);
-    charge_free_ends();
+    reconcile_free_end();
     return result;
 }
 
@@ -318,8 +318,8 @@ CUresult hook_ctx_set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
 {
     CUresult result;
 
-    charge_free_begins(); /* a lower limit frees memory */
+    reconcile_free_begin(); /* a lower limit frees memory */
     result = set_limit(sym, limit, value);
-    charge_free_ends();
+    reconcile_free_end();
     return result;
 }

@@ -5,6 +5,7 @@
 
 #include "hook/capture.h"
 #include "hook/charge.h"
+#include "hook/reconcile.h"
 
 #define TAIL_STEP_BYTES 512 /* how a pool aligns what it gives */
 
@@ -41,13 +42,13 @@ static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t re
     if (sized->retained != (kept > 0)) {
         sized->retained = kept > 0;
         if (sized->retained)
-            charge_free_begins();
+            reconcile_free_begin();
         else
-            charge_free_ends();
+            reconcile_free_end();
     }
     if (gone > kept) {
-        charge_free_begins();
-        charge_free_ends();
+        reconcile_free_begin();
+        reconcile_free_end();
     }
     return reserved + kept;
 }

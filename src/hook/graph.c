@@ -10,6 +10,7 @@
 #include "hook/charge.h"
 #include "hook/compute.h"
 #include "hook/driver_sized.h"
+#include "hook/sources.h"
 #include "hook/stream_key.h"
 
 #include <stdlib.h>
@@ -77,32 +78,7 @@ static void trim_backing(struct driver_sized *sized)
 
 static const struct driver_sized_ops backing_driver = {.read = read_backing, .trim = trim_backing};
 
-/* NULL where the device is none of the instance's. */
-static struct backing *backing_of(CUdevice device)
-{
-    struct backing *backing;
-    unsigned vdev;
-
-    if (device < 0 || device >= VGPU_DEVICES_MAX)
-        return NULL;
-    backing = &backings[device];
-    if (atomic_load_explicit(&backing->ready, memory_order_acquire))
-        return backing;
-    if (device_vdev(device, &vdev) < 0)
-        return NULL;
-    charge_watch_forks();
-    fork_check();
-    mutex_lock(&backings_lock);
-    if (!atomic_load(&backing->ready)) {
-        driver_sized_init(&backing->sized, vdev, VGPU_KIND_GRAPH, &backing_driver);
-        backing->device = device;
-        atomic_store_explicit(&backing->ready, true, memory_order_release);
-    }
-    mutex_unlock(&backings_lock);
-    return backing;
-}
-
-void graph_refresh_device(CUdevice device)
+static void refresh_device(CUdevice device)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -113,13 +89,13 @@ void graph_refresh_device(CUdevice device)
         driver_sized_refresh(&backings[device].sized, ledger);
 }
 
-void graph_refresh_all(void)
+static void refresh(void)
 {
     for (CUdevice device = 0; device < VGPU_DEVICES_MAX; device++)
-        graph_refresh_device(device);
+        refresh_device(device);
 }
 
-void graph_trim_vdev(unsigned vdev)
+static void trim(unsigned vdev)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -138,12 +114,39 @@ void graph_quiesce(void)
     }
 }
 
-void graph_forked(void)
+static void forget_all(void)
 {
     mutex_init(&backings_lock);
     for (int i = 0; i < VGPU_DEVICES_MAX; i++)
         driver_sized_forked(&backings[i].sized);
     atomic_store(&exec_count, 0);
+}
+
+static struct memory_source graph_source = {.refresh = refresh, .trim = trim, .forked = forget_all};
+
+/* NULL where the device is none of the instance's. */
+static struct backing *backing_of(CUdevice device)
+{
+    struct backing *backing;
+    unsigned vdev;
+
+    if (device < 0 || device >= VGPU_DEVICES_MAX)
+        return NULL;
+    backing = &backings[device];
+    if (atomic_load_explicit(&backing->ready, memory_order_acquire))
+        return backing;
+    if (device_vdev(device, &vdev) < 0)
+        return NULL;
+    sources_register(&graph_source);
+    fork_check();
+    mutex_lock(&backings_lock);
+    if (!atomic_load(&backing->ready)) {
+        driver_sized_init(&backing->sized, vdev, VGPU_KIND_GRAPH, &backing_driver);
+        backing->device = device;
+        atomic_store_explicit(&backing->ready, true, memory_order_release);
+    }
+    mutex_unlock(&backings_lock);
+    return backing;
 }
 
 /* What a graph's memory nodes need, by device */
@@ -190,7 +193,7 @@ static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
 
     if (depth > GRAPH_DEPTH_MAX || DRIVER(cuGraphGetNodes)(graph, NULL, &count) != CUDA_SUCCESS)
         return;
-    nodes = count > 0 ? charge_zalloc(count * sizeof(*nodes)) : NULL;
+    nodes = count > 0 ? hook_zalloc(count * sizeof(*nodes)) : NULL;
     if (nodes == NULL)
         return;
     if (DRIVER(cuGraphGetNodes)(graph, nodes, &count) == CUDA_SUCCESS) {
@@ -210,7 +213,7 @@ static struct graph_memory *memory_of_graph(CUgraph graph)
         graph == NULL || !HAVE(cuGraphGetNodes) || !HAVE(cuGraphNodeGetType) ||
         !HAVE(cuGraphChildGraphNodeGetGraph) || !HAVE(cuGraphMemAllocNodeGetParams))
         return NULL;
-    memory = charge_zalloc(sizeof(*memory));
+    memory = hook_zalloc(sizeof(*memory));
     if (memory == NULL)
         return NULL;
     mode = capture_enter();
@@ -525,7 +528,7 @@ CUresult hook_graph_exec_destroy(enum hook_symbol sym, CUgraphExec exec)
     if (result != CUDA_SUCCESS && put_exec(exec, memory))
         return result;
     free(memory);
-    graph_refresh_all();
+    refresh();
     return result;
 }
 
@@ -539,7 +542,7 @@ CUresult hook_graph_mem_trim(enum hook_symbol sym, CUdevice device)
     result = REAL(sym, graph_mem_trim)(device);
     if (ours)
         atomic_fetch_add(&backings[device].trims, 1);
-    graph_refresh_device(device);
+    refresh_device(device);
     trace_memory(sym, 0, 0, result);
     return result;
 }

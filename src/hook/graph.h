@@ -19,15 +19,6 @@ static inline uint64_t graph_cost_key(CUgraphExec exec)
  * that. */
 void graph_memory_possible(void);
 
-/* Looks again at what the driver keeps for graphs. Cheap where it keeps nothing. */
-void graph_refresh_device(CUdevice device);
-void graph_refresh_all(void);
-
-/* Has the driver let go of what it keeps on a vdev for graphs that do not run, for when the quota
- * is short. */
-void graph_trim_vdev(unsigned vdev);
-
 void graph_quiesce(void); /* like pool_quiesce() */
-void graph_forked(void);  /* in the child of a fork */
 
 #endif

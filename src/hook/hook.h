@@ -7,6 +7,7 @@
 #ifndef VGPU_HOOK_HOOK_H
 #define VGPU_HOOK_HOOK_H
 
+#include "base/cleanup.h"
 #include "core/ledger.h"
 #include "hook/handlers.h"
 #include "hook/cuda_abi.h"
@@ -15,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* The symbol of a row, as spec/driver.def has it. */
 const char *hook_symbol_name(enum hook_symbol sym);
@@ -84,6 +86,14 @@ int hook_failure(void);
 /* Tries again where attaching has failed: whoever made the instance may have been late. 0, or why
  * it failed. */
 int hook_attach_again(void);
+
+/* calloc() that leaves errno alone. */
+static inline void *hook_zalloc(size_t bytes)
+{
+    KEEP_ERRNO;
+
+    return calloc(1, bytes);
+}
 
 /* Devices (device.c). An ordinal is the driver's own; a vdev is the instance's. Both -ENODEV where
  * unknown. */

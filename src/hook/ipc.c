@@ -7,12 +7,11 @@
  *
  * An import joins the share before the driver's call: the maker may free the memory right after it.
  */
-#include "hook/ipc.h"
-
 #include "base/forkwatch.h"
 #include "base/mutex.h"
 #include "hook/charge.h"
 #include "hook/shared.h"
+#include "hook/sources.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,9 +30,20 @@ static struct vgpu_mutex ipc_lock =
 static _Atomic(struct vgpu_track *) opens; /* address -> list of struct opened */
 static char kept; /* the note of blocks that stay charged until the process ends */
 
+static void context_gone(CUcontext context);
+static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *left);
+
+static void forget_all(void)
+{
+    mutex_init(&ipc_lock);
+}
+
+static struct memory_source ipc_source = {
+    .context_gone = context_gone, .noted_left = noted_left, .forked = forget_all};
+
 static void lock(void)
 {
-    charge_watch_forks();
+    sources_register(&ipc_source);
     fork_check();
     mutex_lock(&ipc_lock);
 }
@@ -117,7 +127,7 @@ CUresult hook_ipc_get_mem_handle(enum hook_symbol sym, CUipcMemHandle *handle, C
     return result;
 }
 
-void ipc_left(struct vgpu_ledger *ledger, const struct granule_share *left)
+static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *left)
 {
     if (left->note == &kept)
         return;
@@ -194,7 +204,7 @@ static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcM
 {
     struct shared_handle from = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
     struct ledger_share_memory memory;
-    struct opened *opened = charge_zalloc(sizeof(*opened));
+    struct opened *opened = hook_zalloc(sizeof(*opened));
 
     *ret_opened = opened;
     if (opened == NULL)
@@ -313,7 +323,7 @@ static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
     return true;
 }
 
-void ipc_context_gone(CUcontext context)
+static void context_gone(CUcontext context)
 {
     struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
     struct collection collection = {.context = context};
@@ -324,9 +334,4 @@ void ipc_context_gone(CUcontext context)
     track_sweep(track, 0, UINT64_MAX, collect, &collection);
     mutex_unlock(&ipc_lock);
     close_list(hook_ledger(), collection.list);
-}
-
-void ipc_forked(void)
-{
-    mutex_init(&ipc_lock);
 }

@@ -115,13 +115,13 @@ static CUresult unload(void *handle, CUresult (*call)(void *handle))
     bool known = track && ledger && track_take(track, key, &entry);
     CUresult result;
 
-    charge_free_begins();
+    reconcile_free_begin();
     result = call(handle);
     if (known && result == CUDA_SUCCESS)
         ledger_release(ledger, entry.vdev, VGPU_KIND_MODULE, entry.bytes);
     else if (known)
         track_put(track, key, &entry);
-    charge_free_ends();
+    reconcile_free_end();
     return result;
 }
 

@@ -8,11 +8,11 @@
 #include "base/nocancel.h"
 #include "hook/capture.h"
 #include "hook/charge.h"
-#include "hook/deferred.h"
-#include "hook/freeing.h"
 #include "hook/graph.h"
 #include "hook/driver_sized.h"
+#include "hook/pending_free.h"
 #include "hook/reconcile.h"
+#include "hook/sources.h"
 #include "hook/stream_key.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ void pool_refresh_all(void)
     NO_CANCEL;
 
     fork_check();
-    deferred_settle();
+    pending_free_settle();
     refresh();
 }
 
@@ -87,7 +87,7 @@ void pool_refresh_after(CUstream stream, bool per_thread)
     NO_CANCEL;
 
     fork_check();
-    deferred_settle_stream(stream, per_thread);
+    pending_free_settle_stream(stream, per_thread);
     refresh();
 }
 
@@ -96,7 +96,7 @@ void pool_look_again(void)
     refresh();
 }
 
-void pool_trim_vdev(unsigned vdev)
+static void trim(unsigned vdev)
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -133,6 +133,27 @@ static struct pool *find(CUmemoryPool handle)
     return pool;
 }
 
+static void forget_current(void)
+{
+    mutex_lock(&pools_lock);
+    atomic_fetch_add(&current_generation, 1);
+    for (int i = 0; i < VGPU_DEVICES_MAX; i++)
+        atomic_store(&current_pool[i], NULL);
+    mutex_unlock(&pools_lock);
+}
+
+static void forget_all(void)
+{
+    mutex_init(&pools_lock);
+    for (struct pool *pool = atomic_load(&pools); pool != NULL; pool = pool->next) {
+        driver_sized_forked(&pool->sized);
+        atomic_store(&pool->counted, false);
+    }
+    forget_current();
+}
+
+static struct memory_source pool_source = {.refresh = refresh, .trim = trim, .forked = forget_all};
+
 /* Makes `handle` known, or known anew. `device` negative: it is not counted. NULL: no memory. */
 static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
 {
@@ -141,12 +162,12 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
     bool counted = device >= 0 && device_vdev(device, &vdev) == 0;
     struct pool *pool;
 
-    charge_watch_forks();
+    sources_register(&pool_source);
     fork_check();
     mutex_lock(&pools_lock);
     pool = find(handle);
     if (pool == NULL) {
-        pool = charge_zalloc(sizeof(*pool));
+        pool = hook_zalloc(sizeof(*pool));
         if (pool == NULL)
             goto out;
         driver_sized_init(&pool->sized, vdev, kind, &pool_driver);
@@ -270,15 +291,6 @@ static struct pool *pool_of_device(CUdevice device)
     return pool;
 }
 
-static void forget_current(void)
-{
-    mutex_lock(&pools_lock);
-    atomic_fetch_add(&current_generation, 1);
-    for (int i = 0; i < VGPU_DEVICES_MAX; i++)
-        atomic_store(&current_pool[i], NULL);
-    mutex_unlock(&pools_lock);
-}
-
 /* Allocation */
 
 struct allocation {
@@ -317,7 +329,7 @@ static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t by
     if (driver_sized_begin(&pool->sized, allocation->ledger, bytes, &allocation->ticket))
         return true;
     quota_bytes = ledger_quota(allocation->ledger, pool->sized.vdev);
-    if ((quota_bytes == 0 || bytes <= quota_bytes) && freeing_wait(stream, per_thread) &&
+    if ((quota_bytes == 0 || bytes <= quota_bytes) && pending_free_wait(stream, per_thread) &&
         driver_sized_begin(&pool->sized, allocation->ledger, bytes, &allocation->ticket))
         return true;
     ledger_refuse(allocation->ledger, pool->sized.vdev, bytes, hook_symbol_name(sym));
@@ -396,7 +408,7 @@ static CUresult free_plain(enum hook_symbol sym, CUdeviceptr dptr, CUstream stre
 
     if (result != CUDA_SUCCESS)
         charge_put_back(CHARGE_POINTERS, dptr, entry);
-    else if (!deferred_add(dptr, entry, stream, hook_symbol_per_thread(sym)))
+    else if (!pending_free_add(dptr, entry, stream, hook_symbol_per_thread(sym)))
         charge_give_back(hook_ledger(), CHARGE_POINTERS, dptr, entry);
     return result;
 }
@@ -415,7 +427,7 @@ CUresult hook_mem_free_async(enum hook_symbol sym, CUdeviceptr dptr, CUstream st
     else
         result = REAL(sym, mem_free_async)(dptr, stream);
     if (result == CUDA_SUCCESS)
-        freeing_note(stream, per_thread);
+        pending_free_note_stream(stream, per_thread);
     trace_memory(sym, 0, dptr, result);
     return result;
 }
@@ -470,7 +482,7 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     CUresult result;
 
     forget_current(); /* it may have been one; then the device goes back to its default pool */
-    charge_free_begins();
+    reconcile_free_begin();
     result = REAL(sym, mem_pool_destroy)(pool);
     forget_current();
     if (counted && result != CUDA_SUCCESS) {
@@ -479,7 +491,7 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     } else if (charged > 0) {
         ledger_release(ledger, vdev, kind, charged);
     }
-    charge_free_ends();
+    reconcile_free_end();
     if (result == CUDA_SUCCESS && charged > 0) {
         /* What was not freed before stays allocated without a pool that could be asked; NVML still
          * sees it. */
@@ -532,16 +544,4 @@ CUresult hook_mem_set_mem_pool(enum hook_symbol sym, CUmemLocation *location,
 
     forget_current();
     return result;
-}
-
-void pool_forked(void)
-{
-    mutex_init(&pools_lock);
-    for (struct pool *pool = atomic_load(&pools); pool != NULL; pool = pool->next) {
-        driver_sized_forked(&pool->sized);
-        atomic_store(&pool->counted, false);
-    }
-    deferred_forked();
-    freeing_forked();
-    forget_current();
 }

@@ -21,14 +21,8 @@ void pool_refresh_after(CUstream stream, bool per_thread);
 /* The same at any other time: what is freed only by a synchronisation stays charged. */
 void pool_look_again(void);
 
-/* Has the driver let go of what pools on a vdev keep and nothing uses, for when the quota is
- * short. */
-void pool_trim_vdev(unsigned vdev);
-
 /* Waits until no thread is reading a pool's size: from then on each sees what capture_active
  * says. */
 void pool_quiesce(void);
-
-void pool_forked(void); /* in the child of a fork */
 
 #endif

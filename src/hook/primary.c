@@ -7,6 +7,7 @@
 #include "hook/context_record.h"
 #include "hook/device.h"
 #include "hook/module.h"
+#include "hook/reconcile.h"
 
 #define FOLLOW_BOUND_NS (10 * NS_PER_S) /* for the thread that creates and measures the context */
 
@@ -218,12 +219,12 @@ CUresult hook_primary_ctx_release(enum hook_symbol sym, CUdevice device)
 {
     CUresult result;
 
-    charge_free_begins();
+    reconcile_free_begin();
     may_end(device);
     result = REAL(sym, primary_ctx_release)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);
-    charge_free_ends();
+    reconcile_free_end();
     return result;
 }
 
@@ -231,11 +232,11 @@ CUresult hook_primary_ctx_reset(enum hook_symbol sym, CUdevice device)
 {
     CUresult result;
 
-    charge_free_begins();
+    reconcile_free_begin();
     may_end(device);
     result = REAL(sym, primary_ctx_reset)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);
-    charge_free_ends();
+    reconcile_free_end();
     return result;
 }

@@ -4,11 +4,9 @@
 #include "base/clock.h"
 #include "base/forkwatch.h"
 #include "base/mutex.h"
-#include "hook/charge.h"
 #include "hook/device.h"
-#include "hook/graph.h"
 #include "hook/nvml_driver.h"
-#include "hook/pool.h"
+#include "hook/sources.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -34,10 +32,34 @@ static struct device_watch {
     char uuid[VGPU_UUID_LEN];     /* written by whoever set OPEN_BEGUN */
 } watches[VGPU_DEVICES_MAX];
 
+static _Atomic uint64_t frees_begun, frees_ended;
+
+void reconcile_free_begin(void)
+{
+    atomic_fetch_add(&frees_begun, 1);
+}
+
+void reconcile_free_end(void)
+{
+    atomic_fetch_add(&frees_ended, 1);
+}
+
+/* How many frees have begun; UINT64_MAX: one is under way. The same number twice: nothing was freed
+ * in between. */
+static uint64_t free_mark(void)
+{
+    uint64_t ended = atomic_load(&frees_ended); /* first: what ends meanwhile began before */
+    uint64_t begun = atomic_load(&frees_begun);
+
+    return begun == ended ? begun : UINT64_MAX;
+}
+
 /* In a child the parent's threads are gone: what was being opened is to be opened again. */
 static void in_child(void *arg)
 {
     (void)arg;
+    atomic_store(&frees_begun, 0);
+    atomic_store(&frees_ended, 0);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         uint32_t begun = OPEN_BEGUN;
 
@@ -236,13 +258,6 @@ static uint64_t held_in_nvml(struct vgpu_ledger *ledger, unsigned vdev)
     return bytes;
 }
 
-/* What the driver frees on its own counts as freed when it is seen. */
-static void look_again(void)
-{
-    pool_look_again();
-    graph_refresh_all();
-}
-
 /*
  * Between the two lies what other threads have under way: `least` takes it for theirs although the
  * driver may not have made it, `most` for ours although it may have. Where there is nothing of the
@@ -255,8 +270,8 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
     uint64_t mark, held, held_after, untracked, nvml_bytes, accounted, rest, least, most;
     int rc;
 
-    look_again();
-    mark = charge_free_mark();
+    sources_refresh(); /* what the driver frees on its own counts as freed when it is seen */
+    mark = free_mark();
     held = held_in_nvml(ledger, vdev);
     rc = compare(ledger, vdev, &nvml_bytes, &accounted);
     if (rc < 0)
@@ -267,8 +282,8 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
     least = nvml_bytes > rest ? nvml_bytes - rest : 0;
     rest = (held < held_after ? held : held_after) + untracked;
     most = nvml_bytes > rest ? nvml_bytes - rest : 0;
-    look_again();
-    if (mark == UINT64_MAX || charge_free_mark() != mark)
+    sources_refresh();
+    if (mark == UINT64_MAX || free_mark() != mark)
         most = UINT64_MAX;
     if (least < reserved_bytes)
         least = most < reserved_bytes ? most : reserved_bytes;
@@ -288,8 +303,8 @@ static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
     uint64_t mark, held, now, nvml_bytes, accounted, surely, at_most;
     int rc;
 
-    look_again();
-    mark = charge_free_mark();
+    sources_refresh();
+    mark = free_mark();
     held = held_in_nvml(ledger, vdev);
     rc = compare(ledger, vdev, &nvml_bytes, &accounted);
     if (rc < 0)
@@ -300,8 +315,8 @@ static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
     if (surely > now) {
         ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)(surely - now));
     } else if (before > at_most && mark != UINT64_MAX) {
-        look_again();
-        if (charge_free_mark() == mark)
+        sources_refresh();
+        if (free_mark() == mark)
             ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, -(int64_t)(before - at_most));
     }
     return 0;

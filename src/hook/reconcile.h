@@ -19,6 +19,13 @@
 
 #include "hook/hook.h"
 
+/*
+ * Around a call by which the driver frees memory that is charged until the call is over. Meanwhile
+ * NVML's figure may be lower than the ledger's for a good reason.
+ */
+void reconcile_free_begin(void);
+void reconcile_free_end(void);
+
 #define RECONCILE_INTERVAL_NS 100000000ULL
 
 /* Starts to open NVML for a device in a thread of its own, if nobody has. Returns at once. */

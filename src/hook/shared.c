@@ -9,7 +9,7 @@
 #include "base/forkwatch.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "hook/charge.h"
+#include "hook/sources.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,16 +203,25 @@ static bool descriptor_left(const struct shared *shared)
 
 /* The list */
 
+static void forget_all(void)
+{
+    mutex_init(&all_lock);
+    all = NULL;
+    atomic_store(&waiting, 0);
+}
+
+static struct memory_source source = {.forked = forget_all};
+
 static void lock_list(void)
 {
-    charge_watch_forks();
+    sources_register(&source);
     fork_check();
     mutex_lock(&all_lock);
 }
 
 static struct shared *add(const struct ledger_share_memory *memory)
 {
-    struct shared *shared = charge_zalloc(sizeof(*shared));
+    struct shared *shared = hook_zalloc(sizeof(*shared));
 
     if (shared == NULL)
         return NULL;
@@ -382,11 +391,4 @@ void shared_drop(struct vgpu_ledger *ledger, struct shared *shared)
         atomic_fetch_add(&waiting, 1);
     mutex_unlock(&all_lock);
     shared_sweep(ledger);
-}
-
-void shared_forked(void)
-{
-    mutex_init(&all_lock);
-    all = NULL;
-    atomic_store(&waiting, 0);
 }

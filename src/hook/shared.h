@@ -67,6 +67,4 @@ void shared_drop(struct vgpu_ledger *ledger, struct shared *shared);
  * none. */
 void shared_sweep(struct vgpu_ledger *ledger);
 
-void shared_forked(void); /* in the child of a fork */
-
 #endif

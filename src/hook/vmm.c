@@ -7,12 +7,12 @@
  * memory, imports from outside of the instance, multicast objects) have records too: their mappings
  * are then told apart from others, and a handle's value may come back as something else.
  */
-#include "hook/vmm.h"
-
 #include "base/forkwatch.h"
 #include "base/mutex.h"
 #include "hook/charge.h"
+#include "hook/reconcile.h"
 #include "hook/shared.h"
+#include "hook/sources.h"
 
 #include <stdlib.h>
 
@@ -40,8 +40,16 @@ static struct vgpu_mutex vmm_lock = VGPU_MUTEX_INIT;
 static _Atomic(struct vgpu_track *) handles; /* handle -> struct physical, as long as it is alive */
 static _Atomic(struct vgpu_track *) mappings; /* address -> struct mapping */
 
+static void forget_all(void)
+{
+    mutex_init(&vmm_lock);
+}
+
+static struct memory_source source = {.forked = forget_all};
+
 static void lock(void)
 {
+    sources_register(&source);
     fork_check();
     mutex_lock(&vmm_lock);
 }
@@ -53,7 +61,6 @@ static struct vgpu_track *table_of(_Atomic(struct vgpu_track *) *table)
 
     if (track != NULL)
         return track;
-    charge_watch_forks();
     track = track_new();
     if (track != NULL && !atomic_compare_exchange_strong(table, &other, track))
         track = other;
@@ -112,7 +119,7 @@ static void bury(struct vgpu_ledger *ledger, struct physical *physical)
 static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uint64_t charged_bytes,
                  struct shared *shared)
 {
-    struct physical *physical = charge_zalloc(sizeof(*physical));
+    struct physical *physical = hook_zalloc(sizeof(*physical));
     struct physical *before;
     bool known;
 
@@ -214,7 +221,7 @@ CUresult hook_mem_release(enum hook_symbol sym, CUmemGenericAllocationHandle han
     mutex_unlock(&vmm_lock);
 
     if (dead)
-        charge_free_begins();
+        reconcile_free_begin();
     result = REAL(sym, mem_release)(handle);
     if (dead && result == CUDA_SUCCESS) {
         bury(ledger, physical);
@@ -226,7 +233,7 @@ CUresult hook_mem_release(enum hook_symbol sym, CUmemGenericAllocationHandle han
         mutex_unlock(&vmm_lock);
     }
     if (dead)
-        charge_free_ends();
+        reconcile_free_end();
     trace_memory(sym, bytes, handle, result);
     return result;
 }
@@ -451,7 +458,7 @@ CUresult hook_mem_map(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes, size_
                       CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    struct mapping *mapping = ledger != NULL ? charge_zalloc(sizeof(*mapping)) : NULL;
+    struct mapping *mapping = ledger != NULL ? hook_zalloc(sizeof(*mapping)) : NULL;
     struct mapping *stale;
     CUresult result;
 
@@ -533,7 +540,7 @@ CUresult hook_mem_unmap(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes)
     struct mapping *next;
     CUresult result;
 
-    charge_free_begins();
+    reconcile_free_begin();
     result = REAL(sym, mem_unmap)(ptr, bytes);
     for (; list != NULL; list = next) {
         next = list->next;
@@ -542,13 +549,7 @@ CUresult hook_mem_unmap(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes)
         else
             put_mapping(list);
     }
-    charge_free_ends();
+    reconcile_free_end();
     trace_memory(sym, bytes, ptr, result);
     return result;
-}
-
-void vmm_forked(void)
-{
-    mutex_init(&vmm_lock);
-    shared_forked();
 }

@@ -1,0 +1,67 @@
+/*
+ * Streams that a program destroys or captures.
+ */
+#include "hook/capture.h"
+#include "hook/compute.h"
+#include "hook/graph.h"
+#include "hook/pending_free.h"
+#include "hook/pool.h"
+
+CUresult hook_stream_destroy(enum hook_symbol sym, CUstream stream)
+{
+    pending_free_forget_stream(stream);
+    compute_stream_ends(stream, false);
+    return REAL(sym, stream_destroy)(stream);
+}
+
+/* From here on, calls of our own are made in relaxed mode; those under way are waited for. */
+static void begin_capture(enum hook_symbol sym, CUstream stream)
+{
+    capture_begin();
+    compute_stream_ends(
+        stream, hook_symbol_per_thread(sym)); /* what is launched into it from now on is recorded */
+    pool_quiesce();
+    graph_quiesce();
+}
+
+static CUresult began(CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        capture_end();
+    return result;
+}
+
+CUresult hook_stream_begin_capture_v1(enum hook_symbol sym, CUstream stream)
+{
+    begin_capture(sym, stream);
+    return began(REAL(sym, stream_begin_capture_v1)(stream));
+}
+
+CUresult hook_stream_begin_capture(enum hook_symbol sym, CUstream stream, CUstreamCaptureMode mode)
+{
+    begin_capture(sym, stream);
+    return began(REAL(sym, stream_begin_capture)(stream, mode));
+}
+
+CUresult hook_stream_begin_capture_to_graph(enum hook_symbol sym, CUstream stream, CUgraph graph,
+                                            const CUgraphNode *dependencies,
+                                            const CUgraphEdgeData *dependency_data,
+                                            size_t num_dependencies, CUstreamCaptureMode mode)
+{
+    begin_capture(sym, stream);
+    return began(REAL(sym, stream_begin_capture_to_graph)(stream, graph, dependencies,
+                                                          dependency_data, num_dependencies, mode));
+}
+
+CUresult hook_stream_end_capture(enum hook_symbol sym, CUstream stream, CUgraph *graph)
+{
+    bool per_thread = hook_symbol_per_thread(sym);
+    bool before = capture_has(stream, per_thread);
+    CUresult result = REAL(sym, stream_end_capture)(stream, graph);
+
+    /* A capture that fails to end (wrong thread, wrong stream) goes on; one that was spoilt is
+     * over. */
+    if (result == CUDA_SUCCESS || (before && !capture_has(stream, per_thread)))
+        capture_end();
+    return result;
+}

@@ -5,7 +5,7 @@
  * the array is found by reconciliation and charged as untracked.
  */
 #include "hook/capture.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/reconcile.h"
 
 #define SHARED_MAX_BYTES (1ULL << 20) /* larger arrays have blocks of their own */

@@ -3,7 +3,7 @@
  * process asks for it, as a rule; the process itself stands still in the driver meanwhile. What is
  * away is charged to nobody, and comes back only where it fits.
  */
-#include "hook/charge.h"
+#include "hook/admission.h"
 
 CUresult hook_checkpoint_checkpoint(enum hook_symbol sym, int pid, CUcheckpointCheckpointArgs *args)
 {

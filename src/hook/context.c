@@ -3,7 +3,7 @@
  */
 #include "hook/context.h"
 
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/compute.h"
 #include "hook/context_cost.h"
 #include "hook/context_record.h"

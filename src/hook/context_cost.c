@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/device.h"
 #include "hook/reconcile.h"
 

@@ -1,7 +1,7 @@
 #include "hook/context_record.h"
 
 #include "base/mutex.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include "hook/driver_sized.h"
 
 #include "hook/capture.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/reconcile.h"
 
 #define TAIL_STEP_BYTES 512 /* how a pool aligns what it gives */

@@ -2,7 +2,7 @@
  * Memory of another API (Vulkan, OpenGL, NvSci), imported: nobody else of the instance is charged
  * for it.
  */
-#include "hook/charge.h"
+#include "hook/admission.h"
 
 CUresult hook_import_external_memory(enum hook_symbol sym, CUexternalMemory *memory,
                                      const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)

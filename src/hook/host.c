@@ -1,7 +1,7 @@
 /*
  * Pinned host memory: a quota of its own, unlimited unless asked for.
  */
-#include "hook/charge.h"
+#include "hook/admission.h"
 
 /* False: over the quota. *ret_ledger NULL: nothing to charge, the driver alone answers. */
 static bool admit(enum hook_symbol sym, const void *host, size_t bytes,

@@ -9,7 +9,7 @@
  */
 #include "base/forkwatch.h"
 #include "base/mutex.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/shared.h"
 #include "hook/sources.h"
 

@@ -5,7 +5,7 @@
  * gives empty ones back at once. So one block is set aside for a small allocation, and what is
  * charged are the blocks that it opened.
  */
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/pool.h"
 
 #define PITCH_BYTES 512 /* a row of a pitched allocation begins on such a boundary */

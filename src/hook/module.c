@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "core/track.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/image.h"
 #include "hook/reconcile.h"
 

@@ -5,7 +5,7 @@
 #include "base/mutex.h"
 #include "base/nocancel.h"
 #include "hook/capture.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/compute.h"
 #include "hook/sources.h"
 #include "hook/stream_key.h"

@@ -7,7 +7,7 @@
 #include "base/forkwatch.h"
 #include "base/nocancel.h"
 #include "hook/capture.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/graph.h"
 #include "hook/driver_sized.h"
 #include "hook/pending_free.h"

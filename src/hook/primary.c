@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "hook/charge.h"
+#include "hook/admission.h"
 #include "hook/compute.h"
 #include "hook/context_record.h"
 #include "hook/device.h"

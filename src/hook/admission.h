@@ -7,8 +7,8 @@
  * once) and the quota is given back after it did. Everything here is thread-safe, keeps errno and
  * holds no lock across a call into the driver.
  */
-#ifndef VGPU_HOOK_CHARGE_H
-#define VGPU_HOOK_CHARGE_H
+#ifndef VGPU_HOOK_ADMISSION_H
+#define VGPU_HOOK_ADMISSION_H
 
 #include "core/track.h"
 #include "hook/hook.h"

@@ -1,7 +1,7 @@
 /*
- * Admission and records: see charge.h.
+ * Admission and records: see admission.h.
  */
-#include "hook/charge.h"
+#include "hook/admission.h"
 
 #include "hook/reconcile.h"
 #include "hook/shared.h"

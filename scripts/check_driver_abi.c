@@ -1,5 +1,5 @@
 /*
- * Compares src/guard/nvidia/abi.h and the row of src/guard/nvidia/branch.c with the headers of
+ * Compares src/guard/nvidia/abi.h and the row of spec/branches.def with the headers of
  * NVIDIA's open kernel modules, and prints what differs. Compiled and run by check_driver_abi.sh;
  * takes the driver's version.
  */
@@ -453,16 +453,16 @@ static void row(const char *text)
     sscanf(text, "%u.%u", &version.major, &version.minor);
     if (branch_find(&version, &found) < 0) {
         different++;
-        printf("%s is not in src/guard/nvidia/branch.c; its row: {%u, 0, %zu, %zu, %zu, %zu, %zu, "
-               "%zu}\n",
+        printf("%s is not in spec/branches.def; its row:\nBRANCH(.major = %u, .minor_from = 0, "
+               ".fb_info_bytes = %zu, .schedule_bytes = %zu, .uvm_free_bytes = %zu, "
+               ".dmabuf_bytes = %zu, .dmabuf_handles_at = %zu)\n",
                text, version.major, sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS),
-               sizeof(NVOS46_PARAMETERS), sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS),
-               sizeof(UVM_FREE_PARAMS), sizeof(nv_ioctl_export_to_dma_buf_fd_t),
+               sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS), sizeof(UVM_FREE_PARAMS),
+               sizeof(nv_ioctl_export_to_dma_buf_fd_t),
                offsetof(nv_ioctl_export_to_dma_buf_fd_t, handles));
         return;
     }
     compare("fb_info_bytes", found->fb_info_bytes, sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS));
-    compare("map_memory_dma_bytes", found->map_memory_dma_bytes, sizeof(NVOS46_PARAMETERS));
     compare("schedule_bytes", found->schedule_bytes, sizeof(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS));
     compare("uvm_free_bytes", found->uvm_free_bytes, sizeof(UVM_FREE_PARAMS));
     compare("dmabuf_bytes", found->dmabuf_bytes, sizeof(nv_ioctl_export_to_dma_buf_fd_t));

@@ -240,13 +240,15 @@ int guard_child(struct guard *guard)
 {
     char text[64], byte;
     ssize_t got;
+    struct filter_calls calls;
     int listener, rc = privilege_drop_for_good();
 
     descriptors_restore(&guard->descriptors);
     prctl(PR_SET_DUMPABLE, 1, 0, 0,
           0); /* the supervisor has to look into it, now and as the program that it will be */
     close(guard->socket[OURS]);
-    listener = rc < 0 ? rc : filter_install(guard->branch, guard->control);
+    decode_filter(guard->branch, guard->control, &calls);
+    listener = rc < 0 ? rc : filter_install(&calls);
     if (listener < 0) {
         log_error("guard: the command cannot be guarded: %s%s",
                   err_text(listener, text, sizeof(text)),

@@ -208,22 +208,22 @@ static void transfer_holds(const struct rm_branch *branch, const struct rm_call 
 
 static bool known_key(const struct rm_branch *branch, uint32_t key)
 {
-    uint32_t keys[DECODE_KEYS_MAX];
-    unsigned count = decode_keys(branch, keys);
+    struct filter_calls calls;
 
-    for (unsigned i = 0; i < count; i++)
-        if (keys[i] == key)
+    decode_filter(branch, true, &calls);
+    for (unsigned i = 0; i < calls.key_count; i++)
+        if (calls.key[i] == key)
             return (key & 0xff) != 0xd3;
     return false;
 }
 
 static uint32_t take_key(const struct rm_branch *branch, struct input *input)
 {
-    uint32_t keys[DECODE_KEYS_MAX];
-    unsigned count = decode_keys(branch, keys);
+    struct filter_calls calls;
     uint32_t which = take(input, 1);
 
-    return which < 0xe0 ? keys[which % count] : take(input, 4) & RM_KEY_MASK;
+    decode_filter(branch, true, &calls);
+    return which < 0xe0 ? calls.key[which % calls.key_count] : take(input, 4) & RM_KEY_MASK;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -13,6 +13,8 @@
 
 int ioctl(int fd, unsigned long cmd, ...);
 
+#define DMABUF_BYTES 2608 /* from branch 570 on */
+
 static int export_dmabuf(uint8_t *bytes, unsigned size)
 {
     struct fakerm_hold hold = {0};
@@ -25,7 +27,7 @@ static int export_dmabuf(uint8_t *bytes, unsigned size)
     hold.first = head.index;
     hold.count = head.count;
     if (hold.count <= RM_DMABUF_MAX)
-        memcpy(hold.handle, bytes + (size == RM_DMABUF_BYTES_MAX ? 36 : 32),
+        memcpy(hold.handle, bytes + (size == DMABUF_BYTES ? 36 : 32),
                hold.count * sizeof(hold.handle[0]));
     if (head.fd == -1) {
         head.fd = rmclient_open_file(NULL, "nvidiactl");

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define DMABUF_BYTES 2608 /* from branch 570 on */
+
 #define FIRST_ADDRESS 0x700000000000ULL
 #define PARENT_OF_ALL 0u
 
@@ -415,7 +417,7 @@ int rmclient_dmabuf(struct rmclient *client, int card, unsigned bytes, unsigned 
 {
     union {
         struct rm_dmabuf head;
-        uint8_t bytes[RM_DMABUF_BYTES_MAX];
+        uint8_t bytes[DMABUF_BYTES];
     } params = {{.fd = *fd,
                  .client = client->client,
                  .total = total,
@@ -427,8 +429,7 @@ int rmclient_dmabuf(struct rmclient *client, int card, unsigned bytes, unsigned 
 
     if (bytes > sizeof(params) || count > RM_DMABUF_MAX)
         return -EINVAL;
-    memcpy(params.bytes + (bytes == RM_DMABUF_BYTES_MAX ? 36 : 32), memory,
-           count * sizeof(*memory));
+    memcpy(params.bytes + (bytes == DMABUF_BYTES ? 36 : 32), memory, count * sizeof(*memory));
     rc = rmclient_call(card, RM_ESC_EXPORT_DMABUF, bytes, &params);
     memcpy(&status, params.bytes + bytes - 8, sizeof(status));
     if (rc == 0 && status == RM_OK)

@@ -35,43 +35,83 @@ static void indirect(void **state)
     assert_int_equal(decode_xfer(&xfer, &key, &address), -EINVAL);
 }
 
+static bool is_trapped(const struct filter_calls *calls, uint32_t key)
+{
+    for (unsigned i = 0; i < calls->key_count; i++) {
+        if (calls->key[i] == key)
+            return true;
+    }
+    return false;
+}
+
+/* Whatever decode_call() accepts on this branch is trapped. Returns how many structures it is. */
+static unsigned accepted_are_trapped(const struct rm_branch *branch)
+{
+    static const uint8_t bytes[RM_KEY_SIZE(UINT32_MAX) + 1];
+    struct filter_calls calls;
+    unsigned accepted = 0;
+
+    decode_filter(branch, true, &calls);
+    for (uint32_t nr = 0; nr < 256; nr++) {
+        for (uint32_t size = 0; size < sizeof(bytes); size++) {
+            struct rm_call call;
+
+            if (decode_call(branch, false, RM_KEY(nr, size), bytes, &call) < 0)
+                continue;
+            assert_true(is_trapped(&calls, RM_KEY(nr, size)));
+            accepted++;
+        }
+    }
+    /* All but XFER, which only wraps others. */
+    assert_int_equal(accepted, calls.key_count - 1);
+    assert_true(is_trapped(&calls, RM_KEY(RM_ESC_XFER, sizeof(struct rm_xfer))));
+    return accepted;
+}
+
+static void rows(void **state)
+{
+    static const struct rm_branch branches[] = {
+#define BRANCH(...) {__VA_ARGS__},
+#include "branches.def"
+#undef BRANCH
+    };
+    const unsigned count = sizeof(branches) / sizeof(branches[0]);
+
+    (void)state;
+    for (unsigned i = 0; i < count; i++) {
+        /* A branch to come, whose structures are of other sizes. */
+        struct rm_branch next = branches[i];
+
+        next.dmabuf_bytes += 8;
+        assert_int_equal(accepted_are_trapped(&branches[i]), 8);
+        assert_int_equal(accepted_are_trapped(&next), 8);
+        assert_true(branches[i].fb_info_bytes <= sizeof(struct rm_fb_info));
+        assert_true(branches[i].schedule_bytes <= sizeof(struct rm_schedule));
+        assert_true(branches[i].dmabuf_bytes <= RM_PARAMS_MAX);
+        assert_true(branches[i].dmabuf_handles_at + RM_DMABUF_MAX * sizeof(uint32_t) <=
+                    branches[i].dmabuf_bytes);
+    }
+}
+
 static void keys(void **state)
 {
     /* What a CUDA program sends, in its own words. */
     static const uint32_t commands[] = {0xc020462b, 0xc030462b, 0xc0104629, 0xc020462a, 0xc01c4634,
                                         0xc0b8464a, 0xc01046d3, 0xc0144628, 0xca3046d9};
-    uint32_t known[DECODE_KEYS_MAX];
-    unsigned count = decode_keys(branch(580), known);
+    struct filter_calls calls;
     uint8_t bytes[4096] = {0};
     struct rm_call call = {.key = 77};
 
     (void)state;
-    assert_int_equal(count, sizeof(commands) / sizeof(commands[0]));
-    for (unsigned i = 0; i < count; i++) {
-        bool found = false;
-
-        for (unsigned j = 0; j < count; j++)
-            found = found || known[j] == (commands[i] & RM_KEY_MASK);
-        assert_true(found);
-    }
-    /* Of each branch its own. */
-    for (unsigned major = 550; major <= 595; major += major == 550 ? 20 : major == 570 ? 10 : 15) {
-        bool found = false;
-
-        count = decode_keys(branch(major), known);
-        for (unsigned i = 0; i < count; i++)
-            found = found || known[i] == RM_KEY(RM_ESC_EXPORT_DMABUF, branch(major)->dmabuf_bytes);
-        assert_true(found);
-    }
-    /* A branch that is not there yet, whose structures are of other sizes: none is written down
-     * anywhere else. */
-    {
-        struct rm_branch next = *branch(595);
-
-        next.dmabuf_bytes = 2616;
-        count = decode_keys(&next, known);
-        assert_int_equal(known[count - 1], RM_KEY(RM_ESC_EXPORT_DMABUF, 2616));
-    }
+    decode_filter(branch(580), true, &calls);
+    assert_int_equal(calls.key_count, sizeof(commands) / sizeof(commands[0]));
+    for (unsigned i = 0; i < calls.key_count; i++)
+        assert_true(is_trapped(&calls, commands[i] & RM_KEY_MASK));
+    /* What makes or frees something is trapped without limits, too. */
+    decode_filter(branch(580), false, &calls);
+    assert_int_equal(calls.key_count, sizeof(commands) / sizeof(commands[0]) - 2);
+    assert_false(is_trapped(&calls, RM_KEY(RM_ESC_CONTROL, sizeof(struct rm_control))));
+    assert_false(is_trapped(&calls, RM_KEY(RM_ESC_EXPORT_DMABUF, branch(580)->dmabuf_bytes)));
     assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_XFER, 16), bytes, &call),
                      -EINVAL);
     assert_int_equal(decode_call(branch(580), false, RM_KEY(RM_ESC_ALLOC, 40), bytes, &call),
@@ -469,7 +509,7 @@ static void dmabufs(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        uint8_t bytes[RM_DMABUF_BYTES_MAX] = {0};
+        uint8_t bytes[RM_PARAMS_MAX] = {0};
         struct rm_dmabuf head = {
             .fd = -1, .client = 0xc1d00001, .total = 9, .count = 3, .index = 2};
         uint32_t key = RM_KEY(RM_ESC_EXPORT_DMABUF, forms[i].bytes), status,
@@ -609,6 +649,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(indirect),
         cmocka_unit_test(keys),
+        cmocka_unit_test(rows),
         cmocka_unit_test(allocations),
         cmocka_unit_test(sizes),
         cmocka_unit_test(fixed_place),

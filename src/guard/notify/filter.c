@@ -1,8 +1,6 @@
 #include "guard/notify/filter.h"
 
 #include "base/err.h"
-#include "guard/nvidia/abi.h"
-#include "guard/nvidia/decode.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -71,29 +69,16 @@ static void answer_unless(struct program *program, uint32_t value, uint32_t what
     answer(program, what);
 }
 
-/*
- * An ioctl is trapped by what the driver tells it by: on the control device number and size,
- * whatever type and direction say; on the UVM device the whole word, which has no size in it.
- * (Masked, FIONBIO would look like the latter's.)
- */
-static void put_ioctl(struct program *program, const struct rm_branch *branch, bool control)
+/* Whole words come before the mask: FIONBIO with the mask would look like a call of the driver. */
+static void put_ioctl(struct program *program, const struct filter_calls *calls)
 {
-    static const uint32_t uvm[] = {UVM_MAP_EXTERNAL_ALLOCATION, UVM_FREE, UVM_UNMAP_EXTERNAL};
-    uint32_t keys[DECODE_KEYS_MAX];
-    unsigned count = decode_keys(branch, keys);
-
     load(program, ARG_LOW(1));
-    for (unsigned i = 0; i < sizeof(uvm) / sizeof(uvm[0]); i++)
-        answer_if(program, uvm[i], SECCOMP_RET_USER_NOTIF);
-    answer_if(program, UVM_ALLOC_DEVICE_P2P,
-              SECCOMP_RET_ERRNO | EOPNOTSUPP); /* memory that it holds nobody counts */
-    put(program, BPF_ALU | BPF_AND | BPF_K, RM_KEY_MASK, 0, 0);
-    for (unsigned i = 0; i < count; i++) {
-        /* What is exported matters to the quota alone, as do the controls. */
-        if (control ||
-            (RM_KEY_NR(keys[i]) != RM_ESC_CONTROL && RM_KEY_NR(keys[i]) != RM_ESC_EXPORT_DMABUF))
-            answer_if(program, keys[i], SECCOMP_RET_USER_NOTIF);
-    }
+    for (unsigned i = 0; i < calls->whole_count; i++)
+        answer_if(program, calls->whole[i], SECCOMP_RET_USER_NOTIF);
+    answer_if(program, calls->refused, SECCOMP_RET_ERRNO | EOPNOTSUPP);
+    put(program, BPF_ALU | BPF_AND | BPF_K, calls->mask, 0, 0);
+    for (unsigned i = 0; i < calls->key_count; i++)
+        answer_if(program, calls->key[i], SECCOMP_RET_USER_NOTIF);
     answer(program, SECCOMP_RET_ALLOW);
 }
 
@@ -132,7 +117,7 @@ static void skip_unless(struct program *program, unsigned at, uint32_t value)
     program->code[at] = (struct sock_filter){BPF_JMP | BPF_JEQ | BPF_K, 0, (uint8_t)inner, value};
 }
 
-static void build(struct program *program, const struct rm_branch *branch, bool control)
+static void build(struct program *program, const struct filter_calls *calls)
 {
     unsigned jump;
 
@@ -147,7 +132,7 @@ static void build(struct program *program, const struct rm_branch *branch, bool 
 #endif
     jump = program->length;
     put(program, 0, 0, 0, 0);
-    put_ioctl(program, branch, control);
+    put_ioctl(program, calls);
     skip_unless(program, jump, SYS_ioctl);
     jump = program->length;
     put(program, 0, 0, 0, 0);
@@ -163,12 +148,12 @@ static int seccomp(unsigned operation, unsigned long flags, void *argument)
     return rc < 0 ? err_last() : (int)rc;
 }
 
-int filter_install(const struct rm_branch *branch, bool control)
+int filter_install(const struct filter_calls *calls)
 {
     struct program program = {.length = 0};
     struct sock_fprog code = {.filter = program.code};
 
-    build(&program, branch, control);
+    build(&program, calls);
     if (program.length >= FILTER_MAX)
         return -E2BIG;
     code.len = (unsigned short)program.length;

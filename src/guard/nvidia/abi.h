@@ -343,8 +343,7 @@ struct rm_import_objects {
 
 #define RM_OBJECT_TYPE_RM 1u /* of what is exported or imported; there is no other */
 
-#define RM_DMABUF_MAX       128
-#define RM_DMABUF_BYTES_MAX 2608u
+#define RM_DMABUF_MAX 128
 
 struct rm_dmabuf { /* the head of EXPORT_DMABUF; where the handles are, and how much follows: struct
                       rm_branch */

@@ -9,15 +9,10 @@
 
 #define PROC_VERSION "/proc/driver/nvidia/version"
 
-/*
- * One row a branch, oldest first; the columns are those of struct rm_branch. What to write for a
- * new one, and what else has changed with it, says scripts/check_driver_abi.sh.
- */
 static const struct rm_branch branches[] = {
-    {550, 54, 444, 56, 2, 24, 2600, 32},
-    {570, 0, 460, 56, 2, 24, 2608, 36},
-    {580, 0, 1028, 64, 3, 24, 2608, 36},
-    {595, 0, 1028, 64, 3, 16, 2608, 36},
+#define BRANCH(...) {__VA_ARGS__},
+#include "branches.def"
+#undef BRANCH
 };
 
 #define BRANCHES (sizeof(branches) / sizeof(branches[0]))

@@ -11,12 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What differs. */
+/* What differs between branches: a row of spec/branches.def. Sizes and offsets are in bytes. */
 struct rm_branch {
     unsigned major, minor_from; /* some branches have early versions that differ */
-    uint32_t fb_info_bytes; /* parameters of RM_CTRL_FB_GET_INFO_V2: struct rm_fb_info with fewer
-                               items */
-    uint32_t map_memory_dma_bytes; /* of the ioctl */
+    uint32_t fb_info_bytes;  /* parameters of RM_CTRL_FB_GET_INFO_V2: struct rm_fb_info with fewer
+                                items */
     uint32_t schedule_bytes; /* parameters of RM_CTRL_GROUP_SCHEDULE and RM_CTRL_CHANNEL_SCHEDULE */
     uint32_t uvm_free_bytes; /* of UVM_FREE's structure; its base comes first, its status last */
     uint32_t dmabuf_bytes; /* of RM_ESC_EXPORT_DMABUF's structure; its status is 8 before the end */

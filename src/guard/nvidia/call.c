@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define ARG_MAX_BYTES  RM_DMABUF_BYTES_MAX
+#define ARG_MAX_BYTES  RM_PARAMS_MAX
 #define LIST_MAX_BYTES (RM_FB_INFO_MAX * sizeof(struct rm_fb_info_item))
 /* A program that is refused again and again is not worth more. */
 #define PROBE_AGAIN_NS (20 * NS_PER_MS)

@@ -7,14 +7,16 @@
 #define HUGE_512M  (512ULL << 20)
 #define HUGE_256G  (256ULL << 30)
 
-#define KEY_ALLOC_SHORT  RM_KEY(RM_ESC_ALLOC, sizeof(struct rm_alloc_short))
-#define KEY_ALLOC        RM_KEY(RM_ESC_ALLOC, sizeof(struct rm_alloc))
-#define KEY_ALLOC_OBJECT RM_KEY(RM_ESC_ALLOC_OBJECT, sizeof(struct rm_alloc_object))
-#define KEY_FREE         RM_KEY(RM_ESC_FREE, sizeof(struct rm_free))
-#define KEY_DUP          RM_KEY(RM_ESC_DUP_OBJECT, sizeof(struct rm_dup_object))
-#define KEY_HEAP         RM_KEY(RM_ESC_VID_HEAP_CONTROL, sizeof(struct rm_vid_heap_control))
-#define KEY_CONTROL      RM_KEY(RM_ESC_CONTROL, sizeof(struct rm_control))
-#define KEY_XFER         RM_KEY(RM_ESC_XFER, sizeof(struct rm_xfer))
+/* The bytes of a call's structure, whichever it is. */
+union structure {
+    struct rm_alloc alloc;
+    struct rm_alloc_object alloc_object;
+    struct rm_free free;
+    struct rm_dup_object dup;
+    struct rm_vid_heap_control heap;
+    struct rm_control control;
+    struct rm_dmabuf dmabuf;
+};
 
 int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_address)
 {
@@ -24,18 +26,6 @@ int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_add
     *ret_key = RM_KEY(xfer->nr, xfer->size);
     *ret_address = xfer->params;
     return 0;
-}
-
-unsigned decode_keys(const struct rm_branch *branch, uint32_t ret_keys[DECODE_KEYS_MAX])
-{
-    /* Of these structures none differs between the branches that there are, but for the last. */
-    const uint32_t keys[DECODE_KEYS_MAX] = {
-        KEY_ALLOC_SHORT, KEY_ALLOC, KEY_ALLOC_OBJECT,
-        KEY_FREE,        KEY_DUP,   KEY_HEAP,
-        KEY_CONTROL,     KEY_XFER,  RM_KEY(RM_ESC_EXPORT_DMABUF, branch->dmabuf_bytes)};
-
-    memcpy(ret_keys, keys, sizeof(keys));
-    return DECODE_KEYS_MAX;
 }
 
 void decode_refuse(struct rm_call *call, uint32_t status)
@@ -135,14 +125,42 @@ static void alloc(struct rm_call *call, bool serialized)
     if (rm_class_looks_like_channel(call->class_id) &&
         !rm_class_is_channel(call->class_id)) /* nobody would switch it */
         decode_refuse(call, RM_ERR_NOT_SUPPORTED);
-    if (serialized) /* how large that is only the program says */
+    if (serialized)
         decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
 }
 
-static void heap(struct rm_call *call, const struct rm_vid_heap_control *arg)
+/* Both structures begin alike. `serialized`: only the program says how large the parameters are. */
+static void decode_alloc_head(const union structure *of, bool serialized, struct rm_call *call)
 {
+    call->client = of->alloc.root;
+    call->parent = of->alloc.parent;
+    call->handle = of->alloc.handle;
+    call->class_id = of->alloc.class_id;
+    call->params = of->alloc.params;
+    alloc(call, serialized);
+}
+
+static void decode_alloc_short(const struct rm_branch *branch, bool strict,
+                               const union structure *of, struct rm_call *call)
+{
+    (void)branch, (void)strict;
+    decode_alloc_head(of, false, call);
+}
+
+static void decode_alloc(const struct rm_branch *branch, bool strict, const union structure *of,
+                         struct rm_call *call)
+{
+    (void)branch, (void)strict;
+    decode_alloc_head(of, of->alloc.flags & RM_ALLOC_SERIALIZED, call);
+}
+
+static void decode_heap(const struct rm_branch *branch, bool strict, const union structure *of,
+                        struct rm_call *call)
+{
+    const struct rm_vid_heap_control *arg = &of->heap;
     struct wish wish;
 
+    (void)branch, (void)strict;
     call->kind = RM_KIND_HEAP_OTHER;
     call->action = RM_EXECUTE;
     call->client = arg->root;
@@ -219,9 +237,11 @@ static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm
     watched(call, arg, bytes);
 }
 
-static void control(const struct rm_branch *branch, bool strict, struct rm_call *call,
-                    const struct rm_control *arg)
+static void decode_control(const struct rm_branch *branch, bool strict, const union structure *of,
+                           struct rm_call *call)
 {
+    const struct rm_control *arg = &of->control;
+
     call->kind = RM_KIND_CONTROL;
     call->action = RM_CONTINUE;
     call->client = arg->client;
@@ -268,102 +288,125 @@ static void control(const struct rm_branch *branch, bool strict, struct rm_call 
 }
 
 /* A program without parameters of its own for it has no use for this old form of RM_ALLOC. */
-static void alloc_object(struct rm_call *call, const struct rm_alloc_object *arg)
+static void decode_alloc_object(const struct rm_branch *branch, bool strict,
+                                const union structure *of, struct rm_call *call)
 {
+    (void)branch, (void)strict;
     call->kind = RM_KIND_ALLOC;
-    call->client = arg->root;
-    call->parent = arg->parent;
-    call->handle = arg->handle;
-    call->class_id = arg->class_id;
+    call->client = of->alloc_object.root;
+    call->parent = of->alloc_object.parent;
+    call->handle = of->alloc_object.handle;
+    call->class_id = of->alloc_object.class_id;
     decode_refuse(call, RM_ERR_NOT_SUPPORTED);
+}
+
+static void decode_free(const struct rm_branch *branch, bool strict, const union structure *of,
+                        struct rm_call *call)
+{
+    (void)branch, (void)strict;
+    call->kind = RM_KIND_FREE;
+    call->action = RM_EXECUTE;
+    call->client = of->free.root;
+    call->parent = of->free.parent;
+    call->handle = of->free.handle;
+}
+
+static void decode_dup(const struct rm_branch *branch, bool strict, const union structure *of,
+                       struct rm_call *call)
+{
+    (void)branch, (void)strict;
+    call->kind = RM_KIND_DUP;
+    call->action = RM_EXECUTE;
+    call->client = of->dup.client;
+    call->parent = of->dup.parent;
+    call->handle = of->dup.handle;
+    call->source_client = of->dup.source_client;
+    call->source_handle = of->dup.source_handle;
+}
+
+static void decode_dmabuf(const struct rm_branch *branch, bool strict, const union structure *of,
+                          struct rm_call *call)
+{
+    (void)branch, (void)strict;
+    call->kind = RM_KIND_DMABUF;
+    call->action = RM_EXECUTE;
+    call->client = of->dmabuf.client;
+}
+
+/*
+ * The structures of the control device, one row each: a structure that decode_call() accepts is
+ * one that decode_filter() has trapped.
+ */
+static const struct layout {
+    uint32_t nr, bytes;
+    size_t branch_bytes_at; /* not 0: where struct rm_branch has the size; status_at is from the
+                               end then */
+    uint32_t status_at;
+    bool limits_only; /* trapped only where memory or channels are limited: it makes nothing */
+    void (*decode)(const struct rm_branch *branch, bool strict, const union structure *of,
+                   struct rm_call *call); /* NULL: decode_xfer() unwraps it */
+} layouts[] = {
+#define LAYOUT(nr, type, ...)                                                                      \
+    {                                                                                              \
+        (nr), sizeof(type), 0, offsetof(type, status), __VA_ARGS__                                 \
+    }
+    LAYOUT(RM_ESC_ALLOC, struct rm_alloc_short, false, decode_alloc_short),
+    LAYOUT(RM_ESC_ALLOC, struct rm_alloc, false, decode_alloc),
+    LAYOUT(RM_ESC_ALLOC_OBJECT, struct rm_alloc_object, false, decode_alloc_object),
+    LAYOUT(RM_ESC_FREE, struct rm_free, false, decode_free),
+    LAYOUT(RM_ESC_DUP_OBJECT, struct rm_dup_object, false, decode_dup),
+    LAYOUT(RM_ESC_VID_HEAP_CONTROL, struct rm_vid_heap_control, false, decode_heap),
+    LAYOUT(RM_ESC_CONTROL, struct rm_control, true, decode_control),
+    {RM_ESC_XFER, sizeof(struct rm_xfer), 0, 0, false, NULL},
+    {RM_ESC_EXPORT_DMABUF, 0, offsetof(struct rm_branch, dmabuf_bytes), 8, true, decode_dmabuf},
+#undef LAYOUT
+};
+
+#define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+
+_Static_assert(LAYOUTS <= FILTER_KEYS_MAX, "the filter has room for all structures");
+
+static uint32_t key_of(const struct layout *layout, const struct rm_branch *branch)
+{
+    uint32_t bytes = layout->bytes;
+
+    if (layout->branch_bytes_at)
+        memcpy(&bytes, (const char *)branch + layout->branch_bytes_at, sizeof(bytes));
+    return RM_KEY(layout->nr, bytes);
+}
+
+void decode_filter(const struct rm_branch *branch, bool limits, struct filter_calls *ret_calls)
+{
+    *ret_calls = (struct filter_calls){
+        .whole = {UVM_MAP_EXTERNAL_ALLOCATION, UVM_FREE, UVM_UNMAP_EXTERNAL},
+        .whole_count = 3,
+        .refused = UVM_ALLOC_DEVICE_P2P, /* nobody counts the memory that it holds */
+        .mask = RM_KEY_MASK,
+    };
+    for (unsigned i = 0; i < LAYOUTS; i++) {
+        if (limits || !layouts[i].limits_only)
+            ret_calls->key[ret_calls->key_count++] = key_of(&layouts[i], branch);
+    }
 }
 
 int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const void *arg,
                 struct rm_call *ret_call)
 {
     struct rm_call call = {.key = key};
-    union {
-        struct rm_alloc_short alloc_short;
-        struct rm_alloc alloc;
-        struct rm_alloc_object alloc_object;
-        struct rm_free free;
-        struct rm_dup_object dup;
-        struct rm_vid_heap_control heap;
-        struct rm_control control;
-        struct rm_dmabuf dmabuf;
-    } of;
+    union structure of;
     size_t bytes = RM_KEY_SIZE(key);
 
     memcpy(&of, arg, bytes < sizeof(of) ? bytes : sizeof(of));
-    if (key == RM_KEY(RM_ESC_EXPORT_DMABUF, branch->dmabuf_bytes)) {
-        call.kind = RM_KIND_DMABUF;
-        call.action = RM_EXECUTE;
-        call.client = of.dmabuf.client;
+    for (unsigned i = 0; i < LAYOUTS; i++) {
+        if (!layouts[i].decode || key_of(&layouts[i], branch) != key)
+            continue;
+        call.status_at = layouts[i].branch_bytes_at ? (uint32_t)bytes - layouts[i].status_at
+                                                    : layouts[i].status_at;
+        layouts[i].decode(branch, strict, &of, &call);
         *ret_call = call;
         return 0;
     }
-    switch (key) {
-    case KEY_ALLOC_SHORT:
-    case KEY_ALLOC: /* the beginning is the same */
-        call.client = of.alloc.root;
-        call.parent = of.alloc.parent;
-        call.handle = of.alloc.handle;
-        call.class_id = of.alloc.class_id;
-        call.params = of.alloc.params;
-        alloc(&call, key == KEY_ALLOC && of.alloc.flags & RM_ALLOC_SERIALIZED);
-        break;
-    case KEY_ALLOC_OBJECT:
-        alloc_object(&call, &of.alloc_object);
-        break;
-    case KEY_FREE:
-        call.kind = RM_KIND_FREE;
-        call.action = RM_EXECUTE;
-        call.client = of.free.root;
-        call.parent = of.free.parent;
-        call.handle = of.free.handle;
-        break;
-    case KEY_DUP:
-        call.kind = RM_KIND_DUP;
-        call.action = RM_EXECUTE;
-        call.client = of.dup.client;
-        call.parent = of.dup.parent;
-        call.handle = of.dup.handle;
-        call.source_client = of.dup.source_client;
-        call.source_handle = of.dup.source_handle;
-        break;
-    case KEY_HEAP:
-        heap(&call, &of.heap);
-        break;
-    case KEY_CONTROL:
-        control(branch, strict, &call, &of.control);
-        break;
-    default:
-        return -EINVAL;
-    }
-    *ret_call = call;
-    return 0;
-}
-
-static size_t status_offset(uint32_t key)
-{
-    switch (key) {
-    case KEY_ALLOC_SHORT:
-        return offsetof(struct rm_alloc_short, status);
-    case KEY_ALLOC:
-        return offsetof(struct rm_alloc, status);
-    case KEY_ALLOC_OBJECT:
-        return offsetof(struct rm_alloc_object, status);
-    case KEY_FREE:
-        return offsetof(struct rm_free, status);
-    case KEY_DUP:
-        return offsetof(struct rm_dup_object, status);
-    case KEY_HEAP:
-        return offsetof(struct rm_vid_heap_control, status);
-    default:
-        /* RM_KIND_DMABUF: 8 before the end. */
-        return RM_KEY_NR(key) == RM_ESC_EXPORT_DMABUF ? RM_KEY_SIZE(key) - 8
-                                                      : offsetof(struct rm_control, status);
-    }
+    return -EINVAL;
 }
 
 static uint32_t word_at(const void *bytes, size_t offset)
@@ -384,13 +427,13 @@ static uint64_t long_at(const void *bytes, size_t offset)
 
 void decode_set_status(const struct rm_call *call, void *arg, uint32_t status)
 {
-    memcpy((char *)arg + status_offset(call->key), &status, sizeof(status));
+    memcpy((char *)arg + call->status_at, &status, sizeof(status));
 }
 
 void decode_result(const struct rm_call *call, const void *arg, const void *params, size_t bytes,
                    struct rm_result *ret_result)
 {
-    struct rm_result result = {.status = word_at(arg, status_offset(call->key))};
+    struct rm_result result = {.status = word_at(arg, call->status_at)};
 
     if (result.status != RM_OK) {
         *ret_result = result;

@@ -15,6 +15,7 @@
 #ifndef VGPU_GUARD_DECODE_H
 #define VGPU_GUARD_DECODE_H
 
+#include "guard/notify/filter.h"
 #include "guard/nvidia/abi.h"
 #include "guard/nvidia/branch.h"
 
@@ -45,7 +46,8 @@ struct rm_call {
     uint32_t key; /* RM_KEY of the call, a XFER unwrapped */
     enum rm_kind kind;
     enum rm_action action;
-    uint32_t refusal; /* RM_REFUSE: the status to give */
+    uint32_t refusal;   /* RM_REFUSE: the status to give */
+    uint32_t status_at; /* where the call's own structure has its status */
     /* What the kind has of these, else 0. `handle`: the object to be made (0: the driver chooses),
      * freed, controlled.
      */
@@ -80,11 +82,11 @@ struct rm_call {
 int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_address);
 
 /*
- * The keys that the guard knows on this branch, XFER's among them: what the filter has to trap on
- * the control device. Returns how many.
+ * The calls that the filter traps on this branch: on the control device every structure that
+ * decode_call() accepts, and XFER. `limits`: also those that only limits on memory or channels ask
+ * for; most of a program's start consists of them.
  */
-#define DECODE_KEYS_MAX 9
-unsigned decode_keys(const struct rm_branch *branch, uint32_t ret_keys[DECODE_KEYS_MAX]);
+void decode_filter(const struct rm_branch *branch, bool limits, struct filter_calls *ret_calls);
 
 /*
  * `arg`: RM_KEY_SIZE(key) bytes, of no special alignment. `strict`: the program may not switch

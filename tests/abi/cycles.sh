@@ -1,0 +1,35 @@
+#!/bin/bash
+# No two files of a part of src call each other, directly or by way of others.
+# usage: cycles.sh BUILD_DIR
+#
+# An edge is a function that one object file calls and another one of the same part defines. Calls
+# through pointers are no edges: a file that is given a function does not know whose it is.
+set -euo pipefail
+export LC_ALL=C
+cd "$1"
+
+# Parts that still have a cycle. A part leaves the list once it has none, and never comes back.
+knots=" cli core guard hook region "
+
+failed=0
+# Those that the build has now: a folder of it may hold objects of files that are gone.
+objects=$(grep -oE ' -o src/[^ ]+\.o' compile_commands.json | cut -c5-)
+while read -r part; do
+    loops=$(grep "^src/$part/" <<<"$objects" | xargs nm -A -P -g | awk '
+        { sub(/:$/, "", $1); sub(/\.o$/, "", $1); target = $1; sub(/\.dir\/.*/, "", target) }
+        $3 == "U" { needs[$1 " " target " " $2] = 1; next }
+        $3 ~ /^[TWi]$/ { file[target " " $2] = $1 }
+        END { for (need in needs) {
+            split(need, of, " ")
+            if (of[2] " " of[3] in file) print of[1], file[of[2] " " of[3]]
+        } }' | sort -u | tsort 2>&1 >/dev/null | sed -nE 's/^tsort: .*\.dir\/([^:]*\.c)$/\1/p' | sort -u | paste -sd ' ') || true
+    if [ -n "$loops" ] && [[ $knots != *" $part "* ]]; then
+        echo "FAIL: these files of src/$part call each other: $loops"
+        failed=1
+    elif [ -z "$loops" ] && [[ $knots == *" $part "* ]]; then
+        echo "FAIL: src/$part has no cycle any more: take it off the list"
+        failed=1
+    fi
+done < <(cut -d/ -f2 <<<"$objects" | sort -u)
+[ $failed = 0 ] && echo "no cycles, except in:$knots"
+exit $failed

@@ -28,7 +28,9 @@ allowed() {
         base) echo 'base' ;;
         region) echo 'base|region' ;;
         core) echo 'base|region|core' ;;
-        cli) echo 'base|region|core|guard|cli' ;;
+        gpu) echo 'base|region|gpu' ;;
+        nvidia) echo 'base|region|gpu|nvidia' ;;
+        cli) echo 'base|region|core|guard|gpu|cli' ;;
         *) echo "base|region|core|$1" ;;
     esac
 }
@@ -43,6 +45,14 @@ for folder in src/*/; do
 done
 bad=$(grep -rnE '^ *# *include +[<"](cuda|nvml)\.h[>"]' src | grep -v '^src/hook/cuda_abi.h:' || true)
 [ -z "$bad" ] || fail "NVIDIA's headers:"$'\n'"$bad"
+
+# The vendor seam: the folders that know CUDA, NVML and NVIDIA's ioctls, and nobody else, load a vendor's library, name its
+# entry points for that, or include another such folder.
+seam='^src/(hook|nvidia|guard/nvidia)/'
+bad=$(grep -rnE '\b(dlopen|dlsym|dlvsym) *\(|"(cu|nvml)[A-Z][A-Za-z0-9_]*"' src --include='*.[ch]' | grep -vE "$seam" || true)
+[ -z "$bad" ] || fail "reaches a vendor's library past the seam:"$'\n'"$bad"
+bad=$(grep -rnE '^ *# *include +"(hook|nvidia)/' src | grep -vE "$seam" || true)
+[ -z "$bad" ] || fail "includes a vendor's folder:"$'\n'"$bad"
 bad=$(grep -rnE '^ *# *include .*sim[/_]' src || true)
 [ -z "$bad" ] || fail "src includes the simulator:"$'\n'"$bad"
 

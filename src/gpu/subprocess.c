@@ -1,4 +1,4 @@
-#include "cli/probe.h"
+#include "gpu/subprocess.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,8 @@ static int read_result(int fd, char *result, size_t size, int64_t end_ms)
     return 0;
 }
 
-int probe_run(void (*body)(void *), void *ret_result, size_t size, int limit_ms, int *ret_signal)
+int subprocess_run(void (*body)(void *), void *ret_result, size_t size, int limit_ms,
+                   int *ret_signal)
 {
     int ends[2], status = 0, result;
     pid_t child;

@@ -1,6 +1,6 @@
 /* Asking a library that we do not trust: in a child process, with a time limit. */
-#ifndef VGPU_CLI_PROBE_H
-#define VGPU_CLI_PROBE_H
+#ifndef VGPU_GPU_SUBPROCESS_H
+#define VGPU_GPU_SUBPROCESS_H
 
 #include <stddef.h>
 
@@ -10,7 +10,7 @@
  * and was killed; -ECANCELED: it died of a signal
  * (*ret_signal); other -errno: it could not be started.
  */
-int probe_run(void (*body)(void *ret_result), void *ret_result, size_t size, int limit_ms,
-              int *ret_signal);
+int subprocess_run(void (*body)(void *ret_result), void *ret_result, size_t size, int limit_ms,
+                   int *ret_signal);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/setting.h"
-#include "region/arena.h"
+#include "sched/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "cli/compute.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "core/member.h"
+#include "account/member.h"
 
 #include <dirent.h>
 #include <errno.h>

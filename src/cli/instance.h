@@ -2,10 +2,10 @@
  * Instances on disk: <runtime dir>/instances/<name>/ with the region, and who uses them.
  *
  * An instance is in use while a `vgpu run` that started it or joined it lives, while a process that
- * has loaded the library lives in it (core/member.h), or while one is attached to its region. What
- * has outlived its `vgpu run` and does not load the library, a static program or one that takes it
- * out of its environment, does not keep it. Entering, leaving and removing are serialised by a lock
- * on the folder of all instances, which is held for milliseconds.
+ * has loaded the library lives in it (account/member.h), or while one is attached to its region.
+ * What has outlived its `vgpu run` and does not load the library, a static program or one that
+ * takes it out of its environment, does not keep it. Entering, leaving and removing are serialised
+ * by a lock on the folder of all instances, which is held for milliseconds.
  */
 #ifndef VGPU_CLI_INSTANCE_H
 #define VGPU_CLI_INSTANCE_H

@@ -9,7 +9,7 @@
 #include "cli/message.h"
 #include "cli/path.h"
 #include "cli/table.h"
-#include "core/member.h"
+#include "account/member.h"
 #include "guard/notify/control.h"
 
 #include <errno.h>

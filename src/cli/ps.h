@@ -15,11 +15,11 @@ struct ps_instance {
     char name[VGPU_NAME_LEN];
     char dir[PATH_MAX]; /* an implicit instance's is its cache file */
     uid_t owner;
-    uint64_t id;   /* in arenas */
-    bool implicit; /* of HAMi's variables, in a cache file */
-    unsigned
-        running; /* processes in it that are known of: core/member.h, and those that are attached */
-    bool paused; /* its work stands still */
+    uint64_t id;      /* in arenas */
+    bool implicit;    /* of HAMi's variables, in a cache file */
+    unsigned running; /* processes in it that are known of: account/member.h, and those that are
+                         attached */
+    bool paused;      /* its work stands still */
     struct vgpu_snapshot snapshot;
 };
 

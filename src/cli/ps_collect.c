@@ -6,10 +6,10 @@
 #include "cli/instance.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "core/implicit.h"
-#include "core/instance.h"
-#include "core/member.h"
-#include "core/usage.h"
+#include "account/implicit.h"
+#include "account/instance.h"
+#include "account/member.h"
+#include "sched/usage.h"
 
 #include <dirent.h>
 #include <errno.h>

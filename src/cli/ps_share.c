@@ -1,6 +1,6 @@
 /* What an instance is entitled to of a device's time. */
 #include "cli/ps.h"
-#include "region/arena_list.h"
+#include "sched/arena_list.h"
 
 #include <stdlib.h>
 #include <string.h>

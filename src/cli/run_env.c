@@ -2,8 +2,8 @@
 
 #include "base/setting.h"
 #include "cli/message.h"
-#include "core/instance.h"
-#include "core/visible.h"
+#include "account/instance.h"
+#include "account/visible.h"
 
 #include <ctype.h>
 #include <stdio.h>

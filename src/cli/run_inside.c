@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "core/instance.h"
+#include "account/instance.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "cli/grid.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "core/trace_counts.h"
+#include "account/trace_counts.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

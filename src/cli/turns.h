@@ -2,7 +2,7 @@
 #ifndef VGPU_CLI_TURNS_H
 #define VGPU_CLI_TURNS_H
 
-#include "region/arena_list.h"
+#include "sched/arena_list.h"
 
 /*
  * Calls `each` with what is wrong, or worth knowing, about one arena: arena_check() of one of this

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/passfd.h"
-#include "core/usage.h"
+#include "sched/usage.h"
 #include "guard/notify/bus.h"
 #include "guard/notify/control.h"
 #include "guard/notify/filter.h"

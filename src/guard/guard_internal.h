@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "core/ledger.h"
+#include "account/ledger.h"
 #include "guard/nvidia/abi.h"
 #include "guard/nvidia/branch.h"
 #include "guard/nvidia/channels.h"

@@ -10,7 +10,7 @@
 #ifndef VGPU_HOOK_ADMISSION_H
 #define VGPU_HOOK_ADMISSION_H
 
-#include "core/track.h"
+#include "account/track.h"
 #include "hook/hook.h"
 
 #define CHARGE_BLOCK_BYTES (2ULL << 20) /* what the driver takes device memory in */

@@ -2,7 +2,7 @@
  * Waiting for the cap, and charging it.
  *
  * A launch of unknown cost could take any time, and the next one too. So it holds the bucket
- * (core/bucket.h): whoever comes next, in whatever process, waits until it is measured or the hold
+ * (sched/bucket.h): whoever comes next, in whatever process, waits until it is measured or the hold
  * is paid. Those of this process ask for its sample meanwhile, so what is short costs a question,
  * not a wait.
  *
@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/nocancel.h"
-#include "core/bucket.h"
-#include "core/hami.h"
+#include "sched/bucket.h"
+#include "account/hami.h"
 
 #include <sys/syscall.h>
 #include <time.h>

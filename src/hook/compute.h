@@ -18,9 +18,9 @@
 #ifndef VGPU_HOOK_COMPUTE_H
 #define VGPU_HOOK_COMPUTE_H
 
-#include "core/bucket.h"
-#include "core/cost.h"
-#include "core/hami.h"
+#include "sched/bucket.h"
+#include "sched/cost.h"
+#include "account/hami.h"
 #include "hook/semaphore.h"
 #include "hook/hook.h"
 

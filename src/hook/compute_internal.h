@@ -4,8 +4,8 @@
 #ifndef VGPU_HOOK_COMPUTE_INTERNAL_H
 #define VGPU_HOOK_COMPUTE_INTERNAL_H
 
-#include "core/cost.h"
-#include "core/usage.h"
+#include "sched/cost.h"
+#include "sched/usage.h"
 #include "hook/compute.h"
 #include "hook/semaphore.h"
 

@@ -1,7 +1,7 @@
 #include "hook/gang.h"
 
 #include "base/mutex.h"
-#include "core/usage.h"
+#include "sched/usage.h"
 #include "hook/hook.h"
 
 static struct vgpu_mutex open_lock = VGPU_MUTEX_INIT;

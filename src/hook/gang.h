@@ -1,9 +1,9 @@
 /* The other devices that the instance runs on, whose arenas the turns on this one look at
- * (core/gang.h). */
+ * (sched/gang.h). */
 #ifndef VGPU_HOOK_GANG_H
 #define VGPU_HOOK_GANG_H
 
-#include "region/arena.h"
+#include "sched/arena.h"
 
 /*
  * The arenas of the devices on which processes of the instance hold memory, but for `vdev`; at most

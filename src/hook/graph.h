@@ -6,7 +6,7 @@
 #ifndef VGPU_HOOK_GRAPH_H
 #define VGPU_HOOK_GRAPH_H
 
-#include "core/cost.h"
+#include "sched/cost.h"
 #include "hook/hook.h"
 
 /* What an executable graph's cost is kept under: no kernel has an empty grid. */

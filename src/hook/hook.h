@@ -8,7 +8,7 @@
 #define VGPU_HOOK_HOOK_H
 
 #include "base/cleanup.h"
-#include "core/ledger.h"
+#include "account/ledger.h"
 #include "hook/handlers.h"
 #include "hook/cuda_abi.h"
 #include "hook/symbol_ids.h"

@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/setting.h"
-#include "core/instance.h"
-#include "core/member.h"
+#include "account/instance.h"
+#include "account/member.h"
 #include "hook/elf.h"
 
 #include <dlfcn.h>

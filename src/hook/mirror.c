@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/forkwatch.h"
-#include "core/hami.h"
-#include "core/instance.h"
+#include "account/hami.h"
+#include "account/instance.h"
 #include "hook/helper.h"
 #include "hook/hook.h"
 

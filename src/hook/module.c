@@ -7,7 +7,7 @@
 #include "hook/module.h"
 
 #include "base/cleanup.h"
-#include "core/track.h"
+#include "account/track.h"
 #include "hook/admission.h"
 #include "hook/image.h"
 #include "hook/reconcile.h"

@@ -6,7 +6,7 @@
 #define VGPU_HOOK_NVML_DRIVER_H
 
 #include "hook/nvml_abi.h"
-#include "core/vdev.h"
+#include "account/vdev.h"
 
 /* What a list call answers, whatever the version of the function that was found. */
 struct nvml_process {

@@ -2,9 +2,9 @@
 
 #include "base/setting.h"
 #include "hook/nvml_driver.h"
-#include "core/instance.h"
-#include "core/vdev.h"
-#include "core/visible.h"
+#include "account/instance.h"
+#include "account/vdev.h"
+#include "account/visible.h"
 
 #include <errno.h>
 #include <stdlib.h>

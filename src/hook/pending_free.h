@@ -12,7 +12,7 @@
 #ifndef VGPU_HOOK_PENDING_FREE_H
 #define VGPU_HOOK_PENDING_FREE_H
 
-#include "core/track.h"
+#include "account/track.h"
 #include "hook/hook.h"
 
 /* After cuMemFreeAsync of plain memory. False: no memory for the record; the charge is still the

@@ -8,8 +8,8 @@
 #ifndef VGPU_HOOK_SAMPLE_H
 #define VGPU_HOOK_SAMPLE_H
 
-#include "core/bucket.h"
-#include "core/cost.h"
+#include "sched/bucket.h"
+#include "sched/cost.h"
 #include "hook/hook.h"
 
 struct sample;

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/gang.h"
+#include "sched/gang.h"
 #include "hook/handlers.h"
 #include "hook/capture.h"
 #include "hook/stream_key.h"

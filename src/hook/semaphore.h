@@ -1,5 +1,5 @@
 /*
- * The turns of a device as the GPU sees them (core/sched_client.h has the other half): semaphores
+ * The turns of a device as the GPU sees them (sched/sched_client.h has the other half): semaphores
  * that streams wait at, fences that tell when a stream has got somewhere.
  *
  * A semaphore is cuStreamWaitValue32 on a word of this process's page of the arena; a launch behind
@@ -13,7 +13,7 @@
 #define VGPU_HOOK_SEMAPHORE_H
 
 #include "base/mutex.h"
-#include "core/sched_client.h"
+#include "sched/sched_client.h"
 #include "hook/hook.h"
 
 #include <pthread.h>

@@ -13,7 +13,7 @@
 #ifndef VGPU_HOOK_SHARED_H
 #define VGPU_HOOK_SHARED_H
 
-#include "core/share.h"
+#include "account/share.h"
 #include "hook/hook.h"
 
 struct shared; /* one for each memory; counts what of this process refers to it */

@@ -8,7 +8,7 @@
 #ifndef VGPU_HOOK_SOURCES_H
 #define VGPU_HOOK_SOURCES_H
 
-#include "core/track.h"
+#include "account/track.h"
 #include "hook/hook.h"
 
 /* Each function may be NULL. */

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/nocancel.h"
 #include "base/setting.h"
-#include "core/instance.h"
+#include "account/instance.h"
 #include "hook/hook.h"
 #include "hook/trace.h"
 

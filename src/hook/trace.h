@@ -9,7 +9,7 @@
 #ifndef VGPU_HOOK_TRACE_H
 #define VGPU_HOOK_TRACE_H
 
-#include "core/trace_counts.h"
+#include "account/trace_counts.h"
 
 /* Where counts go now: one row an entry of symbols.h. Read by the trampolines. */
 extern struct vgpu_trace_row *trace_rows;

@@ -3,7 +3,7 @@
 #ifndef VGPU_HOOK_VISIBLE_H
 #define VGPU_HOOK_VISIBLE_H
 
-#include "core/visible.h"
+#include "account/visible.h"
 
 /*
  * The variable as everybody in the process sees it, while the driver initialises. Changes neither

@@ -1,5 +1,5 @@
 /*
- * What src/region and src/core share about an open region; nobody else includes this.
+ * What src/region, src/account and src/sched share about an open region; nobody else includes this.
  */
 #ifndef VGPU_REGION_INTERNAL_H
 #define VGPU_REGION_INTERNAL_H
@@ -12,7 +12,7 @@
 struct vgpu_region {
     struct region_layout *layout;
     void *map; /* the file from its beginning; what is in front of the layout is not ours (see
-                  core/hami.h) */
+                  account/hami.h) */
     size_t map_bytes;
     struct liveness *liveness;
     bool copied; /* by region_peek(): the layout is this process's alone, and needs no lock */

@@ -117,7 +117,7 @@ struct region_slot {
 struct region_compute {
     /*
      * The bucket: CLOCK_MONOTONIC time at which all that was charged is paid for. A charge of c at
-     * a cap of p percent adds 100 c / p. core/bucket.h.
+     * a cap of p percent adds 100 c / p. sched/bucket.h.
      */
     _Atomic uint64_t paid_until_ns __attribute__((aligned(64)));
     _Atomic uint64_t copy_paid_until_ns[2]; /* from the host, to the host */

@@ -22,16 +22,16 @@ while read -r symbol; do
     grep -qE "^(PASS|CALL)\($symbol[,)]" spec/driver.def || fail "spec/sized.def: $symbol is wrapped or has no row"
 done < <(sed -nE 's/^SIZED\(([A-Za-z0-9_]+),.*/\1/p' spec/sized.def)
 
-# base <- region <- core <- {hook, cli}; nothing includes the simulator; CUDA and NVML types stay in src/hook.
+# base <- region <- {account, sched} <- {hook, guard} <- cli; account and sched do not include each other; nothing includes the simulator; CUDA and NVML types stay in src/hook.
 allowed() {
     case $1 in
         base) echo 'base' ;;
         region) echo 'base|region' ;;
-        core) echo 'base|region|core' ;;
+        account | sched) echo "base|region|$1" ;;
         gpu) echo 'base|region|gpu' ;;
         nvidia) echo 'base|region|gpu|nvidia' ;;
-        cli) echo 'base|region|core|guard|gpu|cli' ;;
-        *) echo "base|region|core|$1" ;;
+        cli) echo 'base|region|account|sched|guard|gpu|cli' ;;
+        *) echo "base|region|account|sched|$1" ;;
     esac
 }
 for folder in src/*/; do
@@ -63,9 +63,9 @@ bad=$(grep -rnE '\b(secure_)?getenv *\(|extern char \*\*environ' src | grep -v '
 
 # Code in somebody else's process.
 bad=$(grep -rnwE '(exit|_exit|abort|assert|setenv|putenv|umask|signal|sigaction|printf|puts|stdout) *\(' src/base src/region \
-    src/core src/hook | grep -vE '^[^:]+:[0-9]+: *(/?\*|//)' | grep -v '_Static_assert' || true)
+    src/account src/sched src/hook | grep -vE '^[^:]+:[0-9]+: *(/?\*|//)' | grep -v '_Static_assert' || true)
 [ -z "$bad" ] || fail "not in a preloaded library:"$'\n'"$bad"
-bad=$(grep -rnE '\bopen(at)?\([^;]*\);' src/base src/region src/core src/hook --include='*.c' | grep -v O_CLOEXEC |
+bad=$(grep -rnE '\bopen(at)?\([^;]*\);' src/base src/region src/account src/sched src/hook --include='*.c' | grep -v O_CLOEXEC |
     grep -E '\bopen(at)?\("?[a-z_"]' | grep -v 'O_PATH' || true)
 [ -z "$bad" ] || fail "open without O_CLOEXEC:"$'\n'"$bad"
 

@@ -3,7 +3,7 @@
  * the books of two processes: this one, and a child that has the library and says itself what it
  * holds. Prints the child's pid, then its own, and stays until its input ends.
  */
-#include "core/ledger.h"
+#include "account/ledger.h"
 
 #include <signal.h>
 #include <stdio.h>

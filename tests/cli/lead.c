@@ -1,6 +1,6 @@
 /* lead FOLDER: leads the instance in FOLDER, as a `vgpu run` does, until its standard input ends;
  * says so first. */
-#include "core/member.h"
+#include "account/member.h"
 
 #include <stdio.h>
 

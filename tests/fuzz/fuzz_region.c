@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/setting.h"
-#include "core/ledger_internal.h"
-#include "core/usage.h"
-#include "core/share.h"
+#include "account/ledger_internal.h"
+#include "sched/usage.h"
+#include "account/share.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "starts.h"
 #include "tenants.h"
 
-#include "core/bucket.h"
+#include "sched/bucket.h"
 
 #include <pthread.h>
 #include <spawn.h>

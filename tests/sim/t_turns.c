@@ -6,7 +6,7 @@
  */
 #include "tenants.h"
 
-#include "region/arena.h"
+#include "sched/arena.h"
 
 #include <dirent.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-#include "core/gang.h"
+#include "sched/gang.h"
 
 #include <stdlib.h>
 

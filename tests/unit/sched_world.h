@@ -1,5 +1,5 @@
 /*
- * A machine in virtual time for tests of core/sched_client: GPUs, and processes with a thread that
+ * A machine in virtual time for tests of sched/sched_client: GPUs, and processes with a thread that
  * runs a program and a helper, each with a client of its own on an arena that is a real file.
  * Everything happens in one thread of this process, in an order that only the seed decides.
  *
@@ -13,7 +13,7 @@
 #ifndef VGPU_TESTS_LEASE_WORLD_H
 #define VGPU_TESTS_LEASE_WORLD_H
 
-#include "core/sched_client.h"
+#include "sched/sched_client.h"
 
 #include <stdbool.h>
 #include <stddef.h>

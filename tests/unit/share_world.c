@@ -1,6 +1,6 @@
 #include "share_world.h"
 
-#include "core/usage.h"
+#include "sched/usage.h"
 #include "guard/notify/bus.h"
 #include "guard/sched/share_internal.h"
 #include "region/liveness.h"

@@ -1,7 +1,7 @@
 /* The arena: who has a page of it, and who its lock. Its file is t_arena_file.c's. */
 #include "unit.h"
 
-#include "region/arena.h"
+#include "sched/arena.h"
 
 #include <fcntl.h>
 #include <pthread.h>

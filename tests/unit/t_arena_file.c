@@ -1,9 +1,9 @@
 /* The arena's file: whose it is, who shares it, and what becomes of one that is of no use. */
 #include "unit.h"
 
-#include "core/sched_client.h"
-#include "region/arena_list.h"
-#include "region/arena_file.h"
+#include "sched/sched_client.h"
+#include "sched/arena_list.h"
+#include "sched/arena_file.h"
 #include "region/liveness.h"
 
 #include <fcntl.h>

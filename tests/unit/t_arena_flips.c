@@ -5,7 +5,7 @@
  * then its word is changed, from a seed. So it does not depend on how threads run. An index, shift
  * or pointer that was not bounded ends in a fault elsewhere, or in a sanitizer.
  */
-#include "core/sched_preempt.h"
+#include "sched/sched_preempt.h"
 #include "sched_world.h"
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 /* The bucket that caps are held by, in virtual time. */
 #include "unit.h"
 
-#include "core/bucket.h"
-#include "core/cost.h"
+#include "sched/bucket.h"
+#include "sched/cost.h"
 
 #include <pthread.h>
 #include <sched.h>

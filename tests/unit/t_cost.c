@@ -2,7 +2,7 @@
  * table, threads. */
 #include "unit.h"
 
-#include "core/cost.h"
+#include "sched/cost.h"
 
 #include <pthread.h>
 

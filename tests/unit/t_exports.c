@@ -2,7 +2,7 @@
  * the instance. */
 #include "unit.h"
 
-#include "core/share.h"
+#include "account/share.h"
 #include "region/layout.h"
 
 #include <signal.h>

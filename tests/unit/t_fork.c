@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/proc.h"
-#include "core/ledger_internal.h"
+#include "account/ledger_internal.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -2,8 +2,8 @@
  * instance. */
 #include "unit.h"
 
-#include "core/ledger_internal.h"
-#include "core/usage.h"
+#include "account/ledger_internal.h"
+#include "sched/usage.h"
 
 #include <signal.h>
 #include <stdlib.h>

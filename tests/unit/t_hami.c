@@ -1,9 +1,9 @@
 /* What HAMi's monitor would read from a cache file, by the offsets of its own layout. */
 #include "unit.h"
 
-#include "core/hami.h"
-#include "core/instance.h"
-#include "core/ledger_internal.h"
+#include "account/hami.h"
+#include "account/instance.h"
+#include "account/ledger_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>

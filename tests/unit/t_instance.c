@@ -1,10 +1,10 @@
 /* How a process finds its instance: every combination of the environment, in children. */
 #include "unit.h"
 
-#include "core/implicit.h"
-#include "core/instance.h"
-#include "core/ledger_internal.h"
-#include "core/override.h"
+#include "account/implicit.h"
+#include "account/instance.h"
+#include "account/ledger_internal.h"
+#include "account/override.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

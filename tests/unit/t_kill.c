@@ -8,7 +8,7 @@
  */
 #include "unit.h"
 
-#include "core/ledger_internal.h"
+#include "account/ledger_internal.h"
 
 #include <sched.h>
 #include <signal.h>

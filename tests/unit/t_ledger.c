@@ -1,7 +1,7 @@
 /* What one process, and two that take turns, see of the ledger. */
 #include "unit.h"
 
-#include "core/ledger_internal.h"
+#include "account/ledger_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Membership of an instance: counted by locks, not by what processes say of themselves. */
-#include "core/member.h"
+#include "account/member.h"
 
 #include "unit.h"
 

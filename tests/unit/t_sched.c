@@ -1,5 +1,5 @@
 /*
- * Who gets how much of a device, and when, by core/sched_client, core/turns and core/policy, in
+ * Who gets how much of a device, and when, by sched/sched_client, sched/sched and sched/policy, in
  * virtual time (sched_world.h). What goes wrong with processes is in t_sched_faults.c.
  */
 #include "sched_world.h"

@@ -4,7 +4,7 @@
  * races, under a thread sanitizer.
  */
 #include "base/mutex.h"
-#include "core/sched_client.h"
+#include "sched/sched_client.h"
 #include "unit.h"
 
 #include <pthread.h>

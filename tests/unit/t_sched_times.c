@@ -5,7 +5,7 @@
 #include "sched_world.h"
 #include "unit.h"
 
-#include "core/policy.h"
+#include "sched/policy.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/mutex.h"
-#include "core/sched_client.h"
+#include "sched/sched_client.h"
 #include "hook/capture.h"
 #include "hook/semaphore.h"
 

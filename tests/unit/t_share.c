@@ -1,6 +1,6 @@
 /*
- * What an instance of the guard gets of a device, by guard/share, core/sched_preempt and
- * core/throttle, in virtual time (share_world.h): turns with others of its kind and of the preload
+ * What an instance of the guard gets of a device, by guard/share, sched/sched_preempt and
+ * sched/throttle, in virtual time (share_world.h): turns with others of its kind and of the preload
  * tier, caps. What goes wrong is in t_share_faults.c.
  */
 #include "share_world.h"

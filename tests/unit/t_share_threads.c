@@ -2,9 +2,9 @@
  * Shares in threads of their own and real time: they wait and are woken, pause from another thread,
  * take turns, and leave everything on. What they decide is tested in virtual time.
  */
-#include "core/usage.h"
+#include "sched/usage.h"
 #include "guard/sched/share.h"
-#include "region/arena.h"
+#include "sched/arena.h"
 #include "unit.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "core/ledger_internal.h"
+#include "account/ledger_internal.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* Ledgers that a guard keeps for other processes, and what those say of themselves beside it. */
 #include "unit.h"
 
-#include "core/ledger_internal.h"
+#include "account/ledger_internal.h"
 
 #include <stdlib.h>
 

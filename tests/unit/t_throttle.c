@@ -4,7 +4,7 @@
  * (guard/nvidia/probe.c): a probe stops the tenant for a moment, and takes one that is between two
  * short kernels for half busy.
  */
-#include "core/throttle.h"
+#include "sched/throttle.h"
 #include "unit.h"
 
 #define US        1000ULL

@@ -1,7 +1,7 @@
 /* The allocation table and the granules, against a model, with threads, and after fork. */
 #include "unit.h"
 
-#include "core/track.h"
+#include "account/track.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The figures of an instance: what is added arrives, by whatever threads, early or late. */
 #include "unit.h"
 
-#include "core/usage.h"
+#include "sched/usage.h"
 #include "region/internal.h"
 
 #include <pthread.h>

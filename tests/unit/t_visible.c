@@ -1,7 +1,7 @@
 /* CUDA_VISIBLE_DEVICES: what a program sees, and in which order. */
 #include "unit.h"
 
-#include "core/visible.h"
+#include "account/visible.h"
 
 #include <string.h>
 

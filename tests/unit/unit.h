@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "core/ledger.h"
+#include "account/ledger.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

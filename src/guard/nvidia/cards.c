@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "core/vdev.h"
+#include "account/vdev.h"
 #include "guard/nvidia/rm.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "guard/guard_internal.h"
 
 #include "base/err.h"
-#include "core/vdev.h"
+#include "account/vdev.h"
 #include "guard/nvidia/rm.h"
 #include "guard/notify/ratelimit.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/usage.h"
+#include "sched/usage.h"
 #include "guard/notify/bus.h"
 #include "guard/sched/share_internal.h"
 

@@ -3,8 +3,8 @@
 #define VGPU_GUARD_SHARE_INTERNAL_H
 
 #include "base/mutex.h"
-#include "core/throttle.h"
-#include "core/sched_preempt.h"
+#include "sched/throttle.h"
+#include "sched/sched_preempt.h"
 #include "guard/sched/share.h"
 
 #include <stdatomic.h>

@@ -1,0 +1,66 @@
+/*
+ * The instance that this process belongs to, by its environment (spec/config.def).
+ *
+ * VGPU_INSTANCE names the instance. Without it, HAMi's variables CUDA_DEVICE_MEMORY_LIMIT,
+ * CUDA_DEVICE_SM_LIMIT and CUDA_DEVICE_MEMORY_SHARED_CACHE make an implicit instance, whose region
+ * is in the cache file. Without any of them nothing is limited or counted.
+ */
+#ifndef VGPU_ACCOUNT_INSTANCE_H
+#define VGPU_ACCOUNT_INSTANCE_H
+
+#include "account/ledger.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on
+ * a page. */
+#define INSTANCE_CACHE_OFFSET (491 * 4096)
+
+/*
+ * The id of the process's group in its instance (region_group_new()), from VGPU_GROUP, which a
+ * nested `vgpu run` sets. 0: none, or VGPU_INSTANCE is not set. A process that unsets VGPU_GROUP
+ * has the instance's limits.
+ */
+uint64_t instance_group_id(void);
+
+/* Whether the environment names an instance. Opens nothing. */
+bool instance_configured(void);
+
+/* "<folder>/region" of an instance that is named by its folder or its name. -EINVAL: no such name
+ * can be; -ENAMETOOLONG. */
+int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes);
+
+/*
+ * The limits that this process brings by the numbers of its devices: of an implicit instance, where
+ * CUDA_VISIBLE_DEVICES numbers them. False: it brings none, or lets them be numbered as the machine
+ * does.
+ */
+bool instance_limits_by_number(struct vgpu_limits *ret_limits);
+
+/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; else as
+ * instance_region_path(). */
+int instance_folder(char *buffer, size_t buffer_bytes);
+
+/*
+ * The limits that HAMi's variables set; vdev i has those of the device that the program numbers i.
+ * -ENOENT: none are set, or VGPU_INSTANCE is and goes first; -EINVAL: one is not accepted, which
+ * stderr has been told.
+ */
+int instance_configured_limits(struct vgpu_limits *ret_limits);
+
+/*
+ * Attaches this process. 1: *ret_ledger is its ledger (for the life of the process); 0: no instance
+ * is configured; -errno: one is, and cannot be attached, which stderr has been told in one line:
+ * let no CUDA start. May be tried again.
+ */
+int instance_attach(struct vgpu_ledger **ret_ledger);
+
+/*
+ * For who looks now and then, after instance_attach() of an instance that is in a cache file:
+ * whether the file was removed, all names of it. Nobody else can join this process any more. Then
+ * stderr has been told in one line.
+ */
+bool instance_lost(struct vgpu_region *region);
+
+#endif

@@ -1,0 +1,226 @@
+#include "sched/arena.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/mutex.h"
+#include "sched/arena_file.h"
+#include "region/liveness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ID_MASK   0x000003ffu
+#define COUNT_ONE 0x00000400u
+#define WAITERS   0x80000000u
+#define SPINS     200
+#define NAP_NS    NS_PER_MS
+
+static struct arena_layout *map_file(int fd)
+{
+    void *map = mmap(NULL, sizeof(struct arena_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return map == MAP_FAILED ? NULL : map;
+}
+
+int arena_open(const char *uuid, bool make, struct vgpu_arena **ret_arena)
+{
+    KEEP_ERRNO;
+    struct arena_place place;
+    struct vgpu_arena *arena;
+    int fd, rc = arena_place_find(uuid, geteuid(), &place);
+
+    if (rc < 0)
+        return rc;
+    arena = calloc(1, sizeof(*arena));
+    if (!arena)
+        return -ENOMEM;
+    memcpy(arena->path, place.path, sizeof(place.path));
+    rc = arena_file_get(&place, uuid, make, &arena->liveness, &fd);
+    if (rc == 0) {
+        arena->layout = map_file(fd);
+        rc = arena->layout ? 0 : err_last();
+        if (rc < 0)
+            liveness_put(arena->liveness);
+    }
+    if (rc < 0) {
+        free(arena);
+        return rc;
+    }
+    *ret_arena = arena;
+    return 0;
+}
+
+void arena_close(struct vgpu_arena *arena)
+{
+    KEEP_ERRNO;
+
+    if (!arena)
+        return;
+    munmap(arena->layout, sizeof(*arena->layout));
+    liveness_put(arena->liveness);
+    free(arena);
+}
+
+/* Pages of processes */
+
+static unsigned page_id(unsigned page)
+{
+    return page + 1;
+}
+
+bool arena_alive(struct vgpu_arena *arena, unsigned page)
+{
+    return liveness_check(arena->liveness, page_id(page), NULL) != 0;
+}
+
+bool arena_holds(struct vgpu_arena *arena, unsigned page)
+{
+    liveness_check(arena->liveness, page_id(ARENA_PAGES),
+                   NULL); /* looks after the descriptor, whoever is asked for */
+    return liveness_holds(arena->liveness, page_id(page));
+}
+
+/* With those before it: whoever made them may have failed, and everybody looks at all of them. */
+static int make_pages_real(struct vgpu_arena *arena, unsigned page)
+{
+    struct liveness *same;
+    int fd, rc = liveness_get(arena->path, &same, &fd);
+
+    if (rc < 0)
+        return rc;
+    if (same == arena->liveness)
+        rc = file_make_real(fd, 0, (off_t)offsetof(struct arena_layout, page[page + 1]));
+    else
+        rc = -ESTALE; /* the file is another one by now */
+    liveness_put(same);
+    return rc;
+}
+
+void arena_wake(struct arena_page *page)
+{
+    atomic_fetch_add(&page->wake, 1);
+    futex_wake(&page->wake, INT32_MAX, 1);
+}
+
+struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page)
+{
+    KEEP_ERRNO;
+    struct arena_layout *layout;
+    struct liveness *same;
+    int fd;
+
+    if (liveness_get(arena->path, &same, &fd) < 0)
+        return NULL;
+    /* All of it: where pages of memory are larger than those of the arena, one alone cannot be
+     * mapped. */
+    layout = same == arena->liveness ? map_file(fd) : NULL;
+    liveness_put(same);
+    return layout ? &layout->page[page] : NULL;
+}
+
+/* Whoever has the identity of a page may empty it: its former process is gone. */
+static void empty_page(struct arena_page *page)
+{
+    atomic_store(&page->used, 0);
+    memset(page, 0, sizeof(*page));
+    atomic_store(&page->flags, ARENA_RESUME);
+    page->pid = (int32_t)getpid();
+}
+
+int arena_claim(struct vgpu_arena *arena, unsigned *ret_page)
+{
+    KEEP_ERRNO;
+    struct arena_layout *layout = arena->layout;
+
+    for (unsigned i = 0; i < ARENA_PAGES; i++) {
+        uint32_t high = atomic_load(&layout->pages_high);
+        int rc = liveness_claim(arena->liveness, page_id(i));
+
+        if (rc == -EBUSY)
+            continue;
+        if (rc == 0)
+            rc = make_pages_real(arena, i);
+        if (rc < 0) {
+            liveness_drop(arena->liveness, page_id(i));
+            return rc;
+        }
+        empty_page(&layout->page[i]);
+        while (high <= i && !atomic_compare_exchange_weak(&layout->pages_high, &high, i + 1))
+            ;
+        *ret_page = i;
+        return 0;
+    }
+    return -EUSERS;
+}
+
+void arena_release(struct vgpu_arena *arena, unsigned page)
+{
+    KEEP_ERRNO;
+
+    atomic_store(&arena->layout->page[page].used, 0);
+    liveness_drop(arena->liveness, page_id(page));
+}
+
+/* The lock */
+
+static bool take(_Atomic uint32_t *lock, uint32_t seen, uint32_t id, uint32_t waiters,
+                 uint32_t *ret_word)
+{
+    uint32_t word = ((seen + COUNT_ONE) & ~(ID_MASK | WAITERS)) | id | waiters;
+
+    *ret_word = word;
+    return atomic_compare_exchange_strong_explicit(lock, &seen, word, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+bool arena_lock(struct vgpu_arena *arena, unsigned page, uint32_t *ret_word)
+{
+    _Atomic uint32_t *lock = &arena->layout->lock;
+    uint32_t id = page_id(page < ARENA_PAGES ? page : ARENA_PAGES), seen, stale = 0;
+    uint64_t start_ns, stale_ns, now_ns;
+
+    for (int i = 0; i < SPINS; i++) {
+        seen = atomic_load_explicit(lock, memory_order_relaxed);
+        if ((seen & ID_MASK) == 0 && take(lock, seen, id, seen & WAITERS, ret_word))
+            return true;
+        cpu_relax();
+    }
+    start_ns = stale_ns = now_ns = clock_ns();
+    for (;; now_ns = clock_ns()) {
+        seen = atomic_load_explicit(lock, memory_order_relaxed);
+        if ((seen & ~WAITERS) != stale) {
+            stale = seen & ~WAITERS;
+            stale_ns = now_ns;
+        }
+        /* Whoever has held it for so long is dead or stopped. */
+        if ((seen & ID_MASK) == 0 || now_ns - stale_ns >= ARENA_LOCK_STALE_NS) {
+            if (take(lock, seen, id, WAITERS, ret_word))
+                return true;
+            continue;
+        }
+        if (now_ns - start_ns >= ARENA_LOCK_BOUND_NS)
+            return false;
+        if ((seen & WAITERS) || atomic_compare_exchange_strong(lock, &seen, seen | WAITERS))
+            futex_wait(lock, seen | WAITERS, NAP_NS, 1);
+    }
+}
+
+void arena_unlock(struct vgpu_arena *arena, uint32_t word)
+{
+    _Atomic uint32_t *lock = &arena->layout->lock;
+    uint32_t seen = atomic_load_explicit(lock, memory_order_relaxed);
+
+    do {
+        /* It was taken from us. */
+        if ((seen & ~WAITERS) != (word & ~WAITERS))
+            return;
+    } while (!atomic_compare_exchange_weak_explicit(lock, &seen, seen & ~(ID_MASK | WAITERS),
+                                                    memory_order_release, memory_order_relaxed));
+    if (seen & WAITERS)
+        futex_wake(lock, 1, 1);
+}

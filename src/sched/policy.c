@@ -1,0 +1,575 @@
+#include "sched/policy.h"
+
+/*
+ * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1
+ * percent. With many tenants turns become shorter, so that each comes round within CYCLE_NS.
+ */
+#define QUANTUM_NS     16000000ULL
+#define CYCLE_NS       64000000ULL
+#define SHORT_NS       2000000ULL /* of a turn that a higher priority may want to end */
+#define CREDIT_NS      10000000ULL
+#define LAG_MOST_NS    200000000ULL
+#define DEBT_NS        500000000ULL /* use beyond a share that is remembered */
+#define EQUAL_NS       2000000ULL   /* virtual times no further apart are equal */
+#define CUT_NS         1000000ULL   /* but a turn is this long at least; */
+#define CUT_PATIENT_NS 4000000ULL   /* a cap's burst makes up for that */
+#define AHEAD_NS       10000000ULL
+#define AHEAD_LOW_NS   400000ULL
+#define LEVELS         4u
+#define LEVEL_BASE_NS  2500000ULL
+
+/*
+ * An interactive tenant yields its turns early, to wait for its results. While one takes part, the
+ * turns of others are short. A burst of at least POLICY_BURST_NS is charged as a whole short turn:
+ * so bursts of two programs alternate, rather than that the shorter one comes twice now and then,
+ * which the other would see in its 99th percentile.
+ */
+#define SHORT_TURN_NS      3500000ULL
+#define INTERACTIVE_LEVELS 2u /* of tenants that yield at least every other turn */
+
+struct policy {
+    /* Whether `a` is due before `b`. Both wait. */
+    bool (*before)(const struct arena_tenant *a, const struct arena_tenant *b);
+    uint64_t (*quantum_ns)(const struct arena_layout *layout, unsigned tenant);
+    /* Whether `a`, which waits and can do nothing else, is due so much before `b` that b's turn is
+     * cut short. */
+    bool (*urgent)(const struct arena_tenant *a, const struct arena_tenant *b);
+    uint64_t starved_ns, starved_turn_ns;
+    bool short_turns; /* while an interactive tenant takes part */
+};
+
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+
+static bool waits(const struct arena_tenant *tenant)
+{
+    return LOAD(tenant->id) && LOAD(tenant->wanted_ns);
+}
+
+/* Could be given the device, if it waits. Times far away are nonsense. */
+static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
+{
+    uint64_t unscheduled_ns = LOAD(tenant->unscheduled_until_ns),
+             draining_ns = LOAD(tenant->draining_until_ns);
+
+    return (unscheduled_ns <= now_ns || unscheduled_ns > now_ns + POLICY_AWAY_MOST_NS) &&
+           (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
+}
+
+static uint32_t weight_of(const struct arena_tenant *tenant)
+{
+    uint32_t weight = LOAD(tenant->weight);
+
+    return weight == 0 ? VGPU_WEIGHT_DEFAULT : weight > VGPU_WEIGHT_MAX ? VGPU_WEIGHT_MAX : weight;
+}
+
+static bool longer(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return LOAD(a->wanted_ns) < LOAD(b->wanted_ns);
+}
+
+static bool behind(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    uint64_t a_ns = LOAD(a->virtual_ns), b_ns = LOAD(b->virtual_ns);
+
+    return a_ns < b_ns && b_ns - a_ns > EQUAL_NS;
+}
+
+static bool fairer(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return behind(a, b) || (!behind(b, a) && longer(a, b));
+}
+
+static bool higher(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    uint32_t of_a = LOAD(a->priority), of_b = LOAD(b->priority);
+
+    return of_a != of_b ? of_a > of_b : fairer(a, b);
+}
+
+static bool fresher(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    uint32_t of_a = LOAD(a->level), of_b = LOAD(b->level);
+
+    return of_a != of_b ? of_a < of_b : longer(a, b);
+}
+
+static bool fresher_by_level(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return LOAD(a->level) < LOAD(b->level);
+}
+
+static bool never(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    (void)a;
+    (void)b;
+    return false;
+}
+
+/* How many tenants take part now: those that wait, and the one that holds. */
+static unsigned taking_part(const struct arena_layout *layout)
+{
+    unsigned count = 0, holder = LOAD(layout->holder);
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+        count += waits(&layout->tenant[i]) || i + 1 == holder;
+    return count > 0 ? count : 1;
+}
+
+/* The level of one who has used a turn up. */
+static uint32_t level_below(uint32_t level)
+{
+    return level + 1 < LEVELS ? level + 1 : LEVELS - 1;
+}
+
+static uint64_t less_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool interactive(const struct arena_tenant *tenant)
+{
+    return LOAD(tenant->level) < INTERACTIVE_LEVELS;
+}
+
+/* A short turn of `self`, while `other` waits. */
+static uint64_t short_turn_ns(const struct arena_tenant *self, const struct arena_tenant *other)
+{
+    uint64_t turn_ns = SHORT_TURN_NS * weight_of(self) / weight_of(other);
+
+    return turn_ns < POLICY_MIN_NS ? POLICY_MIN_NS : turn_ns;
+}
+
+static uint64_t even_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint64_t share = CYCLE_NS / taking_part(layout);
+
+    (void)tenant;
+    return share < QUANTUM_NS ? share : QUANTUM_NS;
+}
+
+static bool below_another(const struct arena_layout *layout, unsigned tenant)
+{
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *other = &layout->tenant[i];
+
+        if (LOAD(other->id) && LOAD(other->priority) > LOAD(layout->tenant[tenant].priority))
+            return true;
+    }
+    return false;
+}
+
+/* Below the highest priority that is about, turns are short. */
+static uint64_t priority_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    return below_another(layout, tenant) ? SHORT_NS : even_quantum_ns(layout, tenant);
+}
+
+static uint64_t mlfq_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint32_t level = LOAD(layout->tenant[tenant].level);
+
+    return LEVEL_BASE_NS << (level < LEVELS ? level : LEVELS - 1);
+}
+
+/* Longer turns while all use theirs up. */
+static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint64_t share = 2 * CYCLE_NS / taking_part(layout);
+
+    (void)tenant;
+    return share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
+}
+
+static const struct policy *policy_of(const struct arena_layout *layout)
+{
+    static const struct policy policies[] = {
+        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS,
+                            true},
+        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_STARVED_NS,
+                                POLICY_AGED_TURN_NS, true},
+        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS,
+                            LEVEL_BASE_NS, false},
+        [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS, false},
+        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS,
+                                POLICY_MIN_NS, true},
+    };
+    uint32_t which = LOAD(layout->policy);
+
+    return &policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
+}
+
+/* How long a turn may be beside the interactive tenants that take part; UINT64_MAX: there are
+ * none. */
+static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    uint64_t most_ns = UINT64_MAX;
+    unsigned holder = LOAD(layout->holder);
+
+    if (!policy_of(layout)->short_turns)
+        return most_ns;
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *other = &layout->tenant[i];
+
+        if (i != tenant && interactive(other) && (waits(other) || i + 1 == holder)) {
+            uint64_t turn_ns = short_turn_ns(&layout->tenant[tenant], other);
+
+            most_ns = less_of(turn_ns, most_ns);
+        }
+    }
+    return most_ns;
+}
+
+/* Turns of instances that run on several devices (sched/gang.h). */
+#define SLOTS_MOST    8u /* of one tenant in a row */
+#define GANG_GRACE_NS 1000000ULL
+#define GANG_AHEAD_NS 2000000ULL
+
+static bool contends(const struct arena_tenant *tenant)
+{
+    return LOAD(tenant->id) && LOAD(tenant->active);
+}
+
+bool policy_gang(const struct arena_layout *layout)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        if (!contends(&layout->tenant[i]))
+            continue;
+        if (LOAD(layout->tenant[i].devices) < 2)
+            return false;
+        count++;
+    }
+    return count > 1;
+}
+
+/* Who contends, by id: copies, for whoever shares the arena may change ids and weights
+ * meanwhile. */
+struct contender {
+    uint64_t id;
+    uint32_t weight;
+    int tenant;
+};
+
+static unsigned list_contenders(const struct arena_layout *layout, struct contender *ret_list)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *tenant = &layout->tenant[i];
+        struct contender one = {.id = LOAD(tenant->id), .weight = weight_of(tenant), .tenant = i};
+        unsigned at = count;
+
+        if (!one.id || !LOAD(tenant->active))
+            continue;
+        for (; at > 0 && ret_list[at - 1].id > one.id; at--)
+            ret_list[at] = ret_list[at - 1];
+        ret_list[at] = one;
+        count++;
+    }
+    return count;
+}
+
+/* How many slots in a row a tenant has, where the one with the least weight has one. */
+static unsigned slots_of(const struct contender *one, uint32_t least_weight)
+{
+    unsigned slots = (one->weight + least_weight / 2) / least_weight;
+
+    return slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : slots;
+}
+
+int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns)
+{
+    struct contender list[ARENA_TENANTS];
+    unsigned count = list_contenders(layout, list), all = 0, slot;
+    uint32_t least_weight = VGPU_WEIGHT_MAX;
+
+    for (unsigned i = 0; i < count; i++)
+        least_weight = list[i].weight < least_weight ? list[i].weight : least_weight;
+    for (unsigned i = 0; i < count; i++)
+        all += slots_of(&list[i], least_weight);
+    if (all == 0)
+        return -1;
+    slot = (unsigned)(now_ns / POLICY_SLOT_NS % all);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned slots = slots_of(&list[i], least_weight);
+
+        if (slot < slots)
+            return list[i].tenant;
+        slot -= slots;
+    }
+    return -1;
+}
+
+/* Until the end of the slot, or of the next one where this one is about to end. */
+static uint64_t slot_left_ns(uint64_t now_ns)
+{
+    uint64_t left_ns = POLICY_SLOT_NS - now_ns % POLICY_SLOT_NS;
+
+    return left_ns < POLICY_MIN_NS ? left_ns + POLICY_SLOT_NS : left_ns;
+}
+
+static bool starved(const struct policy *policy, const struct arena_tenant *tenant, uint64_t now_ns)
+{
+    uint64_t wanted_ns = LOAD(tenant->wanted_ns);
+
+    return waits(tenant) && now_ns > wanted_ns && now_ns - wanted_ns >= policy->starved_ns;
+}
+
+bool policy_starved(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    return starved(policy_of(layout), &layout->tenant[tenant], now_ns);
+}
+
+static bool due_before(const struct policy *policy, const struct arena_tenant *a,
+                       const struct arena_tenant *b, uint64_t now_ns)
+{
+    bool a_starved = starved(policy, a, now_ns), b_starved = starved(policy, b, now_ns);
+
+    if (a_starved != b_starved)
+        return a_starved;
+    return a_starved ? longer(a, b) : policy->before(a, b);
+}
+
+int policy_pick(const struct arena_layout *layout, int except, uint64_t now_ns)
+{
+    const struct policy *policy = policy_of(layout);
+    int owner = policy_gang(layout) ? policy_slot_owner(layout, now_ns) : -1, best = -1;
+
+    if (owner >= 0 && waits(&layout->tenant[owner]) && eligible(&layout->tenant[owner], now_ns))
+        return owner;
+    if (owner >= 0 && LOAD(layout->free_slot) != now_ns / POLICY_SLOT_NS)
+        return -1;
+    for (int i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *tenant = &layout->tenant[i];
+
+        if (i == except || !waits(tenant) || !eligible(tenant, now_ns))
+            continue;
+        if (best < 0 || due_before(policy, tenant, &layout->tenant[best], now_ns))
+            best = i;
+    }
+    return best < 0 && except >= 0 && waits(&layout->tenant[except]) ? except : best;
+}
+
+uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    const struct policy *policy = policy_of(layout);
+    uint32_t given_us = LOAD(layout->quantum_us);
+    uint64_t quantum = given_us ? given_us * 1000ULL : policy->quantum_ns(layout, tenant);
+
+    if (policy_gang(layout))
+        return slot_left_ns(now_ns);
+    if (!given_us)
+        quantum = less_of(quantum, beside_interactive_ns(layout, tenant));
+    /* Who goes first only because it would starve has no claim to a whole turn. */
+    if (starved(policy, &layout->tenant[tenant], now_ns))
+        quantum = policy->starved_turn_ns;
+    return quantum < POLICY_MIN_NS   ? POLICY_MIN_NS
+           : quantum > POLICY_MAX_NS ? POLICY_MAX_NS
+                                     : quantum;
+}
+
+static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
+{
+    return held_ns * VGPU_WEIGHT_DEFAULT / weight_of(tenant);
+}
+
+bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
+                      uint64_t now_ns)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t virtual_ns = LOAD(self->virtual_ns), wanted_ns = LOAD(self->wanted_ns);
+    uint64_t short_ns = beside_interactive_ns(layout, tenant);
+    uint32_t level = LOAD(self->level);
+    bool due;
+
+    if (short_ns != UINT64_MAX && held_ns < short_ns)
+        held_ns = short_ns;
+    self->virtual_ns += weighted_ns(self, held_ns);
+    self->level = level_below(level);
+    self->wanted_ns = now_ns;
+    due = policy_pick(layout, -1, now_ns) == (int)tenant;
+    self->virtual_ns = virtual_ns;
+    self->level = level;
+    self->wanted_ns = wanted_ns;
+    return due;
+}
+
+uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, unsigned holder,
+                            uint64_t now_ns)
+{
+    const struct arena_tenant *self = &layout->tenant[tenant], *other = &layout->tenant[holder];
+    const struct policy *policy = policy_of(layout);
+    uint64_t start_ns = LOAD(layout->start_ns);
+    uint32_t blocked = LOAD(self->blocked);
+    uint64_t least_ns = blocked == ARENA_BLOCKED_BY_CAP ? CUT_PATIENT_NS : CUT_NS;
+
+    if (!eligible(self, now_ns))
+        return UINT64_MAX;
+    if (policy_gang(layout))
+        return policy_slot_owner(layout, now_ns) == (int)tenant ? now_ns : UINT64_MAX;
+    if (policy->before == higher && LOAD(self->priority) > LOAD(other->priority))
+        return now_ns;
+    if (!blocked)
+        return UINT64_MAX;
+    if (!policy->urgent(self, other)) {
+        if (!policy->short_turns || !interactive(self))
+            return UINT64_MAX;
+        least_ns = short_turn_ns(other, self);
+    }
+    return start_ns < now_ns && now_ns - start_ns >= least_ns ? now_ns : start_ns + least_ns;
+}
+
+uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    const struct policy *policy = policy_of(layout);
+
+    if (policy_gang(layout))
+        return GANG_AHEAD_NS;
+    if (policy->before == higher && below_another(layout, tenant))
+        return AHEAD_LOW_NS;
+    return less_of(AHEAD_NS, beside_interactive_ns(layout, tenant));
+}
+
+bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant)
+{
+    return policy_of(layout)->before != higher || !below_another(layout, tenant);
+}
+
+/* Whether all that wait are of a lower priority, where that counts. */
+static bool above_all(const struct arena_layout *layout, unsigned tenant)
+{
+    if (policy_of(layout)->before != higher)
+        return false;
+    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+        if (i != tenant && waits(&layout->tenant[i]) &&
+            LOAD(layout->tenant[i].priority) >= LOAD(layout->tenant[tenant].priority))
+            return false;
+    return true;
+}
+
+uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
+{
+    uint64_t grace_ns = LOAD(layout->tenant[tenant].grace_ns);
+
+    if (policy_gang(layout))
+        return GANG_GRACE_NS;
+    if (burst_ns >= POLICY_BURST_NS && !above_all(layout, tenant))
+        return POLICY_QUICK_NS;
+    return grace_ns < POLICY_GRACE_NS        ? POLICY_GRACE_NS
+           : grace_ns > POLICY_GRACE_MOST_NS ? POLICY_GRACE_MOST_NS
+                                             : grace_ns;
+}
+
+bool policy_ends_with_burst(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
+{
+    return burst_ns >= POLICY_BURST_NS && policy_of(layout)->short_turns &&
+           interactive(&layout->tenant[tenant]) && !above_all(layout, tenant);
+}
+
+void policy_yields(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    if (!LOAD(layout->tenant[tenant].wanted_ns))
+        layout->tenant[tenant].yielded_ns = now_ns;
+}
+
+void policy_comes_back(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t grace_ns = policy_grace_ns(layout, tenant, 0), yielded_ns = LOAD(self->yielded_ns);
+    uint64_t away_ns = now_ns - yielded_ns;
+
+    if (!yielded_ns)
+        return;
+    self->yielded_ns = 0;
+    grace_ns = away_ns <= POLICY_GRACE_MOST_NS - grace_ns ? 2 * grace_ns : grace_ns / 2;
+    atomic_store_explicit(&self->grace_ns, grace_ns, memory_order_relaxed);
+}
+
+/* Of those that wait or have the device, but for `tenant`: the least virtual time and the most.
+ * False: there are none.
+ */
+static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t *ret_least_ns,
+                   uint64_t *ret_most_ns)
+{
+    unsigned holder = LOAD(layout->holder);
+    uint64_t least_ns = UINT64_MAX, most_ns = 0;
+
+    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
+        const struct arena_tenant *other = &layout->tenant[i];
+        uint64_t virtual_ns;
+
+        if (i == tenant || (!waits(other) && i + 1 != holder))
+            continue;
+        virtual_ns = LOAD(other->virtual_ns);
+        least_ns = virtual_ns < least_ns ? virtual_ns : least_ns;
+        most_ns = virtual_ns > most_ns ? virtual_ns : most_ns;
+    }
+    *ret_least_ns = least_ns;
+    *ret_most_ns = most_ns;
+    return least_ns != UINT64_MAX;
+}
+
+static void keep_within(struct arena_tenant *self, uint64_t low_ns, uint64_t high_ns)
+{
+    uint64_t virtual_ns = LOAD(self->virtual_ns);
+
+    if (virtual_ns < low_ns)
+        self->virtual_ns = low_ns;
+    else if (virtual_ns > high_ns)
+        self->virtual_ns = high_ns;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a + b >= a ? a + b : UINT64_MAX;
+}
+
+void policy_wants(struct arena_layout *layout, unsigned tenant)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t had_ns = LOAD(self->lag_ns), lag_ns = had_ns < LAG_MOST_NS ? had_ns : LAG_MOST_NS,
+             least_ns, most_ns;
+
+    /* The holder, which wants its next turn, is yet to be charged for this one. */
+    if (tenant + 1 != LOAD(layout->holder) && others(layout, tenant, &least_ns, &most_ns))
+        keep_within(self, less(least_ns, lag_ns + weighted_ns(self, CREDIT_NS)),
+                    more(most_ns, weighted_ns(self, DEBT_NS)));
+}
+
+void policy_returns(struct arena_layout *layout, unsigned tenant)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    uint64_t credit_ns = weighted_ns(self, CREDIT_NS), least_ns, most_ns;
+
+    self->lag_ns = 0;
+    self->level = 0;
+    if (others(layout, tenant, &least_ns, &most_ns))
+        keep_within(self, less(least_ns, credit_ns), more(most_ns, credit_ns));
+}
+
+void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
+                 enum policy_end end)
+{
+    struct arena_tenant *self = &layout->tenant[tenant];
+    bool spent = end == POLICY_SPENT,
+         burst = !spent && held_ns >= POLICY_BURST_NS && held_ns < SHORT_TURN_NS;
+    uint64_t charged_ns = burst && policy_of(layout)->short_turns ? SHORT_TURN_NS : held_ns;
+    uint64_t virtual_ns = LOAD(self->virtual_ns) + weighted_ns(self, charged_ns), least_ns, most_ns;
+    uint32_t level = LOAD(self->level);
+
+    self->held_ns += held_ns;
+    self->virtual_ns = virtual_ns;
+    self->lag_ns =
+        spent && others(layout, tenant, &least_ns, &most_ns) ? less(least_ns, virtual_ns) : 0;
+    if (end != POLICY_YIELDED)
+        self->level = level_below(level);
+    else
+        self->level = level > 0 ? level - 1 : 0;
+}

@@ -1,0 +1,519 @@
+/*
+ * A process's part in the turns: what its launches do. What its helper does is in
+ * sched_client_watch.c.
+ */
+#include "sched/sched_client.h"
+
+#include "base/clock.h"
+#include "sched/gang.h"
+#include "sched/sched_internal.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define TIDY_NS 50000000ULL
+
+/* A program that launches without waiting, while the device is idle for most of the time, */
+#define IDLE_NS     30000ULL /* this long: */
+#define AHEAD_LEAST 50000ULL /* and it has not been this far ahead meanwhile */
+
+/* What makes a program a light one. */
+#define WINDOW_NS        100000000ULL
+#define LOW_USE_LAUNCHES 200u
+#define LOW_USE_WAITS    20u
+#define LOW_USE_PERCENT  15u
+
+#define PACED_MOST_NS 100000000ULL   /* that a launch is held back; then none is for */
+#define UNPACED_NS    10000000000ULL /* this long */
+#define PROBE_NS      50000000ULL
+
+/* A process that its cap has held back within this time has one that matters. */
+#define PAUSED_NS 100000000ULL
+
+#define COUNT_MOST 1000000ULL
+
+#define NEARLY_MOST                                                                                \
+    (SCHED_QUEUED_MOST * 7 / 8) /* of launches at the semaphore: a thread will stand still soon */
+
+int sched_client_join(struct vgpu_arena *arena, const struct sched_identity *self,
+                      struct sched_client *ret_client)
+{
+    unsigned page;
+    int rc = arena_claim(arena, &page);
+
+    if (rc < 0)
+        return rc;
+    *ret_client = (struct sched_client){
+        .arena = arena,
+        .page = &arena->layout->page[page],
+        .index = page,
+        .self = *self,
+        .tenant = ARENA_TENANTS,
+    };
+    STORE(ret_client->page->tenant, ARENA_TENANTS);
+    return 0;
+}
+
+void sched_client_resume(struct sched_client *client, uint64_t now_ns)
+{
+    struct arena_layout *layout = client->arena->layout;
+    uint32_t word;
+    unsigned tenant;
+
+    if (!arena_lock(client->arena, client->index, &word))
+        return;
+    tenant = sched_tenant(layout, &client->self);
+    client->tenant = tenant;
+    STORE(client->page->tenant, tenant);
+    if (tenant < ARENA_TENANTS)
+        sched_activate(client->arena, client->page, tenant, now_ns);
+    else
+        atomic_fetch_and(&client->page->flags,
+                         ~ARENA_RESUME); /* no room: it runs as the driver lets it */
+    arena_unlock(client->arena, word);
+}
+
+void sched_client_settings(struct sched_client *client, uint32_t weight, uint32_t priority)
+{
+    uint32_t word;
+
+    if ((client->self.weight == weight && client->self.priority == priority))
+        return;
+    client->self.weight = weight;
+    client->self.priority = priority;
+    if (client->tenant >= ARENA_TENANTS || !arena_lock(client->arena, client->index, &word))
+        return;
+    sched_tenant(client->arena->layout, &client->self);
+    arena_unlock(client->arena, word);
+}
+
+void sched_client_tidy(struct sched_client *client, uint64_t now_ns)
+{
+    uint64_t tidied_ns = LOAD(client->arena->layout->tidied_ns);
+    uint32_t word;
+
+    if (now_ns > tidied_ns && now_ns - tidied_ns < TIDY_NS)
+        return;
+    if (!arena_lock(client->arena, client->index, &word))
+        return;
+    sched_tidy(client->arena, client->index, now_ns);
+    arena_unlock(client->arena, word);
+}
+
+/* Launches */
+
+static void new_turn(struct sched_client *client, uint32_t turn, uint64_t now_ns)
+{
+    struct arena_page *page = client->page;
+
+    client->turn = turn;
+    client->submitted_ns = LOAD(page->backlog_ns);
+    STORE(page->submitted_launches, LOAD(page->backlog));
+    client->idle_ns = 0;
+    client->idle_since_ns = now_ns;
+    client->ahead_ns = policy_ahead_ns(client->arena->layout, client->tenant);
+    STORE(page->backlog, 0);
+    STORE(page->backlog_ns, 0);
+}
+
+/* When what the process has launched is estimated to be over. */
+static uint64_t busy_until_ns(const struct arena_page *page, uint64_t now_ns)
+{
+    uint64_t busy_ns = LOAD(page->busy_until_ns);
+
+    return busy_ns > now_ns && busy_ns < now_ns + BOUND_MOST_NS ? busy_ns : now_ns;
+}
+
+/*
+ * Whether launching takes the program longer than running takes the device, which is idle most of
+ * the time: then its work may as well pile up at the semaphore, and be done in one go.
+ */
+static bool launch_bound(struct sched_client *client, uint64_t now_ns)
+{
+    uint64_t busy_ns = LOAD(client->page->busy_until_ns);
+
+    if (client->waited || busy_ns > now_ns + AHEAD_LEAST) {
+        client->idle_ns = 0;
+        client->idle_since_ns = now_ns;
+    } else if (busy_ns < now_ns) {
+        uint64_t from_ns = busy_ns > client->idle_since_ns ? busy_ns : client->idle_since_ns;
+
+        client->idle_ns += now_ns - from_ns;
+    }
+    return client->idle_ns > IDLE_NS && client->idle_ns > (now_ns - client->idle_since_ns) / 2;
+}
+
+/* Whether the turn goes on because the tenant would get the next one as well: then nothing need be
+ * drained. */
+static bool renew(struct sched_client *client, uint64_t now_ns)
+{
+    struct arena_layout *layout = client->arena->layout;
+    bool again = false;
+    uint32_t word;
+
+    if (!arena_lock(client->arena, client->index, &word))
+        return false;
+    if (sched_holder(layout) == (int)client->tenant && LOAD(layout->turn) == client->turn) {
+        again =
+            sched_renew(client->arena, client->tenant, busy_until_ns(client->page, now_ns), now_ns);
+        if (again) {
+            new_turn(client, LOAD(layout->turn), now_ns);
+            client->submitted_ns = 0;
+        }
+    }
+    arena_unlock(client->arena, word);
+    return again;
+}
+
+/* The same where turns are slots: until the slot's end, and then as long as work on another device
+ * may wait for it. */
+static bool gang_goes_on(struct sched_client *client, uint64_t now_ns)
+{
+    uint64_t end_ns = sched_end_ns(client->arena->layout, now_ns);
+
+    STORE(client->page->early, 0);
+    return now_ns < end_ns || renew(client, now_ns) ||
+           (now_ns - end_ns < GANG_DRAIN_NS && gang_behind(client, now_ns));
+}
+
+/* Whether the turn, which the tenant has, goes on for this process; it has not left it. */
+static bool goes_on(struct sched_client *client, uint64_t now_ns)
+{
+    const struct arena_layout *layout = client->arena->layout;
+    uint64_t end_ns, start_ns;
+    uint32_t early = launch_bound(client, now_ns) ? ARENA_EARLY_BOUND : 0;
+    bool waited = client->waited;
+
+    client->waited = false;
+    /* The first is quick, and the other includes it. */
+    if (client->self.devices > 1 && policy_gang(layout))
+        return gang_goes_on(client, now_ns);
+    if (LOAD(layout->waiting) == 0)
+        return true;
+    if (!early && waited &&
+        policy_ends_with_burst(layout, client->tenant, LOAD(client->page->burst_ns)))
+        early = ARENA_EARLY_BURST;
+    STORE(client->page->early, early);
+    if (early)
+        return false;
+    end_ns = sched_end_ns(layout, now_ns);
+    start_ns = LOAD(layout->start_ns);
+    if (now_ns < end_ns && end_ns - start_ns > client->submitted_ns)
+        return true;
+    return renew(client, now_ns);
+}
+
+static void look_at_fences(const struct arena_page *page, uint32_t *ret_fences)
+{
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        ret_fences[i] = LOAD(page->fence_issued[i]);
+}
+
+static bool reached(const struct arena_page *page, const uint32_t *fences)
+{
+    for (unsigned i = 0; i < ARENA_STREAMS; i++)
+        if ((int32_t)(LOAD(page->fence_completed[i]) - fences[i]) < 0)
+            return false;
+    return true;
+}
+
+/* Whether the last segment but one still runs; not for ever, for streams may wait for anything,
+ * this thread as well. */
+static bool far_ahead(struct sched_client *client, uint64_t now_ns)
+{
+    if (client->ended) {
+        memcpy(client->older, client->newer, sizeof(client->older));
+        look_at_fences(client->page, client->newer);
+        client->ended = false;
+        client->far = now_ns >= client->unpaced_until_ns;
+        client->far_since_ns = now_ns;
+    }
+    if (!client->far)
+        return false;
+    if (reached(client->page, client->older)) {
+        client->far = false;
+    } else if (now_ns - client->far_since_ns > PACED_MOST_NS) {
+        client->far = false;
+        client->unpaced_until_ns = now_ns + UNPACED_NS;
+    }
+    return client->far;
+}
+
+/* Now and then a fence, to see how far the device has got. */
+static void pace(struct sched_client *client, uint64_t cost_ns, struct sched_ticket *ticket)
+{
+    if (client->segment_ns >= client->ahead_ns / 2) {
+        client->segment_ns = 0;
+        client->ended = true;
+        ticket->fences = true;
+    }
+    client->segment_ns += cost_ns;
+}
+
+/* Launches go to the device, as far as it keeps up. */
+static void pass(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                 struct sched_ticket *ticket)
+{
+    struct arena_page *page = client->page;
+
+    ticket->ahead = far_ahead(client, now_ns);
+    if (ticket->ahead)
+        return;
+    pace(client, cost_ns, ticket);
+    client->submitted_ns += cost_ns;
+    atomic_fetch_add_explicit(&page->submitted_launches, 1, memory_order_relaxed);
+    STORE(page->busy_until_ns, busy_until_ns(page, now_ns) + cost_ns);
+    sched_open(page, LOAD(client->queued));
+}
+
+/* Fences */
+
+void sched_client_launched(struct sched_client *client, uint32_t turn)
+{
+    struct arena_page *page = client->page;
+
+    if (!sched_client_open(client, turn))
+        atomic_store(&page->queued_unfenced, 1);
+    /* The semaphore may have been opened just now, by somebody who saw no launch. */
+    if (sched_client_open(client, turn))
+        atomic_fetch_or(&page->unfenced, UNMARKED);
+    /* The fences of a turn that it has left are made by now. */
+    if (LOAD(page->unfenced) & FENCING)
+        atomic_fetch_and(&page->unfenced, ~FENCING);
+}
+
+void sched_client_fences(struct sched_client *client)
+{
+    struct arena_page *page = client->page;
+
+    atomic_fetch_and(&page->unfenced, ~UNMARKED);
+    atomic_store(&page->queued_unfenced, 0);
+}
+
+uint32_t sched_client_fence(struct sched_client *client, unsigned stream, uint32_t turn)
+{
+    struct arena_page *page = client->page;
+    uint32_t fence = LOAD(page->fence_issued[stream]) + 1;
+
+    atomic_store(&page->fence_issued[stream], fence);
+    if (sched_client_open(client, turn))
+        STORE(page->fence_required[stream], fence);
+    return fence;
+}
+
+void sched_client_drop_fence(struct sched_client *client, unsigned stream)
+{
+    struct arena_page *page = client->page;
+    uint32_t done = LOAD(page->fence_completed[stream]);
+
+    STORE(page->fence_issued[stream], done);
+    STORE(page->fence_required[stream], done);
+    client->older[stream] = client->newer[stream] = client->probe[stream] = done;
+}
+
+/* Standing at the semaphore */
+
+/* A thread stands still until the semaphore opens. */
+static void press(struct sched_client *client, uint64_t now_ns)
+{
+    uint32_t word;
+
+    if (!arena_lock(client->arena, client->index, &word))
+        return;
+    sched_boost(client->arena, client->tenant, now_ns - client->paused_ns < PAUSED_NS, now_ns);
+    arena_unlock(client->arena, word);
+}
+
+static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                              struct sched_ticket *ticket)
+{
+    struct arena_page *page = client->page;
+    uint32_t queued = LOAD(client->queued), launches;
+
+    if (sched_client_open(client, queued)) {
+        STORE(page->granted_turn, queued); /* which it is, unless somebody has written nonsense */
+        client->ahead_ns = policy_ahead_ns(client->arena->layout, client->tenant);
+        STORE(page->backlog, 0);
+        STORE(page->backlog_ns, 0);
+        STORE(client->queued, ++queued);
+        STORE(page->pending_turn, queued);
+        ticket->fences = ticket->fences || LOAD(page->unfenced);
+    }
+    atomic_fetch_add_explicit(&page->backlog, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&page->backlog_ns, cost_ns, memory_order_relaxed);
+    if (!sched_client_waiting(client, client->tenant) &&
+        !sched_client_wants(client, client->tenant, now_ns))
+        sched_open(page, queued);
+    ticket->turn = queued;
+    ticket->queued = !sched_client_open(client, queued);
+    launches = LOAD(page->backlog);
+    ticket->full = launches > SCHED_QUEUED_MOST || LOAD(page->backlog_ns) > client->ahead_ns;
+    if (ticket->queued && (ticket->full || launches == NEARLY_MOST))
+        press(client, now_ns);
+}
+
+/* What a tenant's native time is to end with: its fences of then are asked for, or have been
+ * reached, or will not be.
+ */
+static void end_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
+{
+    struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
+
+    if (sched_drained(client->page) || (client->probing && reached(client->page, client->probe))) {
+        STORE(self->unscheduled_until_ns, 0);
+        client->probing = false;
+    } else if (!client->probing) {
+        STORE(self->unscheduled_until_ns, now_ns + PROBE_NS);
+        client->probes = client->probing = true;
+        ticket->fences = true;
+    } else {
+        sched_set_unscheduled(client->arena, client->tenant, now_ns);
+    }
+}
+
+/*
+ * A tenant that was taken off turns comes back when the work of that time is over: it would hold
+ * the others up again. Fences tell, made when the time is up.
+ */
+static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
+{
+    struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
+    uint64_t until_ns = LOAD(self->unscheduled_until_ns);
+    uint32_t word;
+
+    if (LOAD(client->unscheduled_until_ns) > now_ns)
+        return true;
+    if (until_ns == 0)
+        return false;
+    if (client->probes) {
+        client->probes = false;
+        look_at_fences(client->page, client->probe);
+    }
+    if (sched_unscheduled(client->arena->layout, client->tenant, now_ns) &&
+        !(client->probing && reached(client->page, client->probe)))
+        return true;
+    if (!arena_lock(client->arena, client->index, &word))
+        return true;
+    end_native(client, now_ns, ticket);
+    arena_unlock(client->arena, word);
+    return LOAD(self->unscheduled_until_ns) != 0;
+}
+
+/*
+ * A program that launching keeps busy, and that needs little of the device, is light: its short
+ * kernels run between and beside those of others at hardly any cost, as the driver shares (measured
+ * on an H200: training 0.96 of alone and matrix products 0.98, where turns gave 0.87 and 0.96).
+ * Waiting for turns it would only be held up where it waits for its own results. By the last spell:
+ * many launches, few waits, little time.
+ */
+static void reckon(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns)
+{
+    uint64_t window_ns = now_ns - client->window_since_ns;
+
+    if (window_ns >= WINDOW_NS) {
+        bool light = window_ns < 2 * WINDOW_NS && client->window_launches >= LOW_USE_LAUNCHES &&
+                     client->window_waits <= client->window_launches / LOW_USE_WAITS &&
+                     client->window_cost_ns < window_ns / 100 * LOW_USE_PERCENT;
+
+        client->low_use_until_ns = light ? now_ns + WINDOW_NS + WINDOW_NS / 2 : 0;
+        client->window_since_ns = now_ns;
+        client->window_cost_ns = 0;
+        client->window_launches = client->window_waits = 0;
+    }
+    client->window_cost_ns += cost_ns;
+    client->window_launches++;
+}
+
+/* Nothing of a light program waits, and nobody waits for it. */
+static void defer_turn(struct sched_client *client, uint64_t now_ns)
+{
+    struct vgpu_arena *arena = client->arena;
+    uint32_t word;
+
+    if (!LOAD(client->page->runnable) && sched_holder(arena->layout) != (int)client->tenant)
+        return;
+    if (!arena_lock(arena, client->index, &word))
+        return;
+    sched_defer(arena, client->page, client->tenant, now_ns);
+    arena_unlock(arena, word);
+}
+
+static void launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                   struct sched_ticket *ticket)
+{
+    struct arena_layout *layout = client->arena->layout;
+    struct arena_page *page = client->page;
+    uint32_t turn = LOAD(layout->turn);
+
+    if (sched_holder(layout) == (int)client->tenant) {
+        if (client->turn != turn)
+            new_turn(client, turn, now_ns);
+        if (LOAD(page->yielded_turn) != turn) {
+            if (goes_on(client, now_ns)) {
+                pass(client, cost_ns, now_ns, ticket);
+                return;
+            }
+            atomic_fetch_or(&page->unfenced, FENCING);
+            STORE(page->yielded_turn, turn);
+            ticket->fences = true;
+        }
+    }
+    wait_at_semaphore(client, cost_ns, now_ns, ticket);
+}
+
+void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
+                         struct sched_ticket *ret_ticket)
+{
+    *ret_ticket = (struct sched_ticket){.turn = LOAD(client->queued)};
+    client->burst_ns += cost_ns;
+    reckon(client, cost_ns, now_ns);
+    if (client->tenant >= ARENA_TENANTS || stays_native(client, now_ns, ret_ticket)) {
+        sched_open(client->page, ret_ticket->turn);
+    } else if (now_ns < client->low_use_until_ns &&
+               policy_lets_beside(client->arena->layout, client->tenant)) {
+        defer_turn(client, now_ns);
+        sched_open(client->page, ret_ticket->turn);
+    } else {
+        launch(client, cost_ns, now_ns, ret_ticket);
+    }
+    if (!ret_ticket->ahead)
+        atomic_fetch_add_explicit(&client->page->launches, 1, memory_order_relaxed);
+}
+
+uint64_t sched_client_left_ns(const struct sched_client *client, uint64_t now_ns)
+{
+    if (!sched_client_open(client, LOAD(client->queued)))
+        return LOAD(client->page->backlog_ns);
+    return busy_until_ns(client->page, now_ns) - now_ns;
+}
+
+void sched_client_waits(struct sched_client *client)
+{
+    client->waited = true;
+    client->window_waits++;
+    if (client->burst_ns > 0)
+        STORE(client->page->burst_ns, client->burst_ns);
+    client->burst_ns = 0;
+    if (client->tenant < ARENA_TENANTS && !sched_client_open(client, LOAD(client->queued)))
+        press(client, clock_ns());
+}
+
+void sched_client_pauses(struct sched_client *client, bool pausing, uint64_t now_ns)
+{
+    STORE(client->page->pausing, pausing);
+    client->paused_ns = now_ns;
+}
+
+void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
+                              uint64_t *ret_waited_ns)
+{
+    uint64_t turns = LOAD(client->page->turns), waited_ns = LOAD(client->page->waited_ns);
+
+    *ret_turns = turns - client->told_turns;
+    *ret_waited_ns = waited_ns - client->told_waited_ns;
+    /* Since a moment ago: more is nonsense. */
+    if (*ret_turns > COUNT_MOST || *ret_waited_ns > COUNT_MOST * POLICY_MIN_NS)
+        *ret_turns = *ret_waited_ns = 0;
+    client->told_turns = turns;
+    client->told_waited_ns = waited_ns;
+}

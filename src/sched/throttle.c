@@ -1,0 +1,290 @@
+#include "sched/throttle.h"
+
+#define MS 1e6
+
+#define BURST_NS ((double)THROTTLE_BURST_NS)
+/* Chance takes a tenant that is at its cap so many standard deviations beyond it once in hours. */
+#define DOUBT 4.5
+
+#define PERIOD_NS    (25 * MS) /* of switching, but */
+#define ON_LEAST_NS  (2 * MS)  /* no shorter than these */
+#define OFF_LEAST_NS (1 * MS)
+
+/* On-time between looks, on average: of who is far from its cap, is using it, is close to the
+ * burst, is held. */
+#define IDLE_PROBE_NS  (8 * MS)
+#define PROBE_NS       (4 * MS)
+#define CLOSE_PROBE_NS (1.5 * MS)
+#define HELD_PROBE_NS  (3 * MS)
+/* No more of the time goes into them than one part in so many. */
+#define PROBE_PART       20
+#define CLOSE_PROBE_PART 8
+#define PROBE_MOST_NS    (50 * MS) /* whatever a probe costs */
+
+/* What the two estimates of how busy the tenant is are made of; how far apart they contradict each
+ * other; over which time what was charged by estimate is put right. */
+#define QUICK_PROBES 12
+#define SLOW_NS      (3000 * MS)
+#define FAR          .35
+#define FAR_DOUBT    4.5 /* and that by so many standard deviations */
+#define SETTLE_NS    (4000 * MS)
+
+#define COST_MOST_NS (20 * MS) /* what took longer was something else */
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* By how much the excess goes up and down while the tenant is held. */
+static double band(double cap)
+{
+    double period_ns = most(PERIOD_NS, most(ON_LEAST_NS / cap, OFF_LEAST_NS / (1 - cap)));
+
+    return period_ns * cap * (1 - cap);
+}
+
+static double fraction(struct throttle *throttle)
+{
+    uint64_t *state = &throttle->random;
+
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (double)(*state >> 11) / 9007199254740992.;
+}
+
+static void plan_look(struct throttle *throttle)
+{
+    double ns, cost_ns = throttle->look_cost_ns;
+
+    if (throttle->held)
+        ns = most(HELD_PROBE_NS, PROBE_PART * cost_ns);
+    else if (throttle->excess_ns > BURST_NS / 3)
+        ns = most(CLOSE_PROBE_NS, CLOSE_PROBE_PART * cost_ns);
+    else
+        ns = most(throttle->busy || throttle->excess_ns > 0 ? PROBE_NS : IDLE_PROBE_NS,
+                  PROBE_PART * cost_ns);
+    throttle->probe_in_ns = least(ns, PROBE_MOST_NS) * (.5 + fraction(throttle));
+}
+
+void throttle_init(struct throttle *throttle, uint64_t seed, uint64_t now_ns)
+{
+    *throttle = (struct throttle){
+        .on = true,
+        .at_ns = now_ns,
+        .on_since_ns = now_ns,
+        .goes_ns = THROTTLE_GOES * .4 * MS,
+        .stops_ns = THROTTLE_STOPS * .65 * MS,
+        .look_cost_ns = .8 * MS,
+        .random = seed ? seed : 1,
+    };
+    plan_look(throttle);
+}
+
+/* Charges for the time up to now. */
+static void advance(struct throttle *throttle, uint64_t now_ns)
+{
+    uint64_t from_ns = throttle->at_ns;
+    double on_ns = 0;
+
+    if (now_ns <= from_ns)
+        return;
+    throttle->at_ns = now_ns;
+    throttle->excess_ns -= throttle->cap * (double)(now_ns - from_ns);
+    if (throttle->on_since_ns > from_ns)
+        from_ns = throttle->on_since_ns;
+    if (throttle->on && now_ns > from_ns)
+        on_ns = (double)(now_ns - from_ns);
+    throttle->probe_in_ns -= on_ns;
+    throttle->on_ns += on_ns;
+    if (throttle->held) {
+        throttle->used_ns += throttle->rate * on_ns;
+        throttle->excess_ns = most(0, throttle->excess_ns + throttle->rate * on_ns);
+    }
+}
+
+void throttle_cap(struct throttle *throttle, unsigned percent, uint64_t now_ns)
+{
+    double cap = percent >= 1 && percent <= 99 ? percent / 100. : 0;
+
+    if (cap == throttle->cap)
+        return;
+    advance(throttle, now_ns);
+    /* What it did before is no matter of this cap. */
+    if (!throttle->held)
+        throttle->used_ns += throttle->rate * throttle->on_ns;
+    throttle->on_ns = 0;
+    throttle->cap = cap;
+    if (cap == 0)
+        throttle->held = throttle->resting = false;
+    throttle->excess_ns = cap == 0 ? 0 : least(throttle->excess_ns, BURST_NS);
+    throttle->chance = 0;
+    plan_look(throttle);
+}
+
+static void learn(double *average, double value, double weight)
+{
+    *average += (value - *average) * weight;
+}
+
+static double cost(uint64_t begin_ns, uint64_t end_ns)
+{
+    return end_ns > begin_ns ? least((double)(end_ns - begin_ns), COST_MOST_NS) : 0;
+}
+
+void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, uint64_t end_ns)
+{
+    double cost_ns = cost(begin_ns, end_ns);
+
+    if (on == throttle->on)
+        return;
+    if (on) {
+        learn(&throttle->goes_ns, THROTTLE_GOES * cost_ns, .1);
+        advance(throttle, begin_ns);
+        throttle->on_since_ns = begin_ns + (uint64_t)(THROTTLE_GOES * cost_ns);
+    } else {
+        learn(&throttle->stops_ns, THROTTLE_STOPS * cost_ns, .1);
+        advance(throttle, begin_ns + (uint64_t)(THROTTLE_STOPS * cost_ns));
+    }
+    throttle->on = on;
+}
+
+/* The slow estimate, and a new one where the quick one contradicts it. */
+static void learn_rate(struct throttle *throttle, double busy)
+{
+    double quick_ns = QUICK_PROBES * most(HELD_PROBE_NS, PROBE_PART * throttle->look_cost_ns),
+           apart, variance;
+
+    learn(&throttle->quick, busy, least(1, throttle->on_ns / quick_ns));
+    throttle->learned_ns = least(throttle->learned_ns + throttle->on_ns, SLOW_NS);
+    learn(&throttle->rate, busy, least(1, throttle->on_ns / throttle->learned_ns));
+    apart = throttle->quick - throttle->rate;
+    variance = throttle->rate * (1 - throttle->rate) / 2 / QUICK_PROBES;
+    if (apart * apart > most(FAR * FAR, FAR_DOUBT * FAR_DOUBT * variance)) {
+        throttle->rate = throttle->quick;
+        throttle->learned_ns = quick_ns;
+    }
+}
+
+/* What the probe says of the time since the last one, and what was charged for that: the difference
+ * is charged slowly.
+ */
+static void settle(struct throttle *throttle, double busy)
+{
+    double part = least(1, throttle->on_ns / SETTLE_NS), ns;
+
+    throttle->owed_ns += (busy - throttle->rate) * throttle->on_ns;
+    ns = throttle->owed_ns * part;
+    throttle->owed_ns -= ns;
+    throttle->used_ns += ns;
+    throttle->excess_ns = most(0, throttle->excess_ns + ns);
+}
+
+/* Whether the excess is more than a burst, and more than chance makes of a tenant that is at its
+ * cap. */
+static bool too_much(const struct throttle *throttle)
+{
+    return throttle->excess_ns > BURST_NS &&
+           throttle->excess_ns * throttle->excess_ns > DOUBT * DOUBT * throttle->chance;
+}
+
+/* What the probe says of the time since the last one. */
+static void charge(struct throttle *throttle, double busy, double lost_ns)
+{
+    double used_ns = most(0, busy * throttle->on_ns - lost_ns);
+
+    throttle->used_ns += used_ns;
+    if (throttle->cap == 0)
+        return;
+    throttle->excess_ns += used_ns;
+    throttle->chance += throttle->on_ns * throttle->on_ns * throttle->cap * (1 - throttle->cap);
+    if (throttle->excess_ns <= 0)
+        throttle->excess_ns = throttle->chance = 0;
+    if (!too_much(throttle))
+        return;
+    throttle->held = true;
+    throttle->excess_ns = BURST_NS;
+    throttle->rate = most(throttle->quick, throttle->cap);
+    throttle->learned_ns = QUICK_PROBES * HELD_PROBE_NS;
+    throttle->owed_ns = 0;
+}
+
+void throttle_probe(struct throttle *throttle, double busy, uint64_t begin_ns, uint64_t end_ns)
+{
+    double lost_ns = THROTTLE_LOST * busy * cost(begin_ns, end_ns);
+
+    learn(&throttle->look_cost_ns, cost(begin_ns, end_ns), .1);
+    advance(throttle, end_ns);
+    if (!throttle->on || throttle->on_ns <= 0)
+        return;
+    throttle->busy = busy > 0;
+    if (throttle->held) {
+        throttle->used_ns -= lost_ns;
+        throttle->excess_ns = most(0, throttle->excess_ns - lost_ns);
+        settle(throttle, busy);
+    }
+    learn_rate(throttle, busy);
+    if (!throttle->held)
+        charge(throttle, busy, lost_ns);
+    throttle->on_ns = 0;
+    plan_look(throttle);
+}
+
+bool throttle_step(struct throttle *throttle, uint64_t now_ns)
+{
+    double more = throttle->rate - throttle->cap;
+
+    advance(throttle, now_ns);
+    if (!throttle->held)
+        return false;
+    if (throttle->resting) {
+        throttle->resting = throttle->excess_ns - throttle->cap * throttle->goes_ns >
+                            BURST_NS - band(throttle->cap);
+    } else if (throttle->excess_ns < BURST_NS / 2) {
+        throttle->held = false;
+        throttle->on_ns = throttle->chance = 0;
+    } else {
+        throttle->resting = more > 0 && throttle->excess_ns + more * throttle->stops_ns >= BURST_NS;
+    }
+    return throttle->resting;
+}
+
+static uint64_t whole(double ns)
+{
+    return ns > 1 ? (uint64_t)ns : 1;
+}
+
+uint64_t throttle_step_in_ns(const struct throttle *throttle)
+{
+    double more = throttle->rate - throttle->cap;
+
+    if (!throttle->held)
+        return UINT64_MAX;
+    if (throttle->resting)
+        return whole((throttle->excess_ns - BURST_NS + band(throttle->cap)) / throttle->cap -
+                     throttle->goes_ns);
+    if (!throttle->on || more <= 0)
+        return UINT64_MAX;
+    return whole((BURST_NS - throttle->excess_ns) / more - throttle->stops_ns);
+}
+
+uint64_t throttle_probe_in_ns(const struct throttle *throttle)
+{
+    uint64_t late_ns =
+        throttle->on_since_ns > throttle->at_ns ? throttle->on_since_ns - throttle->at_ns : 0;
+
+    if (throttle->cap == 0 || !throttle->on)
+        return UINT64_MAX;
+    return late_ns + whole(throttle->probe_in_ns);
+}
+
+uint64_t throttle_used_ns(const struct throttle *throttle)
+{
+    return (uint64_t)most(0, throttle->used_ns);
+}

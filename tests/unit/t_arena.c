@@ -46,14 +46,13 @@ static int setup(void **state)
     return setenv("VGPU_ARENA_DIR", scratch(), 1);
 }
 
-static void made_once(void **state)
+TEST(made_once, setup)
 {
     struct vgpu_arena *arena, *same;
     struct stat st;
     unsigned page, other;
     mode_t mask = umask(077);
 
-    (void)state;
     errno = 77;
     assert_int_equal(open_arena("GPU-once", false, &arena), -ENOENT);
     assert_int_equal(open_arena("GPU-once", true, &arena), 0);
@@ -100,14 +99,13 @@ static int one_of_many(void *arg)
 }
 
 /* More processes than pages: the first get them, each its own; when they have gone, others do. */
-static void many_processes(void **state)
+TEST(many_processes, setup)
 {
     struct crowd *crowd = shared_memory(sizeof(*crowd));
     struct vgpu_arena *arena;
     static pid_t pids[MANY];
     unsigned page;
 
-    (void)state;
     for (unsigned i = 0; i < MANY; i++)
         pids[i] = spawn(one_of_many, crowd);
     while (atomic_load(&crowd->started) < MANY)
@@ -197,9 +195,8 @@ static int loses(void *arg)
     return 0;
 }
 
-static void descriptors_closed(void **state)
+TEST(descriptors_closed, setup)
 {
-    (void)state;
     assert_int_equal(finish(spawn(closes, NULL)), 0);
     assert_int_equal(finish(spawn(loses, shared_memory(sizeof(struct crowd)))), 0);
 }
@@ -214,12 +211,11 @@ static int child_has_none(void *arg)
     return 0;
 }
 
-static void forked(void **state)
+TEST(forked, setup)
 {
     struct vgpu_arena *arena = opened("GPU-forked");
     unsigned page;
 
-    (void)state;
     assert_non_null(arena);
     assert_int_equal(arena_claim(arena, &page), 0);
     assert_int_equal(page, 0);
@@ -230,13 +226,12 @@ static void forked(void **state)
 }
 
 /* The same memory at two addresses. */
-static void mapped_again(void **state)
+TEST(mapped_again, setup)
 {
     struct vgpu_arena *arena = opened("GPU-again");
     struct arena_page *again;
     unsigned page;
 
-    (void)state;
     assert_non_null(arena);
     assert_int_equal(arena_claim(arena, &page), 0);
     again = arena_page_again(arena, page);
@@ -284,11 +279,10 @@ static int in_a_small_folder(void *arg)
     return 0;
 }
 
-static void no_room(void **state)
+TEST(no_room, setup)
 {
     int status = finish(spawn(in_a_small_folder, NULL));
 
-    (void)state;
     if (status == 77)
         SKIP("the right to mount a tmpfs");
     assert_int_equal(status, 0);
@@ -317,14 +311,13 @@ static void *adds(void *arg)
     return NULL;
 }
 
-static void the_lock(void **state)
+TEST(the_lock, setup)
 {
     struct vgpu_arena *arena = opened("GPU-lock");
     pthread_t threads[4];
     uint32_t word;
     void *failed;
 
-    (void)state;
     assert_non_null(arena);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, adds, arena), 0);
@@ -342,16 +335,4 @@ static void the_lock(void **state)
     arena_unlock(arena, word);
     arena_unlock(arena, word); /* it is nobody's by now */
     assert_int_equal(atomic_load(&arena->layout->lock) & 0x3ff, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_once),          cmocka_unit_test(many_processes),
-        cmocka_unit_test(descriptors_closed), cmocka_unit_test(forked),
-        cmocka_unit_test(mapped_again),       cmocka_unit_test(no_room),
-        cmocka_unit_test(the_lock),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -65,7 +65,7 @@ static int try_open(const char *uuid)
 
 /* Too short, too long, of the right size and empty, garbage, open to others: made anew, under the
  * same name. */
-static void test_damaged(void **state)
+TEST(damaged)
 {
     static const struct {
         off_t bytes;
@@ -74,7 +74,6 @@ static void test_damaged(void **state)
         {0, 0600}, {100, 0600}, {8 << 20, 0600}, {sizeof(struct arena_layout), 0600}, {0, 0666}};
     struct stat before, after;
 
-    (void)state;
     assert_int_equal(in_folder("damaged", 0700), 0);
     assert_int_equal(arena_check("GPU-x"), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -98,9 +97,8 @@ static void test_damaged(void **state)
 
 /* Things that are no files are not ours to remove, and are neither opened for good nor waited
  * for. */
-static void test_no_file(void **state)
+TEST(no_file)
 {
-    (void)state;
     assert_int_equal(in_folder("none", 0700), 0);
     assert_int_equal(mkdir(path_of("GPU-folder"), 0700), 0);
     assert_true(try_open("GPU-folder") < 0 && arena_check("GPU-folder") < 0);
@@ -146,14 +144,13 @@ static int has_page(void *arg)
 }
 
 /* One of another version is left to those who use it, and made anew when they have gone. */
-static void test_another_version(void **state)
+TEST(another_version)
 {
     struct party *party = shared_memory(sizeof(*party));
     struct vgpu_arena *arena;
     struct stat before;
     pid_t pid;
 
-    (void)state;
     assert_int_equal(in_folder("version", 0700), 0);
     atomic_store(&party->starts, 1);
     pid = spawn(has_page, party);
@@ -178,12 +175,11 @@ static void test_another_version(void **state)
 
 /* Whoever comes to a broken file at the same time meets in one new file: each has a page of its
  * own. */
-static void test_made_anew_once(void **state)
+TEST(made_anew_once)
 {
     struct party *party = shared_memory(sizeof(*party));
     pid_t pids[CROWD];
 
-    (void)state;
     assert_int_equal(in_folder("once", 0700), 0);
     for (unsigned round = 0; round < 30; round++) {
         memset(party, 0, sizeof(*party));
@@ -202,11 +198,10 @@ static void test_made_anew_once(void **state)
 }
 
 /* Where everybody may make files, the name says whose it is. */
-static void test_own_names(void **state)
+TEST(own_names)
 {
     char name[64];
 
-    (void)state;
     assert_int_equal(in_folder("common", 01777), 0);
     assert_int_equal(try_open("GPU-x"), 0);
     snprintf(name, sizeof(name), "%u-GPU-x", (unsigned)geteuid());
@@ -231,7 +226,7 @@ static int takes_part(void *arg)
 
 /* Who takes turns is seen from outside, with what it may be; not who is gone, nor what is
  * nonsense. */
-static void test_view(void **state)
+TEST(view)
 {
     struct party *party = shared_memory(sizeof(*party));
     struct vgpu_arena *arena;
@@ -239,7 +234,6 @@ static void test_view(void **state)
     pid_t pids[2];
     int fd;
 
-    (void)state;
     assert_int_equal(in_folder("view", 0700), 0);
     assert_int_equal(arena_view("GPU-x", geteuid(), &view), 0);
     assert_int_equal(view.count, 0);
@@ -295,12 +289,10 @@ static int become_nobody(void)
                : 0;
 }
 
-static bool two_users(void)
+static int let_users_in(void **state)
 {
-    if (geteuid() == 0 && chmod(scratch(), 0711) == 0)
-        return true;
-    print_message("skipped: making processes of two users takes root\n");
-    return false;
+    (void)state;
+    return chmod(scratch(), 0711);
 }
 
 static int makes_roots_file(void *arg)
@@ -322,11 +314,8 @@ static int is_kept_out(void *arg)
     return 0;
 }
 
-static void test_two_users_apart(void **state)
+ROOT_TEST(two_users_apart, let_users_in)
 {
-    (void)state;
-    if (!two_users())
-        skip();
     assert_int_equal(in_folder("apart", 01777), 0);
     assert_int_equal(finish(spawn(makes_roots_file, NULL)), 0);
     assert_int_equal(arena_check("GPU-x"), ARENA_BROKEN);
@@ -373,7 +362,7 @@ static int is_refused(void *arg)
 
 /* Root has set it up: those who may write to the folder share, whoever comes first; and nobody
  * else. */
-static void test_two_users_together(void **state)
+ROOT_TEST(two_users_together, let_users_in)
 {
     static const struct {
         gid_t group;
@@ -382,9 +371,6 @@ static void test_two_users_together(void **state)
         {NOBODY, 02770, 0660}, {NOBODY, 0770, 0660}, {NOBODY, 03770, 0660}, {0, 0777, 0666}};
     struct pair *pair = shared_memory(sizeof(*pair));
 
-    (void)state;
-    if (!two_users())
-        skip();
     for (unsigned i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         struct vgpu_arena *arena;
         char name[16];
@@ -413,16 +399,4 @@ static void test_two_users_together(void **state)
     assert_int_equal(try_open("GPU-x"), 0);
     assert_int_equal(stat_of("GPU-x").st_mode & 07777, 0600);
     assert_int_equal(finish(spawn(is_refused, NULL)), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged),         cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_another_version), cmocka_unit_test(test_made_anew_once),
-        cmocka_unit_test(test_own_names),       cmocka_unit_test(test_view),
-        cmocka_unit_test(test_two_users_apart), cmocka_unit_test(test_two_users_together),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

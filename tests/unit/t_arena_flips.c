@@ -154,11 +154,10 @@ static void flip_for_a_while(uint64_t seed)
     world_free(world);
 }
 
-static void test_flips(void **state)
+TEST(changed_words)
 {
     unsigned changed = 0;
 
-    (void)state;
     catch_accesses();
     for (uint64_t seed = 0; seed < 2 * VGPU_TURN_POLICIES; seed++)
         flip_for_a_while(seed);
@@ -170,18 +169,9 @@ static void test_flips(void **state)
 
 #else
 
-static void test_flips(void **state)
+TEST(changed_words)
 {
-    (void)state;
-    print_message("skipped: only x86-64 lets a process step itself\n");
-    skip();
+    SKIP("x86-64, where a process can step itself");
 }
 
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flips)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -47,11 +47,10 @@ static void said_with(const char *vgpu, const char *libcuda, char *buffer, size_
     assert_int_equal(finish(pid), 0);
 }
 
-static void log_levels(void **state)
+TEST(log_levels)
 {
     char said[512];
 
-    (void)state;
     said_with(NULL, NULL, said, sizeof(said));
     assert_string_equal(said, "vgpu: error 1\nvgpu: notice\nvgpu: warning\n");
     said_with("0", NULL, said, sizeof(said));
@@ -78,14 +77,13 @@ static int say_a_long_line(void *arg)
     return 0;
 }
 
-static void log_long_line(void **state)
+TEST(log_long_line)
 {
     char said[8192];
     int pipes[2];
     ssize_t got;
     pid_t pid;
 
-    (void)state;
     assert_int_equal(pipe(pipes), 0);
     pid = spawn(say_a_long_line, &pipes[1]);
     got = read(pipes[0], said, sizeof(said)); /* one write */
@@ -96,14 +94,13 @@ static void log_long_line(void **state)
     close(pipes[1]);
 }
 
-static void folders(void **state)
+TEST(folders)
 {
     const char *path = scratch_path("a/b/c"); /* made before the umask forbids it to us */
     mode_t old = umask(0777);
     struct stat st;
     int rc;
 
-    (void)state;
     rc = file_make_folders(path, 0700);
     umask(old);
     assert_int_equal(rc, 0);
@@ -115,13 +112,12 @@ static void folders(void **state)
     assert_int_equal(file_make_folders(scratch_path("a/file"), 0700), -ENOTDIR);
 }
 
-static void small_files(void **state)
+TEST(small_files)
 {
     char buffer[8];
     size_t length = 0;
     struct stat st;
 
-    (void)state;
     assert_int_equal(file_write_atomic(scratch_path("small"), "hello", 5, 0640), 0);
     assert_int_equal(stat(scratch_path("small"), &st), 0);
     assert_int_equal(st.st_mode & 07777, 0640);
@@ -135,11 +131,10 @@ static void small_files(void **state)
     assert_int_equal(file_write_atomic(scratch_path("nowhere/small"), "x", 1, 0600), -ENOENT);
 }
 
-static void runtime_folder(void **state)
+TEST(runtime_folder)
 {
     char path[PATH_MAX];
 
-    (void)state;
     setenv("VGPU_RUNTIME_DIR", scratch_path("runtime"), 1);
     assert_int_equal(runtime_dir_make(path, sizeof(path)), 0);
     assert_string_equal(path, scratch_path("runtime"));
@@ -183,14 +178,11 @@ static int use_planted(void *arg)
     return 0;
 }
 
-static void runtime_folder_planted(void **state)
+ROOT_TEST(runtime_folder_planted)
 {
     static const char *const ways[] = {"link", "other", "open", "absent"};
     char own[64];
 
-    (void)state;
-    if (geteuid() != 0)
-        SKIP("root");
     snprintf(own, sizeof(own), "/tmp/vgpu-%u", STRANGER);
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
         assert_int_equal(finish(spawn(use_planted, (void *)ways[i])), 0);
@@ -232,9 +224,8 @@ static int writes_under_a_limit(void *arg)
     return 0;
 }
 
-static void file_size_limit(void **state)
+TEST(file_size_limit)
 {
-    (void)state;
     assert_int_equal(finish(spawn(writes_under_a_limit, NULL)), 0);
     assert_int_equal(finish(spawn(writes_under_a_limit, &(bool){true})), 0);
 }
@@ -265,11 +256,10 @@ static int check_raw(void)
     return finish((pid_t)pid);
 }
 
-static void fork_detection(void **state)
+TEST(fork_detection)
 {
     static struct fork_watch watch = {.child = count_child};
 
-    (void)state;
     fork_watch_add(&watch);
     fork_check();
     assert_int_equal(in_child_calls, 0);
@@ -282,9 +272,8 @@ static void fork_detection(void **state)
 
 /* Lines of /proc/PID/stat, as Linux 6.1 wrote them: flags is the ninth field, the threads are the
  * twentieth. */
-static void processes_that_end(void **state)
+TEST(processes_that_end)
 {
-    (void)state;
     assert_false(proc_stat_is_exiting(
         "7 (sleep) S 1 7 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 29 5496832 453"));
     assert_true(
@@ -301,21 +290,4 @@ static void processes_that_end(void **state)
     assert_false(proc_thread_ended(getpid()));
     assert_true(proc_thread_ended(0x7fffffff));
     assert_false(proc_is_exiting(0x7fffffff));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_levels),
-        cmocka_unit_test(log_long_line),
-        cmocka_unit_test(folders),
-        cmocka_unit_test(small_files),
-        cmocka_unit_test(runtime_folder),
-        cmocka_unit_test(runtime_folder_planted),
-        cmocka_unit_test(fork_detection),
-        cmocka_unit_test(file_size_limit),
-        cmocka_unit_test(processes_that_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

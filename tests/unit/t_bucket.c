@@ -84,12 +84,11 @@ static void assert_share(uint64_t done_ns, uint64_t elapsed_ns, double share, do
         fail_msg("a share of %f is not within %f of %f", is, within, share);
 }
 
-static void the_average_is_exact(void **state)
+TEST(the_average_is_exact)
 {
     static uint64_t (*const lates[])(void) = {punctual, jittered};
     _Atomic uint64_t word;
 
-    (void)state;
     for (size_t c = 0; c < 4; c++) {
         for (size_t n = 0; n < 4; n++) {
             for (size_t j = 0; j < 2; j++) {
@@ -106,12 +105,11 @@ static void the_average_is_exact(void **state)
     }
 }
 
-static void late_beyond_the_burst_is_lost(void **state)
+TEST(late_beyond_the_burst_is_lost)
 {
     _Atomic uint64_t word = 0;
     struct launcher l = {.word = &word, .late = sleepy, .cost_ns = 200 * US, .now_ns = START};
 
-    (void)state;
     while (l.now_ns < START + 20 * NS_PER_S)
         launch(&l, 25);
     assert_in_range(l.done_ns, NS_PER_S / 2, 20 * NS_PER_S / 4);
@@ -139,12 +137,11 @@ static uint64_t window_bound(unsigned percent, uint64_t cost_ns)
     return (100 * MS + BUCKET_BURST_NS + BUCKET_SLACK_NS) * percent / 100 + cost_ns;
 }
 
-static void any_window_is_within_the_cap(void **state)
+TEST(any_window_is_within_the_cap)
 {
     struct launch *log = calloc(LOG_MAX, sizeof(*log));
     _Atomic uint64_t word;
 
-    (void)state;
     for (size_t c = 0; c < 4; c++) {
         for (size_t n = 0; n < 4; n++) {
             struct launcher l = {.word = &word,
@@ -166,12 +163,11 @@ static void any_window_is_within_the_cap(void **state)
     free(log);
 }
 
-static void idleness_is_no_credit(void **state)
+TEST(idleness_is_no_credit)
 {
     static const uint64_t idle[] = {0, MS, 4 * MS, 100 * MS, 3600 * NS_PER_S};
     _Atomic uint64_t word = START;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
         uint64_t now = START + idle[i],
                  credit = idle[i] < BUCKET_BURST_NS ? idle[i] : BUCKET_BURST_NS, done = 0;
@@ -185,13 +181,12 @@ static void idleness_is_no_credit(void **state)
 }
 
 /* Sleeps are not shorter than they are worth, and what is owed is waited for in full. */
-static void few_waits(void **state)
+TEST(few_waits)
 {
     _Atomic uint64_t word = START;
     struct launcher l = {.word = &word, .late = punctual, .cost_ns = 5 * US, .now_ns = START};
     unsigned waits = 0, launches = 0;
 
-    (void)state;
     for (; l.now_ns < START + NS_PER_S; launches++) {
         uint64_t wait_ns = wait_of(&word, l.now_ns);
 
@@ -204,13 +199,12 @@ static void few_waits(void **state)
     assert_in_range(waits, 1, launches / 5);
 }
 
-static void a_lower_cap_bites(void **state)
+TEST(a_lower_cap_bites)
 {
     static const uint64_t shorts[] = {20 * US, 200 * US, 2 * MS};
     struct launch *log = calloc(LOG_MAX, sizeof(*log));
     _Atomic uint64_t word;
 
-    (void)state;
     for (size_t n = 0; n < 3; n++) {
         struct launcher l = {
             .word = &word, .late = jittered, .cost_ns = shorts[n], .now_ns = START, .log = log};
@@ -232,11 +226,10 @@ static void a_lower_cap_bites(void **state)
     free(log);
 }
 
-static void debts(void **state)
+TEST(debts)
 {
     _Atomic uint64_t word = START;
 
-    (void)state;
     assert_int_equal(bucket_take(&word, START, 2 * NS_PER_S, 10), 0);
     assert_int_equal(wait_of(&word, START), 20 * NS_PER_S);
     assert_int_equal(wait_of(&word, START + 20 * NS_PER_S - BUCKET_SLACK_NS), 0);
@@ -277,11 +270,10 @@ static void debts(void **state)
     assert_int_equal(atomic_load(&word), START + 2 * MS);
 }
 
-static void corrections(void **state)
+TEST(corrections)
 {
     _Atomic uint64_t word = START;
 
-    (void)state;
     assert_int_equal(bucket_take(&word, START, MS, 25), 0);
     bucket_correct(&word, START, 2 * MS, 25);
     assert_int_equal(atomic_load(&word), START + 12 * MS);
@@ -304,13 +296,12 @@ static void corrections(void **state)
     assert_int_equal(wait_of(&word, START + NS_PER_S), 15 * MS);
 }
 
-static void nonsense(void **state)
+TEST(nonsense)
 {
     static const uint64_t words[] = {UINT64_MAX, UINT64_MAX - 1, START + BUCKET_INSANE_NS + 1,
                                      2 * START};
     _Atomic uint64_t word;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         atomic_store(&word, words[i]);
         assert_int_equal(wait_of(&word, START), 0);
@@ -334,12 +325,11 @@ static void nonsense(void **state)
     assert_int_equal(atomic_load(&word), 2 * MS);
 }
 
-static void bytes(void **state)
+TEST(bytes)
 {
     _Atomic uint64_t word = START;
     uint64_t now = START, sent = 0;
 
-    (void)state;
     assert_int_equal(bucket_take_bytes(&word, START, GIB, 0), 0);
     assert_int_equal(atomic_load(&word), START);
     while (now < START + 10 * NS_PER_S) {
@@ -396,12 +386,11 @@ static int charges_in_threads(void *arg)
     return pthread_join(thread, NULL);
 }
 
-static void many_at_once(void **state)
+TEST(many_at_once)
 {
     struct crowd *crowd = shared_memory(sizeof(*crowd));
     pid_t pid[MEMBERS];
 
-    (void)state;
     atomic_store(&crowd->word, START);
     atomic_store(&crowd->moments, START + 2 * MS);
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -414,13 +403,12 @@ static void many_at_once(void **state)
 }
 
 /* Two that share one cap, one with short and one with long kernels: together they have it. */
-static void two_share_a_cap(void **state)
+TEST(two_share_a_cap)
 {
     _Atomic uint64_t word = START;
     struct launcher l[] = {{.word = &word, .late = jittered, .cost_ns = 200 * US, .now_ns = START},
                            {.word = &word, .late = jittered, .cost_ns = 5 * MS, .now_ns = START}};
 
-    (void)state;
     for (;;) {
         struct launcher *first = l[0].now_ns <= l[1].now_ns ? &l[0] : &l[1];
         uint64_t wait_ns = wait_of(&word, first->now_ns);
@@ -437,12 +425,11 @@ static void two_share_a_cap(void **state)
 }
 
 /* One launch of unknown cost: nobody starts beside it, and what it took is what it is charged. */
-static void held_until_it_is_known(void **state)
+TEST(held_until_it_is_known)
 {
     static const uint64_t took[] = {10 * US, MS, 50 * MS, 300 * MS};
     struct bucket_hold hold = {0}, second = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(took) / sizeof(took[0]); i++) {
         _Atomic uint64_t word = START;
         uint64_t now = START + took[i];
@@ -459,13 +446,12 @@ static void held_until_it_is_known(void **state)
 
 /* A hold that was paid was paid with time in which nobody started anything: others may have started
  * on it since. */
-static void held_for_too_long(void **state)
+TEST(held_for_too_long)
 {
     _Atomic uint64_t word = START;
     struct bucket_hold hold = {0};
     uint64_t now = START + 400 * MS, after;
 
-    (void)state;
     assert_int_equal(bucket_take_and_hold(&word, START, 0, 100 * MS, 25, &hold), 0);
     assert_int_equal(bucket_take(&word, now, 50 * MS, 25), 0);
     after = atomic_load(&word);
@@ -476,13 +462,12 @@ static void held_for_too_long(void **state)
 }
 
 /* What is held at one cap is given back at another, and nothing is left of it. */
-static void held_at_another_cap(void **state)
+TEST(held_at_another_cap)
 {
     static const unsigned to[] = {1, 10, 50, 100};
     struct bucket_hold hold = {0};
     _Atomic uint64_t idle = START;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
         _Atomic uint64_t word = START;
         uint64_t now = START + MS;
@@ -497,11 +482,10 @@ static void held_at_another_cap(void **state)
 }
 
 /* A thread that is held up between its charge and its launch: what follows comes as late. */
-static void started_late(void **state)
+TEST(started_late)
 {
     _Atomic uint64_t word = START;
 
-    (void)state;
     assert_int_equal(bucket_take(&word, START, 20 * MS, 25), 0);
     bucket_started(&word, START + 2 * MS, 20 * MS, 25);
     assert_int_equal(atomic_load(&word), START + 80 * MS);
@@ -509,28 +493,4 @@ static void started_late(void **state)
     assert_int_equal(atomic_load(&word), START + 150 * MS - BUCKET_BURST_NS);
     bucket_started(&word, START + 70 * MS, 20 * MS, 0);
     assert_int_equal(atomic_load(&word), START + 150 * MS - BUCKET_BURST_NS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_average_is_exact),
-        cmocka_unit_test(late_beyond_the_burst_is_lost),
-        cmocka_unit_test(any_window_is_within_the_cap),
-        cmocka_unit_test(idleness_is_no_credit),
-        cmocka_unit_test(few_waits),
-        cmocka_unit_test(a_lower_cap_bites),
-        cmocka_unit_test(debts),
-        cmocka_unit_test(corrections),
-        cmocka_unit_test(held_until_it_is_known),
-        cmocka_unit_test(held_for_too_long),
-        cmocka_unit_test(held_at_another_cap),
-        cmocka_unit_test(started_late),
-        cmocka_unit_test(nonsense),
-        cmocka_unit_test(bytes),
-        cmocka_unit_test(many_at_once),
-        cmocka_unit_test(two_share_a_cap),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,11 +116,10 @@ static uint64_t around_the_border(unsigned launch)
     return chance(0.3) ? 2 * MS : 600 * US;
 }
 
-static void starts_and_settles(void **state)
+TEST(starts_and_settles)
 {
     struct cost_cell *cell = new_cell();
 
-    (void)state;
     assert_false(cost_known(cell));
     assert_int_equal(cost_estimate(cell, 777 * US), 777 * US);
     assert_int_equal(cost_estimate(cell, 1), COST_MIN_NS);
@@ -142,11 +141,10 @@ static void starts_and_settles(void **state)
     assert_true(cost_estimate(cell, 1) <= 3601 * NS_PER_S);
 }
 
-static void follows_a_change(void **state)
+TEST(follows_a_change)
 {
     struct play p = {.cell = new_cell(), .duration = constant_20us, .in_flight = 8};
 
-    (void)state;
     play(&p, 20000);
     for (unsigned i = 0, launches = 0; launches < 2500; i++) {
         launches++;
@@ -161,7 +159,7 @@ static void follows_a_change(void **state)
 }
 
 /* What varies is charged its mean, over many launches, whatever the mean was when samples came. */
-static void the_mean_is_charged(void **state)
+TEST(the_mean_is_charged)
 {
     static const struct {
         uint64_t (*duration)(unsigned launch);
@@ -179,7 +177,6 @@ static void the_mean_is_charged(void **state)
     };
     static const unsigned in_flight[] = {0, 3, 64};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (size_t n = 0; n < sizeof(in_flight) / sizeof(in_flight[0]); n++) {
             struct play p = {
@@ -192,11 +189,10 @@ static void the_mean_is_charged(void **state)
     }
 }
 
-static void one_stall_counts_little(void **state)
+TEST(one_stall_counts_little)
 {
     struct play p = {.cell = new_cell(), .duration = constant_20us};
 
-    (void)state;
     play(&p, 10000);
     cost_learn(p.cell, 2 * NS_PER_S, false);
     assert_in_range(cost_estimate(p.cell, 1), 20 * US, 40 * US);
@@ -208,11 +204,10 @@ static void one_stall_counts_little(void **state)
     assert_near((double)cost_estimate(p.cell, 1), 2e9, 0.05);
 }
 
-static void doubtful_samples(void **state)
+TEST(doubtful_samples)
 {
     struct cost_cell *cell = new_cell();
 
-    (void)state;
     cost_learn(cell, 50 * US, true);
     assert_true(cost_known(cell));
     assert_int_equal(cost_estimate(cell, 1), 50 * US);
@@ -226,13 +221,12 @@ static void doubtful_samples(void **state)
     assert_int_equal(cost_estimate(cell, 1), 20 * US);
 }
 
-static void deferred_and_doubted(void **state)
+TEST(deferred_and_doubted)
 {
     struct cost_table *table = cost_table_new();
     struct cost_cell *cell = cost_find(table, 9);
     uint32_t generation;
 
-    (void)state;
     for (unsigned i = 0; i < 60; i++) {
         if (i < 4)
             assert_true(cost_wants_sample(cell, 1));
@@ -273,12 +267,11 @@ static double rate(uint64_t ns, uint64_t other_ns, bool doubtful)
     return (double)TRIES / wanted;
 }
 
-static void how_often_it_is_measured(void **state)
+TEST(how_often_it_is_measured)
 {
     struct cost_cell *cell = new_cell();
     unsigned wanted = 0;
 
-    (void)state;
     assert_near(rate(20 * US, 20 * US + 300, false), 64, 0.1);
     assert_near(rate(200 * US, 205 * US, false), 64, 0.1);
     assert_near(rate(2 * US, 2 * US + 300, false), 64, 0.1);
@@ -294,11 +287,10 @@ static void how_often_it_is_measured(void **state)
 }
 
 /* What was long once is not measured each time for ever. */
-static void calms_down(void **state)
+TEST(calms_down)
 {
     struct cost_cell *cell = new_cell();
 
-    (void)state;
     for (unsigned i = 0; i < 10; i++)
         cost_learn(cell, 20 * MS, false);
     assert_true(cost_measured_always(cell));
@@ -315,23 +307,21 @@ static void calms_down(void **state)
     assert_near((double)cost_estimate(cell, 1), 20e3, 0.01);
 }
 
-static void keys(void **state)
+TEST(keys)
 {
-    (void)state;
     assert_int_not_equal(cost_key(0, 0, 0), 0);
     assert_int_not_equal(cost_key(1, 2, 3), cost_key(1, 3, 2));
     assert_int_not_equal(cost_key(1, 2, 3), cost_key(2, 2, 3));
     assert_int_not_equal(cost_key(1, 2, 3), cost_key(1, 2, 4));
 }
 
-static void forgets(void **state)
+TEST(forgets)
 {
     struct cost_table *table = cost_table_new();
     uint64_t resident = cost_key(7, 7, 7);
     struct cost_cell *cell = cost_find(table, resident);
     uint32_t generation;
 
-    (void)state;
     cost_learn(cell, 5 * MS, false);
     cost_forget(table, cost_key(8, 8, 8)); /* was never there */
     /* Far more than the table holds, but never many at a time. */
@@ -354,12 +344,11 @@ static void forgets(void **state)
 }
 
 /* Keys that stand behind others which go. */
-static void forgets_among_others(void **state)
+TEST(forgets_among_others)
 {
     enum { PAIRS = 2000 };
     struct cost_table *table = cost_table_new();
 
-    (void)state;
     for (uint64_t i = 0; i < PAIRS; i++) {
         cost_learn(cost_find(table, cost_key(i, 6, 6)), MS, false);
         cost_learn(cost_find(table, cost_key(i, 7, 7)), (i + 1) * US, false);
@@ -372,13 +361,12 @@ static void forgets_among_others(void **state)
     }
 }
 
-static void full_table(void **state)
+TEST(full_table)
 {
     enum { MANY = 40000, LIVE = 1000 };
     struct cost_table *table = cost_table_new();
     unsigned right = 0;
 
-    (void)state;
     for (uint64_t i = 0; i < MANY; i++)
         cost_learn(cost_find(table, cost_key(i, 1, 1)), 100 * US, false);
     /* Those that come now drive out what is not used any more, and learn their own. */
@@ -439,12 +427,11 @@ static void *member(void *arg)
     return NULL;
 }
 
-static void threads(void **state)
+TEST(threads)
 {
     static struct crowd crowd;
     pthread_t thread[THREADS];
 
-    (void)state;
     crowd.table = cost_table_new();
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, member, &crowd), 0);
@@ -461,32 +448,9 @@ static void threads(void **state)
     }
 }
 
-static void keeps_errno(void **state)
+TEST(keeps_errno)
 {
-    (void)state;
     errno = 77;
     cost_learn(cost_find(cost_table_new(), 1), 5, false);
     assert_int_equal(errno, 77);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_and_settles),
-        cmocka_unit_test(follows_a_change),
-        cmocka_unit_test(the_mean_is_charged),
-        cmocka_unit_test(one_stall_counts_little),
-        cmocka_unit_test(doubtful_samples),
-        cmocka_unit_test(deferred_and_doubted),
-        cmocka_unit_test(how_often_it_is_measured),
-        cmocka_unit_test(calms_down),
-        cmocka_unit_test(keys),
-        cmocka_unit_test(forgets),
-        cmocka_unit_test(forgets_among_others),
-        cmocka_unit_test(full_table),
-        cmocka_unit_test(threads),
-        cmocka_unit_test(keeps_errno),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

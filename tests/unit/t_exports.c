@@ -81,9 +81,8 @@ static void end_of(pid_t pid)
 
 /* However the maker ends, who has joined keeps the memory charged, and nobody has more than the
  * rest. */
-static void stays_until_the_last_leaves(void **state)
+TEST(stays_until_the_last_leaves, set_up, tear_down)
 {
-    (void)state;
     for (how = LETS_GO; how <= IS_KILLED; how++) {
         struct ledger_share_memory memory;
         pid_t pid = maker();
@@ -106,9 +105,8 @@ static void stays_until_the_last_leaves(void **state)
 }
 
 /* Nobody has joined: it goes with its maker, and who comes too late is told. */
-static void goes_with_its_maker(void **state)
+TEST(goes_with_its_maker, set_up, tear_down)
 {
-    (void)state;
     for (how = LETS_GO; how <= IS_KILLED; how++) {
         struct ledger_share_memory memory, again;
         pid_t pid = maker();
@@ -123,12 +121,11 @@ static void goes_with_its_maker(void **state)
 }
 
 /* The same key again takes no place; of others the newest are known. */
-static void the_newest_keys_are_known(void **state)
+TEST(the_newest_keys_are_known, set_up, tear_down)
 {
     struct ledger_share_memory memory;
     struct ledger_share share;
 
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, MIB), 0);
     assert_int_equal(ledger_share(ledger, 0, VGPU_KIND_DATA, MIB, &share), 0);
     for (unsigned i = 0; i < 3 * REGION_SHARE_KEYS; i++)
@@ -141,15 +138,4 @@ static void the_newest_keys_are_known(void **state)
     assert_true(found(2, &memory));
     assert_false(ledger_share_leave(ledger, share, 0, VGPU_KIND_DATA, 0));
     ledger_cancel(ledger, 0, MIB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(stays_until_the_last_leaves, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(goes_with_its_maker, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_newest_keys_are_known, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,9 +46,8 @@ static int use_in_child(void *arg)
     return 0;
 }
 
-static void child_begins_empty(void **state)
+TEST(child_begins_empty, setup, teardown)
 {
-    (void)state;
     assert_int_equal(finish(spawn(use_in_child, NULL)), 0);
     assert_int_equal(ledger_held(ledger, 0, VGPU_KIND_DATA), 30 * MIB);
     assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), 0);
@@ -72,9 +71,8 @@ static int child_with_child(void *arg)
     return 0;
 }
 
-static void children_of_children(void **state)
+TEST(children_of_children, setup, teardown)
 {
-    (void)state;
     assert_int_equal(finish(spawn(child_with_child, NULL)), 0);
 }
 
@@ -85,9 +83,8 @@ static int do_nothing(void *arg)
     return 0;
 }
 
-static void idle_children_take_no_place(void **state)
+TEST(idle_children_take_no_place, setup, teardown)
 {
-    (void)state;
     for (int i = 0; i < 20; i++)
         assert_int_equal(finish(spawn(do_nothing, NULL)), 0);
     assert_int_equal(region_slots_high(region->layout), 1);
@@ -121,11 +118,10 @@ static int quick_child(void *arg)
     return 0;
 }
 
-static void fork_among_threads(void **state)
+TEST(fork_among_threads, setup, teardown)
 {
     pthread_t thread[3];
 
-    (void)state;
     atomic_store(&stop, false);
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, work, NULL), 0);
@@ -163,13 +159,12 @@ static int exec_sleep(void *arg)
 }
 
 /* Exec ends what a process held, though its pid lives on. */
-static void exec_gives_back(void **state)
+TEST(exec_gives_back, setup, teardown)
 {
     atomic_int *step = shared_memory(sizeof(*step));
     pid_t pid = spawn(exec_sleep, step);
     uint64_t end_ns = clock_ns() + PATIENCE_NS;
 
-    (void)state;
     await(step, 1, pid);
     assert_int_equal(ledger_reserve(ledger, 0, 70 * MIB), -ENOMEM);
     atomic_store(step, 2);
@@ -181,11 +176,10 @@ static void exec_gives_back(void **state)
 }
 
 /* vfork and exec, as posix_spawn does it: the parent keeps everything. */
-static void vfork_takes_nothing(void **state)
+TEST(vfork_takes_nothing, setup, teardown)
 {
     pid_t pid = vfork();
 
-    (void)state;
     if (pid == 0) {
         execlp("true", "true", NULL);
         _exit(1);
@@ -227,13 +221,12 @@ static int close_everything(void *arg)
     return 0;
 }
 
-static void descriptors_closed(void **state)
+TEST(descriptors_closed, setup, teardown)
 {
     atomic_int *step = shared_memory(sizeof(*step));
     uint64_t total, available;
     pid_t pid = spawn(close_everything, step);
 
-    (void)state;
     await(step, 1, pid);
     /* It looks dead: whoever asks removes it. */
     ledger_view(ledger, 0, GIB, GIB, &total, &available);
@@ -280,12 +273,11 @@ static bool seen_in_a_snapshot(pid_t pid)
     return seen;
 }
 
-static void reader_of_the_file_stays_alive(void **state)
+TEST(reader_of_the_file_stays_alive, setup, teardown)
 {
     atomic_int *step = shared_memory(sizeof(*step));
     pid_t pid = spawn(read_the_file, step);
 
-    (void)state;
     await(step, 1, pid);
     assert_true(seen_in_a_snapshot(pid));
     assert_int_equal(ledger_reserve(ledger, 0, 30 * MIB + 1), -ENOMEM);
@@ -360,9 +352,8 @@ static void dead_parent_of(pid_t (*make)(void), bool keeps)
     assert_int_equal(kill(child, SIGKILL), 0);
 }
 
-static void orphans_keep_nothing(void **state)
+TEST(orphans_keep_nothing, setup, teardown)
 {
-    (void)state;
     dead_parent_of(by_fork, false);
     ledger_cancel(ledger, 0, 70 * MIB);
     dead_parent_of(by_clone, true);
@@ -396,14 +387,13 @@ static int end_slowly(void *arg)
 
 /* What a process holds is on the device until the kernel has closed its files, and that is after
  * its locks are gone. */
-static void held_until_the_end(void **state)
+TEST(held_until_the_end, setup, teardown)
 {
     atomic_int *step = shared_memory(sizeof(*step));
     pid_t pid = spawn(end_slowly, step);
     uint64_t end_ns = clock_ns() + PATIENCE_NS;
     int rc;
 
-    (void)state;
     await(step, 1, pid);
     while (!proc_is_exiting(pid) && clock_ns() < end_ns)
         nap_ms(1);
@@ -434,9 +424,8 @@ static int file_replaced(void *arg)
     return 0;
 }
 
-static void file_is_gone(void **state)
+TEST(file_is_gone, setup, teardown)
 {
-    (void)state;
     assert_int_equal(finish(spawn(file_replaced, NULL)), 0);
 }
 
@@ -450,21 +439,19 @@ static int look_at_owner(void *arg)
     return 0;
 }
 
-static void second_handle(void **state)
+TEST(second_handle, setup, teardown)
 {
     struct vgpu_region *again;
 
-    (void)state;
     assert_int_equal(region_open(scratch_path("fork"), 0, &again), 0);
     region_close(again);
     assert_int_equal(finish(spawn(look_at_owner, NULL)), 0);
 }
 
-static void descriptors_are_ours_only(void **state)
+TEST(descriptors_are_ours_only, setup, teardown)
 {
     int flags = 0, found = 0;
 
-    (void)state;
     for (int fd = 3; fd < 1100; fd++) {
         char link[64], path[512];
         ssize_t length;
@@ -482,27 +469,4 @@ static void descriptors_are_ours_only(void **state)
         found++;
     }
     assert_int_equal(found, 2); /* one to map, one for locks */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(child_begins_empty),
-        TEST(children_of_children),
-        TEST(idle_children_take_no_place),
-        TEST(fork_among_threads),
-        TEST(exec_gives_back),
-        TEST(vfork_takes_nothing),
-        TEST(descriptors_closed),
-        TEST(file_is_gone),
-        TEST(second_handle),
-        TEST(descriptors_are_ours_only),
-        TEST(reader_of_the_file_stays_alive),
-        TEST(orphans_keep_nothing),
-        TEST(held_until_the_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

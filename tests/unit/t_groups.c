@@ -84,12 +84,11 @@ static void assert_sums_agree(void)
     }
 }
 
-static void both_quotas_hold(void **state)
+TEST(both_quotas_hold, setup, teardown)
 {
     struct vgpu_ledger *outer = ledger_in(0), *a = ledger_in(group_of(2 * GIB, 0)),
                        *b = ledger_in(group_of(2 * GIB, 0));
 
-    (void)state;
     assert_int_equal(ledger_reserve(a, 0, 2 * GIB + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(a, 0, 2 * GIB), 0);
     assert_int_equal(ledger_reserve(a, 0, 1), -ENOMEM);
@@ -113,12 +112,11 @@ static void both_quotas_hold(void **state)
 
 /* Two processes of one group: what is idle within it makes room, what is idle elsewhere does
  * not. */
-static void idle_within_the_group(void **state)
+TEST(idle_within_the_group, setup, teardown)
 {
     uint64_t id = group_of(GIB, 0);
     struct vgpu_ledger *outer = ledger_in(0), *a = ledger_in(id), *b = ledger_in(id);
 
-    (void)state;
     assert_int_equal(ledger_reserve(outer, 0, GIB), 0);
     ledger_cancel(outer, 0, GIB);
     assert_int_equal(ledger_reserve(a, 0, GIB), 0);
@@ -137,13 +135,12 @@ static void idle_within_the_group(void **state)
     ledger_free(outer);
 }
 
-static void percentages_are_of_the_instance(void **state)
+TEST(percentages_are_of_the_instance, setup, teardown)
 {
     struct vgpu_limits limits;
     uint64_t half = group_of(0, 50), more = group_of(8 * GIB, 0), id;
     struct vgpu_ledger *ledger = ledger_in(half), *other = ledger_in(more);
 
-    (void)state;
     assert_int_equal(ledger_quota(ledger, 0), 3 * GIB / 2);
     assert_int_equal(ledger_quota(other, 0), 3 * GIB);
     assert_int_equal(ledger_quota(ledger, 1), 0);
@@ -171,14 +168,13 @@ static void percentages_are_of_the_instance(void **state)
     ledger_free(ledger);
 }
 
-static void what_a_group_sees(void **state)
+TEST(what_a_group_sees, setup, teardown)
 {
     struct vgpu_ledger *outer = ledger_in(0), *a = ledger_in(group_of(GIB, 0));
     struct vgpu_proc_memory procs[4];
     struct vgpu_snapshot snapshot;
     uint64_t total, available;
 
-    (void)state;
     ledger_set(outer, 0, VGPU_KIND_DATA, 2 * GIB);
     ledger_set(a, 0, VGPU_KIND_DATA, GIB / 4);
     ledger_view(a, 0, 8 * GIB, 8 * GIB, &total, &available);
@@ -210,14 +206,13 @@ static void what_a_group_sees(void **state)
 
 /* What was exported in a group stays the group's when its maker ends, and keeps the entry from
  * being given away. */
-static void shares_stay_in_the_group(void **state)
+TEST(shares_stay_in_the_group, setup, teardown)
 {
     uint64_t id = group_of(GIB, 0);
     struct vgpu_ledger *maker = ledger_in(id), *holder = ledger_in(0), *other = ledger_in(id);
     unsigned group = ledger_group(maker), slot = registration_index(ledger_registration(maker));
     struct shares_ref ref;
 
-    (void)state;
     ledger_set(maker, 0, VGPU_KIND_DATA, GIB);
     assert_int_equal(shares_new(region->layout, slot, 0, VGPU_KIND_DATA, GIB, &ref), 0);
     assert_true(shares_join(region->layout, ref, registration_index(ledger_registration(holder))));
@@ -232,12 +227,11 @@ static void shares_stay_in_the_group(void **state)
     ledger_free(other);
 }
 
-static void in_no_group(void **state)
+TEST(in_no_group, setup, teardown)
 {
     struct vgpu_ledger *ledger = ledger_in(12345);
     struct vgpu_limits limits;
 
-    (void)state;
     assert_int_equal(ledger_group(ledger), 0);
     assert_int_equal(ledger_quota(ledger, 0), 3 * GIB);
     assert_int_equal(ledger_reserve(ledger, 0, 3 * GIB + 1), -ENOMEM);
@@ -260,7 +254,7 @@ static void make_and_wait(int to_parent)
 }
 
 /* An entry is given away once its maker is dead and nobody is in it, and no sooner. */
-static void entries_are_used_again(void **state)
+TEST(entries_are_used_again, setup, teardown)
 {
     struct vgpu_limits limits = {.compute.priority = VGPU_PRIORITY_MAX};
     struct vgpu_ledger *in, *late;
@@ -269,7 +263,6 @@ static void entries_are_used_again(void **state)
     int pipe_fd;
     pid_t pid;
 
-    (void)state;
     pid = fork_with_pipe(&pipe_fd);
     if (pid == 0) {
         make_and_wait(pipe_fd);
@@ -305,14 +298,13 @@ static void entries_are_used_again(void **state)
 
 /* A child of fork is in its parent's group; one that is killed leaves sums that the next one puts
  * right. */
-static void killed_in_a_group(void **state)
+TEST(killed_in_a_group, setup, teardown)
 {
     struct vgpu_ledger *ledger = ledger_in(group_of(GIB, 0));
     int ready;
     char byte;
     pid_t pid;
 
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, GIB / 4), 0);
     for (int with_lock = 0; with_lock < 2; with_lock++) {
         pid = fork_with_pipe(&ready);
@@ -349,7 +341,7 @@ static void killed_in_a_group(void **state)
 }
 
 /* What everybody does at random stays within all quotas at every step. */
-static void at_random(void **state)
+TEST(at_random, setup, teardown)
 {
     enum { PROCS = 6, STEPS = 20000 };
     const uint64_t ids[PROCS] = {
@@ -358,7 +350,6 @@ static void at_random(void **state)
     uint64_t held[PROCS] = {0}, refused = 0;
     uint32_t random = 12345;
 
-    (void)state;
     for (unsigned i = 0; i < PROCS; i++)
         ledger[i] = ledger_in(ids[i]);
     for (unsigned step = 0; step < STEPS; step++) {
@@ -396,13 +387,12 @@ static void at_random(void **state)
 }
 
 /* Turns are the instance's: at the highest that is attached. */
-static void weights_and_priorities(void **state)
+TEST(weights_and_priorities, setup, teardown)
 {
     struct vgpu_limits limits;
     struct vgpu_ledger *low, *middle, *outer;
     uint64_t low_id, middle_id;
 
-    (void)state;
     region_limits(region, &limits);
     limits.compute.weight = 200;
     limits.compute.priority = 9;
@@ -427,22 +417,4 @@ static void weights_and_priorities(void **state)
     assert_int_equal(usage_settings(region).priority, 3);
     ledger_free(low);
     assert_int_equal(usage_settings(region).priority, 9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(both_quotas_hold, setup, teardown),
-        cmocka_unit_test_setup_teardown(idle_within_the_group, setup, teardown),
-        cmocka_unit_test_setup_teardown(percentages_are_of_the_instance, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_group_sees, setup, teardown),
-        cmocka_unit_test_setup_teardown(shares_stay_in_the_group, setup, teardown),
-        cmocka_unit_test_setup_teardown(in_no_group, setup, teardown),
-        cmocka_unit_test_setup_teardown(entries_are_used_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(killed_in_a_group, setup, teardown),
-        cmocka_unit_test_setup_teardown(at_random, setup, teardown),
-        cmocka_unit_test_setup_teardown(weights_and_priorities, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static const struct rm_branch *branch(unsigned major)
     return found;
 }
 
-static void versions(void **state)
+TEST(versions)
 {
     static const char open_text[] = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
                                     "580.126.20  Release Build  (dvs-builder@U22)  Fri\n"
@@ -25,7 +25,6 @@ static void versions(void **state)
         "UTC 2024\nGCC version:  Selected Open 1.2.3\n";
     struct rm_version version;
 
-    (void)state;
     assert_int_equal(branch_parse(open_text, &version), 0);
     assert_true(version.major == 580 && version.minor == 126);
     assert_string_equal(version.text, "580.126.20");
@@ -40,7 +39,7 @@ static void versions(void **state)
     assert_string_equal(version.text, "550.120");
 }
 
-static void no_versions(void **state)
+TEST(no_versions)
 {
     static const char *const texts[] = {
         "",
@@ -59,14 +58,13 @@ static void no_versions(void **state)
     };
     struct rm_version version = {.major = 7};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         assert_int_equal(branch_parse(texts[i], &version), -EINVAL);
         assert_int_equal(version.major, 7);
     }
 }
 
-static void branches(void **state)
+TEST(branches)
 {
     static const struct rm_branch rows[] = {
 #define BRANCH(...) {__VA_ARGS__},
@@ -76,7 +74,6 @@ static void branches(void **state)
     const struct rm_branch *found = NULL;
     char text[BRANCH_LIST_BYTES], small[6], list[BRANCH_LIST_BYTES] = "";
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_memory_equal(branch(rows[i].major), &rows[i], sizeof(rows[i]));
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%u", i ? ", " : "",
@@ -97,14 +94,13 @@ static void branches(void **state)
     assert_string_equal(branch_list(small, sizeof(small)), "550, ");
 }
 
-static void reading(void **state)
+TEST(reading)
 {
     static const char known[] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.45.04  Tue\n";
     static const char unknown[] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  700.1  Tue\n";
     struct rm_version version;
     const struct rm_branch *found = NULL;
 
-    (void)state;
     assert_int_equal(file_write_atomic(scratch_path("version"), known, sizeof(known) - 1, 0600), 0);
     assert_int_equal(branch_read(scratch(), &version, &found), 0);
     assert_int_equal(found->major, 595);
@@ -116,16 +112,4 @@ static void reading(void **state)
     assert_null(found);
     assert_int_equal(file_write_atomic(scratch_path("version"), "", 0, 0600), 0);
     assert_int_equal(branch_read(scratch(), &version, &found), -EINVAL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions),
-        cmocka_unit_test(no_versions),
-        cmocka_unit_test(branches),
-        cmocka_unit_test(reading),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,13 +13,12 @@ static const struct rm_branch *branch(unsigned major)
     return found;
 }
 
-static void indirect(void **state)
+TEST(indirect)
 {
     struct rm_xfer xfer = {.nr = RM_ESC_ALLOC, .size = sizeof(struct rm_alloc), .params = 0x1000};
     uint64_t address = 0;
     uint32_t key = 0;
 
-    (void)state;
     assert_int_equal(decode_xfer(&xfer, &key, &address), 0);
     assert_int_equal(key, RM_KEY(RM_ESC_ALLOC, sizeof(struct rm_alloc)));
     assert_true(address == 0x1000);
@@ -68,7 +67,7 @@ static unsigned accepted_are_trapped(const struct rm_branch *branch)
     return accepted;
 }
 
-static void rows(void **state)
+TEST(rows)
 {
     static const struct rm_branch branches[] = {
 #define BRANCH(...) {__VA_ARGS__},
@@ -77,7 +76,6 @@ static void rows(void **state)
     };
     const unsigned count = sizeof(branches) / sizeof(branches[0]);
 
-    (void)state;
     for (unsigned i = 0; i < count; i++) {
         /* A branch to come, whose structures are of other sizes. */
         struct rm_branch next = branches[i];
@@ -93,7 +91,7 @@ static void rows(void **state)
     }
 }
 
-static void keys(void **state)
+TEST(keys)
 {
     /* What a CUDA program sends, in its own words. */
     static const uint32_t commands[] = {0xc020462b, 0xc030462b, 0xc0104629, 0xc020462a, 0xc01c4634,
@@ -102,7 +100,6 @@ static void keys(void **state)
     uint8_t bytes[4096] = {0};
     struct rm_call call = {.key = 77};
 
-    (void)state;
     decode_filter(branch(580), true, &calls);
     assert_int_equal(calls.key_count, sizeof(commands) / sizeof(commands[0]));
     for (unsigned i = 0; i < calls.key_count; i++)
@@ -142,7 +139,7 @@ static struct rm_call alloc_memory(struct rm_memory_params memory)
     return call;
 }
 
-static void allocations(void **state)
+TEST(allocations)
 {
     struct rm_alloc arg = {.root = 1,
                            .parent = 2,
@@ -153,7 +150,6 @@ static void allocations(void **state)
     struct rm_result result;
     struct rm_call call = alloc_memory(memory);
 
-    (void)state;
     assert_int_equal(call.kind, RM_KIND_ALLOC);
     assert_int_equal(call.client, 1);
     assert_int_equal(call.parent, 2);
@@ -182,7 +178,7 @@ static void allocations(void **state)
     assert_int_equal(decode_params(&call, &memory, RM_PARAMS_MAX + 1), -EINVAL);
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
     static const uint32_t huge = RM_MEMORY_PAGE_HUGE << 23, small = RM_MEMORY_PAGE_4K << 23,
                           big = RM_MEMORY_PAGE_BIG << 23;
@@ -209,20 +205,18 @@ static void sizes(void **state)
         {{.size = 1, .attr = big, .flags = 0x100, .alignment = GIB}, 65536},
     };
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_true(alloc_memory(cases[i].memory).charge_bytes == cases[i].charge_bytes);
 }
 
 /* At a fixed place the driver takes more than it says. */
-static void fixed_place(void **state)
+TEST(fixed_place)
 {
     struct rm_memory_params memory = {.size = 65536, .flags = 0x110, .alignment = GIB};
     struct rm_call call = alloc_memory(memory);
     struct rm_alloc arg = {.handle = 3};
     struct rm_result result;
 
-    (void)state;
     decode_result(&call, &arg, &memory, sizeof(memory), &result);
     assert_true(result.bytes == 65536 && result.charge_bytes == GIB);
     /* Small pages are counted by what is really taken. */
@@ -232,7 +226,7 @@ static void fixed_place(void **state)
     assert_true(result.bytes == 4096 && result.charge_bytes == 65536);
 }
 
-static void classes(void **state)
+TEST(classes)
 {
     static const struct {
         uint32_t class_id;
@@ -257,7 +251,6 @@ static void classes(void **state)
     };
     struct rm_call call;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rm_alloc_short arg = {.root = 1, .class_id = cases[i].class_id};
 
@@ -295,14 +288,13 @@ static void classes(void **state)
     assert_int_equal(call.refusal, RM_ERR_NOT_SUPPORTED);
 }
 
-static void frees_and_duplicates(void **state)
+TEST(frees_and_duplicates)
 {
     struct rm_free gone = {.root = 1, .parent = 2, .handle = 3};
     struct rm_dup_object dup = {1, 2, 3, 4, 5, 6, 0};
     struct rm_result result;
     struct rm_call call;
 
-    (void)state;
     assert_int_equal(CALL(RM_ESC_FREE, gone, &call), 0);
     assert_int_equal(call.kind, RM_KIND_FREE);
     assert_int_equal(call.action, RM_EXECUTE);
@@ -319,13 +311,12 @@ static void frees_and_duplicates(void **state)
     assert_int_equal(dup.status, RM_ERR_INVALID_CLIENT);
 }
 
-static void heap_allocations(void **state)
+TEST(heap_allocations)
 {
     struct rm_vid_heap_control arg = {.root = 1, .parent = 2, .function = RM_HEAP_ALLOC_SIZE};
     struct rm_result result;
     struct rm_call call;
 
-    (void)state;
     arg.u.alloc.handle = 9;
     arg.u.alloc.size = 100 * MIB;
     assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
@@ -369,12 +360,11 @@ static void heap_allocations(void **state)
     assert_true(call.charges && call.charge_bytes == UINT64_MAX);
 }
 
-static void heap_rest(void **state)
+TEST(heap_rest)
 {
     struct rm_vid_heap_control arg = {.root = 1, .function = RM_HEAP_FREE};
     struct rm_call call;
 
-    (void)state;
     arg.u.free_.handle = 5;
     assert_int_equal(CALL(RM_ESC_VID_HEAP_CONTROL, arg, &call), 0);
     assert_true(call.kind == RM_KIND_HEAP_FREE && call.action == RM_EXECUTE && call.handle == 5 &&
@@ -393,14 +383,13 @@ static void heap_rest(void **state)
     assert_int_equal(arg.status, RM_ERR_NOT_SUPPORTED);
 }
 
-static void views(void **state)
+TEST(views)
 {
     struct rm_control arg = {1, 2, RM_CTRL_FB_GET_INFO_V2, 0, 0x3000, sizeof(struct rm_fb_info), 0};
     struct rm_fb_info_list list = {.count = 3, .items = 0x4000};
     struct rm_fb_info info = {.count = 3};
     struct rm_call call;
 
-    (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_true(call.kind == RM_KIND_CONTROL && call.action == RM_EXECUTE &&
                 call.params_bytes == sizeof(info));
@@ -425,7 +414,7 @@ static void views(void **state)
     assert_int_equal(call.action, RM_CONTINUE);
 }
 
-static void exports(void **state)
+TEST(exports)
 {
     static struct rm_export_objects many = {.fd = 6, .count = 3, .index = 2, .object = {7, 8, 9}};
     static struct rm_transfer transfer;
@@ -434,7 +423,6 @@ static void exports(void **state)
     struct rm_export_object one = {.object = 5, .fd = 4};
     struct rm_call call;
 
-    (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_true(call.kind == RM_KIND_EXPORT && call.action == RM_EXECUTE &&
                 call.params_bytes == sizeof(one));
@@ -464,7 +452,7 @@ static void exports(void **state)
     assert_int_equal(decode_transfer(branch(580), &call, &many, sizeof(many), &transfer), -EINVAL);
 }
 
-static void imports(void **state)
+TEST(imports)
 {
     static struct rm_import_objects many = {
         .fd = 6, .parent = 3, .count = 3, .index = 2, .object = {7, 8, 9}};
@@ -474,7 +462,6 @@ static void imports(void **state)
     struct rm_import_object one = {.fd = 4, .parent = 2, .object = 5};
     struct rm_call call;
 
-    (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_true(call.kind == RM_KIND_IMPORT && call.action == RM_EXECUTE &&
                 call.params_bytes == sizeof(one));
@@ -499,7 +486,7 @@ static void imports(void **state)
     assert_int_equal(call.action, RM_REFUSE);
 }
 
-static void dmabufs(void **state)
+TEST(dmabufs)
 {
     static const struct {
         unsigned major, bytes, handles_at;
@@ -507,7 +494,6 @@ static void dmabufs(void **state)
     static const uint32_t handles[] = {7, 8, 9};
     static struct rm_transfer transfer;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         uint8_t bytes[RM_PARAMS_MAX] = {0};
         struct rm_dmabuf head = {
@@ -588,13 +574,12 @@ static void scheduling(struct rm_control *arg, bool strict)
     assert_refused(570, strict, &wrong);
 }
 
-static void switching(void **state)
+TEST(switching)
 {
     struct rm_control arg = {
         1, 2, RM_CTRL_FIFO_DISABLE_CHANNELS, 0, 0x3000, sizeof(struct rm_disable_channels), 0};
     struct rm_call call;
 
-    (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_int_equal(call.action, RM_CONTINUE);
     assert_int_equal(
@@ -610,7 +595,7 @@ static void switching(void **state)
 }
 
 /* What the guard reads may not be set back, and nobody has the card for as long as he likes. */
-static void counts_and_slices(void **state)
+TEST(counts_and_slices)
 {
     struct rm_control arg = {
         1, 2, RM_CTRL_GR_GET_CTXSW_STATS, 0, 0x3000, sizeof(struct rm_ctxsw_stats), 0};
@@ -618,7 +603,6 @@ static void counts_and_slices(void **state)
     struct rm_timeslice slice = {.us = 2048};
     struct rm_call call;
 
-    (void)state;
     assert_int_equal(CALL(RM_ESC_CONTROL, arg, &call), 0);
     assert_true(call.action == RM_EXECUTE && call.params_bytes == sizeof(stats));
     assert_int_equal(decode_params(&call, &stats, sizeof(stats)), 0);
@@ -642,28 +626,4 @@ static void counts_and_slices(void **state)
     assert_true(slice.us == UINT64_MAX);
     decode_bound(&call, &slice, sizeof(slice));
     assert_int_equal(slice.us, RM_TIMESLICE_MOST_US);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(indirect),
-        cmocka_unit_test(keys),
-        cmocka_unit_test(rows),
-        cmocka_unit_test(allocations),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(fixed_place),
-        cmocka_unit_test(classes),
-        cmocka_unit_test(frees_and_duplicates),
-        cmocka_unit_test(heap_allocations),
-        cmocka_unit_test(heap_rest),
-        cmocka_unit_test(views),
-        cmocka_unit_test(exports),
-        cmocka_unit_test(imports),
-        cmocka_unit_test(dmabufs),
-        cmocka_unit_test(switching),
-        cmocka_unit_test(counts_and_slices),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ void *__wrap_calloc(size_t count, size_t bytes)
     return __real_calloc(count, bytes);
 }
 
-static void mapped_and_freed(void **state)
+TEST(mapped_and_freed, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -47,7 +47,7 @@ static void mapped_and_freed(void **state)
     assert_int_equal(sum(world, 1), 0);
 }
 
-static void unmapped_in_part(void **state)
+TEST(unmapped_in_part, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -94,7 +94,7 @@ static void unmapped_in_part(void **state)
 }
 
 /* The driver would put the new mapping in the place of the old one; whether it did is not known. */
-static void mapped_over(void **state)
+TEST(mapped_over, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -116,7 +116,7 @@ static void mapped_over(void **state)
     assert_int_equal(sum(world, 1), 0);
 }
 
-static void several_devices(void **state)
+TEST(several_devices, world_setup, world_teardown)
 {
     static const uint32_t gpus[] = {0, 5, 0xffffffff, 5};
     struct world *world = *state;
@@ -159,7 +159,7 @@ static void several_devices(void **state)
     assert_int_equal(sum(world, 1), 0);
 }
 
-static void several_spaces(void **state)
+TEST(several_spaces, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -178,7 +178,7 @@ static void several_spaces(void **state)
     assert_int_equal(sum(world, 1), 0);
 }
 
-static void ranges(void **state)
+TEST(ranges, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -224,14 +224,13 @@ static void ranges(void **state)
     assert_int_equal(sum(world, 1), 0);
 }
 
-static void limited(void **state)
+TEST(limited)
 {
     struct world world;
     struct objects *objects;
     const uint32_t gpu = 0;
     uint32_t handle = 100;
 
-    (void)state;
     assert_int_equal(world_new(&world, 40), 0);
     objects = world.objects;
     assert_int_equal(objects_reserve(objects), 0);
@@ -280,7 +279,7 @@ static void limited(void **state)
 
 /* More than a driver would have of mappings in one place are refused, in whatever order they
  * come. */
-static void overlapping(void **state)
+TEST(overlapping, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -303,13 +302,12 @@ static void overlapping(void **state)
 }
 
 /* Everything that takes memory, with each of its allocations failing once: nothing is half done. */
-static void no_memory(void **state)
+TEST(no_memory)
 {
     static const uint32_t gpus[] = {0, 1, 2};
     unsigned failed = 0;
     bool done = false;
 
-    (void)state;
     for (unsigned at = 1; !done; at++) {
         struct world world;
         struct objects *objects;
@@ -356,12 +354,11 @@ static void no_memory(void **state)
     assert_true(failed > 100);
 }
 
-static void reserved(void **state)
+TEST(reserved)
 {
     struct objects *objects;
     unsigned failures = 0;
 
-    (void)state;
     assert_int_equal(objects_new(NULL, OBJECTS_LIMIT, &objects), 0);
     for (uint32_t i = 1; i < 3000; i++) {
         int rc;
@@ -386,7 +383,7 @@ static void reserved(void **state)
 }
 
 /* A tree as deep as it can be made, ended at once. */
-static void deep(void **state)
+TEST(deep, world_setup, world_teardown)
 {
     enum { DEEP = 1000000 };
     struct world *world = *state;
@@ -409,7 +406,7 @@ static void deep(void **state)
     assert_int_equal(objects_count(world->objects), 3);
 }
 
-static void million(void **state)
+TEST(million, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -437,7 +434,7 @@ static void million(void **state)
 }
 
 /* A duplicate of what a place has, whose other references may be gone. */
-static void duplicated_from_a_place(void **state)
+TEST(duplicated_from_a_place, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -476,7 +473,7 @@ static void duplicated_from_a_place(void **state)
 }
 
 /* What some client has an object for, however many and whoever is charged. */
-static void named(void **state)
+TEST(named, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -504,7 +501,7 @@ static void named(void **state)
 }
 
 /* Others' memory: known of, in all ways, and charged to nobody. */
-static void foreign(void **state)
+TEST(foreign, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -533,28 +530,4 @@ static void foreign(void **state)
     assert_true(sum(world, 1) == 0 && sum(world, 2) == 0 && sum(world, 3) == 0 &&
                 objects_total(objects, 0) == 0);
     assert_int_equal(world->events, 2); /* the other memory's */
-}
-
-int main(void)
-{
-#define RULE(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-    const struct CMUnitTest tests[] = {
-        RULE(mapped_and_freed),
-        RULE(unmapped_in_part),
-        RULE(mapped_over),
-        RULE(several_devices),
-        RULE(several_spaces),
-        RULE(ranges),
-        RULE(overlapping),
-        RULE(duplicated_from_a_place),
-        RULE(named),
-        RULE(foreign),
-        cmocka_unit_test(limited),
-        cmocka_unit_test(no_memory),
-        cmocka_unit_test(reserved),
-        RULE(deep),
-        RULE(million),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

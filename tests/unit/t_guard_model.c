@@ -457,12 +457,11 @@ static void compare(const struct world *world, unsigned step)
     }
 }
 
-static void against_the_naive_one(void **state)
+TEST(against_the_naive_one)
 {
     enum { SEEDS = 10, STEPS = 20000 };
     uint64_t charged = 0;
 
-    (void)state;
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         struct world world;
         unsigned step = 0;
@@ -491,13 +490,4 @@ static void against_the_naive_one(void **state)
     }
     /* It was no empty world most of the time. */
     assert_true(charged > SEEDS * STEPS / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_the_naive_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * and owners. */
 #include "guard_world.h"
 
-static void allocated_and_freed(void **state)
+TEST(allocated_and_freed, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -35,7 +35,7 @@ static void allocated_and_freed(void **state)
     assert_int_equal(world->events, 2);
 }
 
-static void refused(void **state)
+TEST(refused, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -88,7 +88,7 @@ static void refused(void **state)
     objects_free(NULL);
 }
 
-static void parents_take_children(void **state)
+TEST(parents_take_children, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -122,7 +122,7 @@ static void parents_take_children(void **state)
     assert_int_equal(objects_remove(objects, A, A), -ENOENT);
 }
 
-static void subdevice_among_others(void **state)
+TEST(subdevice_among_others, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -147,7 +147,7 @@ static void subdevice_among_others(void **state)
     assert_int_equal(found, 31);
 }
 
-static void handles_used_again(void **state)
+TEST(handles_used_again, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -180,7 +180,7 @@ static void handles_used_again(void **state)
     assert_int_equal(objects_class(objects, A, 41, &class_id), -ENOENT);
 }
 
-static void impossible_parents(void **state)
+TEST(impossible_parents, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -208,7 +208,7 @@ static void impossible_parents(void **state)
     assert_int_equal(objects_class(objects, A, 71, &found), -ENOENT);
 }
 
-static void duplicates(void **state)
+TEST(duplicates, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -253,7 +253,7 @@ static void duplicates(void **state)
  * Five references to one allocation, ended in every order: the charge is the oldest one's owner's
  * until the last.
  */
-static void every_order(void **state)
+TEST(every_order, world_setup, world_teardown)
 {
     static const uint32_t gpus[] = {0, 1};
     static const uint32_t owner_of[] = {1, 1, 2, 1, 1};
@@ -303,7 +303,7 @@ static void every_order(void **state)
     assert_int_equal(orders, 120);
 }
 
-static void owners_end(void **state)
+TEST(owners_end, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -327,7 +327,7 @@ static void owners_end(void **state)
     assert_int_equal(objects_count(objects), 0);
 }
 
-static void owners_share(void **state)
+TEST(owners_share, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -357,7 +357,7 @@ static void owners_share(void **state)
     assert_int_equal(objects_total(objects, 0), 0);
 }
 
-static void owners_inherit(void **state)
+TEST(owners_inherit, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
@@ -382,24 +382,4 @@ static void owners_inherit(void **state)
     assert_int_equal(sum(world, 2), 3 * MIB);
     objects_owner_gone(objects, 2);
     assert_int_equal(objects_count(objects), 0);
-}
-
-int main(void)
-{
-#define RULE(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-    const struct CMUnitTest tests[] = {
-        RULE(allocated_and_freed),
-        RULE(refused),
-        RULE(parents_take_children),
-        RULE(subdevice_among_others),
-        RULE(handles_used_again),
-        RULE(impossible_parents),
-        RULE(duplicates),
-        RULE(every_order),
-        RULE(owners_end),
-        RULE(owners_share),
-        RULE(owners_inherit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

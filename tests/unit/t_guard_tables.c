@@ -33,13 +33,12 @@ static uint64_t key_of(unsigned family, unsigned i)
     }
 }
 
-static void hash_as_an_array(void **state)
+TEST(hash_as_an_array)
 {
     static struct hash_seed seed;
     static int value[KEYS];
     struct hash hash;
 
-    (void)state;
     assert_int_equal(hash_seed(&seed), 0);
     for (unsigned family = 0; family < 5; family++) {
         bool in[KEYS] = {false};
@@ -74,14 +73,13 @@ static void hash_as_an_array(void **state)
     }
 }
 
-static void hash_reserved(void **state)
+TEST(hash_reserved)
 {
     static struct hash_seed seed;
     static int value;
     struct hash hash;
     size_t capacity;
 
-    (void)state;
     assert_int_equal(hash_seed(&seed), 0);
     hash_init(&hash, &seed);
     assert_int_equal(hash_reserve(&hash, 1000), 0);
@@ -151,11 +149,10 @@ static void check_questions(struct interval *tree, uint64_t first, uint64_t last
     assert_int_equal(intervals_count(tree, first, last, 0), 0);
 }
 
-static void spans_as_an_array(void **state)
+TEST(spans_as_an_array)
 {
     struct interval *tree = NULL;
 
-    (void)state;
     random_state = 1;
     for (unsigned step = 0; step < 20000; step++) {
         unsigned i = (unsigned)(next_random() % SPANS);
@@ -178,12 +175,11 @@ static void spans_as_an_array(void **state)
 }
 
 /* Whatever the order that they come in, the tree is no list. */
-static void spans_in_order(void **state)
+TEST(spans_in_order)
 {
     enum { MANY = 100000 };
     struct interval *many = calloc(MANY, sizeof(*many)), *tree;
 
-    (void)state;
     assert_non_null(many);
     random_state = 2;
     for (unsigned order = 0; order < 3; order++) {
@@ -199,16 +195,4 @@ static void spans_in_order(void **state)
         assert_null(tree);
     }
     free(many);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_as_an_array),
-        cmocka_unit_test(hash_reserved),
-        cmocka_unit_test(spans_as_an_array),
-        cmocka_unit_test(spans_in_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,11 +77,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static void constants_and_limits(void **state)
+TEST(constants_and_limits, setup, teardown)
 {
     struct stat st;
 
-    (void)state;
     assert_int_equal(stat(scratch_path("monitor.cache"), &st), 0);
     assert_true(st.st_size >= HEADER_BYTES + 1);
     assert_int_equal(u32(0), 19920718);
@@ -117,12 +116,11 @@ static int hold_in_child(void *arg)
         nap_ms(1000);
 }
 
-static void what_processes_hold(void **state)
+TEST(what_processes_hold, setup, teardown)
 {
     atomic_int *ready = shared_memory(sizeof(*ready));
     pid_t pid;
 
-    (void)state;
     assert_int_equal(u32(2008896), 1);
     assert_int_equal(u32(PROC(0)), getpid());
     assert_int_equal(u32(PROC(0) + 1928), 1);
@@ -153,11 +151,10 @@ static void what_processes_hold(void **state)
     assert_int_equal(u64(PROC(0) + 16), 4 * MIB);
 }
 
-static void caps_follow_the_region(void **state)
+TEST(caps_follow_the_region, setup, teardown)
 {
     struct vgpu_limits limits;
 
-    (void)state;
     region_limits(ledger_region(ledger), &limits);
     assert_int_equal(limits.vdev[0].cap_percent, 30);
     limits.vdev[0].cap_percent = 55;
@@ -175,20 +172,6 @@ static void caps_follow_the_region(void **state)
     assert_int_equal(u64(SM_LIMIT(0)), 56);
 }
 
-/* The time of the last launch is written as often as the variable says; a clock that was set back
- * is believed. */
-static void launches_recorded_now_and_then(void **state)
-{
-    (void)state;
-    hami_launch(ledger, 1700000000);
-    hami_launch(ledger, 1700000004);
-    assert_int_equal(u64(LAST_KERNEL), 1700000000);
-    hami_launch(ledger, 1700000005);
-    assert_int_equal(u64(LAST_KERNEL), 1700000005);
-    hami_launch(ledger, 1600000000);
-    assert_int_equal(u64(LAST_KERNEL), 1600000000);
-}
-
 static int setup_interval(void **state)
 {
     int rc;
@@ -199,13 +182,25 @@ static int setup_interval(void **state)
     return rc;
 }
 
+/* The time of the last launch is written as often as the variable says; a clock that was set back
+ * is believed. */
+TEST(launches_recorded_now_and_then, setup_interval, teardown)
+{
+    hami_launch(ledger, 1700000000);
+    hami_launch(ledger, 1700000004);
+    assert_int_equal(u64(LAST_KERNEL), 1700000000);
+    hami_launch(ledger, 1700000005);
+    assert_int_equal(u64(LAST_KERNEL), 1700000005);
+    hami_launch(ledger, 1600000000);
+    assert_int_equal(u64(LAST_KERNEL), 1600000000);
+}
+
 /* Of an instance only the sum is known: the first process that lives stands for it. */
-static void utilization(void **state)
+TEST(utilization, setup, teardown)
 {
     struct region_compute *compute = &ledger_region(ledger)->layout->vdev[1].compute;
     uint64_t span = clock_ns() / REGION_SPAN_NS;
 
-    (void)state;
     for (unsigned i = 0; i < REGION_SPANS; i++)
         store_relaxed(&compute->span_ns[i], i == span % REGION_SPANS ? NS_PER_S / 4 : 0);
     store_relaxed(&compute->span_stamp[span % REGION_SPANS], span);
@@ -218,9 +213,8 @@ static void utilization(void **state)
     assert_int_equal(u64(PROC(0) + 1160 + 48 + 16), 100);
 }
 
-static void launches(void **state)
+TEST(launches, setup, teardown)
 {
-    (void)state;
     /* What the monitor has counted down. */
     set32(RECENT, 0);
     hami_launch(ledger, 1700000000);
@@ -250,9 +244,8 @@ static void launches(void **state)
     assert_false(hami_blocked(ledger));
 }
 
-static void the_switch(void **state)
+TEST(the_switch, setup, teardown)
 {
-    (void)state;
     assert_false(hami_unlimited(ledger));
     set32(SWITCH, 0);
     assert_true(hami_unlimited(ledger));
@@ -266,11 +259,10 @@ static int setup_forced(void **state)
     return setup(state);
 }
 
-static void the_switch_where_caps_are_forced(void **state)
+TEST(the_switch_where_caps_are_forced, setup_forced, teardown)
 {
     struct vgpu_limits limits;
 
-    (void)state;
     region_limits(ledger_region(ledger), &limits);
     assert_int_equal(limits.compute.cap_policy, VGPU_CAP_HARD);
     set32(SWITCH, 0);
@@ -280,13 +272,12 @@ static void the_switch_where_caps_are_forced(void **state)
 }
 
 /* An instance of `vgpu run` has no header: what would be there is the region itself. */
-static void instances_without_a_header(void **state)
+TEST(instances_without_a_header)
 {
     struct vgpu_region *region = new_region("plain", GIB);
     struct vgpu_ledger *plain;
     struct region_layout *before = malloc(sizeof(*before));
 
-    (void)state;
     assert_non_null(before);
     assert_int_equal(ledger_new(region, &plain), 0);
     memcpy(before, region->layout, sizeof(*before));
@@ -302,21 +293,4 @@ static void instances_without_a_header(void **state)
     free(before);
     ledger_free(plain);
     region_close(region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(constants_and_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_processes_hold, setup, teardown),
-        cmocka_unit_test_setup_teardown(caps_follow_the_region, setup, teardown),
-        cmocka_unit_test_setup_teardown(launches, setup, teardown),
-        cmocka_unit_test_setup_teardown(launches_recorded_now_and_then, setup_interval, teardown),
-        cmocka_unit_test_setup_teardown(utilization, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_switch, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_switch_where_caps_are_forced, setup_forced, teardown),
-        cmocka_unit_test(instances_without_a_header),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

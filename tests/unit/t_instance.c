@@ -122,18 +122,16 @@ static int setup(void **state)
     return 0;
 }
 
-static void nothing_configured(void **state)
+TEST(nothing_configured, setup)
 {
-    (void)state;
     run(&(struct start){.attached = 0});
     run(&(struct start){.environment = {"CUDA_DEVICE_MEMORY_LIMIT=", "VGPU_INSTANCE="},
                         .attached = 0});
     assert_int_equal(access(cache_file, F_OK), -1);
 }
 
-static void limits_from_variables(void **state)
+TEST(limits_from_variables, setup)
 {
-    (void)state;
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"},
                         .attached = 1,
                         .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
@@ -154,7 +152,7 @@ static void limits_from_variables(void **state)
                         .quota = {4 * GIB, 4 * GIB, 4 * GIB}});
 }
 
-static void caps_from_variables(void **state)
+TEST(caps_from_variables, setup)
 {
     static const char *const none[] = {"CUDA_DEVICE_SM_LIMIT=0", "CUDA_DEVICE_SM_LIMIT=100",
                                        "CUDA_DEVICE_SM_LIMIT=101",
@@ -162,7 +160,6 @@ static void caps_from_variables(void **state)
     static const char *const bad[] = {"abc", "-1", "30.5", "1e1", "30g", "0x", "3 0"};
     char variable[128], message[160];
 
-    (void)state;
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=50",
                                         "CUDA_DEVICE_SM_LIMIT_1=1", "CUDA_DEVICE_SM_LIMIT_15=0"},
                         .attached = 1,
@@ -187,7 +184,7 @@ static void caps_from_variables(void **state)
                         .said = "vgpu: CUDA_DEVICE_SM_LIMIT_3 \"x\": use"});
 }
 
-static void policy_and_priority(void **state)
+TEST(policy_and_priority, setup)
 {
     static const struct {
         const char *text;
@@ -206,7 +203,6 @@ static void policy_and_priority(void **state)
                       {"CUDA_TASK_PRIORITY=high", 0},
                       {"CUDA_TASK_PRIORITY=", 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++)
         run(&(struct start){.environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", policies[i].text},
                             .attached = 1,
@@ -228,9 +224,8 @@ static void policy_and_priority(void **state)
         .attached = 0});
 }
 
-static void announced(void **state)
+TEST(announced, setup)
 {
-    (void)state;
     run(&(struct start){
         .environment = {cache, "CUDA_DEVICE_SM_LIMIT=30", "CUDA_DEVICE_SM_LIMIT_1=0",
                         "CUDA_DEVICE_MEMORY_LIMIT_0=1g", "VGPU_LOG_LEVEL=3"},
@@ -243,13 +238,12 @@ static void announced(void **state)
             "device 0 on, none from device 1 on, 30% from device 2 on; weight 100, priority 0\n"});
 }
 
-static void bad_limits(void **state)
+TEST(bad_limits, setup)
 {
     static const char *const bad[] = {"1.3g", "0x10q", "1Gi5", "1g5",
                                       "abc",  "-1",    "1g ",  "18446744073709551616"};
     char variable[128], message[160];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(variable, sizeof(variable), "CUDA_DEVICE_MEMORY_LIMIT=%s", bad[i]);
         snprintf(message, sizeof(message), "vgpu: CUDA_DEVICE_MEMORY_LIMIT \"%s\": ", bad[i]);
@@ -283,9 +277,8 @@ static void start_others(struct vgpu_ledger *ledger)
         .said = "vgpu: CUDA_DEVICE_MEMORY_LIMIT: processes run with other limits"});
 }
 
-static void other_limits_while_in_use(void **state)
+TEST(other_limits_while_in_use, setup)
 {
-    (void)state;
     run(&(struct start){.environment = {cache, "CUDA_DEVICE_MEMORY_LIMIT=4g"},
                         .attached = 1,
                         .quota = {4 * GIB, 4 * GIB, 4 * GIB},
@@ -302,15 +295,13 @@ static void start_with_limits(struct vgpu_ledger *ledger)
 
 /* A process without limits is there first, and stays: those who come with some get them, and so
  * does it. */
-static void first_without_limits(void **state)
+TEST(first_without_limits, setup)
 {
-    (void)state;
     run(&(struct start){.environment = {cache}, .attached = 1, .then = start_with_limits});
 }
 
-static void cache_places(void **state)
+TEST(cache_places, setup)
 {
-    (void)state;
     run(&(struct start){
         .environment = {"CUDA_DEVICE_MEMORY_SHARED_CACHE=/nonexistent/x.cache"},
         .attached = -ENOENT,
@@ -321,14 +312,13 @@ static void cache_places(void **state)
                         .said = "vgpu: CUDA_DEVICE_MEMORY_SHARED_CACHE"});
 }
 
-static void named_instances(void **state)
+TEST(named_instances, setup)
 {
     struct vgpu_limits limits = {.name = "named"};
     struct vgpu_region *region;
     char by_path[600];
     bool created;
 
-    (void)state;
     limits.vdev[0].quota_bytes = 3 * GIB;
     mkdir(scratch_path("instances"), 0700);
     mkdir(scratch_path("instances/named"), 0700);
@@ -356,14 +346,13 @@ static void named_instances(void **state)
 }
 
 /* What hid the instance is gone: the next try finds it. */
-static void failure_does_not_stick(void **state)
+TEST(failure_does_not_stick, setup)
 {
     struct vgpu_ledger *ledger = NULL;
     struct vgpu_limits limits = {.name = "late"};
     struct vgpu_region *region;
     bool created;
 
-    (void)state;
     clear_environment();
     setenv("VGPU_INSTANCE", "late", 1);
     assert_int_equal(instance_attach(&ledger), -ENOENT);
@@ -391,11 +380,10 @@ static void write_file(const char *path, const char *content)
 
 /* HAMi's file of overrides: the last line counts; a name is no other's beginning; without the file
  * there is nothing. */
-static void overrides(void **state)
+TEST(overrides)
 {
     const char *path = scratch_path("overrideEnv");
 
-    (void)state;
     write_file(path, "ONE=1\nTWO=first\r\nONEMORE=x\n\nnothing\nTWO=2=2\nEMPTY=\nLAST=end");
     override_read(path);
     assert_string_equal(override_get("ONE"), "1");
@@ -416,12 +404,11 @@ static void note_path(const char *path, void *arg)
 }
 
 /* Implicit instances are found by what their processes leave in the runtime directory. */
-static void implicit_instances_found(void **state)
+TEST(implicit_instances_found)
 {
     char all[512] = "", wanted[128], runtime[128];
     const char *found = scratch_path("found.cache");
 
-    (void)state;
     snprintf(runtime, sizeof(runtime), "%s", scratch_path("runtime"));
     setenv("VGPU_RUNTIME_DIR", runtime, 1);
     implicit_each(runtime, note_path, all);
@@ -440,25 +427,4 @@ static void implicit_instances_found(void **state)
     implicit_each(runtime, note_path, all);
     assert_string_equal(all, "");
     unsetenv("VGPU_RUNTIME_DIR");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_configured, setup),
-        cmocka_unit_test_setup(limits_from_variables, setup),
-        cmocka_unit_test_setup(caps_from_variables, setup),
-        cmocka_unit_test_setup(policy_and_priority, setup),
-        cmocka_unit_test_setup(announced, setup),
-        cmocka_unit_test_setup(bad_limits, setup),
-        cmocka_unit_test_setup(other_limits_while_in_use, setup),
-        cmocka_unit_test_setup(first_without_limits, setup),
-        cmocka_unit_test_setup(cache_places, setup),
-        cmocka_unit_test_setup(named_instances, setup),
-        cmocka_unit_test_setup(failure_does_not_stick, setup),
-        cmocka_unit_test(overrides),
-        cmocka_unit_test(implicit_instances_found),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,27 +217,24 @@ static void kill_everywhere(bool in_group, unsigned part)
     region_close(region);
 }
 
-static void killed_everywhere(void **state)
+TEST(killed_everywhere)
 {
-    (void)state;
     kill_everywhere(false, 1);
 }
 
 /* Two sums change then, the group's and the instance's. */
-static void killed_everywhere_in_a_group(void **state)
+TEST(killed_everywhere_in_a_group)
 {
-    (void)state;
     kill_everywhere(true, 2);
 }
 
 /* The few instructions during which another process's bytes change hands: each of them. */
-static void killed_while_stealing(void **state)
+TEST(killed_while_stealing)
 {
     const struct operation *operation = &operations[2];
     unsigned inside = 0, after = 0;
     bool over = false;
 
-    (void)state;
     if (SLOWER > 1)
         SKIP("a build without sanitizers");
     prepare(false);
@@ -286,13 +283,12 @@ static int want_the_lock(void *arg)
 }
 
 /* Many wait for a lock whose holder is killed: all get it before they give up. */
-static void many_waiters(void **state)
+TEST(many_waiters)
 {
     enum { WAITERS = 12 };
     atomic_int *ready = shared_memory(sizeof(*ready));
     pid_t holder, waiter[WAITERS];
 
-    (void)state;
     prepare(false);
     for (int round = 0; round < 5; round++) {
         atomic_store(ready, 0);
@@ -313,13 +309,12 @@ static void many_waiters(void **state)
 
 /* The identity of a holder that died goes to a new process before anybody has noticed: it must not
  * count as alive. */
-static void identity_of_a_dead_holder(void **state)
+TEST(identity_of_a_dead_holder)
 {
     atomic_int *ready = shared_memory(sizeof(*ready));
     struct region_hold hold;
     pid_t holder;
 
-    (void)state;
     prepare(false);
     holder = spawn(hold_the_lock, ready);
     while (!atomic_load(ready))
@@ -369,14 +364,11 @@ static int namespace_parent(void *arg)
 
 /* Two processes with the same pid in two namespaces: one dies, the other one is not taken for
  * it. */
-static void equal_pids_in_namespaces(void **state)
+ROOT_TEST(equal_pids_in_namespaces)
 {
     pid_t *inner = shared_memory(2 * sizeof(*inner)), outer[2];
     struct vgpu_snapshot snapshot;
 
-    (void)state;
-    if (geteuid() != 0)
-        SKIP("root");
     prepare(false);
     for (int i = 0; i < 2; i++)
         outer[i] = spawn(namespace_parent, &inner[i]);
@@ -416,15 +408,4 @@ static void equal_pids_in_namespaces(void **state)
     assert_int_equal(ledger_reserve(ledger, 0, QUOTA - OWN_HELD), 0);
     ledger_free(ledger);
     region_close(region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_everywhere),         cmocka_unit_test(killed_everywhere_in_a_group),
-        cmocka_unit_test(killed_while_stealing),     cmocka_unit_test(many_waiters),
-        cmocka_unit_test(identity_of_a_dead_holder), cmocka_unit_test(equal_pids_in_namespaces),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

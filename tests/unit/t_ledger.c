@@ -57,9 +57,8 @@ static void assert_books_agree(void)
     }
 }
 
-static void exact_to_the_byte(void **state)
+TEST(exact_to_the_byte, setup, teardown)
 {
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, GIB + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(ledger, 0, UINT64_MAX), -ENOMEM);
     assert_int_equal(ledger_reserve(ledger, 0, GIB - 1), 0);
@@ -83,9 +82,8 @@ static void exact_to_the_byte(void **state)
     assert_int_equal(ledger_reserve(ledger, VGPU_VDEVS, 1), -EINVAL);
 }
 
-static void commit_less_and_more(void **state)
+TEST(commit_less_and_more, setup, teardown)
 {
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, 100), 0);
     assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, 100, 60), 0);
     assert_int_equal(used(0), 60);
@@ -102,9 +100,8 @@ static void commit_less_and_more(void **state)
     assert_books_agree();
 }
 
-static void never_below_zero(void **state)
+TEST(never_below_zero, setup, teardown)
 {
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, 100), 0);
     assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, 100, 100), 0);
     ledger_release(ledger, 0, VGPU_KIND_MODULE, 50);
@@ -122,11 +119,10 @@ static void never_below_zero(void **state)
 }
 
 /* More in use than the quota: nothing wraps, the view says 0 free. */
-static void over_the_quota(void **state)
+TEST(over_the_quota, setup, teardown)
 {
     uint64_t total = 0, available = 1;
 
-    (void)state;
     ledger_set(ledger, 0, VGPU_KIND_CONTEXT, 3 * GIB);
     assert_int_equal(used(0), 3 * GIB);
     ledger_view(ledger, 0, 16 * GIB, 12 * GIB, &total, &available);
@@ -174,9 +170,8 @@ static int hold_more(void *arg)
 
 /* The most that all processes had in use at once: no reservation, nothing that was free by then,
  * none of the dead. */
-static void peaks(void **state)
+TEST(peaks, setup, teardown)
 {
-    (void)state;
     assert_int_equal(peak(0), 0);
     assert_int_equal(ledger_reserve(ledger, 0, 100 * MIB), 0);
     ledger_cancel(ledger, 0, 100 * MIB);
@@ -199,11 +194,10 @@ static void peaks(void **state)
     assert_int_equal(peak(1), 0);
 }
 
-static void views(void **state)
+TEST(views, setup, teardown)
 {
     uint64_t total = 0, available = 0;
 
-    (void)state;
     ledger_view(ledger, 0, 16 * GIB, 12 * GIB, &total, &available);
     assert_int_equal(total, GIB);
     assert_int_equal(available, GIB);
@@ -222,12 +216,11 @@ static void views(void **state)
     assert_int_equal(available, 12 * GIB);
 }
 
-static void devices_and_percentages(void **state)
+TEST(devices_and_percentages, setup, teardown)
 {
     struct vgpu_limits limits = {.name = "percent"};
     struct vgpu_snapshot snapshot;
 
-    (void)state;
     limits.vdev[0].quota_percent = 40;
     limits.vdev[1].quota_bytes = 100 * GIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
@@ -256,11 +249,10 @@ static void devices_and_percentages(void **state)
     assert_int_equal(ledger_context_cost(ledger, 0), 500);
 }
 
-static void quota_lowered_and_raised(void **state)
+TEST(quota_lowered_and_raised, setup, teardown)
 {
     struct vgpu_limits limits = {.name = "lower"};
 
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, 600 * MIB), 0);
     ledger_cancel(ledger, 0, 600 * MIB); /* idle now */
     limits.vdev[0].quota_bytes = 100 * MIB;
@@ -273,11 +265,10 @@ static void quota_lowered_and_raised(void **state)
     assert_int_equal(ledger_reserve(ledger, 0, 1), -ENOMEM);
 }
 
-static void take_and_settle(void **state)
+TEST(take_and_settle, setup, teardown)
 {
     uint64_t taken = 0;
 
-    (void)state;
     assert_int_equal(ledger_take(ledger, 0, 32 * MIB, &taken), 0);
     assert_true(taken >= 32 * MIB);
     assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, taken, 0), 0);
@@ -299,14 +290,13 @@ static void take_and_settle(void **state)
     assert_books_agree();
 }
 
-static void refusals(void **state)
+TEST(refusals, setup, teardown)
 {
     struct vgpu_snapshot snapshot;
     char said[2048], api[16];
     int pipes[2], err = dup(STDERR_FILENO);
     ssize_t got;
 
-    (void)state;
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(ledger_reserve(ledger, 0, 512 * MIB), 0);
     dup2(pipes[1], STDERR_FILENO);
@@ -392,13 +382,12 @@ static pid_t start_neighbour(struct neighbour *neighbour, uint64_t hold, uint64_
     return pid;
 }
 
-static void idle_is_taken_from_others(void **state)
+TEST(idle_is_taken_from_others, setup, teardown)
 {
     struct neighbour *neighbour = shared_memory(sizeof(*neighbour));
     struct vgpu_proc_memory procs[4];
     pid_t pid = start_neighbour(neighbour, 300 * MIB, 500 * MIB);
 
-    (void)state;
     assert_int_equal(used(0), 300 * MIB);
     assert_int_equal(ledger_processes(ledger, 0, procs, 4), 1);
     assert_int_equal(procs[0].pid, pid);
@@ -415,13 +404,12 @@ static void idle_is_taken_from_others(void **state)
 }
 
 /* A process that ends without a word gives back what it held: to a reservation, and to the view. */
-static void the_dead_hold_nothing(void **state)
+TEST(the_dead_hold_nothing, setup, teardown)
 {
     struct neighbour *neighbour = shared_memory(sizeof(*neighbour));
     uint64_t total, available;
     pid_t pid;
 
-    (void)state;
     for (int round = 0; round < 5; round++) {
         pid = start_neighbour(neighbour, 900 * MIB, 10 * MIB);
         assert_int_equal(ledger_reserve(ledger, 0, 200 * MIB), -ENOMEM);
@@ -442,13 +430,12 @@ static void the_dead_hold_nothing(void **state)
 }
 
 /* A zombie is dead, though its pid is there. */
-static void a_zombie_holds_nothing(void **state)
+TEST(a_zombie_holds_nothing, setup, teardown)
 {
     struct neighbour *neighbour = shared_memory(sizeof(*neighbour));
     pid_t pid = start_neighbour(neighbour, 900 * MIB, 0);
     siginfo_t info;
 
-    (void)state;
     kill(pid, SIGKILL);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
     assert_int_equal(kill(pid, 0), 0);
@@ -457,12 +444,11 @@ static void a_zombie_holds_nothing(void **state)
 }
 
 /* Slots of the living do not move when others go, and are found by those who come. */
-static void slots_stay(void **state)
+TEST(slots_stay, setup, teardown)
 {
     struct neighbour *one = shared_memory(sizeof(*one)), *two = shared_memory(sizeof(*two));
     pid_t first = start_neighbour(one, 100 * MIB, 0), second = start_neighbour(two, 200 * MIB, 0);
 
-    (void)state;
     kill(first, SIGKILL);
     finish(first);
     assert_int_equal(used(0), 200 * MIB);
@@ -477,13 +463,12 @@ static void slots_stay(void **state)
 }
 
 /* The lock's holder is stopped, not dead: bounded waits; what must not wait does not. */
-static void holder_is_stopped(void **state)
+TEST(holder_is_stopped, setup, teardown)
 {
     struct region_hold hold;
     struct vgpu_region *other;
     uint64_t start_ns;
 
-    (void)state;
     assert_int_equal(ledger_reserve(ledger, 0, 100), 0);
     assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, 100, 100), 0);
     assert_int_equal(region_open(scratch_path("ledger"), 0, &other), 0);
@@ -503,27 +488,4 @@ static void holder_is_stopped(void **state)
     assert_int_equal(used(0), 500 * MIB + 50);
     assert_books_agree();
     region_close(other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(exact_to_the_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(commit_less_and_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(never_below_zero, setup, teardown),
-        cmocka_unit_test_setup_teardown(over_the_quota, setup, teardown),
-        cmocka_unit_test_setup_teardown(peaks, setup, teardown),
-        cmocka_unit_test_setup_teardown(views, setup, teardown),
-        cmocka_unit_test_setup_teardown(devices_and_percentages, setup, teardown),
-        cmocka_unit_test_setup_teardown(quota_lowered_and_raised, setup, teardown),
-        cmocka_unit_test_setup_teardown(take_and_settle, setup, teardown),
-        cmocka_unit_test_setup_teardown(idle_is_taken_from_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_dead_hold_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_zombie_holds_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(slots_stay, setup, teardown),
-        cmocka_unit_test_setup_teardown(holder_is_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(refusals, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

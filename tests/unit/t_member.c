@@ -69,11 +69,10 @@ static int joins(void *arg)
     return 0;
 }
 
-static void a_member_counts_until_it_ends(void **state)
+TEST(a_member_counts_until_it_ends, set_up)
 {
     pid_t pid;
 
-    (void)state;
     assert_int_equal(members(), 0);
     pid = spawn(joins, NULL);
     wait_for_step(1);
@@ -102,11 +101,10 @@ static int closes_all(void *arg)
     return 0;
 }
 
-static void descriptors_may_be_closed_and_opened_again(void **state)
+TEST(descriptors_may_be_closed_and_opened_again, set_up)
 {
     pid_t pid = spawn(closes_all, NULL);
 
-    (void)state;
     wait_for_step(1);
     assert_int_equal(members(), 1);
     go_on(2);
@@ -142,9 +140,8 @@ static void child_stays(int (*body)(void *arg))
         nap_ms(1);
 }
 
-static void a_forked_child_stays(void **state)
+TEST(a_forked_child_stays, set_up)
 {
-    (void)state;
     child_stays(forks_and_ends);
 }
 
@@ -161,9 +158,8 @@ static int clones_and_ends(void *arg)
     return 0;
 }
 
-static void a_cloned_child_stays(void **state)
+TEST(a_cloned_child_stays, set_up)
 {
-    (void)state;
     child_stays(clones_and_ends);
 }
 
@@ -175,12 +171,11 @@ static int says_so_only(void *arg)
     return 1;
 }
 
-static void text_in_an_environment_counts_for_nothing(void **state)
+TEST(text_in_an_environment_counts_for_nothing, set_up)
 {
     int hold[2];
     pid_t pid;
 
-    (void)state;
     assert_int_equal(pipe(hold), 0);
     assert_int_equal(dup2(hold[0], 3) == 3 || hold[0] == 3, 1);
     pid = spawn(says_so_only, NULL);
@@ -201,11 +196,10 @@ static int leads(void *arg)
     return 0;
 }
 
-static void a_leader_counts_apart(void **state)
+TEST(a_leader_counts_apart, set_up)
 {
     pid_t pid = spawn(leads, NULL);
 
-    (void)state;
     wait_for_step(1);
     assert_int_equal(members(), 0);
     assert_int_equal(counts().leaders, 1);
@@ -223,12 +217,11 @@ static int tells(void *arg)
     return member_first_to_tell(stage->folder);
 }
 
-static void one_is_the_first_to_tell(void **state)
+TEST(one_is_the_first_to_tell, set_up)
 {
     pid_t pids[TELLERS];
     int firsts = 0;
 
-    (void)state;
     for (unsigned i = 0; i < TELLERS; i++)
         pids[i] = spawn(tells, NULL);
     go_on(1);
@@ -251,12 +244,11 @@ static int joins_and_waits(void *arg)
     return 0;
 }
 
-static void many_are_counted_up_to_the_bound(void **state)
+TEST(many_are_counted_up_to_the_bound, set_up)
 {
     struct member_counts bounded;
     pid_t pids[MANY];
 
-    (void)state;
     for (unsigned i = 0; i < MANY; i++)
         pids[i] = spawn(joins_and_waits, NULL);
     wait_for_step(MANY);
@@ -283,11 +275,10 @@ static int locks_all(void *arg)
     return 0;
 }
 
-static void a_lock_of_the_whole_file_is_one_user(void **state)
+TEST(a_lock_of_the_whole_file_is_one_user, set_up)
 {
     pid_t pid = spawn(locks_all, NULL);
 
-    (void)state;
     wait_for_step(1);
     assert_int_equal(members(), 1);
     assert_int_equal(counts().leaders, 1);
@@ -295,11 +286,10 @@ static void a_lock_of_the_whole_file_is_one_user(void **state)
     assert_int_equal(finish(pid), 0);
 }
 
-static void what_is_no_plain_file_has_no_members(void **state)
+TEST(what_is_no_plain_file_has_no_members, set_up)
 {
     char path[256];
 
-    (void)state;
     snprintf(path, sizeof(path), "%s/" MEMBER_FILE, stage->folder);
     unlink(path);
     assert_int_equal(members(), 0);
@@ -308,22 +298,4 @@ static void what_is_no_plain_file_has_no_members(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(members(), 0);
     unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_member_counts_until_it_ends, set_up),
-        cmocka_unit_test_setup(descriptors_may_be_closed_and_opened_again, set_up),
-        cmocka_unit_test_setup(a_forked_child_stays, set_up),
-        cmocka_unit_test_setup(a_cloned_child_stays, set_up),
-        cmocka_unit_test_setup(text_in_an_environment_counts_for_nothing, set_up),
-        cmocka_unit_test_setup(a_leader_counts_apart, set_up),
-        cmocka_unit_test_setup(one_is_the_first_to_tell, set_up),
-        cmocka_unit_test_setup(many_are_counted_up_to_the_bound, set_up),
-        cmocka_unit_test_setup(a_lock_of_the_whole_file_is_one_user, set_up),
-        cmocka_unit_test_setup(what_is_no_plain_file_has_no_members, set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

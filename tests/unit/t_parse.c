@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-static void sizes_accepted(void **state)
+TEST(sizes_accepted)
 {
     static const struct {
         const char *text;
@@ -46,7 +46,6 @@ static void sizes_accepted(void **state)
         {"8388607.5t", (8388607ULL << 40) + (1ULL << 39)},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         uint64_t bytes = 0;
 
@@ -55,7 +54,7 @@ static void sizes_accepted(void **state)
     }
 }
 
-static void sizes_refused(void **state)
+TEST(sizes_refused)
 {
     /* Among them all that HAMi's parser takes for something else than it is. */
     static const char *const bad[] = {
@@ -112,7 +111,6 @@ static void sizes_refused(void **state)
         "99999999999999999999t",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         uint64_t bytes = 77;
 
@@ -122,7 +120,7 @@ static void sizes_refused(void **state)
     }
 }
 
-static void sizes_read_loosely(void **state)
+TEST(sizes_read_loosely)
 {
     static const struct {
         const char *text;
@@ -160,7 +158,6 @@ static void sizes_read_loosely(void **state)
     };
     struct quota quota;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         assert_int_equal(parse_quota_loosely(good[i].text, &quota), 0);
         assert_int_equal(quota.bytes, good[i].bytes);
@@ -176,7 +173,7 @@ static void sizes_read_loosely(void **state)
     }
 }
 
-static void faults_are_told_apart(void **state)
+TEST(faults_are_told_apart)
 {
     static const struct {
         const char *text;
@@ -202,7 +199,6 @@ static void faults_are_told_apart(void **state)
     };
     struct quota_list list;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         int rc = parse_quota_list(bad[i].text, &list);
 
@@ -216,13 +212,12 @@ static void faults_are_told_apart(void **state)
     assert_string_equal(parse_fault_text(-PARSE_FAULTS), "not accepted");
 }
 
-static void quotas(void **state)
+TEST(quotas)
 {
     static const char *const bad[] = {"0%", "101%", "40%%",        "40 %", "40.5%",
                                       "%",  "-1%",  "4294967297%", "040%", "40%g"};
     struct quota quota = {0};
 
-    (void)state;
     assert_int_equal(parse_quota("40%", &quota), 0);
     assert_int_equal(quota.percent, 40);
     assert_int_equal(quota.bytes, 0);
@@ -237,7 +232,7 @@ static void quotas(void **state)
     }
 }
 
-static void quota_lists(void **state)
+TEST(quota_lists)
 {
     static const char *const bad[] = {"",          ",",         "8G,",   ",8G",      "8G,4G",
                                       "0:8G,0:4G", "16:8G",     "-1:8G", "0:",       ":8G",
@@ -245,7 +240,6 @@ static void quota_lists(void **state)
                                       "8G;4G",     "0:8G 1:4G", "0:0",   "8G,,1:4G", "1:0:8G"};
     struct quota_list list;
 
-    (void)state;
     assert_int_equal(parse_quota_list("8G", &list), 0);
     assert_int_equal(quota_list_device(&list, 0).bytes, 8 * GIB);
     assert_int_equal(quota_list_device(&list, 15).bytes, 8 * GIB);
@@ -265,7 +259,7 @@ static void quota_lists(void **state)
     }
 }
 
-static void percentages(void **state)
+TEST(percentages)
 {
     static const char *const malformed[] = {
         "",    "%",  "a",   "-1", "+5",  " 5", "5 ",
@@ -274,7 +268,6 @@ static void percentages(void **state)
                                           "101%", "4294967297", "18446744073709551616"};
     uint32_t percent = 0;
 
-    (void)state;
     assert_int_equal(parse_percent("1", &percent), 0);
     assert_int_equal(percent, 1);
     assert_int_equal(parse_percent("30%", &percent), 0);
@@ -294,7 +287,7 @@ static void percentages(void **state)
     assert_int_equal(percent, 77);
 }
 
-static void percent_lists(void **state)
+TEST(percent_lists)
 {
     static const char *const bad[] = {"",       ",",    "30,",     ",30",   "30,40", "0:30,0:40",
                                       "16:30",  "0:",   "0:30:40", "8G",    "0:8G",  "0",
@@ -302,7 +295,6 @@ static void percent_lists(void **state)
                                       "30,,40", "-1:5", "0:30,%",  "00:30"};
     struct quota_list list;
 
-    (void)state;
     assert_int_equal(parse_percent_list("30", &list), 0);
     assert_int_equal(list.given, 0);
     assert_int_equal(quota_list_device(&list, 0).percent, 30);
@@ -324,11 +316,10 @@ static void percent_lists(void **state)
     }
 }
 
-static void counts(void **state)
+TEST(counts)
 {
     uint64_t count = 0;
 
-    (void)state;
     assert_int_equal(parse_count("0", 0, 9, &count), 0);
     assert_int_equal(parse_count("18446744073709551615", 0, UINT64_MAX, &count), 0);
     assert_true(count == UINT64_MAX);
@@ -339,7 +330,7 @@ static void counts(void **state)
     assert_true(parse_count("", 0, 9, &count) < 0);
 }
 
-static void sizes_shown(void **state)
+TEST(sizes_shown)
 {
     static const struct {
         uint64_t bytes;
@@ -356,12 +347,11 @@ static void sizes_shown(void **state)
     };
     char buffer[SIZE_TEXT_BYTES];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
         assert_string_equal(format_bytes(shown[i].bytes, buffer, sizeof(buffer)), shown[i].text);
 }
 
-static void durations_shown(void **state)
+TEST(durations_shown)
 {
     static const struct {
         uint64_t ns;
@@ -384,16 +374,14 @@ static void durations_shown(void **state)
     };
     char buffer[DURATION_TEXT_BYTES];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
         assert_string_equal(format_duration(shown[i].ns, buffer, sizeof(buffer)), shown[i].text);
 }
 
-static void names(void **state)
+TEST(names)
 {
     char longest[65];
 
-    (void)state;
     memset(longest, 'a', 64);
     longest[64] = '\0';
     assert_false(parse_name_valid(longest));
@@ -406,24 +394,4 @@ static void names(void **state)
     assert_false(parse_name_valid("a/b"));
     assert_false(parse_name_valid("-x"));
     assert_false(parse_name_valid("a b"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_accepted),
-        cmocka_unit_test(sizes_refused),
-        cmocka_unit_test(quotas),
-        cmocka_unit_test(quota_lists),
-        cmocka_unit_test(percentages),
-        cmocka_unit_test(percent_lists),
-        cmocka_unit_test(counts),
-        cmocka_unit_test(sizes_read_loosely),
-        cmocka_unit_test(faults_are_told_apart),
-        cmocka_unit_test(sizes_shown),
-        cmocka_unit_test(durations_shown),
-        cmocka_unit_test(names),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,14 +22,13 @@ static int charges(void *arg)
     return 0;
 }
 
-static void a_copy_has_what_was_there(void **state)
+TEST(a_copy_has_what_was_there)
 {
     struct vgpu_region *region = new_region("charged", GIB), *peek;
     atomic_int *step = shared_memory(sizeof(*step));
     struct vgpu_snapshot snapshot;
     pid_t pid = spawn(charges, step);
 
-    (void)state;
     while (atomic_load(step) == 0)
         nap_ms(1);
     assert_int_equal(region_peek(scratch_path("charged"), 0, &peek), 0);
@@ -68,14 +67,13 @@ static int holds_lock(void *arg)
     return 0;
 }
 
-static void a_held_lock_is_not_waited_for(void **state)
+TEST(a_held_lock_is_not_waited_for)
 {
     struct vgpu_region *region = new_region("locked", GIB), *peek;
     atomic_int *step = shared_memory(sizeof(*step));
     struct vgpu_snapshot snapshot;
     pid_t pid = spawn(holds_lock, step);
 
-    (void)state;
     while (atomic_load(step) == 0)
         nap_ms(1);
     assert_int_equal(region_peek(scratch_path("locked"), 0, &peek), 0);
@@ -87,12 +85,11 @@ static void a_held_lock_is_not_waited_for(void **state)
     assert_int_equal(finish(pid), 0);
 }
 
-static void a_file_cut_short_is_an_error(void **state)
+TEST(a_file_cut_short_is_an_error)
 {
     struct vgpu_region *region = new_region("cut", GIB), *peek;
     struct vgpu_snapshot snapshot;
 
-    (void)state;
     assert_int_equal(region_peek(scratch_path("cut"), 0, &peek), 0);
     assert_int_equal(truncate(scratch_path("cut"), 4096), 0);
     assert_int_equal(region_snapshot(peek, &snapshot), 0);
@@ -105,12 +102,11 @@ static void a_file_cut_short_is_an_error(void **state)
     region_close(region);
 }
 
-static void counts_that_are_nonsense_are_bounded(void **state)
+TEST(counts_that_are_nonsense_are_bounded)
 {
     struct vgpu_region *region = new_region("nonsense", GIB), *peek;
     struct vgpu_snapshot snapshot;
 
-    (void)state;
     atomic_store(&region->layout->slots_high, UINT32_MAX);
     atomic_store(&region->layout->shares_high, UINT32_MAX);
     assert_int_equal(region_peek(scratch_path("nonsense"), 0, &peek), 0);
@@ -119,16 +115,4 @@ static void counts_that_are_nonsense_are_bounded(void **state)
     snapshot_done(&snapshot);
     region_close(peek);
     region_close(region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_has_what_was_there),
-        cmocka_unit_test(a_held_lock_is_not_waited_for),
-        cmocka_unit_test(a_file_cut_short_is_an_error),
-        cmocka_unit_test(counts_that_are_nonsense_are_bounded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,9 +55,8 @@ static void run_race(const char *path, off_t offset, int starters)
     munmap(race, sizeof(*race));
 }
 
-static void create_race(void **state)
+TEST(create_race)
 {
-    (void)state;
     for (int round = 0; round < 10; round++) {
         unlink(scratch_path("race"));
         run_race(scratch_path("race"), 0, 24);
@@ -65,14 +64,13 @@ static void create_race(void **state)
 }
 
 /* The cache file may be there already, with what HAMi keeps in it, and must keep that. */
-static void create_race_in_cache_file(void **state)
+TEST(create_race_in_cache_file)
 {
     const char *path = scratch_path("race.cache");
     char header[64] = "\x4e\xf7\x2f\x01 HAMi's magic and more", found[64] = "";
     struct stat st;
     int fd;
 
-    (void)state;
     for (int round = 0; round < 5; round++) {
         unlink(path);
         if (round % 2) {
@@ -95,7 +93,7 @@ static void create_race_in_cache_file(void **state)
     }
 }
 
-static void modes_ignore_umask(void **state)
+TEST(modes_ignore_umask)
 {
     mode_t old = umask(0077);
     struct vgpu_limits limits = {.name = "m"};
@@ -103,7 +101,6 @@ static void modes_ignore_umask(void **state)
     struct stat st;
     bool created;
 
-    (void)state;
     assert_int_equal(region_create(scratch_path("own"), 0, &limits, &region, &created), 0);
     region_close(region);
     assert_int_equal(region_create(scratch_path("shared"), AT_OFFSET, &limits, &region, &created),
@@ -139,13 +136,12 @@ static void write_file(const char *path, size_t bytes, int fill)
     free(data);
 }
 
-static void bad_files(void **state)
+TEST(bad_files)
 {
     const char *path = scratch_path("bad");
     struct vgpu_region *region;
     struct stat st;
 
-    (void)state;
     write_file(path, 0 + 1, 0);
     assert_refused(path, 0, -EPROTO);
     write_file(path, sizeof(struct region_layout), 0x5a);
@@ -180,11 +176,10 @@ static void bad_files(void **state)
     assert_int_equal(region_open(scratch_path("target"), -64, &region), -EINVAL);
 }
 
-static void other_version(void **state)
+TEST(other_version)
 {
     struct vgpu_region *region = new_region("version", GIB);
 
-    (void)state;
     region->layout->version++;
     assert_refused(scratch_path("version"), 0, -EPROTO);
     region->layout->version--;
@@ -194,7 +189,7 @@ static void other_version(void **state)
 }
 
 /* A region of an older version in a cache file is made anew, once nobody uses it. */
-static void older_version_in_cache_file(void **state)
+TEST(older_version_in_cache_file)
 {
     struct vgpu_limits old = {.name = "old"}, new = {.name = "new"}, has;
     const char *path = scratch_path("older");
@@ -204,7 +199,6 @@ static void older_version_in_cache_file(void **state)
     int ready[2];
     pid_t user;
 
-    (void)state;
     assert_int_equal(region_create(path, AT_OFFSET, &old, &region, &created), 0);
     assert_int_equal(pipe(ready), 0);
     user = fork();
@@ -269,13 +263,10 @@ static int try_places(void *arg)
     return 0;
 }
 
-static void bad_places(void **state)
+ROOT_TEST(bad_places)
 {
     int status;
 
-    (void)state;
-    if (geteuid() != 0)
-        SKIP("root");
     status = finish(spawn(try_places, NULL));
     if (status == 77)
         SKIP("the right to mount a tmpfs");
@@ -284,7 +275,7 @@ static void bad_places(void **state)
 
 /* Somebody who may open the folder holds its lock for ever: creation goes on without it after a
  * while. */
-static void folder_lock_held(void **state)
+TEST(folder_lock_held)
 {
     int fd = open(scratch(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct vgpu_limits limits = {.name = "h"};
@@ -292,7 +283,6 @@ static void folder_lock_held(void **state)
     struct vgpu_region *region;
     bool created = false;
 
-    (void)state;
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(region_create(scratch_path("held"), 0, &limits, &region, &created), 0);
     assert_true(created);
@@ -301,14 +291,13 @@ static void folder_lock_held(void **state)
     close(fd);
 }
 
-static void limits_kept_and_adopted(void **state)
+TEST(limits_kept_and_adopted)
 {
     struct vgpu_region *region = new_region("limits", 4 * GIB), *again;
     struct vgpu_limits limits = {.name = "other"}, found;
     struct vgpu_ledger *ledger;
     bool created = true;
 
-    (void)state;
     limits.vdev[0].quota_bytes = GIB;
     assert_int_equal(region_create(scratch_path("limits"), 0, &limits, &again, &created), 0);
     assert_false(created);
@@ -330,13 +319,12 @@ static void limits_kept_and_adopted(void **state)
 }
 
 /* Who came first without limits has not taken them from those who come with some. */
-static void limits_after_nobody_gave_any(void **state)
+TEST(limits_after_nobody_gave_any)
 {
     struct vgpu_region *region = new_region("nolimits", 0);
     struct vgpu_limits limits = {.name = ""}, found;
     struct vgpu_ledger *ledger;
 
-    (void)state;
     limits.vdev[0].quota_bytes = GIB;
     assert_int_equal(ledger_new(region, &ledger), 0);
     assert_int_equal(ledger_quota(ledger, 0), 0);
@@ -349,13 +337,12 @@ static void limits_after_nobody_gave_any(void **state)
 }
 
 /* Only vdevs of devices that exist are compared once it is known which do. */
-static void limits_of_absent_devices(void **state)
+TEST(limits_of_absent_devices)
 {
     struct vgpu_region *region = new_region("absent-devices", 4 * GIB);
     struct vgpu_limits limits;
     struct vgpu_ledger *ledger;
 
-    (void)state;
     assert_int_equal(ledger_new(region, &ledger), 0);
     region_limits(region, &limits);
     limits.vdev[15].quota_bytes = GIB;
@@ -369,7 +356,7 @@ static void limits_of_absent_devices(void **state)
 }
 
 /* Every field random, header kept: numbers may be wrong, nothing may crash or hang. */
-static void garbage_inside(void **state)
+TEST(garbage_inside)
 {
     struct vgpu_region *region = new_region("garbage", GIB);
     struct vgpu_ledger *ledger = NULL;
@@ -377,7 +364,6 @@ static void garbage_inside(void **state)
     struct vgpu_proc_memory procs[4];
     unsigned seed = 7;
 
-    (void)state;
     for (int round = 0; round < 30; round++) {
         unsigned char *bytes = (unsigned char *)region->layout;
         uint64_t total, available, start_ns;
@@ -467,14 +453,13 @@ static ino_t inode_of(const char *path)
 }
 
 /* Removed or replaced by a cleaner while processes use it: who comes now shares their quota. */
-static void cache_file_removed(void **state)
+TEST(cache_file_removed)
 {
     struct user user = {.path = scratch_path("removed.cache"), .quota_bytes = 100 * MIB};
     const char *second = scratch_path(".removed.cache.vgpu");
     pid_t pid = start_user(&user);
     ino_t inode = inode_of(user.path);
 
-    (void)state;
     assert_int_equal(inode_of(second), inode);
     unlink(user.path);
     assert_int_equal(reserved_for_newcomer(user.path), 60 * MIB);
@@ -495,7 +480,7 @@ static void cache_file_removed(void **state)
 }
 
 /* With one of its names it can still be found; without any, nobody can join who uses it. */
-static void cache_file_without_names(void **state)
+TEST(cache_file_without_names)
 {
     const char *path = scratch_path("nameless.cache"),
                *second = scratch_path(".nameless.cache.vgpu");
@@ -503,7 +488,6 @@ static void cache_file_without_names(void **state)
     struct vgpu_region *region;
     bool created;
 
-    (void)state;
     assert_int_equal(region_create(path, AT_OFFSET, &limits, &region, &created), 0);
     assert_null(region_unlinked(region));
     unlink(path);
@@ -528,14 +512,13 @@ static const struct {
     {offsetof(struct region_layout, tier), 4, "its tier"},
 };
 
-static void damaged_limits(void **state)
+TEST(damaged_limits)
 {
     struct vgpu_limits limits = {
         .name = "name", .device_count = 2, .compute = {.weight = 7}, .tier = VGPU_TIER_GUARD};
     struct vgpu_region *region;
     bool created;
 
-    (void)state;
     for (unsigned i = 0; i < VGPU_VDEVS; i++)
         limits.vdev[i] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 99};
     strcpy(limits.vdev[0].uuid, "GPU-first");
@@ -565,27 +548,4 @@ static void damaged_limits(void **state)
     assert_int_equal(region_set_limits(region, &limits), 0);
     assert_null(region_damage(region));
     region_close(region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(create_race),
-        cmocka_unit_test(create_race_in_cache_file),
-        cmocka_unit_test(modes_ignore_umask),
-        cmocka_unit_test(bad_files),
-        cmocka_unit_test(other_version),
-        cmocka_unit_test(older_version_in_cache_file),
-        cmocka_unit_test(bad_places),
-        cmocka_unit_test(folder_lock_held),
-        cmocka_unit_test(limits_kept_and_adopted),
-        cmocka_unit_test(limits_after_nobody_gave_any),
-        cmocka_unit_test(limits_of_absent_devices),
-        cmocka_unit_test(garbage_inside),
-        cmocka_unit_test(cache_file_removed),
-        cmocka_unit_test(cache_file_without_names),
-        cmocka_unit_test(damaged_limits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

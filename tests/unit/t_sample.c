@@ -252,9 +252,8 @@ static uint64_t measure(uint64_t pair_ns)
 }
 
 /* The figures of an H200. */
-static void on_a_busy_stream(void **state)
+TEST(on_a_busy_stream, setup, teardown)
 {
-    (void)state;
     answer.stream = CUDA_ERROR_NOT_READY;
     assert_in_range(measure(23260), 19700, 20200);
     assert_int_equal(atomic_load(&seen.charged_ns), 777);
@@ -265,9 +264,8 @@ static void on_a_busy_stream(void **state)
     assert_int_equal(measure(1200), 1);
 }
 
-static void on_an_idle_stream(void **state)
+TEST(on_an_idle_stream, setup, teardown)
 {
-    (void)state;
     answer.event_before = CUDA_SUCCESS;
     assert_in_range(measure(22600), 19000, 20200);
     answer.pair_ns = NS_PER_S;
@@ -277,9 +275,8 @@ static void on_an_idle_stream(void **state)
 }
 
 /* The simulator's events cost nothing, so nothing is taken off. */
-static void calibrated(void **state)
+TEST(calibrated, setup, teardown)
 {
-    (void)state;
     answer.stream = CUDA_ERROR_NOT_READY;
     answer.empty_ns = 0;
     assert_in_range(measure(20000), 19990, 20001);
@@ -295,9 +292,8 @@ static void calibrated(void **state)
     assert_in_range(measure(27200), 21900, 22100);
 }
 
-static void imprecise_samples(void **state)
+TEST(imprecise_samples, setup, teardown)
 {
-    (void)state;
     answer.pair_ns = NS_PER_MS;
     /* Ran dry just then: no telling how long the device has waited. */
     answer.stream = CUDA_ERROR_NOT_READY;
@@ -336,11 +332,10 @@ static void imprecise_samples(void **state)
 /* What was launched before its graph was changed or destroyed tells about its own charge, and
  * nothing about the cell.
  */
-static void outdated_samples(void **state)
+TEST(outdated_samples, setup, teardown)
 {
     void (*const changes[])(struct cost_table *, uint64_t) = {cost_doubt, cost_forget};
 
-    (void)state;
     answer.stream = CUDA_ERROR_NOT_READY;
     answer.pair_ns = 203300;
     for (unsigned i = 0; i < 4; i++) {
@@ -382,9 +377,8 @@ static void held_up(long *where_ns, long ns)
     *where_ns = 0;
 }
 
-static void held_up_in_a_call(void **state)
+TEST(held_up_in_a_call, setup, teardown)
 {
-    (void)state;
     answer.event_before = CUDA_SUCCESS; /* of an idle stream */
     held_up(&answer.begin_ns, 20000000);
     held_up(&answer.end_ns, 20000000);
@@ -406,11 +400,10 @@ static void held_up_in_a_call(void **state)
 
 /* Of a graph the device may have begun with the launch: what counts as waiting is that the thread
  * had no CPU. */
-static void held_up_in_a_graph(void **state)
+TEST(held_up_in_a_graph, setup, teardown)
 {
     struct sample *sample;
 
-    (void)state;
     answer.event_before = CUDA_SUCCESS;
     answer.waited_most_ns = 4000;
     answer.pair_ns = 22 * NS_PER_MS;
@@ -427,9 +420,8 @@ static void held_up_in_a_graph(void **state)
 }
 
 /* A driver that answers nonsense: no kernel took longer than it was under way for. */
-static void longer_than_it_can_be(void **state)
+TEST(longer_than_it_can_be, setup, teardown)
 {
-    (void)state;
     answer.stream = CUDA_ERROR_NOT_READY;
     answer.takes_ns = NS_PER_MS;
     assert_int_equal(measure(1000 * NS_PER_S), 0);
@@ -442,11 +434,10 @@ static void longer_than_it_can_be(void **state)
     assert_in_range(measure(NS_PER_MS + NS_PER_MS / 200), NS_PER_MS - 5000, NS_PER_MS + 5000);
 }
 
-static void what_fails_is_put_back(void **state)
+TEST(what_fails_is_put_back, setup, teardown)
 {
     struct cost_cell *cell = new_cell(true);
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++)
         assert_true(launch(cell, 0, CUDA_ERROR_UNKNOWN));
     answer.record = CUDA_ERROR_INVALID_HANDLE;
@@ -473,12 +464,11 @@ static void what_fails_is_put_back(void **state)
     assert_false(launch(cell, 0, CUDA_SUCCESS));
 }
 
-static void driver_without_events(void **state)
+TEST(driver_without_events, setup, teardown)
 {
     static const enum hook_symbol needed[] = {SYMBOL_cuEventCreate, SYMBOL_cuEventRecord,
                                               SYMBOL_cuEventQuery, SYMBOL_cuCtxGetCurrent};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
         hook_real[needed[i]] = NULL;
         assert_false(launch(new_cell(true), 0, CUDA_SUCCESS));
@@ -490,13 +480,12 @@ static void driver_without_events(void **state)
     assert_false(launch(new_cell(true), 0, CUDA_SUCCESS));
 }
 
-static void nothing_during_a_capture(void **state)
+TEST(nothing_during_a_capture, setup, teardown)
 {
     struct cost_cell *cell = new_cell(true);
     struct sample *sample;
     unsigned before;
 
-    (void)state;
     assert_true(launch(cell, 0, CUDA_SUCCESS));
     sample = sample_begin(STREAM, false, cell);
     assert_non_null(sample);
@@ -511,12 +500,11 @@ static void nothing_during_a_capture(void **state)
 }
 
 /* Few questions at a time, and all of them come round. */
-static void many_under_way(void **state)
+TEST(many_under_way, setup, teardown)
 {
     struct cost_cell *cell = new_cell(true);
     unsigned held = 0, before;
 
-    (void)state;
     answer.event_after = CUDA_ERROR_NOT_READY;
     while (held < 1000 && launch(cell, 0, CUDA_SUCCESS))
         held++;
@@ -533,12 +521,11 @@ static void many_under_way(void **state)
 }
 
 /* Kernels that never end do not hide those that have. */
-static void some_never_end(void **state)
+TEST(some_never_end, setup, teardown)
 {
     struct cost_cell *cell = new_cell(true);
     unsigned held = 0, stuck;
 
-    (void)state;
     answer.event_after = CUDA_ERROR_NOT_READY;
     while (held < 1000 && launch(cell, 0, CUDA_SUCCESS))
         held++;
@@ -556,13 +543,12 @@ static void end_context(CUcontext context)
         events[i].gone |= events[i].context == context;
 }
 
-static void contexts(void **state)
+TEST(contexts, setup, teardown)
 {
     struct cost_cell *cell = new_cell(true);
     struct sample *sample;
     unsigned made = 0;
 
-    (void)state;
     for (uintptr_t i = 1; i <= 30; i++) {
         current = (CUcontext)(i * 16);
         made += launch(cell, 0, CUDA_SUCCESS);
@@ -603,13 +589,12 @@ static void *launches(void *arg)
     return NULL;
 }
 
-static void threads(void **state)
+TEST(threads, setup, teardown)
 {
     struct cost_cell *cell = new_cell(false); /* whatever is imprecise comes too */
     pthread_t thread[4];
     unsigned arrived;
 
-    (void)state;
     /* All events are made here, as the driver of this test has them by threes. */
     answer.event_after = CUDA_ERROR_NOT_READY;
     while (launch(cell, 0, CUDA_SUCCESS))
@@ -628,28 +613,4 @@ static void threads(void **state)
     assert_int_equal(arrived, atomic_load(&begun));
     assert_in_range(arrived, 100, 80000);
     assert_int_equal(atomic_load(&events_made), 96);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(on_a_busy_stream),
-        TEST(on_an_idle_stream),
-        TEST(calibrated),
-        TEST(imprecise_samples),
-        TEST(outdated_samples),
-        TEST(held_up_in_a_call),
-        TEST(held_up_in_a_graph),
-        TEST(longer_than_it_can_be),
-        TEST(what_fails_is_put_back),
-        TEST(driver_without_events),
-        TEST(nothing_during_a_capture),
-        TEST(many_under_way),
-        TEST(some_never_end),
-        TEST(contexts),
-        TEST(threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

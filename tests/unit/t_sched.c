@@ -62,7 +62,7 @@ static void assert_equal_shares(const struct world *world, double within)
                        1.0 / world->count - within, 1.0 / world->count + within);
 }
 
-static void test_equal(void **state)
+TEST(equal)
 {
     struct program one = synced(MS), half = synced(500 * US);
     struct {
@@ -78,7 +78,6 @@ static void test_equal(void **state)
         {2, &matmul, "two, 10 x 206 us", .005, .96, 25},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = equal_tenants(cases[i].count, cases[i].program, cases[i].what);
 
@@ -90,13 +89,12 @@ static void test_equal(void **state)
     }
 }
 
-static void test_native(void **state)
+TEST(native)
 {
     struct program one = synced(MS), half = synced(500 * US), tenth = synced(100 * US),
                    five = synced(5 * MS);
     struct world *world;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         world = world_new(1, 1);
         world->native = true;
@@ -118,7 +116,7 @@ static void test_native(void **state)
     }
 }
 
-static void test_weights(void **state)
+TEST(weights)
 {
     static const struct {
         unsigned count;
@@ -135,7 +133,6 @@ static void test_weights(void **state)
         {4, {100, 100, 300, 500}, {MS, 20 * US, 3 * MS, 500 * US}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(i, 1);
         double all = 0;
@@ -166,12 +163,11 @@ static void test_weights(void **state)
     }
 }
 
-static void test_short_against_long(void **state)
+TEST(short_against_long)
 {
     struct program tenth = synced(100 * US), five = synced(5 * MS);
     struct world *world = world_new(3, 1);
 
-    (void)state;
     world_add(world, 1, 100, 0, &tenth, world->now_ns);
     world_add(world, 2, 100, 0, &five, world->now_ns + 100 * US);
     run_ms(world, 300);
@@ -193,14 +189,13 @@ static uint64_t any_length(struct proc *proc)
     return lengths[world_random(&proc->random) % 6];
 }
 
-static void test_mixtures(void **state)
+TEST(mixtures)
 {
     static const uint64_t lengths[] = {5 * US, 100 * US, MS, 10 * MS, 50 * MS};
     struct program any = {.length = any_length, .batch = 3, .launch_ns = 4 * US, .gap_ns = 5 * US};
     struct world *world = world_new(11, 1);
     double sum = 0, held[5];
 
-    (void)state;
     for (unsigned i = 0; i < 5; i++) {
         struct program program = synced(lengths[i]);
 
@@ -225,7 +220,7 @@ static void test_mixtures(void **state)
 
 /* What a process thinks that its kernels cost is wrong, or unknown until one has ended. Turns are
  * by the clock. */
-static void test_wrong_estimates(void **state)
+TEST(wrong_estimates)
 {
     static const double factors[] = {.1, .5, 2, 10};
     struct program one = synced(MS),
@@ -242,7 +237,6 @@ static void test_wrong_estimates(void **state)
                  {"never waits", &endless, .86},
                  {"60 ms", &long_one, .97}};
 
-    (void)state;
     for (size_t i = 0; i < 16; i++) {
         struct program wrong = *cases[i / 4].program;
         struct world *world = world_new(i, 1);
@@ -316,12 +310,11 @@ static struct beside beside(const struct program *one, const struct program *oth
 
 /* Who needs little of the device shares as the driver shares; whose launches pile up gets more of
  * it in turns. */
-static void test_launch_bound(void **state)
+TEST(launch_bound)
 {
     struct program quick = {.kernel_ns = US, .batch = 9000, .launch_ns = 8 * US, .gap_ns = 20 * US};
     const struct program *programs[] = {&training, &quick};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct beside r = beside(programs[i], &matmul, VGPU_TURN_FAIR,
                                  i == 0 ? "training, matmul" : "quick, matmul");
@@ -334,16 +327,15 @@ static void test_launch_bound(void **state)
     }
 }
 
-static void test_decode_beside_matmul(void **state)
+TEST(decode_beside_matmul)
 {
     struct beside r = beside(&decode, &matmul, VGPU_TURN_FAIR, "decode, matmul");
 
-    (void)state;
     assert_between(r.turns[0] + r.turns[1], .97, 1);
     assert_between(r.turns[0] / (r.turns[0] + r.turns[1]), .48, .52);
 }
 
-static void test_priority(void **state)
+TEST(priority)
 {
     static const struct {
         const char *what;
@@ -377,7 +369,6 @@ static void test_priority(void **state)
          .9},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct beside r = beside(&cases[i].high, &cases[i].low, VGPU_TURN_PRIORITY, cases[i].what);
         double step_ns = alone_step_ns(&cases[i].high, .5), used = r.turns[0] / r.alone[0];
@@ -394,17 +385,4 @@ static void test_priority(void **state)
             assert_between(r.turns[1] / (1 - used), .4, 1);
         assert_between(r.longest_wait_ms[1], 0, 1020);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal),        cmocka_unit_test(test_native),
-        cmocka_unit_test(test_weights),      cmocka_unit_test(test_short_against_long),
-        cmocka_unit_test(test_mixtures),     cmocka_unit_test(test_wrong_estimates),
-        cmocka_unit_test(test_launch_bound), cmocka_unit_test(test_decode_beside_matmul),
-        cmocka_unit_test(test_priority),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,9 +96,8 @@ static uint64_t after_accident(uint64_t seed, enum accident accident, bool of_ho
     return wait_ns;
 }
 
-static void test_accidents(void **state)
+TEST(accidents)
 {
-    (void)state;
     for (int of_holder = 0; of_holder < 2; of_holder++) {
         for (enum accident accident = 0; accident < ACCIDENTS; accident++) {
             unsigned runs = accident == STOP_WITH_LOCK ? 40 : 80;
@@ -125,9 +124,8 @@ static void test_accidents(void **state)
 
 /* Stopped for a while, in the midst of anything; afterwards it has its share again, and the others
  * theirs. */
-static void test_stop_and_go(void **state)
+TEST(stop_and_go)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         struct world *world = world_new(500 + seed, 1);
         struct program one = synced(lengths[1 + seed % 3]);
@@ -153,13 +151,12 @@ static void test_stop_and_go(void **state)
 }
 
 /* Several processes in an instance share its turns, whoever of them comes and goes. */
-static void test_processes_of_an_instance(void **state)
+TEST(processes_of_an_instance)
 {
     struct program one = synced(MS), half = synced(500 * US);
     struct world *world = world_new(600, 1);
     double first;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         world_add(world, 1, 100, 0, &half, world->now_ns + i * 200 * US);
     world_add(world, 2, 100, 0, &one, world->now_ns + 50 * US);
@@ -193,13 +190,12 @@ static void test_processes_of_an_instance(void **state)
 
 static const struct program endless = {.kernel_ns = NEVER, .batch = 1, .launch_ns = 4 * US};
 
-static void test_endless_kernel(void **state)
+TEST(endless_kernel)
 {
     struct program busy = {
         .kernel_ns = 206 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 20 * US};
     struct program besides = {.kernel_ns = NEVER, .batch = 0, .launch_ns = 5 * MS, .streams = 2};
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct world *world = world_new(700 + i, 1);
         double native;
@@ -231,7 +227,7 @@ static void test_endless_kernel(void **state)
 }
 
 /* Kernels on two devices that wait for each other, as a collective operation's do. */
-static void test_pairs(void **state)
+TEST(pairs)
 {
     static const struct {
         const char *what;
@@ -245,7 +241,6 @@ static void test_pairs(void **state)
         {"two pairs and a tenant", 100 * US, true, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(800 + i / 2, 2);
         struct program pair = {.kernel_ns = MS,
@@ -275,12 +270,11 @@ static void test_pairs(void **state)
 
 /* One that has queued all that the driver takes before anybody came: it is known, and shares, once
  * that has run. */
-static void test_deep_queue(void **state)
+TEST(deep_queue)
 {
     struct program deep = {.kernel_ns = MS, .launch_ns = 4 * US}, one = synced(MS);
     struct world *world = world_new(900, 1);
 
-    (void)state;
     world_add(world, 1, 100, 0, &deep, world->now_ns);
     world_add(world, 2, 100, 0, &one, world->now_ns + 1500 * MS);
     run_ms(world, 1600);
@@ -337,11 +331,10 @@ static void write_nonsense(struct world *world)
         *(uint32_t *)(bytes + where / 4 * 4) = (uint32_t)value;
 }
 
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
     uint64_t most_ns = 0, least = UINT64_MAX, writes = 0;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct world *world = world_new(2000 + seed, 1);
         uint64_t end_ns = world->now_ns + 8 * SEC;
@@ -374,19 +367,4 @@ static void test_nonsense(void **state)
                   (unsigned long long)writes, in_ms(most_ns), in_ms(least));
     assert_between(in_ms(most_ns), 0, in_ms(SCHED_RESCUE_NS) + 1100);
     assert_between(in_ms(least), 5, 8000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accidents),
-        cmocka_unit_test(test_stop_and_go),
-        cmocka_unit_test(test_processes_of_an_instance),
-        cmocka_unit_test(test_endless_kernel),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_deep_queue),
-        cmocka_unit_test(test_nonsense),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

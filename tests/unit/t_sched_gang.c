@@ -58,11 +58,10 @@ static struct outcome run(const struct job *jobs, unsigned count, uint64_t skew_
 
 static const uint64_t skews_ns[] = {10 * US, 3700 * US, 7400 * US, 11 * MS};
 
-static void test_two_jobs(void **state)
+TEST(two_jobs)
 {
     static const struct job jobs[] = {{100, 40 * US}, {100, 40 * US}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(skews_ns) / sizeof(skews_ns[0]); i++) {
         struct outcome native = run(jobs, 2, skews_ns[i], true),
                        turns = run(jobs, 2, skews_ns[i], false);
@@ -73,11 +72,10 @@ static void test_two_jobs(void **state)
     }
 }
 
-static void test_three_jobs(void **state)
+TEST(three_jobs)
 {
     static const struct job jobs[] = {{100, 40 * US}, {100, 40 * US}, {100, 40 * US}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(skews_ns) / sizeof(skews_ns[0]); i++) {
         struct outcome native = run(jobs, 3, skews_ns[i], true),
                        turns = run(jobs, 3, skews_ns[i], false);
@@ -89,11 +87,10 @@ static void test_three_jobs(void **state)
     }
 }
 
-static void test_weights(void **state)
+TEST(weights)
 {
     static const struct job jobs[] = {{300, 40 * US}, {100, 40 * US}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(skews_ns) / sizeof(skews_ns[0]); i++) {
         struct outcome turns = run(jobs, 2, skews_ns[i], false);
 
@@ -102,27 +99,14 @@ static void test_weights(void **state)
 }
 
 /* A slot whose owner does nothing on any device is the other's. */
-static void test_idle_owner(void **state)
+TEST(idle_owner)
 {
     static const struct job jobs[] = {{100, 40 * US}, {100, 60 * MS}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(skews_ns) / sizeof(skews_ns[0]); i++) {
         struct outcome turns = run(jobs, 2, skews_ns[i], false);
 
         assert_between(turns.steps_s[0], .75 * 1e9 / STEP_ALONE_NS, 1e9 / STEP_ALONE_NS);
         assert_between(turns.steps_s[1], 12, 17);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_jobs),
-        cmocka_unit_test(test_three_jobs),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_idle_owner),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

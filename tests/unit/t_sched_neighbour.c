@@ -71,9 +71,8 @@ static void check_priority(const struct outcome *result)
     assert_between(result->sum, .96, 1);
 }
 
-static void test_priority(void **state)
+TEST(priority)
 {
-    (void)state;
     for_each_gap(VGPU_TURN_PRIORITY, &matmul, "priority, matmul", check_priority);
     for_each_gap(VGPU_TURN_PRIORITY, &never_waits, "priority, never waits", check_priority);
 }
@@ -95,9 +94,8 @@ static void check_fair_to_busy(const struct outcome *result)
     assert_between(result->sum, .95, 1);
 }
 
-static void test_fair(void **state)
+TEST(fair)
 {
-    (void)state;
     for_each_gap(VGPU_TURN_FAIR, &matmul, "fair, matmul", check_fair);
     for_each_gap(VGPU_TURN_ADAPTIVE, &matmul, "adaptive, matmul", check_fair);
     for_each_gap(VGPU_TURN_FAIR, &never_waits, "fair, never waits", check_fair_to_busy);
@@ -106,13 +104,12 @@ static void test_fair(void **state)
 
 /* Weights count for who gets on in bursts as well: its share is what the weight says, or what its
  * bursts leave. */
-static void test_weights(void **state)
+TEST(weights)
 {
     struct program decode = {
         .kernel_ns = STEP_NS, .batch = STEPS, .launch_ns = 3 * US, .gap_ns = 60 * US};
     double shares[2];
 
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct world *world = world_new(720 + i, 1);
 
@@ -127,15 +124,4 @@ static void test_weights(void **state)
     }
     assert_between(shares[0], .68, .82);
     assert_between(shares[1], .6, .82);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_priority),
-        cmocka_unit_test(test_fair),
-        cmocka_unit_test(test_weights),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

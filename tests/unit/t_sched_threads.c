@@ -190,12 +190,11 @@ static void *device(void *arg)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(threads)
 {
     pthread_t threads[2 * PARTIES + 1];
     uint64_t all = 0, starts_untimed = 0;
 
-    (void)state;
     setenv("VGPU_ARENA_DIR", scratch(), 1);
     assert_int_equal(arena_open("GPU-threads", true, &arena), 0);
     for (unsigned i = 0; i < PARTIES; i++) {
@@ -228,13 +227,4 @@ static void test_threads(void **state)
                   (unsigned long long)arena->layout->turn);
     assert_true(starts_untimed < all);
     assert_true(arena->layout->turn > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,12 +50,11 @@ static uint64_t longest_still_ns(void)
 }
 
 /* A tenant that works for 3 ms and is idle for 7 beside one that always wants more. */
-static void test_idle_gives_way(void **state)
+TEST(idle_gives_way)
 {
     struct program pausing = {
         .kernel_ns = 300 * US, .batch = 10, .launch_ns = 4 * US, .gap_ns = 7 * MS};
 
-    (void)state;
     for (int marks_always = 0; marks_always < 2; marks_always++) {
         struct world *world = world_new(21, 1);
 
@@ -102,7 +101,7 @@ static uint64_t newcomer_wait_ns(uint64_t seed, const struct program *busy, unsi
     return wait_ns;
 }
 
-static void test_newcomer(void **state)
+TEST(newcomer)
 {
     struct program one = synced(MS), long_one = synced(20 * MS);
     struct program deep = {
@@ -124,7 +123,6 @@ static void test_newcomer(void **state)
         {"two that never wait", &endless, 2, false, 22},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint64_t most = 0;
 
@@ -140,12 +138,11 @@ static void test_newcomer(void **state)
     }
 }
 
-static void test_change_of_weight(void **state)
+TEST(change_of_weight)
 {
     struct program one = synced(MS);
     struct world *world = world_new(31, 1);
 
-    (void)state;
     for (unsigned i = 0; i < 2; i++)
         world_add(world, i + 1, 100, 0, &one, world->now_ns + i * 50 * US);
     run_ms(world, 500);
@@ -165,7 +162,7 @@ static void test_change_of_weight(void **state)
 }
 
 /* While it is idle and others share the device, a tenant is not owed more than CREDIT_NS. */
-static void test_bursts(void **state)
+TEST(bursts)
 {
     struct program bursts = {
         .kernel_ns = MS, .batch = 1, .gap_ns = 5 * US, .busy_ns = 300 * MS, .idle_ns = 700 * MS};
@@ -173,7 +170,6 @@ static void test_bursts(void **state)
     struct world *world = world_new(41, 1);
     double most = -1000;
 
-    (void)state;
     for (unsigned i = 0; i < 2; i++)
         world_add(world, i + 1, 100, 0, &one, world->now_ns + i * 30 * US);
     world_add(world, 3, 100, 0, &bursts, world->now_ns + 500 * MS);
@@ -196,7 +192,7 @@ static void test_bursts(void **state)
     world_free(world);
 }
 
-static void test_lone(void **state)
+TEST(lone)
 {
     struct program one = synced(MS),
                    brief = {.kernel_ns = 100 * US, .batch = 1, .gap_ns = 5 * US, .limit = 2000};
@@ -204,7 +200,6 @@ static void test_lone(void **state)
     struct proc *lone, *neighbour;
     uint64_t looks, quiet_ns = 0;
 
-    (void)state;
     lone = world_add(world, 1, 100, 0, &one, world->now_ns);
     neighbour = world_add(world, 2, 100, 0, &brief, world->now_ns + SEC);
     run_ms(world, 999);
@@ -228,14 +223,13 @@ static void test_lone(void **state)
     world_free(world);
 }
 
-static void test_caps(void **state)
+TEST(caps)
 {
     struct program third = {.kernel_ns = 200 * US, .batch = 4, .gap_ns = 5 * US, .cap_percent = 30};
     struct program most = {.kernel_ns = MS, .batch = 4, .gap_ns = 5 * US, .cap_percent = 60},
                    one = synced(MS);
     struct world *world = world_new(61, 1);
 
-    (void)state;
     world_add(world, 1, 100, 0, &third, world->now_ns);
     world_add(world, 2, 100, 0, &one, world->now_ns + 10 * US);
     run_ms(world, 300);
@@ -259,14 +253,13 @@ static void test_caps(void **state)
 }
 
 /* Every policy: everybody gets on, nothing is wasted; and what is said of it. */
-static void test_policies(void **state)
+TEST(policies)
 {
     struct program one = synced(MS), half = synced(500 * US);
     struct program quick = {
         .kernel_ns = 300 * US, .batch = 2, .launch_ns = 4 * US, .gap_ns = 5 * MS};
     double quick_ms[VGPU_TURN_POLICIES];
 
-    (void)state;
     for (unsigned policy = 0; policy < VGPU_TURN_POLICIES; policy++) {
         static const char *const names[] = {"fair", "priority", "mlfq", "rr", "adaptive"};
         struct world *world = world_new(70 + policy, 1);
@@ -302,14 +295,13 @@ static void test_policies(void **state)
 }
 
 /* One that always comes last gets a turn all the same, now and then. */
-static void test_starvation(void **state)
+TEST(starvation)
 {
     struct program one = synced(MS),
                    brief = {.kernel_ns = 500 * US, .batch = 4, .launch_ns = 4 * US, .gap_ns = MS};
     enum vgpu_turn_policy policies[] = {VGPU_TURN_MLFQ, VGPU_TURN_PRIORITY};
     const double longest_ms[] = {POLICY_AGED_NS / 1e6, POLICY_STARVED_NS / 1e6};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct world *world = world_new(80 + i, 1);
 
@@ -328,20 +320,4 @@ static void test_starvation(void **state)
             assert_between(world_share(world, &world->procs[k]), .15, .2);
         world_free(world);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_gives_way),
-        cmocka_unit_test(test_newcomer),
-        cmocka_unit_test(test_change_of_weight),
-        cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_lone),
-        cmocka_unit_test(test_caps),
-        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_starvation),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

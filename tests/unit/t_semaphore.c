@@ -300,9 +300,8 @@ static void await_open(unsigned ms)
 
 /* Tests */
 
-static void each_stream_waits_once(void **state)
+TEST(each_stream_waits_once, setup, teardown)
 {
-    (void)state;
     other_works(LONG_ENOUGH);
     for (unsigned i = 0; i < 20; i++) {
         assert_true(launch(STREAM(i % 2)) >= 0);
@@ -314,12 +313,11 @@ static void each_stream_waits_once(void **state)
 }
 
 /* Each context has an address of its own, so that one may go while streams of another wait. */
-static void contexts(void **state)
+TEST(contexts, setup, teardown)
 {
     CUdeviceptr first, second;
     unsigned before;
 
-    (void)state;
     other_works(LONG_ENOUGH);
     launch(STREAM(1));
     current = CONTEXT(2);
@@ -352,9 +350,8 @@ static void contexts(void **state)
     assert_true(atomic_load(&semaphore.joined));
 }
 
-static void more_contexts_than_views(void **state)
+TEST(more_contexts_than_views, setup, teardown)
 {
-    (void)state;
     for (unsigned i = 0; i < SEMAPHORE_CONTEXTS; i++) {
         current = CONTEXT(1 + i);
         assert_true(launch(STREAM(i)) >= 0);
@@ -367,9 +364,8 @@ static void more_contexts_than_views(void **state)
     assert_true(gates_open());
 }
 
-static void no_context(void **state)
+TEST(no_context, setup, teardown)
 {
-    (void)state;
     current = NULL;
     assert_int_equal(launch(NULL), -1);
     current = CONTEXT(1);
@@ -377,11 +373,10 @@ static void no_context(void **state)
     assert_true(atomic_load(&semaphore.joined));
 }
 
-static void a_context_that_cannot_be_pushed(void **state)
+TEST(a_context_that_cannot_be_pushed, setup, teardown)
 {
     unsigned before;
 
-    (void)state;
     other_works(NS_PER_10MS);
     launch(STREAM(1));
     current = CONTEXT(2);
@@ -393,11 +388,10 @@ static void a_context_that_cannot_be_pushed(void **state)
 }
 
 /* While another stream captures, the legacy stream is not touched, nor is one that does. */
-static void captures(void **state)
+TEST(captures, setup, teardown)
 {
     unsigned before;
 
-    (void)state;
     launch(STREAM(1));
     launch(STREAM(2));
     launch(NULL);
@@ -421,13 +415,12 @@ static void captures(void **state)
  * A fence in the legacy stream is a barrier for all blocking streams, so it comes before anything
  * else is launched; one in a stream that is apart from it is none.
  */
-static void legacy_stream(void **state)
+TEST(legacy_stream, setup, teardown)
 {
     _Atomic uint32_t *turn = &semaphore.client.arena->layout->turn;
     unsigned before, apart, once, twice;
     uint32_t number;
 
-    (void)state;
     do { /* until it is not disturbed by the end of a turn, which is fenced everywhere */
         number = atomic_load(turn);
         launch(STREAM(1));
@@ -448,9 +441,8 @@ static void legacy_stream(void **state)
 }
 
 /* A driver that calls the hooks from within does not wait for itself. */
-static void calls_back(void **state)
+TEST(calls_back, setup, teardown)
 {
-    (void)state;
     answer.calls_back = true;
     other_works(NS_PER_10MS);
     assert_true(launch(STREAM(1)) >= 0);
@@ -471,12 +463,11 @@ static void *launches_in_own_stream(void *arg)
 }
 
 /* Threads that are gone keep no place. */
-static void short_threads(void **state)
+TEST(short_threads, setup, teardown)
 {
     pthread_t thread;
     int slot;
 
-    (void)state;
     answer.holds = true;
     for (unsigned i = 0; i < 3 * ARENA_STREAMS; i++) {
         assert_int_equal(pthread_create(&thread, NULL, launches_in_own_stream, &slot), 0);
@@ -488,11 +479,10 @@ static void short_threads(void **state)
 
 /* Without a place a stream waits all the same, again and again; when fences are reached there are
  * places. */
-static void many_streams(void **state)
+TEST(many_streams, setup, teardown)
 {
     unsigned before;
 
-    (void)state;
     answer.holds = true;
     other_works(10 * NS_PER_10MS);
     for (unsigned i = 0; i < ARENA_STREAMS; i++)
@@ -511,11 +501,10 @@ static void many_streams(void **state)
 }
 
 /* The stream goes, by another thread, while one is about to launch into it. */
-static void ends_meanwhile(void **state)
+TEST(ends_meanwhile, setup, teardown)
 {
     int slot;
 
-    (void)state;
     slot = semaphore_enter(&semaphore, STREAM(1), false, 1000, clock_ns());
     assert_true(slot >= 0);
     semaphore_stream_ends(&semaphore, STREAM(1), false);
@@ -527,9 +516,8 @@ static void ends_meanwhile(void **state)
     assert_int_equal(launch(STREAM(30)), slot);
 }
 
-static void given_up(void **state)
+TEST(given_up, setup, teardown)
 {
-    (void)state;
     answer.wait = CUDA_ERROR_NOT_SUPPORTED;
     other_works(100 * NS_PER_10MS);
     launch(STREAM(1));
@@ -539,9 +527,8 @@ static void given_up(void **state)
     assert_int_equal(launch(STREAM(1)), -1);
 }
 
-static void cannot_be_registered(void **state)
+TEST(cannot_be_registered, setup, teardown)
 {
-    (void)state;
     answer.pin = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(launch(STREAM(1)), -1);
     assert_false(atomic_load(&semaphore.joined));
@@ -551,12 +538,11 @@ static void cannot_be_registered(void **state)
 }
 
 /* The page is another's: semaphores open, and stay so whatever that one writes. */
-static void page_lost(void **state)
+TEST(page_lost, setup, teardown)
 {
     struct vgpu_compute settings = {.weight = 100};
     uint64_t turns, waited_ns;
 
-    (void)state;
     other_works(100 * NS_PER_10MS);
     launch(STREAM(1));
     arena_release(
@@ -583,11 +569,10 @@ static unsigned threads_of_process(void)
 }
 
 /* No thread where there is nothing to wait for. */
-static void one_helper(void **state)
+TEST(one_helper, setup, teardown)
 {
     unsigned before = threads_of_process();
 
-    (void)state;
     assert_true(launch(STREAM(1)) >= 0);
     assert_int_equal(threads_of_process(), before + 1);
     current = CONTEXT(2);
@@ -635,11 +620,10 @@ static void *contexts_go(void *arg)
     return arg;
 }
 
-static void threads(void **state)
+TEST(threads, setup, teardown)
 {
     pthread_t thread[5];
 
-    (void)state;
     atomic_store(&over, false);
     for (uintptr_t i = 0; i < 5; i++)
         assert_int_equal(
@@ -653,28 +637,4 @@ static void threads(void **state)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     for (unsigned i = 0; i < ARENA_STREAMS; i++)
         assert_int_equal(atomic_load(&semaphore.slots[i].inside), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_stream_waits_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(contexts, setup, teardown),
-        cmocka_unit_test_setup_teardown(more_contexts_than_views, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_context, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_context_that_cannot_be_pushed, setup, teardown),
-        cmocka_unit_test_setup_teardown(captures, setup, teardown),
-        cmocka_unit_test_setup_teardown(legacy_stream, setup, teardown),
-        cmocka_unit_test_setup_teardown(calls_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(short_threads, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_streams, setup, teardown),
-        cmocka_unit_test_setup_teardown(ends_meanwhile, setup, teardown),
-        cmocka_unit_test_setup_teardown(given_up, setup, teardown),
-        cmocka_unit_test_setup_teardown(cannot_be_registered, setup, teardown),
-        cmocka_unit_test_setup_teardown(page_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_helper, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,13 +20,12 @@ static void print_guarded(const char *what, struct world *world, struct guarded 
 }
 
 /* A lone instance is not switched, hardly looked at, and stopped for that twice a second. */
-static void test_lone(void **state)
+TEST(lone)
 {
     struct program one = synced(MS);
     struct world *world = world_new(1, 1);
     struct guarded *lone = guarded_add(world, &none, &one, world->now_ns);
 
-    (void)state;
     run_ms(world, 100);
     guarded_measure(world);
     run_ms(world, 5000);
@@ -39,7 +38,7 @@ static void test_lone(void **state)
     guarded_free(world);
 }
 
-static void test_two(void **state)
+TEST(two)
 {
     static const struct {
         const char *what;
@@ -56,7 +55,6 @@ static void test_two(void **state)
         {"1 ms, 1 : 9", {MS, MS}, {100, 900}, .02, .95},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(i + 1, 1);
         struct guarded *tenants[2];
@@ -84,12 +82,11 @@ static void test_two(void **state)
 
 /* More than two, of all lengths: by the time that each has had. Who has long kernels has the rest
  * of a time slice of the hardware after each turn, and whoever comes next the less. */
-static void test_many(void **state)
+TEST(many)
 {
     static const uint64_t lengths[] = {100 * US, MS, 5 * MS, 50 * MS};
     struct guarded *tenants[8];
 
-    (void)state;
     for (unsigned count = 4; count <= 8; count += 4) {
         struct world *world = world_new(count, 1);
         double sum = 0;
@@ -114,7 +111,7 @@ static void test_many(void **state)
 }
 
 /* With instances of the preload tier: the same turns. */
-static void test_mixed(void **state)
+TEST(mixed)
 {
     static const struct {
         const char *what;
@@ -130,7 +127,6 @@ static void test_mixed(void **state)
         {"two and two", MS, MS, 100, 100, 2, 2},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(i + 3, 1);
         struct program preload = synced(cases[i].preload_ns), guard = synced(cases[i].guard_ns);
@@ -161,12 +157,11 @@ static void test_mixed(void **state)
 }
 
 /* Of a lone instance, in the real thing. */
-static void test_caps(void **state)
+TEST(caps)
 {
     static const uint64_t lengths[] = {100 * US, MS, 10 * MS, 50 * MS};
     static const unsigned caps[] = {5, 25, 50, 75, 95};
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++)
         for (unsigned k = 0; k < 5; k++) {
             struct world *world = world_new(10 * i + k, 1);
@@ -205,7 +200,7 @@ static void test_caps(void **state)
 }
 
 /* Both together: caps that leave room, that don't, and one that does not matter. */
-static void test_caps_and_turns(void **state)
+TEST(caps_and_turns)
 {
     static const struct {
         const char *what;
@@ -220,7 +215,6 @@ static void test_caps_and_turns(void **state)
         {"cap 25, but off", {25, 0}, VGPU_CAP_OFF, {.47, .47}, {.51, .51}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(i + 60, 1);
         struct program program = synced(MS);
@@ -241,14 +235,13 @@ static void test_caps_and_turns(void **state)
     }
 }
 
-static void test_elastic(void **state)
+TEST(elastic)
 {
     struct limits limits = {.cap_percent = 25, .cap_policy = VGPU_CAP_ELASTIC};
     struct program program = synced(MS), other = synced(MS);
     struct world *world = world_new(70, 1);
     struct guarded *tenant = guarded_add(world, &limits, &program, world->now_ns);
 
-    (void)state;
     other.limit = 4000;
     run_ms(world, 500);
     guarded_measure(world);
@@ -272,7 +265,7 @@ static void test_elastic(void **state)
 
 /* Who has nothing to do stays on, and others have the device; who works now and then gets what it
  * needs of it. */
-static void test_idle(void **state)
+TEST(idle)
 {
     static const struct {
         const char *what;
@@ -288,7 +281,6 @@ static void test_idle(void **state)
         {"10 us in 1000", {.kernel_ns = 10 * US, .batch = 1, .gap_ns = 990 * US}, .005, .45},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(i + 80, 1);
         struct program busy = synced(MS);
@@ -314,7 +306,7 @@ static void test_idle(void **state)
  * At the end of a turn what runs of an uncapped one may go on for some time; then it is stopped,
  * unless it has its next turn by then. Of a capped one it is stopped at once.
  */
-static void test_ends(void **state)
+TEST(ends)
 {
     static const struct {
         const char *what;
@@ -322,7 +314,6 @@ static void test_ends(void **state)
     } cases[] = {
         {"turns end", 0, 0}, {"turns of 3 ms end", 0, 3000}, {"turns with caps end", 95, 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world *world = world_new(i + 200, 1);
         struct limits limits = {.cap_percent = cases[i].cap_percent};
@@ -365,12 +356,11 @@ static void test_ends(void **state)
 }
 
 /* Who has the device and nothing more to do gives way before its turn is over. */
-static void test_gives_way(void **state)
+TEST(gives_way)
 {
     uint64_t most_ns = 0, sum_ns = 0;
     unsigned count = 0;
 
-    (void)state;
     for (unsigned seed = 0; seed < 10; seed++) {
         struct world *world = world_new(seed + 220, 1);
         struct program busy = synced(MS), bursts = synced(MS);
@@ -407,11 +397,10 @@ static void test_gives_way(void **state)
 
 /* The time from its first launch until it is switched off, for another has the device; and until it
  * gets it. */
-static void test_newcomer(void **state)
+TEST(newcomer)
 {
     uint64_t most_ns = 0, wait_ns = 0;
 
-    (void)state;
     for (unsigned seed = 0; seed < 30; seed++) {
         struct world *world = world_new(seed + 90, 1);
         struct program busy = synced(MS), late = synced(MS);
@@ -444,9 +433,8 @@ static void test_newcomer(void **state)
 }
 
 /* Policies of turns are the arena's. */
-static void test_policies(void **state)
+TEST(policies)
 {
-    (void)state;
     for (int policy = 0; policy < (int)VGPU_TURN_POLICIES; policy++) {
         struct world *world = world_new((uint64_t)policy + 130, 1);
         struct program program = synced(MS);
@@ -478,14 +466,13 @@ static void test_policies(void **state)
 }
 
 /* What the region says of turns. */
-static void test_counts(void **state)
+TEST(counts)
 {
     struct world *world = world_new(140, 1);
     struct program program = synced(MS);
     struct guarded *tenants[2];
     struct vgpu_compute_usage usage;
 
-    (void)state;
     for (unsigned k = 0; k < 2; k++)
         tenants[k] = guarded_add(world, &none, &program, world->now_ns + k * 300 * US);
     run_ms(world, 4000);
@@ -502,19 +489,4 @@ static void test_counts(void **state)
         assert_true(share_switches(tenants[k]->share) >= 2 * usage.turns - 2);
     }
     guarded_free(world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lone),      cmocka_unit_test(test_two),
-        cmocka_unit_test(test_many),      cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_caps),      cmocka_unit_test(test_caps_and_turns),
-        cmocka_unit_test(test_elastic),   cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_newcomer),  cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_gives_way), cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_counts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,8 @@ static struct world *two(uint64_t seed, struct guarded **tenants)
 }
 
 /* A supervisor that is stopped while its tenant is on, or off; and goes on. */
-static void test_stopped(void **state)
+TEST(stopped)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 20; seed++) {
         struct guarded *tenants[3];
         struct world *world = two(seed + 1, tenants);
@@ -61,9 +60,8 @@ static void test_stopped(void **state)
     }
 }
 
-static void test_killed(void **state)
+TEST(killed)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 20; seed++) {
         struct guarded *tenants[2];
         struct world *world = two(seed + 50, tenants);
@@ -83,9 +81,8 @@ static void test_killed(void **state)
 
 /* A process of the preload tier that is stopped or killed while it has the device, beside instances
  * of the guard. */
-static void test_preload_gone(void **state)
+TEST(preload_gone)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 20; seed++) {
         struct guarded *tenants[2];
         struct world *world = two(seed + 80, tenants);
@@ -150,9 +147,8 @@ static void write_nonsense(struct world *world)
                                                             : (uint32_t)(value >> 32);
 }
 
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 12; seed++) {
         struct guarded *tenants[2];
         struct world *world = two(seed + 120, tenants);
@@ -184,9 +180,8 @@ static void test_nonsense(void **state)
 }
 
 /* Switches at once, and nothing else switches it on. */
-static void test_pause(void **state)
+TEST(pause)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 20; seed++) {
         struct guarded *tenants[2];
         struct world *world = two(seed + 160, tenants);
@@ -223,9 +218,8 @@ static void test_pause(void **state)
 }
 
 /* What is ending, and would go on, is stopped by a pause. */
-static void test_pause_ending(void **state)
+TEST(pause_ending)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 20; seed++) {
         struct guarded *tenants[2];
         struct world *world = two(seed + 230, tenants);
@@ -256,9 +250,8 @@ static void test_pause_ending(void **state)
 
 /* One that cannot be switched, off or on, lets others have their turns all the same; it is tried
  * again. */
-static void test_failing(void **state)
+TEST(failing)
 {
-    (void)state;
     for (unsigned off = 0; off < 2; off++) {
         struct guarded *tenants[2];
         struct world *world = two(200 + off, tenants);
@@ -284,12 +277,11 @@ static void test_failing(void **state)
 }
 
 /* A pause that fails says so, and is made good as soon as it can be. */
-static void test_failing_pause(void **state)
+TEST(failing_pause)
 {
     struct guarded *tenants[2];
     struct world *world = two(205, tenants);
 
-    (void)state;
     while (tenants[0]->proc->contexts[0].off || tenants[0]->switching)
         world_run(world, world->now_ns + 100 * US);
     tenants[0]->set_rc = -EIO;
@@ -304,12 +296,11 @@ static void test_failing_pause(void **state)
 }
 
 /* Where looks tell nothing, a tenant is taken for busy: it takes its turns. */
-static void test_blind(void **state)
+TEST(blind)
 {
     struct guarded *tenants[2];
     struct world *world = two(210, tenants);
 
-    (void)state;
     tenants[0]->look_rc = -ENOTSUP;
     run_ms(world, 500);
     guarded_measure(world);
@@ -317,17 +308,4 @@ static void test_blind(void **state)
     for (unsigned k = 0; k < 2; k++)
         assert_between(guarded_ran(tenants[k]), .47, .51);
     guarded_free(world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stopped),       cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_preload_gone),  cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_pause),         cmocka_unit_test(test_failing),
-        cmocka_unit_test(test_failing_pause), cmocka_unit_test(test_blind),
-        cmocka_unit_test(test_pause_ending),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,11 +102,16 @@ static struct vgpu_compute_usage usage_of(const struct tenant *tenant)
         assert_true(condition);                                                                    \
     } while (0)
 
-static void test_turns(void **state)
+static int set_folder(void **state)
+{
+    (void)state;
+    return setenv("VGPU_ARENA_DIR", scratch(), 1);
+}
+
+TEST(turns, set_folder)
 {
     struct tenant tenants[2];
 
-    (void)state;
     begin(&tenants[0], "one", 0);
     begin(&tenants[1], "two", 0);
     WAIT_FOR(usage_of(&tenants[0]).turns >= 5 && usage_of(&tenants[1]).turns >= 5);
@@ -117,11 +122,10 @@ static void test_turns(void **state)
     end(&tenants[1]);
 }
 
-static void test_pause(void **state)
+TEST(pause, set_folder)
 {
     struct tenant tenants[2];
 
-    (void)state;
     begin(&tenants[0], "one", 0);
     begin(&tenants[1], "two", 0);
     for (unsigned i = 0; i < 20; i++) {
@@ -136,11 +140,10 @@ static void test_pause(void **state)
     end(&tenants[0]);
 }
 
-static void test_cap(void **state)
+TEST(cap, set_folder)
 {
     struct tenant tenant;
 
-    (void)state;
     begin(&tenant, "capped", 25);
     WAIT_FOR(atomic_load(&tenant.sets) >= 20);
     assert_int_equal(atomic_load(&tenant.endings), 0);
@@ -152,34 +155,19 @@ static void test_cap(void **state)
     end(&tenant);
 }
 
-static void test_no_arena(void **state)
+TEST(no_arena, set_folder)
 {
     struct tenant tenant;
 
-    (void)state;
     setenv("VGPU_ARENA_DIR", scratch_path("not-there"), 1);
     begin(&tenant, "alone", 25);
     WAIT_FOR(atomic_load(&tenant.sets) >= 4);
     assert_int_equal(share_pause(tenant.share, true), 0);
     assert_false(atomic_load(&tenant.on));
     end(&tenant);
-    setenv("VGPU_ARENA_DIR", scratch(), 1);
     assert_int_equal(
         share_new(&(struct share_self){.vdev = VGPU_DEVICES_MAX, .name = "", .uuid = "GPU-0"},
                   &(struct share_limits){.cap_percent = 0}, &ops, NULL, &tenant.share),
         -EINVAL);
     share_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_no_arena),
-    };
-
-    setenv("VGPU_ARENA_DIR", scratch(), 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

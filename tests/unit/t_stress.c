@@ -151,12 +151,11 @@ static void finish_up(void)
     region_close(region);
 }
 
-static void never_over(void **state)
+TEST(never_over)
 {
     uint64_t end_ns = clock_ns() + 10 * PATIENCE_NS;
     pid_t pids[PROCESSES];
 
-    (void)state;
     prepare();
     for (uintptr_t i = 0; i < PROCESSES; i++)
         pids[i] = spawn(hammer_in_threads, (void *)i);
@@ -230,12 +229,11 @@ static void wait_for_the_living(void)
 
 /* Killed at random again and again, and started again: what is left is exactly what the living
  * hold. */
-static void killed_at_random(void **state)
+TEST(killed_at_random)
 {
     pid_t pids[PROCESSES];
     unsigned seed = 1, kills;
 
-    (void)state;
     prepare();
     for (uintptr_t i = 0; i < PROCESSES; i++)
         pids[i] = spawn(hold_until_killed, (void *)i);
@@ -280,9 +278,8 @@ static int want_most(void *arg)
     return 0;
 }
 
-static void only_one_fits(void **state)
+TEST(only_one_fits)
 {
-    (void)state;
     prepare();
     for (int round = 0; round < 30; round++) {
         pid_t pids[4];
@@ -345,12 +342,11 @@ static int attach(void *arg)
     return 0;
 }
 
-static void three_hundred_at_once(void **state)
+TEST(three_hundred_at_once)
 {
     pid_t pids[300];
     uint64_t start_ns;
 
-    (void)state;
     prepare();
     assert_int_equal(pipe(semaphore), 0);
     for (int i = 0; i < STARTERS; i++)
@@ -370,12 +366,11 @@ static void three_hundred_at_once(void **state)
 }
 
 /* All places taken: one clear error, and room again when one leaves. */
-static void all_places_taken(void **state)
+TEST(all_places_taken)
 {
     struct vgpu_ledger *many[VGPU_PROCS_MAX], *one;
     unsigned count_new = 0;
 
-    (void)state;
     prepare();
     while (count_new < VGPU_PROCS_MAX && ledger_new(region, &many[count_new]) == 0)
         count_new++;
@@ -386,15 +381,4 @@ static void all_places_taken(void **state)
     for (unsigned i = 0; i < count_new; i++)
         ledger_free(many[i]);
     finish_up();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_over),       cmocka_unit_test(killed_at_random),
-        cmocka_unit_test(only_one_fits),    cmocka_unit_test(three_hundred_at_once),
-        cmocka_unit_test(all_places_taken),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static void the_guard_is_held_to_the_quota(void **state)
+TEST(the_guard_is_held_to_the_quota, setup, teardown)
 {
-    (void)state;
     assert_int_equal(ledger_reserve(supervised, 0, GIB + 1), -ENOMEM);
     assert_int_equal(ledger_reserve(supervised, 0, GIB), 0);
     assert_int_equal(ledger_commit(supervised, 0, VGPU_KIND_DRIVER, GIB, GIB), 0);
@@ -44,11 +43,10 @@ static void the_guard_is_held_to_the_quota(void **state)
     assert_int_equal(snapshot_used(region), 0);
 }
 
-static void what_a_process_says_counts_for_nothing(void **state)
+TEST(what_a_process_says_counts_for_nothing, setup, teardown)
 {
     uint64_t total, available;
 
-    (void)state;
     assert_int_equal(ledger_reserve(own, 0, 4 * GIB), 0);
     assert_int_equal(ledger_commit(own, 0, VGPU_KIND_DATA, 4 * GIB, 4 * GIB), 0);
     assert_int_equal(ledger_held(own, 0, VGPU_KIND_DATA), 4 * GIB);
@@ -67,11 +65,10 @@ static void what_a_process_says_counts_for_nothing(void **state)
     ledger_cancel(supervised, 0, GIB);
 }
 
-static void host_memory_is_the_processes_own_matter(void **state)
+TEST(host_memory_is_the_processes_own_matter, setup, teardown)
 {
     struct vgpu_limits limits;
 
-    (void)state;
     region_limits(region, &limits);
     limits.vdev[VGPU_VDEV_HOST].quota_bytes = MIB;
     assert_int_equal(region_set_limits(region, &limits), 0);
@@ -81,13 +78,12 @@ static void host_memory_is_the_processes_own_matter(void **state)
     ledger_cancel(own, VGPU_VDEV_HOST, MIB);
 }
 
-static void shows_the_process_it_is_for(void **state)
+TEST(shows_the_process_it_is_for, setup, teardown)
 {
     struct vgpu_proc_memory procs[4];
     struct vgpu_snapshot snapshot;
     bool found = false;
 
-    (void)state;
     ledger_set(own, 0, VGPU_KIND_DATA, 3);
     ledger_set(supervised, 0, VGPU_KIND_DRIVER, 7);
     assert_int_equal(region_snapshot(region, &snapshot), 0);
@@ -113,11 +109,10 @@ static void shows_the_process_it_is_for(void **state)
     assert_int_equal(procs[0].bytes, 7);
 }
 
-static void the_tier_belongs_to_the_limits(void **state)
+TEST(the_tier_belongs_to_the_limits, setup, teardown)
 {
     struct vgpu_limits limits;
 
-    (void)state;
     region_limits(region, &limits);
     assert_int_equal(limits.tier, VGPU_TIER_GUARD);
     assert_string_equal(vgpu_tier_name(VGPU_TIER_GUARD), "guard");
@@ -127,17 +122,4 @@ static void the_tier_belongs_to_the_limits(void **state)
     assert_int_equal(region_set_limits(region, &limits), 0);
     region_limits(region, &limits);
     assert_in_range(limits.tier, 0, VGPU_TIERS - 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_guard_is_held_to_the_quota, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_process_says_counts_for_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(host_memory_is_the_processes_own_matter, setup, teardown),
-        cmocka_unit_test_setup_teardown(shows_the_process_it_is_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_tier_belongs_to_the_limits, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

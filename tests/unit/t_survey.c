@@ -12,11 +12,10 @@ static CUstream stream_of(uintptr_t i)
     return (CUstream)(0x10000 + 64 * i);
 }
 
-static void once_a_second_and_stream(void **state)
+TEST(once_a_second_and_stream)
 {
     unsigned measured = 0;
 
-    (void)state;
     /* An hour of a launch each millisecond. */
     for (uint64_t ms = 0; ms < 3600 * 1000; ms++)
         measured += survey_due(stream_of(0), false, 100 * NS_PER_S + ms * NS_PER_MS);
@@ -36,11 +35,10 @@ static void once_a_second_and_stream(void **state)
 /* What was guessed before anything was known is settled with the first measurement; what comes
  * later is right at once.
  */
-static void unknown_ones_take_the_average(void **state)
+TEST(unknown_ones_take_the_average)
 {
     int64_t missing;
 
-    (void)state;
     assert_int_equal(survey_estimate(0, VGPU_WORK_KERNEL, 320 * US), 320 * US);
     assert_int_equal(survey_estimate(0, VGPU_WORK_KERNEL, 320 * US), 320 * US);
     assert_int_equal(survey_estimate(1, VGPU_WORK_KERNEL, 320 * US), 320 * US);
@@ -58,9 +56,8 @@ static void unknown_ones_take_the_average(void **state)
 }
 
 /* It forgets what was long ago. */
-static void the_average_follows(void **state)
+TEST(the_average_follows)
 {
-    (void)state;
     for (unsigned i = 0; i < 1000; i++)
         survey_measured(2, VGPU_WORK_MEMSET, 10 * US, 10 * US);
     for (unsigned i = 0; i < 100; i++)
@@ -69,22 +66,9 @@ static void the_average_follows(void **state)
 }
 
 /* What a parent has guessed is not settled in its child as well. */
-static void not_in_a_child(void **state)
+TEST(not_in_a_child)
 {
-    (void)state;
     survey_estimate(3, VGPU_WORK_KERNEL, 320 * US);
     survey_forked();
     assert_int_equal(survey_measured(3, VGPU_WORK_KERNEL, 20 * US, 100 * US), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_a_second_and_stream),
-        cmocka_unit_test(unknown_ones_take_the_average),
-        cmocka_unit_test(the_average_follows),
-        cmocka_unit_test(not_in_a_child),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

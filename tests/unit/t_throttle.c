@@ -255,7 +255,7 @@ static void assert_within(double value, double low, double high)
 }
 
 /* Who wants more than its cap gets its cap. */
-static void test_cap(void **state)
+TEST(cap)
 {
     static const struct tenant tenants[] = {
         {.kernel_ns = 100 * US, .gap_ns = 8 * US},
@@ -266,7 +266,6 @@ static void test_cap(void **state)
     static const unsigned caps[] = {5, 10, 25, 50, 75, 90, 95};
     double worst = 0, worst_variance = 0, most_looking = 0;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++)
         for (unsigned k = 0; k < sizeof(caps) / sizeof(caps[0]); k++) {
             double natural =
@@ -298,12 +297,11 @@ static void test_cap(void **state)
 }
 
 /* Who uses less than its cap is never switched. */
-static void test_below_cap(void **state)
+TEST(below_cap)
 {
     static const unsigned uses[] = {20, 30, 40, 50, 60, 70};
     double most_looking = 0;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(uses) / sizeof(uses[0]); i++)
         for (unsigned above = 5; above <= 20; above += 5)
             for (unsigned steady = 0; steady < 2; steady++) {
@@ -326,11 +324,10 @@ static void test_below_cap(void **state)
  * Looks take whoever is between two short kernels for half busy. Of kernels that follow each other
  * at once that is right on average.
  */
-static void test_fractions(void **state)
+TEST(fractions)
 {
     static const unsigned caps[] = {25, 50, 75};
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         for (unsigned seed = 0; seed < 4; seed++) {
             struct tenant tenant = {.kernel_ns = 100 * US, .gap_ns = 11 * US};
@@ -353,7 +350,7 @@ static void test_fractions(void **state)
 
 /* Of kernels with gaps as long as they are it is too much: such a tenant gets less than its cap, by
  * as much. */
-static void test_seen_too_busy(void **state)
+TEST(seen_too_busy)
 {
     static const struct tenant tenants[] = {
         {.kernel_ns = 100 * US, .gap_ns = 43 * US},
@@ -363,7 +360,6 @@ static void test_seen_too_busy(void **state)
     };
     static const unsigned caps[] = {50, 45, 20, 20};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
         struct machine machine = start(&tenants[i], caps[i], 400 + i);
         double natural = (double)tenants[i].kernel_ns /
@@ -386,7 +382,7 @@ static void test_seen_too_busy(void **state)
 
 /* Who works now and then, and little by and large, is not either, whatever it does while it
  * works. */
-static void test_rhythms(void **state)
+TEST(rhythms)
 {
     static const struct tenant tenants[] = {
         {.kernel_ns = MS, .gap_ns = 10 * US, .busy_ns = 3 * MS, .idle_ns = 7 * MS},
@@ -399,7 +395,6 @@ static void test_rhythms(void **state)
         {.kernel_ns = 1500 * US, .gap_ns = 3000 * US, .steady = true},
     };
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
         struct machine machine = start(&tenants[i], 45, i);
 
@@ -411,11 +406,10 @@ static void test_rhythms(void **state)
 }
 
 /* Idleness is no credit beyond the burst. */
-static void test_bursts(void **state)
+TEST(bursts)
 {
     static const unsigned caps[] = {5, 25, 50, 75, 95};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
         struct tenant tenant = {
             .kernel_ns = MS, .gap_ns = 5 * US, .busy_ns = 400 * MS, .idle_ns = 2000 * MS};
@@ -430,13 +424,12 @@ static void test_bursts(void **state)
 }
 
 /* What it does changes: from too much to little, and it is let go; and back. */
-static void test_changes(void **state)
+TEST(changes)
 {
     struct tenant hungry = {.kernel_ns = 100 * US, .gap_ns = 8 * US},
                   modest = {.kernel_ns = 100 * US, .gap_ns = 900 * US};
     struct machine machine = start(&hungry, 50, 77);
 
-    (void)state;
     for (unsigned i = 0; i < 5; i++) {
         machine.tenant = hungry;
         run_for(&machine, ADAPTS_NS);
@@ -468,12 +461,11 @@ static void test_changes(void **state)
 }
 
 /* Where looks do not tell, on-time counts. */
-static void test_blind(void **state)
+TEST(blind)
 {
     struct tenant tenant = {.kernel_ns = MS, .gap_ns = MS, .steady = true};
     struct machine machine = start(&tenant, 40, 5);
 
-    (void)state;
     machine.blind = true;
     run_for(&machine, 2 * NS_PER_S);
     measure(&machine);
@@ -483,11 +475,10 @@ static void test_blind(void **state)
 }
 
 /* Times that make no sense do no harm. */
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
     struct throttle throttle;
 
-    (void)state;
     throttle_init(&throttle, 0, NS_PER_S);
     assert_false(throttle_step(&throttle, NS_PER_S));
     assert_int_equal(throttle_probe_in_ns(&throttle), UINT64_MAX);
@@ -505,17 +496,4 @@ static void test_nonsense(void **state)
     }
     throttle_cap(&throttle, 1000, 200 * NS_PER_S);
     assert_false(throttle_step(&throttle, 200 * NS_PER_S));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cap),       cmocka_unit_test(test_below_cap),
-        cmocka_unit_test(test_rhythms),   cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_changes),   cmocka_unit_test(test_blind),
-        cmocka_unit_test(test_fractions), cmocka_unit_test(test_seen_too_busy),
-        cmocka_unit_test(test_nonsense),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

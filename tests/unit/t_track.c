@@ -22,12 +22,11 @@ static void assert_entry(const struct vgpu_track_entry *entry, uint64_t key)
     assert_int_equal(entry->kind, right.kind);
 }
 
-static void put_get_take(void **state)
+TEST(put_get_take)
 {
     struct vgpu_track *track = track_new();
     struct vgpu_track_entry entry = entry_of(5), other = entry_of(6);
 
-    (void)state;
     assert_false(track_get(track, 5, &entry));
     assert_false(track_take(track, 5, &entry));
     assert_int_equal(track_put(track, 5, &other), 0);
@@ -51,7 +50,7 @@ static void put_get_take(void **state)
 
 /* Random puts and takes of few keys, so that runs form, wrap and are shifted back; a bitmap is the
  * model. */
-static void against_a_model(void **state)
+TEST(against_a_model)
 {
     enum { KEYS = 20000, STEPS = 300000 };
     struct vgpu_track *track = track_new();
@@ -60,7 +59,6 @@ static void against_a_model(void **state)
     unsigned seed = 42;
     uint64_t count = 0;
 
-    (void)state;
     for (int i = 0; i < STEPS; i++) {
         uint64_t index = (uint64_t)rand_r(&seed) % KEYS, key = 0x7f0000000000 + index * 512;
 
@@ -102,14 +100,13 @@ static bool visit(uint64_t key, struct vgpu_track_entry *entry, void *arg)
     return key % seen->remove_every == 0;
 }
 
-static void sweeps(void **state)
+TEST(sweeps)
 {
     enum { KEYS = 50000 };
     struct vgpu_track *track = track_new();
     struct seen seen = {calloc(KEYS, sizeof(unsigned)), 3};
     struct vgpu_track_entry entry;
 
-    (void)state;
     for (uint64_t key = 0; key < KEYS; key++) {
         entry = entry_of(key);
         assert_int_equal(track_put(track, key, &entry), 0);
@@ -163,12 +160,11 @@ static void *hammer(void *arg)
     return NULL;
 }
 
-static void threads(void **state)
+TEST(threads)
 {
     pthread_t thread[THREADS];
     void *failed;
 
-    (void)state;
     shared_track = track_new();
     shared_granules = granules_new(2 * MIB);
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -192,18 +188,17 @@ static int look_in_child(void *arg)
     return 0;
 }
 
-static void fork_is_empty(void **state)
+TEST(fork_is_empty)
 {
     struct vgpu_track *track = track_new();
     struct vgpu_track_entry entry = entry_of(1);
 
-    (void)state;
     assert_int_equal(track_put(track, 1, &entry), 0);
     assert_int_equal(finish(spawn(look_in_child, track)), 0);
     assert_int_equal(track_count(track), 1);
 }
 
-static void granule_cases(void **state)
+TEST(granule_cases)
 {
     static const struct {
         uint64_t address, bytes, blocks;
@@ -215,7 +210,6 @@ static void granule_cases(void **state)
     struct vgpu_granules *granules = granules_new(2 * MIB);
     uint64_t fresh = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_int_equal(granule_add(granules, 1, 1, cases[i].address, cases[i].bytes, &fresh), 0);
         assert_int_equal(fresh, cases[i].blocks * 2 * MIB);
@@ -237,11 +231,10 @@ static void granule_cases(void **state)
 
 /* Memory of two kinds in one block: what was charged to a kind goes back from it, whichever of them
  * is first to go. */
-static void granule_kinds(void **state)
+TEST(granule_kinds)
 {
     struct vgpu_granules *granules = granules_new(2 * MIB);
 
-    (void)state;
     for (unsigned round = 0; round < 8; round++) {
         uint64_t charged[4] = {0}, fresh = 0, bytes[2] = {3 * MIB, round & 4 ? 3 * MIB : 5 * MIB};
         uint32_t kinds[2] = {1 + (round & 1), 2 - (round & 1)};
@@ -269,7 +262,7 @@ static void granule_kinds(void **state)
 
 /* A note leaves with whoever is the last in the block, and a block with a note is as new as any to
  * who comes next. */
-static void granule_notes(void **state)
+TEST(granule_notes)
 {
     static const struct {
         uint64_t bytes[2]; /* of allocations in one block; or of one that fills blocks */
@@ -282,7 +275,6 @@ static void granule_notes(void **state)
     char note, other;
     uint64_t fresh;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         unsigned count = cases[i].bytes[1] ? 2 : 1;
 
@@ -312,16 +304,4 @@ static void granule_notes(void **state)
     assert_int_equal(left[0].kind, 2);
     assert_int_equal(left[0].bytes, 2 * MIB);
     assert_null(left[0].note);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(put_get_take),  cmocka_unit_test(against_a_model),
-        cmocka_unit_test(sweeps),        cmocka_unit_test(threads),
-        cmocka_unit_test(fork_is_empty), cmocka_unit_test(granule_cases),
-        cmocka_unit_test(granule_kinds), cmocka_unit_test(granule_notes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

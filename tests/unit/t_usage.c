@@ -31,11 +31,10 @@ static uint64_t in_span(uint64_t span)
     return atomic_load(&COMPUTE->span_stamp[i]) == span ? atomic_load(&COMPUTE->span_ns[i]) : 0;
 }
 
-static void spans(void **state)
+TEST(spans, setup, teardown)
 {
     const uint64_t now = 1000;
 
-    (void)state;
     usage_add(region, 0, VGPU_WORK_KERNEL, 1, 50, now * REGION_SPAN_NS);
     usage_add(region, 0, VGPU_WORK_GRAPH, 1, 70, now * REGION_SPAN_NS + 5);
     usage_add(region, 0, VGPU_WORK_KERNEL, 0, -20, now * REGION_SPAN_NS + 6);
@@ -66,25 +65,14 @@ static void *adds(void *arg)
     return arg;
 }
 
-static void threads(void **state)
+TEST(threads, setup, teardown)
 {
     pthread_t thread[THREADS];
 
-    (void)state;
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, adds, NULL), 0);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     assert_int_equal(atomic_load(&COMPUTE->calls[VGPU_WORK_MEMSET]), THREADS * ROUNDS);
     assert_int_equal(atomic_load(&COMPUTE->amount[VGPU_WORK_MEMSET]), 3 * THREADS * ROUNDS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(spans, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 static struct visible_devices devices = {.count = 4,
                                          .uuid = {A, B, C, ""}}; /* the last cannot be had */
 
-static void lists(void **state)
+TEST(lists)
 {
     static const struct {
         const char *text;
@@ -41,7 +41,6 @@ static void lists(void **state)
         {"00000", 0, {NULL}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct visible_device list[VGPU_DEVICES_MAX];
         unsigned count = visible_list(rows[i].text, &devices, list, VGPU_DEVICES_MAX);
@@ -56,11 +55,10 @@ static void lists(void **state)
     }
 }
 
-static void not_set_is_all(void **state)
+TEST(not_set_is_all)
 {
     struct visible_device list[VGPU_DEVICES_MAX];
 
-    (void)state;
     assert_int_equal(visible_list(NULL, &devices, list, VGPU_DEVICES_MAX), 4);
     assert_int_equal(list[2].index, 2);
     assert_int_equal(visible_list(NULL, &devices, list, 2), 2);
@@ -68,12 +66,11 @@ static void not_set_is_all(void **state)
     assert_int_equal(list[1].index, 1);
 }
 
-static void translated_among_the_selected(void **state)
+TEST(translated_among_the_selected)
 {
     static char text[VISIBLE_MAX];
     struct vgpu_limits limits = {.device_count = 2};
 
-    (void)state;
     strcpy(limits.vdev[0].uuid, C);
     strcpy(limits.vdev[1].uuid, A);
     visible_translate(NULL, &limits, text);
@@ -86,15 +83,4 @@ static void translated_among_the_selected(void **state)
     assert_string_equal(text, "");
     visible_translate("0,2,1", &limits, text);
     assert_string_equal(text, C);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists),
-        cmocka_unit_test(not_set_is_all),
-        cmocka_unit_test(translated_among_the_selected),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

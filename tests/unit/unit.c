@@ -2,8 +2,12 @@
 
 #include <ftw.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
+
+#define EXIT_SKIPPED 77
 
 static char folder[PATH_MAX];
 static pid_t folder_owner;
@@ -48,16 +52,22 @@ const char *scratch_path(const char *name)
     return path;
 }
 
+/* The kernel sends the signal when the thread that forked ends, so threads of a test do not call
+ * this. A parent outside the child's PID namespace is process 0. */
 pid_t spawn(int (*body)(void *arg), void *arg)
 {
-    pid_t pid;
+    pid_t parent = getpid(), pid;
 
     fflush(NULL);
     pid = fork();
     if (pid < 0)
         abort();
-    if (pid == 0)
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent && getppid() != 0)
+            _exit(1);
         _exit(body(arg));
+    }
     return pid;
 }
 
@@ -111,4 +121,61 @@ uint64_t snapshot_used(struct vgpu_region *region)
     bytes = snapshot.vdev[0].used_bytes;
     snapshot_done(&snapshot);
     return bytes;
+}
+
+/* The linker makes an array of what TEST() puts into this section. */
+extern const struct unit_test *const __start_unit_tests[], *const __stop_unit_tests[];
+static unsigned skipped;
+
+void count_skipped(void)
+{
+    skipped++;
+}
+
+static bool is_named(const struct unit_test *test, char *const *names)
+{
+    for (; *names; names++) {
+        if (strcmp(*names, test->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool needs_root(const struct unit_test *test)
+{
+    return strstr(test->labels, "root") && geteuid() != 0;
+}
+
+static void skip_for_root(void **state)
+{
+    (void)state;
+    SKIP("root");
+}
+
+/* unit_SUBJECT [TEST...]: the named tests, or all. Exits with 77 if each of them was skipped.
+ * unit_SUBJECT --list: a line "NAME LABEL..." for each. */
+int main(int argc, char **argv)
+{
+    size_t all = (size_t)(__stop_unit_tests - __start_unit_tests), count = 0;
+    struct CMUnitTest *tests = calloc(all, sizeof(*tests));
+    bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
+    int failed;
+
+    for (size_t i = 0; i < all && tests; i++) {
+        const struct unit_test *test = __start_unit_tests[i];
+
+        if (list)
+            printf("%s %s\n", test->name, test->labels);
+        else if (argc == 1 || is_named(test, argv + 1))
+            tests[count++] =
+                (struct CMUnitTest){test->name, needs_root(test) ? skip_for_root : test->body,
+                                    test->fixtures[0], test->fixtures[1], NULL};
+    }
+    if (!tests || (argc > 1 && !list && count != (size_t)argc - 1)) {
+        fprintf(stderr, "%s: no such test\n", argv[0]);
+        return 2;
+    }
+    failed = list ? 0 : _cmocka_run_group_tests("tests", tests, count, NULL, NULL);
+    free(tests);
+    return failed ? failed : skipped && skipped == count ? EXIT_SKIPPED : 0;
 }

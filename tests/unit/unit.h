@@ -40,13 +40,34 @@
 /* How long a test waits for what must come: much longer than any machine needs. */
 #define PATIENCE_NS (60 * NS_PER_S)
 
+/* TEST(name[, setup[, teardown]]) { ... } defines a test, which unit.c's main() runs and ctest
+ * calls unit.SUBJECT.name. `make test` leaves SLOW_TEST()s out. ROOT_TEST()s are skipped without
+ * root. */
+struct unit_test {
+    const char *name;
+    CMUnitTestFunction body;
+    CMFixtureFunction fixtures[2]; /* before it and after it */
+    const char *labels;
+};
+
+#define DEFINE_TEST(name, labels, ...)                                                             \
+    static void test_##name(void **state);                                                         \
+    static const struct unit_test entry_##name = {#name, test_##name, {__VA_ARGS__}, labels};      \
+    static const struct unit_test *const listed_##name                                             \
+        __attribute__((section("unit_tests"), used)) = &entry_##name;                              \
+    static void test_##name(__attribute__((unused)) void **state)
+#define TEST(name, ...)      DEFINE_TEST(name, "fast", __VA_ARGS__)
+#define SLOW_TEST(name, ...) DEFINE_TEST(name, "slow", __VA_ARGS__)
+#define ROOT_TEST(name, ...) DEFINE_TEST(name, "fast root", __VA_ARGS__)
+
 /* A folder of this test program, made at the first call and removed with what is in it at the
  * end. */
 const char *scratch(void);
 /* "<scratch>/<name>"; four results live at a time. */
 const char *scratch_path(const char *name);
 
-/* Runs body(arg) in a child, which ends with its result. Returns the pid. */
+/* Runs body(arg) in a child, which ends with its result, and is killed where the test program ends
+ * before. Returns the pid. Not for threads. */
 pid_t spawn(int (*body)(void *arg), void *arg);
 /* The child's exit status; 1000 + signal where one killed it. */
 int finish(pid_t pid);
@@ -62,10 +83,13 @@ uint64_t snapshot_used(struct vgpu_region *region);
 
 void nap_ms(unsigned ms);
 
+void count_skipped(void);
+
 /* Leaves a test out, and says why in the summary of `make test`. */
 #define SKIP(reason)                                                                               \
     do {                                                                                           \
-        print_message("skip: %s needs %s\n", __func__, reason);                                    \
+        print_message("skip: needs %s\n", reason);                                                 \
+        count_skipped();                                                                           \
         skip();                                                                                    \
     } while (0)
 

@@ -12,7 +12,7 @@
  */
 #include "hook/capture.h"
 #include "hook/compute_internal.h"
-#include "hook/sample.h"
+#include "sched/sample.h"
 
 #include "base/clock.h"
 #include "base/nocancel.h"

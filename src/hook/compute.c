@@ -10,9 +10,9 @@
 #include "hook/capture.h"
 #include "hook/device.h"
 #include "hook/gang.h"
-#include "hook/sample.h"
+#include "sched/sample.h"
 #include "hook/stream_key.h"
-#include "hook/survey.h"
+#include "sched/survey.h"
 
 #include <string.h>
 #include <time.h>
@@ -280,7 +280,7 @@ static bool wants_sample(const struct work *work, uint64_t now_ns)
     if (work->surveyed && cost_known(work->cell) && random_bits() % KNOWN_PART > 0)
         return false; /* rather one that is unknown */
     if (work->surveyed)
-        return survey_due(work->stream, work->per_thread, now_ns);
+        return survey_due(stream_handle(work->stream, work->per_thread), now_ns);
     return cost_wants_sample(work->cell, random_bits()) || (work->limited && cap_unsure(work));
 }
 
@@ -375,7 +375,7 @@ void compute_measure(struct work *work)
     if (!work->device)
         return;
     if (work->measures)
-        work->sample = sample_begin(work->stream, work->per_thread, work->cell);
+        work->sample = sample_begin(stream_handle(work->stream, work->per_thread), work->cell);
     if (work->limited && work->corrects && !work->sample)
         cap_unmeasured(work);
     if (work->sample && work->surveyed) /* the next wait reads it, for the program may end then */
@@ -416,9 +416,9 @@ void compute_end(struct work *work, CUresult result)
         .ns = work->charged_ns, .guess_ns = unknown ? compute_guess(work) : 0, .flags = flags};
     memcpy(charge.hold, work->hold, sizeof(charge.hold));
     if (work->sample)
-        launched_ns =
-            sample_end(work->sample, work->stream, work->per_thread, result,
-                       work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
+        launched_ns = sample_end(
+            work->sample, stream_handle(work->stream, work->per_thread), result == CUDA_SUCCESS,
+            work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
     if (work->limited)
         cap_launched(work, result == CUDA_SUCCESS, launched_ns);
     if (result != CUDA_SUCCESS)

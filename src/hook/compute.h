@@ -53,7 +53,7 @@ struct work {
 };
 
 /* Where nothing is limited, one launch in so many stands for all in the statistics
- * (hook/survey.h). */
+ * (sched/survey.h). */
 #define COMPUTE_SURVEY 32u
 
 /* Words that others write. Never NULL. */

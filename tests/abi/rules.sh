@@ -27,8 +27,10 @@ allowed() {
     case $1 in
         base) echo 'base' ;;
         region) echo 'base|region' ;;
-        account | sched) echo "base|region|$1" ;;
+        account) echo 'base|region|account' ;;
+        sched) echo 'base|region|gpu|sched' ;;
         gpu) echo 'base|region|gpu' ;;
+        hook) echo 'base|region|account|sched|gpu|hook' ;;
         nvidia) echo 'base|region|gpu|nvidia' ;;
         cli) echo 'base|region|account|sched|guard|gpu|cli' ;;
         *) echo "base|region|account|sched|$1" ;;

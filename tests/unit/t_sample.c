@@ -2,13 +2,13 @@
 #include "unit.h"
 
 #include "hook/capture.h"
-#include "hook/sample.h"
+#include "sched/sample.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
-#define STREAM ((CUstream)(uintptr_t)0x1000)
+#define STREAM 0x1000
 
 /* The driver */
 
@@ -224,10 +224,10 @@ static bool launch(struct cost_cell *cell, long gap_ns, CUresult result)
     struct sample *sample;
 
     answer.launching = true;
-    sample = sample_begin(STREAM, false, cell);
+    sample = sample_begin(STREAM, cell);
     if (sample) {
         pause_ns(gap_ns);
-        sample_end(sample, STREAM, false, result, answer.waited_most_ns, &charged);
+        sample_end(sample, STREAM, result == CUDA_SUCCESS, answer.waited_most_ns, &charged);
     }
     answer.launching = false;
     pause_ns((long)answer.takes_ns);
@@ -411,10 +411,10 @@ TEST(held_up_in_a_graph, setup, teardown)
     assert_int_equal(harvest(), 1);
     assert_in_range(atomic_load(&seen.measured_ns), 777, 2 * NS_PER_MS);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
-    sample = sample_begin(STREAM, false, new_cell(false));
+    sample = sample_begin(STREAM, new_cell(false));
     assert_non_null(sample);
     compute_for_ns(5 * NS_PER_MS);
-    sample_end(sample, STREAM, false, CUDA_SUCCESS, answer.waited_most_ns, &charged);
+    sample_end(sample, STREAM, true, answer.waited_most_ns, &charged);
     assert_int_equal(harvest(), 1);
     assert_true(atomic_load(&seen.measured_ns) > 2 * NS_PER_MS);
 }
@@ -487,12 +487,12 @@ TEST(nothing_during_a_capture, setup, teardown)
     unsigned before;
 
     assert_true(launch(cell, 0, CUDA_SUCCESS));
-    sample = sample_begin(STREAM, false, cell);
+    sample = sample_begin(STREAM, cell);
     assert_non_null(sample);
     before = atomic_load(&asked);
     atomic_store(&capture_active, 1);
     assert_false(launch(cell, 0, CUDA_SUCCESS));
-    sample_end(sample, STREAM, false, CUDA_SUCCESS, UINT64_MAX, &charged); /* it began meanwhile */
+    sample_end(sample, STREAM, true, UINT64_MAX, &charged); /* it began meanwhile */
     assert_int_equal(harvest(), 0);
     assert_int_equal(atomic_load(&asked), before);
     atomic_store(&capture_active, 0);
@@ -562,11 +562,11 @@ TEST(contexts, setup, teardown)
         current = (CUcontext)(uintptr_t)16;
         assert_true(launch(cell, 0, CUDA_SUCCESS));
         assert_int_equal(harvest(), 1);
-        sample = sample_begin(STREAM, false, cell);
+        sample = sample_begin(STREAM, cell);
         assert_non_null(sample);
         end_context(current);
         assert_true(launch(cell, 0, CUDA_SUCCESS));
-        sample_end(sample, STREAM, false, CUDA_SUCCESS, UINT64_MAX, &charged);
+        sample_end(sample, STREAM, true, UINT64_MAX, &charged);
         assert_int_equal(harvest(), 1);
         end_context(current);
     }
@@ -578,10 +578,10 @@ static void *launches(void *arg)
 {
     current = (CUcontext)(uintptr_t)0x10;
     for (unsigned i = 0; i < 20000; i++) {
-        struct sample *sample = sample_begin(STREAM, i % 2, arg);
+        struct sample *sample = sample_begin(STREAM, arg);
 
         if (sample) {
-            sample_end(sample, STREAM, i % 2, CUDA_SUCCESS, UINT64_MAX, &charged);
+            sample_end(sample, STREAM, true, UINT64_MAX, &charged);
             atomic_fetch_add(&begun, 1);
         }
         sample_harvest(done, NULL);

@@ -1,15 +1,15 @@
 /* Statistics of what nothing limits. */
 #include "unit.h"
 
-#include "hook/survey.h"
+#include "sched/survey.h"
 
 #include "base/clock.h"
 
 #define US 1000ULL
 
-static CUstream stream_of(uintptr_t i)
+static gpu_stream stream_of(unsigned i)
 {
-    return (CUstream)(0x10000 + 64 * i);
+    return 0x10000 + 64 * i;
 }
 
 TEST(once_a_second_and_stream)
@@ -18,18 +18,14 @@ TEST(once_a_second_and_stream)
 
     /* An hour of a launch each millisecond. */
     for (uint64_t ms = 0; ms < 3600 * 1000; ms++)
-        measured += survey_due(stream_of(0), false, 100 * NS_PER_S + ms * NS_PER_MS);
+        measured += survey_due(stream_of(0), 100 * NS_PER_S + ms * NS_PER_MS);
     assert_int_equal(measured, 3600);
     /* Many streams: each once at most, and few go without. */
     measured = 0;
     for (unsigned round = 0; round < 10; round++)
-        for (uintptr_t i = 0; i < 32; i++)
-            measured += survey_due(stream_of(i), false, 10000 * NS_PER_S + round);
+        for (unsigned i = 0; i < 32; i++)
+            measured += survey_due(stream_of(i), 10000 * NS_PER_S + round);
     assert_in_range(measured, 16, 32);
-    /* Default streams have two names. */
-    assert_true(survey_due(NULL, false, 20000 * NS_PER_S));
-    assert_false(survey_due((CUstream)(uintptr_t)1, false, 20000 * NS_PER_S));
-    assert_true(survey_due(NULL, true, 20000 * NS_PER_S));
 }
 
 /* What was guessed before anything was known is settled with the first measurement; what comes

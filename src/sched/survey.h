@@ -6,17 +6,17 @@
  *
  * Any thread; no lock.
  */
-#ifndef VGPU_HOOK_SURVEY_H
-#define VGPU_HOOK_SURVEY_H
+#ifndef VGPU_SCHED_SURVEY_H
+#define VGPU_SCHED_SURVEY_H
 
-#include "hook/cuda_abi.h"
+#include "gpu/stream.h"
 #include "region/region.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Whether a launch into the stream may be measured; it is counted as measured then. */
-bool survey_due(CUstream stream, bool per_thread, uint64_t now_ns);
+bool survey_due(gpu_stream stream, uint64_t now_ns);
 
 /* What to charge for launches of unknown cost, guess_ns in all. What is charged before anything is
  * known is settled with the first measurement. */

@@ -5,17 +5,17 @@
  * Nothing waits for them. No event is recorded or asked about while a stream of the process
  * captures. Events are of the context that was current when they were made; each context has a few.
  */
-#ifndef VGPU_HOOK_SAMPLE_H
-#define VGPU_HOOK_SAMPLE_H
+#ifndef VGPU_SCHED_SAMPLE_H
+#define VGPU_SCHED_SAMPLE_H
 
+#include "gpu/stream.h"
 #include "sched/bucket.h"
 #include "sched/cost.h"
-#include "hook/hook.h"
 
 struct sample;
 
 /* Before the launch. NULL: not this time (none is free, a capture runs, the driver refuses). */
-struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell);
+struct sample *sample_begin(gpu_stream stream, struct cost_cell *cell);
 
 /* What a launch was charged: comes back when its sample is done. */
 struct sample_charge {
@@ -30,11 +30,11 @@ struct sample_charge {
 #define SAMPLE_VAGUE    2u
 
 /*
- * Behind it; `result` is the launch's. waited_most_ns: the device, if it was idle, cannot have
- * waited for longer while the launch was made, however long that took. Returns when the launch had
- * returned; 0: there will be no sample.
+ * Behind it; `launched`: the driver has taken the launch. waited_most_ns: the device, if it was
+ * idle, cannot have waited for longer while the launch was made, however long that took. Returns
+ * when the launch had returned; 0: there will be no sample.
  */
-uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result,
+uint64_t sample_end(struct sample *sample, gpu_stream stream, bool launched,
                     uint64_t waited_most_ns, const struct sample_charge *charge);
 
 /*
@@ -53,7 +53,7 @@ void sample_harvest(sample_done *done, void *arg);
  */
 uint64_t sample_owed_ns(const struct cost_cell *cell, uint64_t now_ns);
 
-void sample_context_ends(CUcontext context); /* its events go with it */
+void sample_context_ends(gpu_context context); /* its events go with it */
 void sample_forked(void);
 
 #endif

@@ -1,7 +1,6 @@
-#include "hook/survey.h"
+#include "sched/survey.h"
 
 #include "base/clock.h"
-#include "hook/stream_key.h"
 
 #include <stdatomic.h>
 
@@ -24,9 +23,9 @@ static struct {
     _Atomic uint64_t guessed_ns; /* charged before there was an average */
 } kinds[VGPU_DEVICES_MAX][VGPU_WORKS];
 
-bool survey_due(CUstream stream, bool per_thread, uint64_t now_ns)
+bool survey_due(gpu_stream stream, uint64_t now_ns)
 {
-    uint64_t place = (stream_handle(stream, per_thread) * 0x9E3779B97F4A7C15ULL) >> 58;
+    uint64_t place = (stream * 0x9E3779B97F4A7C15ULL) >> 58;
     uint64_t last_ns = atomic_load_explicit(&measured_ns[place], memory_order_relaxed);
 
     if (last_ns > 0 && now_ns - last_ns < PERIOD_NS)

@@ -15,13 +15,10 @@
  *
  * Measured on an H200: kernels of 20, 200 and 2000 us come out as 19.9, 199.9 and 2001 us.
  */
-#include "hook/sample.h"
+#include "sched/sample.h"
 
 #include "base/clock.h"
 #include "base/nocancel.h"
-#include "hook/handlers.h"
-#include "hook/capture.h"
-#include "hook/stream_key.h"
 
 #include <sched.h>
 
@@ -46,7 +43,7 @@ struct sample {
     bool idle;       /* the stream had nothing to do before */
     bool queued;     /* the stream was busy until the launch was in it */
     bool calibrates; /* `after` was recorded right behind `end` */
-    CUevent begin, end, after;
+    gpu_event begin, end, after;
     struct sample_pool *pool;
     _Atomic(struct cost_cell *) cell;
     _Atomic uint32_t generation;            /* the cell's, when it was launched */
@@ -63,8 +60,8 @@ struct sample {
 };
 
 struct sample_pool {
-    _Atomic(CUcontext) context; /* NULL: free */
-    atomic_flag busy;           /* somebody harvests, or ends it */
+    _Atomic(gpu_context) context; /* NULL: free */
+    atomic_flag busy;             /* somebody harvests, or ends it */
     atomic_uint calibrations;
     _Atomic uint64_t bias_ns;
     unsigned next; /* under `busy` */
@@ -74,20 +71,14 @@ struct sample_pool {
 static struct sample_pool pools[POOLS_MAX];
 static atomic_int under_way;
 
-static bool driver_can(void)
-{
-    return HAVE(cuEventCreate) && HAVE(cuEventRecord) && HAVE(cuEventQuery) &&
-           HAVE(cuCtxGetCurrent) && (HAVE(cuEventElapsedTime) || HAVE(cuEventElapsedTime_v2));
-}
-
 static struct sample_pool *pool_of_current(void)
 {
-    CUcontext context = NULL;
+    gpu_context context = gpu_current_context();
 
-    if (DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || context == NULL)
+    if (!context)
         return NULL;
     for (unsigned i = 0; i < POOLS_MAX; i++) {
-        CUcontext none = NULL;
+        gpu_context none = NULL;
 
         if (atomic_load_explicit(&pools[i].context, memory_order_acquire) == context)
             return &pools[i];
@@ -104,10 +95,10 @@ static struct sample_pool *pool_of_current(void)
 
 static bool make_events(struct sample *sample)
 {
-    CUevent *events[] = {&sample->begin, &sample->end, &sample->after};
+    gpu_event *events[] = {&sample->begin, &sample->end, &sample->after};
 
     for (unsigned i = 0; i < 3; i++)
-        if (*events[i] == NULL && DRIVER(cuEventCreate)(events[i], 0) != CUDA_SUCCESS)
+        if (!*events[i] && !(*events[i] = gpu_event_new()))
             return false;
     return true;
 }
@@ -125,38 +116,31 @@ static struct sample *take(struct sample_pool *pool)
     return NULL;
 }
 
-/*
- * Questions are asked in relaxed mode, so that a capture which another thread begins at this moment
- * is not spoilt; and not at all where one is known.
- */
-static bool stream_idle(CUstream stream, bool per_thread)
+static bool stream_idle(gpu_stream stream)
 {
-    struct capture_mode mode = {.changed = false};
-    CUresult result;
+    struct gpu_question question;
+    bool idle;
 
-    if (!HAVE(cuStreamQuery))
-        return false;
-    capture_relax(&mode);
-    result = DRIVER(cuStreamQuery)((CUstream)stream_handle(stream, per_thread));
-    capture_leave(&mode);
-    return result == CUDA_SUCCESS;
+    gpu_question_begin(&question);
+    idle = gpu_stream_idle(stream);
+    gpu_question_end(&question);
+    return idle;
 }
 
-static bool event_pending(CUevent event)
+static bool event_pending(gpu_event event)
 {
-    struct capture_mode mode = {.changed = false};
-    CUresult result;
+    struct gpu_question question;
+    bool pending;
 
-    capture_relax(&mode);
-    result = DRIVER(cuEventQuery)(event);
-    capture_leave(&mode);
-    return result == CUDA_ERROR_NOT_READY;
+    gpu_question_begin(&question);
+    pending = gpu_event_state(event) == GPU_EVENT_PENDING;
+    gpu_question_end(&question);
+    return pending;
 }
 
-static bool record(CUevent event, CUstream stream, bool per_thread)
+static bool record(gpu_event event, gpu_stream stream)
 {
-    return event && DRIVER(cuEventRecord)(event, (CUstream)stream_handle(stream, per_thread)) ==
-                        CUDA_SUCCESS;
+    return event && gpu_event_record(event, stream);
 }
 
 static uint64_t less(uint64_t from, double by)
@@ -169,18 +153,18 @@ static uint64_t if_long(uint64_t ns)
     return ns > GAP_MOST_NS ? ns : 0;
 }
 
-struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *cell)
+struct sample *sample_begin(gpu_stream stream, struct cost_cell *cell)
 {
     NO_CANCEL;
     struct sample_pool *pool;
     struct sample *sample;
     uint64_t start_ns;
 
-    if (capture_running() || !driver_can() || !(pool = pool_of_current()) || !(sample = take(pool)))
+    if (gpu_capturing() || !gpu_can_time() || !(pool = pool_of_current()) || !(sample = take(pool)))
         return NULL;
-    sample->idle = stream_idle(stream, per_thread);
+    sample->idle = stream_idle(stream);
     start_ns = make_events(sample) ? clock_ns() : 0;
-    if (start_ns == 0 || !record(sample->begin, stream, per_thread)) {
+    if (start_ns == 0 || !record(sample->begin, stream)) {
         atomic_store(&sample->state, SAMPLE_FREE);
         return NULL;
     }
@@ -194,7 +178,7 @@ struct sample *sample_begin(CUstream stream, bool per_thread, struct cost_cell *
     return sample;
 }
 
-uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUresult result,
+uint64_t sample_end(struct sample *sample, gpu_stream stream, bool launched,
                     uint64_t waited_most_ns, const struct sample_charge *charge)
 {
     NO_CANCEL;
@@ -207,32 +191,19 @@ uint64_t sample_end(struct sample *sample, CUstream stream, bool per_thread, CUr
     sample->charged_ns = charge->ns;
     sample->charge = *charge;
     sample->calibrates = atomic_load(&sample->pool->calibrations) < CALIBRATIONS;
-    sample->queued = result == CUDA_SUCCESS && sample->begin && !capture_running() &&
-                     event_pending(sample->begin);
-    if (result != CUDA_SUCCESS || capture_running() || !record(sample->end, stream, per_thread) ||
-        (sample->calibrates && !record(sample->after, stream, per_thread))) {
+    sample->queued = launched && sample->begin && !gpu_capturing() && event_pending(sample->begin);
+    if (!launched || gpu_capturing() || !record(sample->end, stream) ||
+        (sample->calibrates && !record(sample->after, stream))) {
         atomic_store(&sample->state, SAMPLE_FREE);
         return 0;
     }
     sample->end_ns = if_long(clock_ns() - returned_ns);
     /* The device had other work until then: the call only waited for room in the queue. */
-    if (sample->end_ns > 0 && sample->begin && !capture_running() && event_pending(sample->begin))
+    if (sample->end_ns > 0 && sample->begin && !gpu_capturing() && event_pending(sample->begin))
         sample->end_ns = 0;
     atomic_fetch_add(&under_way, 1);
     atomic_store(&sample->state, SAMPLE_UNDER_WAY);
     return returned_ns;
-}
-
-static bool elapsed_ns(CUevent from, CUevent to, uint64_t *ret_ns)
-{
-    float ms = 0;
-    CUresult result = HAVE(cuEventElapsedTime_v2) ? DRIVER(cuEventElapsedTime_v2)(&ms, from, to)
-                                                  : DRIVER(cuEventElapsedTime)(&ms, from, to);
-
-    if (result != CUDA_SUCCESS || !(ms >= 0))
-        return false;
-    *ret_ns = (uint64_t)((double)ms * 1e6);
-    return true;
 }
 
 /* The least that an empty pair has shown is the pair's own. */
@@ -240,7 +211,7 @@ static void calibrate(struct sample_pool *pool, const struct sample *sample)
 {
     uint64_t ns;
 
-    if (!elapsed_ns(sample->end, sample->after, &ns) || ns > BIAS_MOST_NS)
+    if (!gpu_elapsed_ns(sample->end, sample->after, &ns) || ns > BIAS_MOST_NS)
         return;
     if (atomic_fetch_add(&pool->calibrations, 1) == 0 || ns < atomic_load(&pool->bias_ns))
         atomic_store(&pool->bias_ns, ns);
@@ -299,7 +270,7 @@ static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell,
     uint64_t pair_ns, least_ns, most_ns = clock_ns() - sample->start_ns;
     bool doubtful;
 
-    if (!elapsed_ns(sample->begin, sample->end, &pair_ns))
+    if (!gpu_elapsed_ns(sample->begin, sample->end, &pair_ns))
         return 0;
     doubtful = unknown_ns(sample) > pair_ns / GAP_PART;
     /* All of it was between then and now. The two clocks may go differently by a little. */
@@ -349,16 +320,16 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
         return;
     for (i = 0; i<SAMPLES_MAX && * budget> 0; i++) {
         struct sample *sample = &pool->samples[(pool->next + i) % SAMPLES_MAX];
-        CUresult result;
+        enum gpu_event_state state;
 
         if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY)
             continue;
         --*budget;
-        result = DRIVER(cuEventQuery)(sample->calibrates ? sample->after : sample->end);
-        if (result == CUDA_SUCCESS)
+        state = gpu_event_state(sample->calibrates ? sample->after : sample->end);
+        if (state == GPU_EVENT_DONE)
             finish(pool, sample, done, arg);
-        else if (result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_INVALID_CONTEXT)
-            drop(sample); /* its context has failed */
+        else if (state == GPU_EVENT_FAILED)
+            drop(sample);
     }
     pool->next += i;
     atomic_flag_clear(&pool->busy);
@@ -367,15 +338,15 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
 void sample_harvest(sample_done *done, void *arg)
 {
     NO_CANCEL;
-    struct capture_mode mode = {.changed = false};
+    struct gpu_question question;
     unsigned budget = HARVEST_MOST;
 
-    if (atomic_load_explicit(&under_way, memory_order_relaxed) <= 0 || capture_running())
+    if (atomic_load_explicit(&under_way, memory_order_relaxed) <= 0 || gpu_capturing())
         return;
-    capture_relax(&mode);
+    gpu_question_begin(&question);
     for (unsigned i = 0; i < POOLS_MAX && budget > 0; i++)
         harvest_pool(&pools[i], &budget, done, arg);
-    capture_leave(&mode);
+    gpu_question_end(&question);
 }
 
 struct pending {
@@ -426,7 +397,7 @@ static void empty_pool(struct sample_pool *pool)
     atomic_store(&pool->context, NULL);
 }
 
-void sample_context_ends(CUcontext context)
+void sample_context_ends(gpu_context context)
 {
     NO_CANCEL;
     for (unsigned i = 0; i < POOLS_MAX; i++) {

@@ -229,10 +229,7 @@ struct region_layout {
     uint32_t layout_bytes;
     uint64_t created_ns; /* CLOCK_REALTIME */
 
-    /*
-     * The lock: bits 0..10 holder's identity (0: free), bits 11..30 a count that every acquisition
-     * raises, bit 31 somebody waits. A futex between processes.
-     */
+    /* Of region_lock(); region/shm_lock.h. */
     _Atomic uint32_t lock __attribute__((aligned(64)));
     uint32_t recoveries; /* how often a holder died; under the lock */
 

@@ -1,15 +1,13 @@
 /*
- * The lock of a region: one word that says who holds it.
+ * The lock of a region (region/shm_lock.h). Its holder is an identity, a slot's or a visitor's. The
+ * kernel tells by its file locks whether a process has that identity (region/liveness.h): where
+ * none does, the holder is dead.
  *
- * Not a robust pthread mutex, for two reasons. Such a mutex tells its owners apart by thread id,
- * and processes in different PID namespaces have equal ones: the kernel then marks a mutex as
- * orphaned because a namesake of its owner died. And it keeps pointers in the shared memory, which
- * whoever may write to the file could bend. Here the owner is an identity (a slot, or a visitor)
- * whose life the kernel tells us about by its locks (region/liveness.h).
- *
- * Taking a lock whose holder is dead repairs the region (region_recover()) before the call returns.
- * A holder that is stopped makes others wait up to their bound. The threads of a process share its
- * identity and exclude each other by the same word.
+ * A process that takes the lock of a dead holder repairs the region (region_recover()) before the
+ * call returns. A holder that is stopped lives: others wait up to their bound. A process that has
+ * lost its identity because the program closed all descriptors is taken for dead, although it runs.
+ * What it still writes leaves wrong numbers, as any writer of the file may; no check relies on
+ * them.
  */
 #ifndef VGPU_REGION_LOCK_H
 #define VGPU_REGION_LOCK_H

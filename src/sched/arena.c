@@ -5,8 +5,9 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/mutex.h"
-#include "sched/arena_file.h"
 #include "region/liveness.h"
+#include "region/shm_lock.h"
+#include "sched/arena_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ID_MASK   0x000003ffu
-#define COUNT_ONE 0x00000400u
-#define WAITERS   0x80000000u
-#define SPINS     200
-#define NAP_NS    NS_PER_MS
+_Static_assert(ARENA_PAGES + 1 <= SHM_LOCK_ID_MASK, "identities fit into the lock's word");
 
 static struct arena_layout *map_file(int fd)
 {
@@ -168,59 +165,34 @@ void arena_release(struct vgpu_arena *arena, unsigned page)
 
 /* The lock */
 
-static bool take(_Atomic uint32_t *lock, uint32_t seen, uint32_t id, uint32_t waiters,
-                 uint32_t *ret_word)
+/*
+ * A holder loses the lock by time alone. It has it for some hundred instructions, so one that has
+ * had it for ARENA_LOCK_STALE_NS is dead or stopped. Nothing is repaired: the next turn decides
+ * anew, from the pages.
+ */
+static bool lost(void *arena, unsigned id)
 {
-    uint32_t word = ((seen + COUNT_ONE) & ~(ID_MASK | WAITERS)) | id | waiters;
-
-    *ret_word = word;
-    return atomic_compare_exchange_strong_explicit(lock, &seen, word, memory_order_acquire,
-                                                   memory_order_relaxed);
+    (void)arena;
+    (void)id;
+    return true;
 }
+
+static const struct shm_lock_rules rules = {
+    .lost = lost,
+    .ask_first_ns = ARENA_LOCK_STALE_NS,
+    .ask_last_ns = ARENA_LOCK_STALE_NS,
+    .nap_ns = NS_PER_MS,
+};
 
 bool arena_lock(struct vgpu_arena *arena, unsigned page, uint32_t *ret_word)
 {
-    _Atomic uint32_t *lock = &arena->layout->lock;
-    uint32_t id = page_id(page < ARENA_PAGES ? page : ARENA_PAGES), seen, stale = 0;
-    uint64_t start_ns, stale_ns, now_ns;
+    unsigned id = page_id(page < ARENA_PAGES ? page : ARENA_PAGES);
 
-    for (int i = 0; i < SPINS; i++) {
-        seen = atomic_load_explicit(lock, memory_order_relaxed);
-        if ((seen & ID_MASK) == 0 && take(lock, seen, id, seen & WAITERS, ret_word))
-            return true;
-        cpu_relax();
-    }
-    start_ns = stale_ns = now_ns = clock_ns();
-    for (;; now_ns = clock_ns()) {
-        seen = atomic_load_explicit(lock, memory_order_relaxed);
-        if ((seen & ~WAITERS) != stale) {
-            stale = seen & ~WAITERS;
-            stale_ns = now_ns;
-        }
-        /* Whoever has held it for so long is dead or stopped. */
-        if ((seen & ID_MASK) == 0 || now_ns - stale_ns >= ARENA_LOCK_STALE_NS) {
-            if (take(lock, seen, id, WAITERS, ret_word))
-                return true;
-            continue;
-        }
-        if (now_ns - start_ns >= ARENA_LOCK_BOUND_NS)
-            return false;
-        if ((seen & WAITERS) || atomic_compare_exchange_strong(lock, &seen, seen | WAITERS))
-            futex_wait(lock, seen | WAITERS, NAP_NS, 1);
-    }
+    return shm_lock_take(&arena->layout->lock, &rules, arena, id, ARENA_LOCK_BOUND_NS, ret_word) >=
+           0;
 }
 
 void arena_unlock(struct vgpu_arena *arena, uint32_t word)
 {
-    _Atomic uint32_t *lock = &arena->layout->lock;
-    uint32_t seen = atomic_load_explicit(lock, memory_order_relaxed);
-
-    do {
-        /* It was taken from us. */
-        if ((seen & ~WAITERS) != (word & ~WAITERS))
-            return;
-    } while (!atomic_compare_exchange_weak_explicit(lock, &seen, seen & ~(ID_MASK | WAITERS),
-                                                    memory_order_release, memory_order_relaxed));
-    if (seen & WAITERS)
-        futex_wake(lock, 1, 1);
+    shm_lock_release(&arena->layout->lock, word);
 }

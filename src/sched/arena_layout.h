@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define ARENA_MAGIC      0x31414e4552415056ULL /* "VPARENA1" as bytes */
-#define ARENA_VERSION    2u
+#define ARENA_VERSION    3u
 #define ARENA_TENANTS    64
 #define ARENA_PAGES      256
 #define ARENA_STREAMS    32   /* streams of a process that work may be on at a time */
@@ -137,7 +137,7 @@ struct arena_layout {
     _Atomic uint32_t version, layout_bytes;
     char uuid[VGPU_UUID_LEN];
 
-    /* bits 0..9 page + 1 of the holder (0: free), bits 10..30 a count, bit 31 somebody waits */
+    /* Of arena_lock(); region/shm_lock.h. The holder's identity is its page + 1. */
     _Atomic uint32_t lock __attribute__((aligned(64)));
 
     _Atomic uint32_t policy;     /* enum vgpu_turn_policy; a setting */

@@ -30,11 +30,6 @@ static const char *const call_names[SIM_CALLS] = {
 #undef PASS
 };
 
-const char *sim_call_name(enum sim_call call)
-{
-    return call_names[call];
-}
-
 void sim_delay(uint64_t duration_ns)
 {
     uint64_t end = sim_now_ns() + duration_ns;

@@ -5,14 +5,13 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "fault.h"
 #include "sim_abi.h"
 #include "state.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-#define SIM_EXPORT __attribute__((visibility("default")))
 
 /* Defines an exported driver function. */
 #define API(symbol, ...)                                                                           \
@@ -44,7 +43,6 @@
             sim_delay(sim.latency_ns);                                                             \
     } while (0)
 
-#define SIM_DEVICE_NAME   "simgpu (simulated)"
 #define SIM_BLOCK         (2ULL << 20)  /* unit of device memory */
 #define SIM_SMALL         (1ULL << 20)  /* largest allocation that shares a block */
 #define SIM_BACKED        (64ULL << 20) /* larger pieces of memory keep no contents */
@@ -226,7 +224,6 @@ void sim_release(int device, enum sim_kind kind, uint64_t bytes);
 /* Takes the shared lock after making sure that this process is still registered. */
 void sim_lock_state(void);
 uint64_t sim_number(void);
-const char *sim_call_name(enum sim_call call);
 /* Allocates an object and sets its magic, which must be the first member. */
 void *sim_object(size_t bytes, unsigned magic);
 bool sim_ordinal_valid(int ordinal);
@@ -248,16 +245,6 @@ static inline int sim_enter_early(enum sim_call call)
     return sim_enter_slow(call, true);
 }
 
-/* fault.c: the result to inject for this call of the symbol, -1: none. Counts. */
-void fault_read_environment(void);
-bool fault_any(void);
-int fault_next(const char *symbol);
-/* Delay of one symbol, from SIMGPU_LATENCY's "symbol=20ms" items. */
-uint64_t fault_latency(const char *symbol);
-uint64_t fault_latency_of_all(void);
-/* How long a kernel takes, from SIMGPU_KERNEL's "20us" and "part-of-a-name=2ms" items. */
-uint64_t fault_kernel_ns(const char *name);
-
 /* context.c */
 static inline struct sim_context *sim_current(void)
 {
@@ -270,7 +257,6 @@ int context_new(int ordinal, unsigned flags, unsigned version, struct sim_contex
 int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
                   bool primary);
 void context_destroy(struct sim_context *context);
-int context_of_ordinal(int ordinal, struct sim_context **ret_context);
 
 /* primary.c: the handle of a device's primary context, the same for ever, active or not; NULL: out
  * of memory. */

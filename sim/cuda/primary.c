@@ -41,12 +41,6 @@ static int retain_locked(int ordinal, struct sim_context **ret_context)
     return OK;
 }
 
-int context_of_ordinal(int ordinal, struct sim_context **ret_context)
-{
-    *ret_context = sim.primary[ordinal];
-    return *ret_context ? OK : ERR_INVALID_CONTEXT;
-}
-
 API(cuDevicePrimaryCtxRetain, struct sim_context **ret_context, int ordinal)
 {
     struct sim_context *context;

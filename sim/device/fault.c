@@ -1,12 +1,14 @@
 /*
  * Faults, delays and durations that a test asks for.
  *
- * SIMGPU_FAULT=symbol:nth:result,...  the nth call of the symbol (1 for the first) returns that
- * result, does nothing SIMGPU_LATENCY=50us,symbol=20ms,... time added to calls that reach the
- * kernel, and to single symbols SIMGPU_KERNEL=10us,gemm=2ms,...     how long kernels take, and
- * those whose names have the text in them
+ * SIMGPU_FAULT=symbol:nth:result,...  the nth call of the symbol, from 1, does nothing and returns
+ *                                     that result
+ * SIMGPU_LATENCY=50us,symbol=20ms,... time added to calls that reach the kernel, and to single
+ *                                     symbols
+ * SIMGPU_KERNEL=10us,gemm=2ms,...     how long kernels take, and those with the text in their name
  */
-#include "sim.h"
+#include "fault.h"
+#include "state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

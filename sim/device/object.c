@@ -1,70 +1,7 @@
-/* Charging memory to a process, and memory that several processes hold. */
+/* Memory that several processes hold: exported handles, IPC memory, pools. */
 #include "state.h"
 
 #include <string.h>
-
-static bool fits(struct sim_state *state, int device, uint64_t bytes)
-{
-    struct sim_device *card = &state->device[device];
-
-    return card->used <= card->bytes && bytes <= card->bytes - card->used;
-}
-
-/* A high-water mark is what the living held: whoever is dead goes before one is set. */
-static bool marks(const struct sim_state *state, const struct sim_process *process, int device,
-                  uint64_t bytes)
-{
-    const struct sim_group *group = process->group ? &state->group[process->group - 1] : NULL;
-
-    return state->device[device].used + bytes > state->device[device].peak ||
-           (group && group->total[device] + bytes > group->peak[device]);
-}
-
-bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
-                         uint64_t bytes)
-{
-    struct sim_process *process = &state->process[slot];
-    struct sim_device *card = &state->device[device];
-
-    if (kind == SIM_HOST) {
-        process->held[device][kind] += bytes;
-        return true;
-    }
-    if (!fits(state, device, bytes) || marks(state, process, device, bytes))
-        state_reap_locked(state);
-    if (!fits(state, device, bytes))
-        return false;
-    process->held[device][kind] += bytes;
-    process->total[device] += bytes;
-    card->used += bytes;
-    if (process->total[device] > process->peak[device])
-        process->peak[device] = process->total[device];
-    if (card->used > card->peak)
-        card->peak = card->used;
-    if (process->group) {
-        struct sim_group *group = &state->group[process->group - 1];
-        group->total[device] += bytes;
-        if (group->total[device] > group->peak[device])
-            group->peak[device] = group->total[device];
-    }
-    return true;
-}
-
-void state_release_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
-                          uint64_t bytes)
-{
-    struct sim_process *process = &state->process[slot];
-
-    if (bytes > process->held[device][kind])
-        bytes = process->held[device][kind];
-    process->held[device][kind] -= bytes;
-    if (kind == SIM_HOST)
-        return;
-    process->total[device] -= bytes;
-    state->device[device].used -= bytes;
-    if (process->group)
-        state->group[process->group - 1].total[device] -= bytes;
-}
 
 struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device,
                                            uint64_t bytes)
@@ -100,7 +37,7 @@ static bool held(const struct sim_object *object)
 
     for (int word = 0; word < SIM_MAX_PROCESSES / 64; word++)
         any |= object->holders[word];
-    return any != 0 || state_descriptor_left(object->id);
+    return any != 0 || files_descriptor_left(object->id);
 }
 
 /* Of an object that no process is charged for. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
@@ -22,7 +23,13 @@ uint64_t sim_namespace_inode(void)
     return stat("/proc/self/ns/pid", &info) ? 0 : info.st_ino;
 }
 
-uint64_t sim_parse_bytes(const char *text, uint64_t fallback)
+struct unit {
+    const char *name;
+    double factor;
+};
+
+/* A number and a unit, in any case; a number alone counts ones. */
+static uint64_t parse(const char *text, const struct unit *unit, uint64_t fallback)
 {
     char *end;
 
@@ -31,38 +38,22 @@ uint64_t sim_parse_bytes(const char *text, uint64_t fallback)
     double value = strtod(text, &end);
     if (end == text || value < 0)
         return fallback;
-    switch (*end) {
-    case 'k':
-    case 'K':
-        return (uint64_t)(value * 1024);
-    case 'm':
-    case 'M':
-        return (uint64_t)(value * 1048576);
-    case 'g':
-    case 'G':
-        return (uint64_t)(value * 1073741824);
-    case 't':
-    case 'T':
-        return (uint64_t)(value * 1099511627776.0);
-    default:
-        return (uint64_t)value;
-    }
+    while (unit->name && strncasecmp(end, unit->name, strlen(unit->name)))
+        unit++;
+    return (uint64_t)(value * unit->factor);
+}
+
+uint64_t sim_parse_bytes(const char *text, uint64_t fallback)
+{
+    static const struct unit units[] = {
+        {"k", 1024}, {"m", 1048576}, {"g", 1073741824}, {"t", 1099511627776.0}, {NULL, 1}};
+
+    return parse(text, units, fallback);
 }
 
 uint64_t sim_parse_ns(const char *text, uint64_t fallback)
 {
-    char *end;
+    static const struct unit units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 1}};
 
-    if (!text || !*text)
-        return fallback;
-    double value = strtod(text, &end);
-    if (end == text || value < 0)
-        return fallback;
-    if (!strncmp(end, "us", 2))
-        return (uint64_t)(value * 1e3);
-    if (!strncmp(end, "ms", 2))
-        return (uint64_t)(value * 1e6);
-    if (*end == 's')
-        return (uint64_t)(value * 1e9);
-    return (uint64_t)value;
+    return parse(text, units, fallback);
 }

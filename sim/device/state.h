@@ -18,6 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+#define SIM_DEVICE_NAME   "simgpu (simulated)"
 #define SIM_MAX_DEVICES   16
 #define SIM_MAX_PROCESSES 128
 #define SIM_MAX_GROUPS    64
@@ -178,9 +181,6 @@ int state_register(struct sim_state *state, int *ret_slot);
 void state_lock(struct sim_state *state);
 void state_unlock(struct sim_state *state);
 
-/* True while the slot's process lives. */
-bool state_alive(struct sim_state *state, int slot);
-
 /* Takes away what dead processes hold. Returns how many there were. */
 int state_reap_locked(struct sim_state *state);
 
@@ -211,15 +211,25 @@ void state_objects_forget_locked(struct sim_state *state, int slot);
 /* Takes away what only a descriptor kept that is closed by now. */
 void state_objects_reap_locked(struct sim_state *state);
 
+/* files.c */
+/* The state file's path, by the environment. First of all calls of files.c. */
+const char *files_path(void);
+/* True where the lock file can be opened. */
+bool files_usable(void);
+/* Locks a slot for as long as this process lives and does not exec. */
+int files_take_slot(int slot);
+/* True while the slot's process lives. */
+bool files_slot_alive(int slot);
+
 /*
- * Descriptors of an object. As with the driver's, all are files of one inode, the state's: which
- * object one is of is its open file's offset, and a lock that goes with the open file says whether
- * any is left, in whatever process.
+ * Descriptors of an object. As with the driver's, all are files of one inode, the state's. The open
+ * file's offset tells the object. A lock that goes with the open file tells whether any process
+ * still has a descriptor of it.
  */
-int state_descriptor_new(const struct sim_object *object, int *ret_fd);
+int files_descriptor_new(const struct sim_object *object, int *ret_fd);
 /* The object's id; 0: it is no such descriptor. */
-uint64_t state_descriptor_id(int fd);
-bool state_descriptor_left(uint64_t id);
+uint64_t files_descriptor_id(int fd);
+bool files_descriptor_left(uint64_t id);
 
 /* The scheduler. */
 void sched_advance_locked(struct sim_state *state, int device, uint64_t now_ns);

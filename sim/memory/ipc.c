@@ -15,7 +15,7 @@ static int export_fd(uint64_t id, uint64_t nonce, int *ret_fd)
 {
     sim_lock_state();
     struct sim_object *object = state_object_find_locked(sim.state, id, nonce);
-    int error = object ? state_descriptor_new(object, ret_fd) : -1;
+    int error = object ? files_descriptor_new(object, ret_fd) : -1;
     state_unlock(sim.state);
     return error ? ERR_OPERATING_SYSTEM : OK;
 }
@@ -23,7 +23,7 @@ static int export_fd(uint64_t id, uint64_t nonce, int *ret_fd)
 /* What a descriptor is of. */
 static int export_read(int fd, struct sim_object *ret_copy)
 {
-    uint64_t id = state_descriptor_id(fd);
+    uint64_t id = files_descriptor_id(fd);
 
     sim_lock_state();
     struct sim_object *object = id ? state_object_find_locked(sim.state, id, 0) : NULL;

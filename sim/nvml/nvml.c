@@ -3,8 +3,9 @@
  * sees every process. A process's figure leaves out managed, external and host memory, as the real
  * one does.
  */
+#include "fault.h"
 #include "nvml_abi.h"
-#include "sim.h"
+#include "state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* NVML's views of processes and of utilisation. */
 #include "nvml_abi.h"
-#include "sim.h"
+#include "state.h"
 
 #define NVML(symbol, ...)                                                                          \
     SIM_EXPORT int symbol(__VA_ARGS__);                                                            \

@@ -3,7 +3,7 @@
  * card follows the share of the last window in which the device worked.
  */
 #include "nvml_abi.h"
-#include "sim.h"
+#include "state.h"
 
 #include <time.h>
 

@@ -28,7 +28,7 @@ static void bury_current_locked(int device)
 {
     int current = sim.state->device[device].current;
 
-    if (current >= 0 && current != sim.slot && !state_alive(sim.state, current))
+    if (current >= 0 && current != sim.slot && !files_slot_alive(current))
         state_reap_locked(sim.state);
 }
 

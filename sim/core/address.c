@@ -90,6 +90,8 @@ static bool pick(uint64_t count, uint64_t align, uint64_t *ret_start)
     return true;
 }
 
+static const struct range_ops whole;
+
 struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment,
                                enum sim_range_kind what)
 {
@@ -110,6 +112,7 @@ struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment
     range->bytes = count * SIM_BLOCK;
     range->asked = bytes;
     range->what = what;
+    range->ops = &whole;
     range->number = sim_number();
     range->references = 1;
     for (uint64_t block = start; block < start + count; block++)
@@ -199,4 +202,52 @@ bool range_touch(struct sim_range *range)
     range->touched =
         !mprotect((void *)(uintptr_t)range->base, range->bytes, PROT_READ | PROT_WRITE);
     return range->touched;
+}
+
+/* Only data is freed by its address, and what an import that names no object mapped. */
+int range_free_whole(struct sim_range *range, devptr address, uint64_t order)
+{
+    bool buffer = range->what == RANGE_IMPORT && !range->object_id;
+
+    (void)order;
+    if ((range->what != RANGE_DATA && !buffer) || range->base != address)
+        return ERR_INVALID_VALUE;
+    range_free(range);
+    return OK;
+}
+
+bool range_find_whole(struct sim_range *range, devptr address, devptr *ret_base,
+                      uint64_t *ret_bytes)
+{
+    *ret_base = range->base;
+    *ret_bytes = range->asked;
+    return address < range->base + range->asked;
+}
+
+bool range_touch_whole(struct sim_range *range, devptr address, uint64_t bytes)
+{
+    (void)address;
+    (void)bytes;
+    return range_touch(range);
+}
+
+static const struct range_ops whole = {range_find_whole, range_touch_whole, range_free_whole};
+
+bool address_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
+                  struct sim_range **ret_range)
+{
+    *ret_range = range_find(address);
+    return *ret_range && (*ret_range)->ops->find(*ret_range, address, ret_base, ret_bytes);
+}
+
+bool address_touch(struct sim_range *range, devptr address, uint64_t bytes)
+{
+    return range->ops->touch(range, address, bytes);
+}
+
+int address_free(devptr address, uint64_t order)
+{
+    struct sim_range *range = range_find(address);
+
+    return range ? range->ops->free(range, address, order) : ERR_INVALID_VALUE;
 }

@@ -1,4 +1,4 @@
-/* Contexts: made, destroyed, current. A context costs device memory from its creation until it is
+/* Contexts, made and destroyed. A context costs device memory from its creation until it is
  * destroyed. */
 #include "sim.h"
 
@@ -15,6 +15,15 @@ static const size_t default_limits[LIMITS] = {
     [LIMIT_PERSISTING_L2] = 11796480,
 };
 
+static const struct context_part *parts;
+static size_t part_count;
+
+void context_set_parts(const struct context_part *all, size_t count)
+{
+    parts = all;
+    part_count = count;
+}
+
 int context_need(struct sim_context **ret_context)
 {
     struct sim_context *context = sim_current();
@@ -25,6 +34,15 @@ int context_need(struct sim_context **ret_context)
         return ERR_CONTEXT_IS_DESTROYED;
     *ret_context = context;
     return OK;
+}
+
+int context_named(struct sim_context **context)
+{
+    int code = *context ? OK : context_need(context);
+
+    if (code)
+        return code;
+    return IS(*context, MAGIC_CONTEXT) ? OK : ERR_INVALID_CONTEXT;
 }
 
 static void count_context(int change)
@@ -52,7 +70,10 @@ int context_start(struct sim_context *context, int ordinal, unsigned flags, unsi
     context->references = 1;
     context->id = sim_number();
     memcpy(context->limits, default_limits, sizeof(default_limits));
-    context->legacy = stream_new(context, 0, 0);
+    for (size_t at = 0; at < part_count; at++) {
+        if (parts[at].begin)
+            parts[at].begin(context);
+    }
     context->next = sim.contexts;
     sim.contexts = context;
     count_context(1);
@@ -73,17 +94,27 @@ int context_new(int ordinal, unsigned flags, unsigned version, struct sim_contex
     return code;
 }
 
+struct sim_context *context_primary(int ordinal)
+{
+    struct sim_context **handle = &sim.primary_handle[ordinal];
+
+    if (!*handle) {
+        *handle = sim_object(sizeof(**handle), MAGIC_CONTEXT);
+        if (*handle) {
+            (*handle)->primary = (*handle)->dead = true;
+            (*handle)->ordinal = ordinal;
+            (*handle)->device = sim.map[ordinal];
+        }
+    }
+    return *handle;
+}
+
 /* The struct stays: other threads may have it current, and are told that it is destroyed. */
 void context_destroy(struct sim_context *context)
 {
     context->dead = true;
-    stream_destroy_all(context);
-    module_destroy_all(context);
-    array_destroy_all(context);
-    memory_destroy_all(context);
-    host_destroy_all(context);
-    pool_waited(context->device, 0);
-    pool_trim_device(context->device);
+    for (size_t at = 0; at < part_count; at++)
+        parts[at].end(context);
     sim_release(context->device, SIM_CONTEXT, context->charged);
     context->charged = 0;
     for (struct sim_context **link = &sim.contexts; *link; link = &(*link)->next) {
@@ -93,257 +124,4 @@ void context_destroy(struct sim_context *context)
         }
     }
     count_context(-1);
-}
-
-static int push(struct sim_context *context)
-{
-    if (sim_thread.depth == SIM_STACK)
-        return ERR_INVALID_CONTEXT;
-    sim_thread.stack[sim_thread.depth++] = context;
-    return OK;
-}
-
-static int create(struct sim_context **ret_context, unsigned flags, int ordinal, unsigned version)
-{
-    struct sim_context *context;
-
-    if (!ret_context || (flags & 7) > 4)
-        return ERR_INVALID_VALUE;
-    if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
-    sim_lock();
-    int code = context_new(ordinal, flags, version, &context);
-    sim_unlock();
-    if (code)
-        return code;
-    push(context);
-    *ret_context = context;
-    return OK;
-}
-
-API(cuCtxCreate, struct sim_context **ret_context, unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate);
-    return create(ret_context, flags, ordinal, 2000);
-}
-
-API(cuCtxCreate_v2, struct sim_context **ret_context, unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate_v2);
-    return create(ret_context, flags, ordinal, 3020);
-}
-
-API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *parameters, int count,
-    unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate_v3);
-    if (count < 0 || (count && !parameters))
-        return ERR_INVALID_VALUE;
-    return create(ret_context, flags, ordinal, 3020);
-}
-
-API(cuCtxCreate_v4, struct sim_context **ret_context, void *parameters, unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate_v4);
-    (void)parameters;
-    return create(ret_context, flags, ordinal, 3020);
-}
-
-static int destroy(struct sim_context *context)
-{
-    if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
-    if (context->dead || context->primary || context->green)
-        return ERR_INVALID_CONTEXT;
-    storage_drop(context);
-    sim_lock();
-    context_destroy(context);
-    sim_unlock();
-    if (sim_current() == context)
-        sim_thread.depth--;
-    return OK;
-}
-
-API(cuCtxDestroy, struct sim_context *context)
-{
-    ENTER_KERNEL(cuCtxDestroy);
-    return destroy(context);
-}
-
-API(cuCtxDestroy_v2, struct sim_context *context)
-{
-    ENTER_KERNEL(cuCtxDestroy_v2);
-    return destroy(context);
-}
-
-API(cuCtxAttach, struct sim_context **ret_context, unsigned flags)
-{
-    struct sim_context *context;
-
-    ENTER(cuCtxAttach);
-    if (!ret_context || flags)
-        return ERR_INVALID_VALUE;
-    int code = context_need(&context);
-    if (code)
-        return code;
-    __atomic_fetch_add(&context->references, 1, __ATOMIC_RELAXED);
-    *ret_context = context;
-    return OK;
-}
-
-API(cuCtxDetach, struct sim_context *context)
-{
-    ENTER_KERNEL(cuCtxDetach);
-    if (!IS(context, MAGIC_CONTEXT) || context != sim_current())
-        return ERR_INVALID_CONTEXT;
-    if (context->references > 1) {
-        __atomic_fetch_sub(&context->references, 1, __ATOMIC_RELAXED);
-        return OK;
-    }
-    return destroy(context);
-}
-
-static int push_call(struct sim_context *context)
-{
-    if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
-    return push(context);
-}
-
-API(cuCtxPushCurrent, struct sim_context *context)
-{
-    ENTER(cuCtxPushCurrent);
-    return push_call(context);
-}
-
-API(cuCtxPushCurrent_v2, struct sim_context *context)
-{
-    ENTER(cuCtxPushCurrent_v2);
-    return push_call(context);
-}
-
-static int pop_call(struct sim_context **ret_context)
-{
-    if (!sim_thread.depth)
-        return ERR_INVALID_CONTEXT;
-    struct sim_context *context = sim_thread.stack[--sim_thread.depth];
-    if (ret_context)
-        *ret_context = context;
-    return OK;
-}
-
-API(cuCtxPopCurrent, struct sim_context **ret_context)
-{
-    ENTER(cuCtxPopCurrent);
-    return pop_call(ret_context);
-}
-
-API(cuCtxPopCurrent_v2, struct sim_context **ret_context)
-{
-    ENTER(cuCtxPopCurrent_v2);
-    return pop_call(ret_context);
-}
-
-API(cuCtxSetCurrent, struct sim_context *context)
-{
-    ENTER(cuCtxSetCurrent);
-    if (context && !IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
-    if (sim_thread.depth)
-        sim_thread.depth--;
-    return context ? push(context) : OK;
-}
-
-API(cuCtxGetCurrent, struct sim_context **ret_context)
-{
-    ENTER(cuCtxGetCurrent);
-    if (!ret_context)
-        return ERR_INVALID_VALUE;
-    *ret_context = sim_current();
-    return OK;
-}
-
-API(cuCtxGetDevice, int *ret_device)
-{
-    struct sim_context *context;
-
-    ENTER(cuCtxGetDevice);
-    if (!ret_device)
-        return ERR_INVALID_VALUE;
-    int code = context_need(&context);
-    if (!code)
-        *ret_device = context->ordinal;
-    return code;
-}
-
-/* NULL names the current context. */
-static int named_or_current(struct sim_context **context)
-{
-    int code = *context ? OK : context_need(context);
-
-    if (code)
-        return code;
-    return IS(*context, MAGIC_CONTEXT) ? OK : ERR_INVALID_CONTEXT;
-}
-
-API(cuCtxGetDevice_v2, int *ret_device, struct sim_context *context)
-{
-    ENTER(cuCtxGetDevice_v2);
-    if (!ret_device)
-        return ERR_INVALID_VALUE;
-    int code = named_or_current(&context);
-    if (code)
-        return code;
-    *ret_device = context->ordinal;
-    return OK;
-}
-
-API(cuCtxGetId, struct sim_context *context, unsigned long long *ret_id)
-{
-    ENTER(cuCtxGetId);
-    if (!ret_id)
-        return ERR_INVALID_VALUE;
-    int code = named_or_current(&context);
-    if (code)
-        return code;
-    *ret_id = context->id;
-    return OK;
-}
-
-API(cuCtxGetApiVersion, struct sim_context *context, unsigned *ret_version)
-{
-    ENTER(cuCtxGetApiVersion);
-    if (!ret_version)
-        return ERR_INVALID_VALUE;
-    int code = named_or_current(&context);
-    if (code)
-        return code;
-    *ret_version = context->api_version;
-    return OK;
-}
-
-API(cuCtxGetFlags, unsigned *ret_flags)
-{
-    struct sim_context *context;
-
-    ENTER(cuCtxGetFlags);
-    if (!ret_flags)
-        return ERR_INVALID_VALUE;
-    int code = context_need(&context);
-    if (!code)
-        *ret_flags = context->flags;
-    return code;
-}
-
-API(cuCtxSetFlags, unsigned flags)
-{
-    struct sim_context *context;
-
-    ENTER(cuCtxSetFlags);
-    if ((flags & 7) > 4)
-        return ERR_INVALID_VALUE;
-    int code = context_need(&context);
-    if (!code)
-        context->flags = flags;
-    return code;
 }

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WAKE_EARLY_NS 60000ULL /* what a sleeping thread may be late; the rest is spent looking */
+
 static struct sim_page not_ready;
 static uint64_t early_calls[SIM_CALLS];
 static uint32_t never_frozen;
@@ -42,6 +44,18 @@ void sim_delay(uint64_t duration_ns)
     }
     while (sim_now_ns() < end)
         ;
+}
+
+void sim_sleep_until(uint64_t until_ns)
+{
+    if (until_ns > sim_now_ns() + WAKE_EARLY_NS + 40000) {
+        uint64_t wake_ns = until_ns - WAKE_EARLY_NS;
+        struct timespec wake = {.tv_sec = (time_t)(wake_ns / 1000000000ULL),
+                                .tv_nsec = (long)(wake_ns % 1000000000ULL)};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
+    }
+    while (sim_now_ns() < until_ns)
+        ; /* giving the processor away would make it late under load */
 }
 
 void sim_lock(void)
@@ -190,90 +204,8 @@ bool sim_ordinal_valid(int ordinal)
     return ordinal >= 0 && ordinal < sim.device_count;
 }
 
-static bool hex_digit_of(const char *text, int position, unsigned char byte)
+int sim_attach(void)
 {
-    static const char digits[] = "0123456789abcdef";
-    char wanted = digits[position ? byte & 15 : byte >> 4];
-
-    return (*text | 0x20) == wanted;
-}
-
-/* True when the text, of the given length, is "GPU-" and a beginning of the UUID. */
-static bool uuid_begins(const unsigned char *uuid, const char *text, size_t length)
-{
-    int nibble = 0;
-
-    if (length < 5 || strncmp(text, "GPU-", 4))
-        return false;
-    for (size_t at = 4; at < length; at++) {
-        if (text[at] == '-')
-            continue;
-        if (nibble >= 32 || !hex_digit_of(text + at, nibble & 1, uuid[nibble / 2]))
-            return false;
-        nibble++;
-    }
-    return nibble > 0;
-}
-
-/* The physical index that an item of CUDA_VISIBLE_DEVICES names; -1: none, or more than one. */
-static int visible_item(const char *text, size_t length)
-{
-    int found = -1;
-
-    if (length && text[0] >= '0' && text[0] <= '9') {
-        long index = strtol(text, NULL, 10);
-        return index < (long)sim.state->device_count ? (int)index : -1;
-    }
-    for (uint32_t index = 0; index < sim.state->device_count; index++) {
-        if (!uuid_begins(sim.state->device[index].uuid, text, length))
-            continue;
-        if (found >= 0)
-            return -1;
-        found = (int)index;
-    }
-    return found;
-}
-
-/* Order is kept; the list ends at the first item that names nothing; a device named twice makes it
- * empty. */
-static void read_visible_devices(void)
-{
-    const char *text = getenv("CUDA_VISIBLE_DEVICES");
-    uint32_t seen = 0;
-
-    sim.device_count = 0;
-    if (!text) {
-        for (uint32_t index = 0; index < sim.state->device_count; index++)
-            sim.map[sim.device_count++] = (int)index;
-        return;
-    }
-    while (*text) {
-        text += strspn(text, " \t");
-        size_t length = strcspn(text, ",");
-        size_t trimmed = length;
-        while (trimmed && (text[trimmed - 1] == ' ' || text[trimmed - 1] == '\t'))
-            trimmed--;
-        int index = visible_item(text, trimmed);
-        if (index < 0)
-            return;
-        if (seen & 1u << index) {
-            sim.device_count = 0;
-            return;
-        }
-        seen |= 1u << index;
-        sim.map[sim.device_count++] = index;
-        text += length;
-        text += *text == ',';
-    }
-}
-
-static int initialise(void)
-{
-    if (state_open(&sim.state))
-        return ERR_OPERATING_SYSTEM;
-    read_visible_devices();
-    if (!sim.device_count)
-        return ERR_NO_DEVICE;
     if (state_register(sim.state, &sim.slot))
         return ERR_OPERATING_SYSTEM;
     struct sim_page *page =
@@ -291,20 +223,4 @@ static int initialise(void)
     sim.page = page;
     __atomic_store_n(&page->ready, 1, __ATOMIC_RELEASE);
     return OK;
-}
-
-API(cuInit, unsigned flags)
-{
-    int code = OK;
-
-    ENTER_EARLY(cuInit);
-    if (flags)
-        return ERR_INVALID_VALUE;
-    sim_lock();
-    if (!sim.page->ready) {
-        sim_delay(sim.latency_ns);
-        code = initialise();
-    }
-    sim_unlock();
-    return code;
 }

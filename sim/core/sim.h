@@ -71,12 +71,14 @@ enum sim_magic {
     MAGIC_USER = 0x55736531,
 };
 
-/* True for a live object of the kind. Handles of destroyed objects stay readable: handles.c never
+/* True for a live object of the kind. Handles of destroyed objects stay readable: handle.c never
  * gives them back. */
 #define IS(object, kind) ((object) && (object)->magic == (kind))
 
-struct sim_stream;
+struct sim_capture;
 struct sim_graph;
+struct sim_node;
+struct sim_op;
 
 enum { BLOCK_UNIT_MIN = 512, BLOCK_UNITS = SIM_BLOCK / BLOCK_UNIT_MIN };
 
@@ -101,12 +103,28 @@ enum sim_range_kind {
     RANGE_GRAPH,    /* address of a graph's memory node */
 };
 
+/* The order of a free that is in no stream's. */
+#define NO_ORDER UINT64_MAX
+
+struct sim_range;
+
+/* How memory of a kind answers for addresses of its ranges. */
+struct range_ops {
+    /* The allocation at an address: its start and its size as asked. */
+    bool (*find)(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
+    /* Makes memory readable and writable for a copy; false when it is not kept. */
+    bool (*touch)(struct sim_range *range, devptr address, uint64_t bytes);
+    /* Frees the allocation that begins at the address. order: as address_free() has it. */
+    int (*free)(struct sim_range *range, devptr address, uint64_t order);
+};
+
 /* A run of simulated device addresses, whole 2 MiB blocks. */
 struct sim_range {
     devptr base;
     uint64_t bytes; /* addresses taken */
     uint64_t asked; /* what the program asked for */
     enum sim_range_kind what;
+    const struct range_ops *ops;
     enum sim_kind kind;
     int device;   /* physical index */
     bool touched; /* readable and writable from the host side */
@@ -155,6 +173,33 @@ struct sim_context {
     struct sim_block *blocks[SIM_KINDS];
     struct sim_storage *storage;
     struct sim_context *next;
+};
+
+struct sim_nodes {
+    struct sim_node **list;
+    int count, room;
+};
+
+struct sim_stream {
+    unsigned magic;
+    unsigned flags;
+    int priority;
+    bool legacy;
+    bool gone;
+    uint64_t id;
+    uint64_t last; /* number of its last kernel in the process's queue */
+    struct sim_context *context;
+    struct sim_op *first, *end;
+    bool held; /* in the worker's list */
+    struct sim_stream *next_held;
+    uint64_t kept, let_go; /* operations that ever were in its list, and that left it */
+    uint64_t joins_legacy,
+        legacy_joins;        /* `kept` of the other one, up to which the two are in order already */
+    uint64_t free_ns;        /* until when something held it */
+    int writes;              /* words to be written once its kernels are done */
+    struct sim_stream *next; /* of the context */
+    struct sim_capture *capture;
+    struct sim_nodes tips; /* nodes that the next captured one depends on */
 };
 
 struct sim_green {
@@ -214,8 +259,12 @@ extern struct sim sim;
 extern __thread struct sim_thread sim_thread;
 
 /* core.c */
+/* Makes a process of this one, on a state that is open. */
+int sim_attach(void);
 int sim_enter_slow(enum sim_call call, bool early);
 void sim_delay(uint64_t duration_ns);
+/* As exactly as the clock is read. */
+void sim_sleep_until(uint64_t until_ns);
 void sim_lock(void);
 void sim_unlock(void);
 /* Adds memory to what this process holds: 0 or ERR_OUT_OF_MEMORY. */
@@ -252,15 +301,25 @@ static inline struct sim_context *sim_current(void)
 }
 /* The calling thread's context: 0, ERR_INVALID_CONTEXT or ERR_CONTEXT_IS_DESTROYED. */
 int context_need(struct sim_context **ret_context);
+/* Puts the calling thread's context where the program named none: 0 or ERR_INVALID_CONTEXT. */
+int context_named(struct sim_context **context);
 int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context);
 /* Makes a context of an object that was none, or is none any more. */
 int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
                   bool primary);
 void context_destroy(struct sim_context *context);
+/* The handle of a device's primary context, the same for ever, active or not; NULL: out of
+ * memory. */
+struct sim_context *context_primary(int ordinal);
 
-/* primary.c: the handle of a device's primary context, the same for ever, active or not; NULL: out
- * of memory. */
-struct sim_context *primary_of(int ordinal);
+/* What a layer above keeps for contexts. */
+struct context_part {
+    void (*begin)(struct sim_context *context); /* NULL: nothing to do */
+    void (*end)(struct sim_context *context);
+};
+/* Sets the parts, in the order in which they begin and end; before the first context is made. The
+ * array is not copied. */
+void context_set_parts(const struct context_part *parts, size_t count);
 
 /* storage.c: what the runtime keeps with a context. NULL stands for the current one. */
 int storage_put(struct sim_context *context, void *key, void *value, storage_gone *gone);
@@ -280,55 +339,56 @@ bool range_touch(struct sim_range *range);
 void range_link(struct sim_range *range, struct sim_context *context);
 /* Charges a range and remembers how much. */
 int range_charge(struct sim_range *range, int device, enum sim_kind kind, uint64_t bytes);
+/* range_ops of a range that is one allocation. */
+bool range_find_whole(struct sim_range *range, devptr address, devptr *ret_base,
+                      uint64_t *ret_bytes);
+bool range_touch_whole(struct sim_range *range, devptr address, uint64_t bytes);
+int range_free_whole(struct sim_range *range, devptr address, uint64_t order);
 
-/* memory.c */
-/* Makes memory readable and writable for a copy; false when it is not kept. */
-bool memory_touch(struct sim_range *range, devptr address, uint64_t bytes);
-int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes,
-                 devptr *ret_address);
-int memory_free(devptr address);
-/* The allocation that holds an address: its start and size as asked. */
-bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
-                 struct sim_range **ret_range);
-void memory_destroy_all(struct sim_context *context);
-
-/* stream.c */
-struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int priority);
-void stream_destroy_all(struct sim_context *context);
-
-/* module.c: loads an image, a fatbin or the wrapper that the compiler puts around one, into the
- * current context. */
-struct sim_module;
-int module_load(struct sim_module **ret_module, const void *image);
-
-/* module.c, array.c, host.c: what goes with a context */
-void module_destroy_all(struct sim_context *context);
-void array_destroy_all(struct sim_context *context);
-void host_destroy_all(struct sim_context *context);
+/* The same, of whatever range an address is in. */
+bool address_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
+                  struct sim_range **ret_range);
+bool address_touch(struct sim_range *range, devptr address, uint64_t bytes);
+/* order: NO_ORDER, or the id of the stream in whose order it is freed, 0 for that of a graph. */
+int address_free(devptr address, uint64_t order);
 
 /* handle.c: keeps a destroyed object's memory for a while, so that a stale handle is seen as
  * one. */
 void handle_retire(void *object);
 
-/* pool.c */
-void pool_reset_device(int device);
-/* `stream`: the id of the one that a free in stream order is in; 0: none. */
-int pool_free(devptr address, bool in_order, uint64_t stream);
-/* Memory freed in the order of a stream that was waited for may go back; 0: of all streams. */
-void pool_waited(int device, uint64_t stream);
-bool pool_touch(struct sim_range *range, devptr address, uint64_t bytes);
-bool pool_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
-/* Gives unused memory of the device's pools back, as a synchronisation does. */
-void pool_trim_device(int device);
+/* captures.c: captures that are not ended, and what they forbid. */
+enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED };
 
-/* vmm.c */
-bool mapping_touch(struct sim_range *range, devptr address, uint64_t bytes);
-bool mapping_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
+enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
 
-/* host.c */
-bool host_find(devptr address, devptr *ret_base, uint64_t *ret_bytes);
+struct sim_capture {
+    uint64_t id;
+    int mode;
+    int status;
+    struct sim_graph *graph;
+    bool own_graph; /* false: the caller's, cuStreamBeginCaptureToGraph */
+    struct sim_stream *origin;
+    struct sim_thread *thread;
+    struct sim_capture *next;
+};
 
-/* capture.c: refuses a call that is unsafe while a capture that concerns this thread is active. */
+extern int capture_count; /* captures not ended, atomic */
+static inline bool stream_captures(const struct sim_stream *stream)
+{
+    return __atomic_load_n(&capture_count, __ATOMIC_RELAXED) && stream->capture;
+}
+void capture_opened(struct sim_capture *capture);
+void capture_closed(struct sim_capture *capture);
+/* NULL: it has ended. */
+struct sim_capture *capture_of_id(uint64_t id);
+void capture_invalidate(struct sim_capture *capture);
+/* Refuses a call that is unsafe while a capture that concerns this thread is active. */
 int capture_refuse(void);
+/* For work on a stream that captures: 0 when a node may be added, else the error. */
+int capture_check(struct sim_stream *stream);
+/* For work on the legacy stream while a stream that it would synchronise with captures. */
+int capture_legacy_check(struct sim_stream *stream);
+/* The same for a mere question, which spoils nothing. */
+int capture_legacy_ask(struct sim_stream *stream);
 
 #endif

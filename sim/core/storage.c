@@ -3,15 +3,6 @@
 
 #include <stdlib.h>
 
-static int named(struct sim_context **context)
-{
-    int code = *context ? OK : context_need(context);
-
-    if (code)
-        return code;
-    return IS(*context, MAGIC_CONTEXT) ? OK : ERR_INVALID_CONTEXT;
-}
-
 /* The link to the key's entry, or to the end. */
 static struct sim_storage **find(struct sim_context *context, const void *key)
 {
@@ -24,7 +15,7 @@ static struct sim_storage **find(struct sim_context *context, const void *key)
 
 int storage_put(struct sim_context *context, void *key, void *value, storage_gone *gone)
 {
-    int code = named(&context);
+    int code = context_named(&context);
     if (code)
         return code;
     sim_lock();
@@ -44,7 +35,7 @@ int storage_put(struct sim_context *context, void *key, void *value, storage_gon
 
 int storage_delete(struct sim_context *context, void *key)
 {
-    int code = named(&context);
+    int code = context_named(&context);
     if (code)
         return code;
     sim_lock();
@@ -60,7 +51,7 @@ int storage_get(void **ret_value, struct sim_context *context, void *key)
 {
     if (!ret_value)
         return ERR_INVALID_VALUE;
-    int code = named(&context);
+    int code = context_named(&context);
     if (code)
         return code;
     sim_lock();

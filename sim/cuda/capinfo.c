@@ -1,5 +1,5 @@
 /* What a stream says of its capture, and edits of its dependencies. */
-#include "stream.h"
+#include "graph.h"
 
 static int is_capturing(struct sim_stream *handle, int *ret_status)
 {

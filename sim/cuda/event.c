@@ -1,5 +1,6 @@
 /* Events. */
-#include "stream.h"
+#include "graph.h"
+#include "memory.h"
 
 #include <stdlib.h>
 
@@ -22,12 +23,6 @@ API(cuEventCreate, struct sim_event **ret_event, unsigned flags)
     event->flags = flags;
     *ret_event = event;
     return OK;
-}
-
-void record_drop(struct sim_record *record)
-{
-    if (record && !--record->references)
-        free(record);
 }
 
 static int destroy(struct sim_event *event)
@@ -115,7 +110,7 @@ API(cuEventRecordWithFlags_ptsz, struct sim_event *event, struct sim_stream *str
 
 static bool event_done(struct sim_event *event)
 {
-    return event->state == EVENT_NEVER || (!event->held && work_event_time(event));
+    return event->state == EVENT_NEVER || (!event->held && done_event(event));
 }
 
 API(cuEventQuery, struct sim_event *event)
@@ -151,7 +146,7 @@ API(cuEventSynchronize, struct sim_event *event)
     if (record) {
         record->references++;
         while (!record->submitted)
-            work_wait_change();
+            worker_wait();
         state = EVENT_SUBMITTED;
         device = record->device;
         number = record->number;
@@ -159,7 +154,7 @@ API(cuEventSynchronize, struct sim_event *event)
     }
     sim_unlock();
     if (state == EVENT_SUBMITTED)
-        work_wait_number(device, number);
+        done_wait(device, number);
     sim_lock();
     if (state == EVENT_SUBMITTED)
         pool_waited(device, event->stream);
@@ -249,7 +244,7 @@ static int all_streams(struct sim_context *context, struct sim_event *event, enu
             last = stream->last;
     }
     if (kind == OP_RECORD)
-        event_record_submitted(event, context->device, last);
+        done_record(event, context->device, last);
     sim_unlock();
     return code;
 }

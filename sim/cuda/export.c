@@ -6,7 +6,7 @@
  * answers NOT_SUPPORTED.
  */
 #include "md2.h"
-#include "sim.h"
+#include "module.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static int primary_handle(struct sim_context **ret_context, int ordinal)
     if (!sim_ordinal_valid(ordinal))
         return ERR_INVALID_DEVICE;
     sim_lock();
-    *ret_context = primary_of(ordinal);
+    *ret_context = context_primary(ordinal);
     sim_unlock();
     return *ret_context ? OK : ERR_OUT_OF_MEMORY;
 }

@@ -1,6 +1,6 @@
 /* What functions say of themselves, and occupancy. */
 #include "image.h"
-#include "stream.h"
+#include "launch.h"
 
 enum {
     FUNC_MAX_THREADS = 0,

@@ -1,5 +1,5 @@
 /* Kernel launches and host functions. */
-#include "stream.h"
+#include "launch.h"
 
 #include <stdlib.h>
 
@@ -28,12 +28,12 @@ static int capture_kernel(struct sim_stream *stream, const struct abi_kernel_nod
 void launch_load(struct sim_function *function, struct sim_context *context)
 {
     while (sim.lazy && !function->loaded) {
-        struct sim_stream *stream = worker_held;
+        struct sim_stream *stream = held_streams;
         while (stream && !(stream->first && stream->context == context))
             stream = stream->next_held;
         if (!stream)
             break;
-        work_wait_change();
+        worker_wait();
     }
     function->loaded = true;
 }

@@ -3,7 +3,7 @@
  * in a context of today (measured), so there is nothing to simulate. Those that launch keep shape
  * and parameters in the function.
  */
-#include "stream.h"
+#include "launch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The calls for pools and for memory allocated in stream order. */
+#include "graph.h"
 #include "pool.h"
-#include "stream.h"
 
 #include <string.h>
 
@@ -145,7 +145,7 @@ static int free_call(devptr address, struct sim_stream *handle)
     if (code)
         return code;
     sim_lock();
-    code = pool_free(address, true, stream->id);
+    code = address_free(address, stream->id);
     sim_unlock();
     return code;
 }

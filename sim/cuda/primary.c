@@ -1,5 +1,6 @@
 /* Primary contexts, one a device, and green contexts, which are parts of one. */
-#include "sim.h"
+#include "memory.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,24 +9,9 @@
 
 enum { RESOURCE_SM = 1 };
 
-struct sim_context *primary_of(int ordinal)
-{
-    struct sim_context **handle = &sim.primary_handle[ordinal];
-
-    if (!*handle) {
-        *handle = sim_object(sizeof(**handle), MAGIC_CONTEXT);
-        if (*handle) {
-            (*handle)->primary = (*handle)->dead = true;
-            (*handle)->ordinal = ordinal;
-            (*handle)->device = sim.map[ordinal];
-        }
-    }
-    return *handle;
-}
-
 static int retain_locked(int ordinal, struct sim_context **ret_context)
 {
-    struct sim_context *context = primary_of(ordinal);
+    struct sim_context *context = context_primary(ordinal);
 
     if (!context)
         return ERR_OUT_OF_MEMORY;

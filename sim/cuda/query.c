@@ -85,7 +85,7 @@ static struct facts facts_of(devptr address)
 {
     struct facts facts = {.address = address, .ordinal = -2};
 
-    if (memory_find(address, &facts.base, &facts.bytes, &facts.range)) {
+    if (address_find(address, &facts.base, &facts.bytes, &facts.range)) {
         struct sim_physical *physical =
             facts.range->what == RANGE_RESERVED ? mapping_physical(address) : NULL;
         facts.known = true;

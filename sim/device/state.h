@@ -100,7 +100,7 @@ struct sim_process {
     uint64_t contexts_created;
     uint64_t contexts_live;
     uint32_t checkpoint; /* CUprocessState */
-    uint32_t polls;      /* it looks at words in memory again and again; see worker.c */
+    uint32_t polls;      /* it looks at words in memory again and again; see stream/worker.c */
     uint64_t copied[SIM_MAX_DEVICES][SIM_WAYS]; /* bytes */
     uint64_t put_away[SIM_MAX_DEVICES][SIM_KINDS];
     uint64_t busy_ns[SIM_MAX_DEVICES];

@@ -2,81 +2,9 @@
  * Stream capture: beginning, ending, joining through events, and what spoils it. A capture belongs
  * to its first stream; streams that wait for a captured event join it.
  */
-#include "stream.h"
+#include "graph.h"
 
 #include <stdlib.h>
-
-enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
-
-int capture_count;
-static struct sim_capture *captures;
-
-void capture_invalidate(struct sim_capture *capture)
-{
-    capture->status = CAPTURE_INVALIDATED;
-}
-
-/* Captures that forbid the calling thread unsafe calls. */
-static bool concerns(const struct sim_capture *capture)
-{
-    if (sim_thread.capture_mode == MODE_RELAXED || capture->mode == MODE_RELAXED)
-        return false;
-    if (capture->thread == &sim_thread)
-        return true;
-    return sim_thread.capture_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL;
-}
-
-int capture_refuse(void)
-{
-    int code = OK;
-
-    if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED))
-        return OK;
-    sim_lock();
-    for (struct sim_capture *capture = captures; capture; capture = capture->next) {
-        if (concerns(capture)) {
-            capture_invalidate(capture);
-            code = ERR_CAPTURE_UNSUPPORTED;
-        }
-    }
-    sim_unlock();
-    return code;
-}
-
-static int legacy_check(struct sim_stream *stream, bool spoil)
-{
-    int code = OK;
-
-    if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED) || !stream->legacy)
-        return OK;
-    sim_lock();
-    for (struct sim_stream *other = stream->context->streams; other; other = other->next) {
-        if (other->capture && !(other->flags & 1)) {
-            if (spoil)
-                capture_invalidate(other->capture);
-            code = ERR_CAPTURE_IMPLICIT;
-        }
-    }
-    sim_unlock();
-    return code;
-}
-
-int capture_legacy_check(struct sim_stream *stream)
-{
-    return legacy_check(stream, true);
-}
-
-int capture_legacy_ask(struct sim_stream *stream)
-{
-    return legacy_check(stream, false);
-}
-
-int capture_check(struct sim_stream *stream)
-{
-    if (!stream->capture)
-        return ERR_ILLEGAL_STATE;
-    return stream->capture->status == CAPTURE_ACTIVE ? OK : ERR_CAPTURE_INVALIDATED;
-}
 
 int capture_add(struct sim_stream *stream, struct sim_node *node)
 {
@@ -100,15 +28,6 @@ int capture_record(struct sim_stream *stream, struct sim_event *event)
     }
     sim_unlock();
     return code;
-}
-
-static struct sim_capture *capture_of_id(uint64_t id)
-{
-    struct sim_capture *capture = captures;
-
-    while (capture && capture->id != id)
-        capture = capture->next;
-    return capture;
 }
 
 int capture_asked(struct sim_event *event)
@@ -173,11 +92,10 @@ static int begin_locked(struct sim_stream *stream, int mode, struct sim_graph *g
         return ERR_OUT_OF_MEMORY;
     }
     *capture = (struct sim_capture){sim_number(), mode,   CAPTURE_ACTIVE, target,
-                                    !graph,       stream, &sim_thread,    captures};
-    captures = capture;
+                                    !graph,       stream, &sim_thread,    NULL};
+    capture_opened(capture);
     stream->capture = capture;
     stream->tips.count = 0;
-    __atomic_add_fetch(&capture_count, 1, __ATOMIC_RELAXED);
     return OK;
 }
 
@@ -291,13 +209,7 @@ static int end_locked(struct sim_stream *stream, struct sim_graph **ret_graph)
     if (capture->thread != &sim_thread && capture->mode != MODE_RELAXED)
         return ERR_CAPTURE_WRONG_THREAD;
     bool joined = leave_all(capture), valid = capture->status == CAPTURE_ACTIVE;
-    for (struct sim_capture **link = &captures; *link; link = &(*link)->next) {
-        if (*link == capture) {
-            *link = capture->next;
-            break;
-        }
-    }
-    __atomic_sub_fetch(&capture_count, 1, __ATOMIC_RELAXED);
+    capture_closed(capture);
     if (valid && joined)
         *ret_graph = capture->graph;
     else {

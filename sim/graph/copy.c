@@ -6,6 +6,7 @@
  * when that lets it go.
  */
 #include "copy.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,11 @@ static int usable(uintptr_t address, uint64_t bytes)
 
     if (!range)
         return address ? 1 : -1;
-    if (!memory_find(address, &base, &size, &found))
+    if (!address_find(address, &base, &size, &found))
         return -1;
     if (bytes > base + size - address && range->what != RANGE_RESERVED)
         return -1;
-    return memory_touch(range, address, bytes);
+    return address_touch(range, address, bytes);
 }
 
 static uint64_t span(const struct sim_box *box, size_t pitch, size_t slice)
@@ -353,12 +354,12 @@ static void wait_before(struct sim_stream *stream)
         sim_lock();
         for (struct sim_stream *other = stream->context->streams; other; other = other->next) {
             while (!(other->flags & 1) && other->first)
-                work_wait_change();
+                worker_wait();
             if (!(other->flags & 1) && other->last > number)
                 number = other->last;
         }
         sim_unlock();
-        work_wait_number(stream->context->device, number);
+        done_wait(stream->context->device, number);
     } else {
         work_wait(stream);
     }
@@ -373,13 +374,13 @@ static int copy_now(struct sim_stream *stream, const struct data *data, enum way
     sim_lock();
     int code = check(data);
     if (!code && way != WAY_HOST && !sim.noop)
-        end_ns = work_copy_begin(stream->context->device,
-                                 way == WAY_TO_DEVICE ? SIM_TO_DEVICE : SIM_TO_HOST, bytes_of(data),
-                                 sim_now_ns());
+        end_ns = op_copy_begin(stream->context->device,
+                               way == WAY_TO_DEVICE ? SIM_TO_DEVICE : SIM_TO_HOST, bytes_of(data),
+                               sim_now_ns());
     if (!code)
         code = run(data);
     sim_unlock();
-    work_sleep_until(end_ns);
+    sim_sleep_until(end_ns);
     return code;
 }
 

@@ -2,7 +2,7 @@
 #ifndef SIM_COPY_H
 #define SIM_COPY_H
 
-#include "stream.h"
+#include "graph.h"
 
 struct sim_box {
     uintptr_t src, dst;
@@ -14,8 +14,5 @@ bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box);
 /* In the stream's order; wait: as the synchronous calls do. */
 int copy_submit(const struct sim_box *box, struct sim_stream *stream, bool wait);
 int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *stream, bool wait);
-
-/* array.c: where an array's bytes are and how they lie; 0 when it has none. */
-devptr array_memory(const void *array, size_t *ret_pitch, size_t *ret_height);
 
 #endif

@@ -1,5 +1,5 @@
 /* Graphs: nodes, dependencies, copies. */
-#include "stream.h"
+#include "graph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Executable graphs: instantiated, launched, updated. */
-#include "stream.h"
+#include "graph.h"
 
 #include <stdlib.h>
 
@@ -126,7 +126,7 @@ static int run_node(struct sim_exec *exec, struct sim_node *node, struct sim_str
     case NODE_MEM_ALLOC:
         return run_alloc(exec, node);
     case NODE_MEM_FREE:
-        return pool_free(node->u.release, true, 0);
+        return address_free(node->u.release, 0);
     default:
         return OK;
     }

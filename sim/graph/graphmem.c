@@ -3,7 +3,7 @@
  * has room for what the graph holds at once, in steps of 32 MiB. Graphs that run one after the
  * other use the same memory, which stays until it is trimmed.
  */
-#include "stream.h"
+#include "graph.h"
 
 static struct {
     uint64_t reserved, reserved_high;
@@ -20,6 +20,35 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + SIM_GROW - 1) / SIM_GROW * SIM_GROW;
 }
 
+void graph_memory_free(struct sim_range *range)
+{
+    struct sim_exec *exec = range->owner;
+
+    if (!exec)
+        return;
+    range->owner = NULL;
+    exec->live_allocations--;
+    memory[range->device].live -= range->asked;
+}
+
+/* Without an owner they are addresses without memory. */
+static bool node_find(struct sim_range *range, devptr address, devptr *ret_base,
+                      uint64_t *ret_bytes)
+{
+    return range->owner && range_find_whole(range, address, ret_base, ret_bytes);
+}
+
+static int node_free(struct sim_range *range, devptr address, uint64_t order)
+{
+    (void)order;
+    if (address != range->base)
+        return ERR_INVALID_VALUE;
+    graph_memory_free(range);
+    return OK;
+}
+
+static const struct range_ops node_ops = {node_find, range_touch_whole, node_free};
+
 int graph_memory_node(struct sim_node *node, struct abi_mem_alloc_node *parameters)
 {
     if (parameters->props.location.type != LOCATION_DEVICE ||
@@ -30,6 +59,7 @@ int graph_memory_node(struct sim_node *node, struct abi_mem_alloc_node *paramete
         return ERR_OUT_OF_MEMORY;
     range->device = sim.map[parameters->props.location.id];
     range->kind = SIM_GRAPH;
+    range->ops = &node_ops;
     parameters->address = range->base;
     node->u.alloc = *parameters;
     node->u.alloc.access = NULL;
@@ -116,7 +146,7 @@ int graph_memory_take(struct sim_exec *exec, struct sim_stream *stream)
     uint64_t needed = exec->memory_bytes + memory[device].live;
     for (struct sim_exec *other = execs; other; other = other->next) {
         if (other != exec && other->device == device && other->stream && other->stream != stream &&
-            !work_number_done(device, other->number))
+            !done_number(device, other->number))
             needed += other->memory_bytes;
     }
     needed = round_up(needed);
@@ -136,17 +166,6 @@ void graph_memory_live(struct sim_range *range, struct sim_exec *exec)
     range->owner = exec;
     exec->live_allocations++;
     memory[range->device].live += range->asked;
-}
-
-void graph_memory_free(struct sim_range *range)
-{
-    struct sim_exec *exec = range->owner;
-
-    if (!exec)
-        return;
-    range->owner = NULL;
-    exec->live_allocations--;
-    memory[range->device].live -= range->asked;
 }
 
 API(cuDeviceGraphMemTrim, int ordinal)

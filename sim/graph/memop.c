@@ -3,81 +3,9 @@
  * stream. The memory is real: pinned host memory, which may be a file that other processes have
  * mapped too, managed memory, and device memory as far as it is kept.
  */
-#include "stream.h"
-
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "graph.h"
 
 #define BATCH_MAX 256
-
-static unsigned word_bytes(bool wide)
-{
-    return wide ? 8 : 4;
-}
-
-/* As memop_word(); *ret_known tells memory that isn't kept from what is no memory. */
-static void *find_word(devptr address, bool wide, bool *ret_known)
-{
-    struct sim_range *range;
-    uint64_t bytes;
-    devptr base;
-
-    *ret_known = true;
-    if (host_find(address, &base, &bytes) && address + word_bytes(wide) <= base + bytes)
-        return (void *)(uintptr_t)address;
-    *ret_known =
-        memory_find(address, &base, &bytes, &range) && address + word_bytes(wide) <= base + bytes;
-    return *ret_known && memory_touch(range, address, word_bytes(wide)) ? (void *)(uintptr_t)address
-                                                                        : NULL;
-}
-
-void *memop_word(devptr address, bool wide)
-{
-    bool known;
-
-    return find_word(address, wide, &known);
-}
-
-/* Where the memory is gone nobody can be waited for. */
-bool memop_true(const struct sim_memop *memop)
-{
-    const void *word = memop_word(memop->address, memop->wide);
-    uint64_t now, mask = memop->wide ? UINT64_MAX : UINT32_MAX;
-
-    if (!word)
-        return true;
-    if (memop->wide)
-        now = __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE);
-    else
-        now = __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
-    switch (memop->flags) {
-    case WAIT_GEQ:
-        return memop->wide ? (int64_t)(now - memop->value) >= 0
-                           : (int32_t)(uint32_t)(now - memop->value) >= 0;
-    case WAIT_EQ:
-        return now == (memop->value & mask);
-    case WAIT_AND:
-        return (now & memop->value & mask) != 0;
-    default:
-        return (~(now | memop->value) & mask) != 0;
-    }
-}
-
-void memop_write(const struct sim_memop *memop)
-{
-    void *word = memop_word(memop->address, memop->wide);
-
-    if (!word)
-        return;
-    if (memop->wide)
-        __atomic_store_n((uint64_t *)word, memop->value, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n((uint32_t *)word, (uint32_t)memop->value, __ATOMIC_RELEASE);
-    /* for simulators in other processes that sleep on it: see worker.c */
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
 
 static int check_word(devptr address, bool wide)
 {
@@ -85,7 +13,7 @@ static int check_word(devptr address, bool wide)
 
     if (!address || address % word_bytes(wide))
         return ERR_INVALID_VALUE;
-    if (find_word(address, wide, &known))
+    if (word_find(address, wide, &known))
         return OK;
     return known ? ERR_NOT_SUPPORTED : ERR_INVALID_VALUE;
 }
@@ -136,7 +64,7 @@ int memop_submit(struct sim_stream *stream, const struct abi_memop *operation)
     if (!sim.noop)
         return work_submit(
             stream, (struct sim_op){.kind = waits ? OP_WAIT_WORD : OP_WRITE_WORD, .memop = memop});
-    memop_write(&memop); /* whoever waits for it would wait for ever */
+    word_write(&memop); /* whoever waits for it would wait for ever */
     return OK;
 }
 

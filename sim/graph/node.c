@@ -1,5 +1,5 @@
 /* Nodes of every kind: adding them, reading and changing their parameters. */
-#include "stream.h"
+#include "graph.h"
 
 #include <stdlib.h>
 #include <string.h>

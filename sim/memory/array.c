@@ -1,5 +1,5 @@
 /* CUDA arrays: how big they are, and what of that is taken from the device. */
-#include "copy.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static int array_new(const struct abi_array3d_desc *desc, uint64_t bytes,
 }
 
 /* The memory goes with the context's other memory where the context goes. */
-void array_destroy_all(struct sim_context *context)
+void array_context_end(struct sim_context *context)
 {
     while (context->arrays) {
         struct sim_array *array = context->arrays;
@@ -140,7 +140,7 @@ static void array_free(struct sim_array *array)
         }
     }
     if (array->memory && !array->part)
-        memory_free(array->memory);
+        address_free(array->memory, NO_ORDER);
     handle_retire(array);
 }
 

@@ -1,5 +1,5 @@
 /* Pinned host memory: real memory, counted apart from the device's. */
-#include "sim.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -62,7 +62,7 @@ static void drop(struct host *host)
     free(host);
 }
 
-void host_destroy_all(struct sim_context *context)
+void host_context_end(struct sim_context *context)
 {
     for (struct host *host = hosts, *next; host; host = next) {
         next = host->next;

@@ -144,7 +144,7 @@ static int ipc_handle(devptr address, struct abi_ipc_handle *handle)
     devptr base;
     uint64_t bytes;
 
-    if (!memory_find(address, &base, &bytes, &range) || range->kind != SIM_DATA ||
+    if (!address_find(address, &base, &bytes, &range) || range->kind != SIM_DATA ||
         (range->what != RANGE_DATA && range->what != RANGE_BLOCK))
         return ERR_INVALID_VALUE;
     if (!range->object_id) {
@@ -302,7 +302,7 @@ API(cuMemPoolExportPointer, struct abi_pool_pointer *ret_pointer, devptr address
     if (!ret_pointer)
         return ERR_INVALID_VALUE;
     sim_lock();
-    bool found = memory_find(address, &base, &bytes, &range) && range->what == RANGE_POOL;
+    bool found = address_find(address, &base, &bytes, &range) && range->what == RANGE_POOL;
     struct sim_pool *pool = found ? range->owner : NULL;
     if (found) {
         memset(ret_pointer, 0, sizeof(*ret_pointer));

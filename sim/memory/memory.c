@@ -3,36 +3,10 @@
  * block with others of its kind and context, and a larger one is rounded up to whole blocks; a
  * block that is empty goes back at once.
  */
-#include "sim.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct sim_block *block_new(struct sim_context *context, enum sim_kind kind)
-{
-    struct sim_range *range = range_new(SIM_BLOCK, RANGE_BLOCK);
-    struct sim_block *block = calloc(1, sizeof(*block));
-
-    if (!range || !block || range_charge(range, context->device, kind, SIM_BLOCK)) {
-        if (range)
-            range_free(range);
-        free(block);
-        return NULL;
-    }
-    block->range = range;
-    block->unit_bytes = kind == SIM_MANAGED ? 1024 : BLOCK_UNIT_MIN;
-    block->free_units = (unsigned)SIM_BLOCK / block->unit_bytes;
-    block->list = &context->blocks[kind];
-    block->next = *block->list;
-    if (block->next)
-        block->next->previous = block;
-    *block->list = block;
-    range->block = block;
-    range_link(range, context);
-    if (kind == SIM_MANAGED)
-        range_touch(range);
-    return block;
-}
 
 static void block_free(struct sim_block *block)
 {
@@ -58,6 +32,66 @@ static void mark(struct sim_block *block, unsigned first, unsigned count, bool u
             block->used[unit / 64] &= ~mask;
         unit += run;
     }
+}
+
+static int small_free(struct sim_range *range, devptr address, uint64_t order)
+{
+    struct sim_block *block = range->block;
+    uint64_t offset = address - block->range->base;
+    unsigned unit = (unsigned)(offset / block->unit_bytes);
+
+    (void)order;
+    if (offset % block->unit_bytes || !block->units[unit])
+        return ERR_INVALID_VALUE;
+    mark(block, unit, block->units[unit], false);
+    block->free_units += block->units[unit];
+    block->units[unit] = 0;
+    if (block->free_units == SIM_BLOCK / block->unit_bytes)
+        block_free(block);
+    return OK;
+}
+
+static bool small_find(struct sim_range *range, devptr address, devptr *ret_base,
+                       uint64_t *ret_bytes)
+{
+    struct sim_block *block = range->block;
+    for (int unit = (int)((address - range->base) / block->unit_bytes); unit >= 0; unit--) {
+        if (!block->units[unit])
+            continue;
+        *ret_base = range->base + (unsigned)unit * block->unit_bytes;
+        *ret_bytes = block->bytes[unit];
+        return address < *ret_base + *ret_bytes;
+    }
+    return false;
+}
+
+static const struct range_ops block_ops = {small_find, range_touch_whole, small_free};
+
+static struct sim_block *block_new(struct sim_context *context, enum sim_kind kind)
+{
+    struct sim_range *range = range_new(SIM_BLOCK, RANGE_BLOCK);
+    struct sim_block *block = calloc(1, sizeof(*block));
+
+    if (!range || !block || range_charge(range, context->device, kind, SIM_BLOCK)) {
+        if (range)
+            range_free(range);
+        free(block);
+        return NULL;
+    }
+    block->range = range;
+    block->unit_bytes = kind == SIM_MANAGED ? 1024 : BLOCK_UNIT_MIN;
+    block->free_units = (unsigned)SIM_BLOCK / block->unit_bytes;
+    block->list = &context->blocks[kind];
+    block->next = *block->list;
+    if (block->next)
+        block->next->previous = block;
+    *block->list = block;
+    range->block = block;
+    range->ops = &block_ops;
+    range_link(range, context);
+    if (kind == SIM_MANAGED)
+        range_touch(range);
+    return block;
 }
 
 /* First run of count free units; -1: none. */
@@ -134,79 +168,7 @@ int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes
     return OK;
 }
 
-static int small_free(struct sim_block *block, devptr address)
-{
-    uint64_t offset = address - block->range->base;
-    unsigned unit = (unsigned)(offset / block->unit_bytes);
-
-    if (offset % block->unit_bytes || !block->units[unit])
-        return ERR_INVALID_VALUE;
-    mark(block, unit, block->units[unit], false);
-    block->free_units += block->units[unit];
-    block->units[unit] = 0;
-    if (block->free_units == SIM_BLOCK / block->unit_bytes)
-        block_free(block);
-    return OK;
-}
-
-int memory_free(devptr address)
-{
-    struct sim_range *range = range_find(address);
-
-    if (!range)
-        return ERR_INVALID_VALUE;
-    if (range->what == RANGE_BLOCK)
-        return small_free(range->block, address);
-    if (range->what == RANGE_POOL || range->what == RANGE_GRAPH)
-        return pool_free(address, false, 0);
-    bool buffer = range->what == RANGE_IMPORT &&
-                  !range->object_id; /* of external memory or of an imported pool */
-    if ((range->what != RANGE_DATA && !buffer) || range->base != address)
-        return ERR_INVALID_VALUE;
-    range_free(range);
-    return OK;
-}
-
-bool memory_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
-                 struct sim_range **ret_range)
-{
-    struct sim_range *range = range_find(address);
-
-    if (!range)
-        return false;
-    *ret_range = range;
-    if (range->what == RANGE_POOL)
-        return pool_find(range, address, ret_base, ret_bytes);
-    if (range->what == RANGE_RESERVED)
-        return mapping_find(range, address, ret_base, ret_bytes);
-    if (range->what == RANGE_GRAPH && !range->owner)
-        return false; /* addresses without memory */
-    if (range->what != RANGE_BLOCK) {
-        *ret_base = range->base;
-        *ret_bytes = range->asked;
-        return address < range->base + range->asked;
-    }
-    struct sim_block *block = range->block;
-    for (int unit = (int)((address - range->base) / block->unit_bytes); unit >= 0; unit--) {
-        if (!block->units[unit])
-            continue;
-        *ret_base = range->base + (unsigned)unit * block->unit_bytes;
-        *ret_bytes = block->bytes[unit];
-        return address < *ret_base + *ret_bytes;
-    }
-    return false;
-}
-
-bool memory_touch(struct sim_range *range, devptr address, uint64_t bytes)
-{
-    if (range->what == RANGE_POOL)
-        return pool_touch(range, address, bytes);
-    if (range->what == RANGE_RESERVED)
-        return mapping_touch(range, address, bytes);
-    return range_touch(range);
-}
-
-void memory_destroy_all(struct sim_context *context)
+void memory_context_end(struct sim_context *context)
 {
     while (context->ranges) {
         struct sim_range *range = context->ranges;
@@ -278,7 +240,7 @@ API(cuMemFree_v2, devptr address)
     if (code)
         return code;
     sim_lock();
-    code = memory_free(address);
+    code = address_free(address, NO_ORDER);
     sim_unlock();
     return code;
 }
@@ -314,7 +276,7 @@ API(cuMemGetAddressRange_v2, devptr *ret_base, size_t *ret_bytes, devptr address
     if (code)
         return code;
     sim_lock();
-    bool found = memory_find(address, &base, &bytes, &range) || host_find(address, &base, &bytes);
+    bool found = address_find(address, &base, &bytes, &range) || host_find(address, &base, &bytes);
     sim_unlock();
     if (!found)
         return ERR_NOT_FOUND;

@@ -139,21 +139,6 @@ API(cuMemRelease, uint64_t handle)
     return valid ? OK : ERR_INVALID_VALUE;
 }
 
-API(cuMemRetainAllocationHandle, uint64_t *ret_handle, void *address)
-{
-    ENTER(cuMemRetainAllocationHandle);
-    if (!ret_handle)
-        return ERR_INVALID_VALUE;
-    sim_lock();
-    struct sim_physical *physical = mapping_physical((devptr)(uintptr_t)address);
-    if (physical) {
-        physical->references++;
-        *ret_handle = physical->handle;
-    }
-    sim_unlock();
-    return physical ? OK : ERR_INVALID_VALUE;
-}
-
 API(cuMemGetAllocationPropertiesFromHandle, struct abi_allocation_prop *ret_prop, uint64_t handle)
 {
     ENTER(cuMemGetAllocationPropertiesFromHandle);

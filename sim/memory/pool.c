@@ -1,6 +1,5 @@
 /* Pools: taking memory, cutting it up, giving it back. The calls are in poolapi.c. */
 #include "pool.h"
-#include "stream.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -48,6 +47,165 @@ struct sim_pool *pool_default(int device)
     return standard[device];
 }
 
+static void use_chunks(struct sim_pool *pool, const struct sim_extent *extent, int change)
+{
+    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes);
+         chunk++)
+        pool->chunks[chunk].users += (uint32_t)change;
+}
+
+static void hold_chunks(struct sim_pool *pool, const struct sim_extent *extent, uint64_t order)
+{
+    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes);
+         chunk++) {
+        if (order && order != NO_ORDER)
+            pool->chunks[chunk].freed_in = order;
+    }
+}
+
+static void let_go(struct sim_pool *pool, uint64_t stream)
+{
+    for (uint64_t chunk = 0; pool->range && chunk < PAST(pool->top); chunk++) {
+        if (!stream || pool->chunks[chunk].freed_in == stream)
+            pool->chunks[chunk].freed_in = 0;
+    }
+}
+
+void pool_waited(int device, uint64_t stream)
+{
+    for (struct sim_pool *pool = pools; pool; pool = pool->next) {
+        if (pool->device == device)
+            let_go(pool, stream);
+    }
+}
+
+static struct sim_extent *extent_of(const struct sim_pool *pool, uint64_t offset)
+{
+    for (struct sim_extent *extent = pool->extents; extent; extent = extent->next) {
+        if (offset >= extent->offset && offset < extent->offset + extent->bytes)
+            return extent;
+    }
+    return NULL;
+}
+
+static void merge(struct sim_pool *pool)
+{
+    for (struct sim_extent *extent = pool->extents; extent;) {
+        struct sim_extent *next = extent->next;
+        if (!next || extent->asked || next->asked) {
+            extent = next;
+            continue;
+        }
+        extent->bytes += next->bytes;
+        extent->next = next->next;
+        free(next);
+    }
+}
+
+static void release_chunk(struct sim_pool *pool, uint64_t index)
+{
+    struct sim_chunk *chunk = &pool->chunks[index];
+
+    if (chunk->touched)
+        mmap((void *)(uintptr_t)(pool->range->base + index * CHUNK), CHUNK, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    chunk->touched = chunk->resident = false;
+    sim_release(pool->device, pool->kind, CHUNK);
+    pool->reserved -= CHUNK;
+}
+
+void pool_trim(struct sim_pool *pool, uint64_t keep_bytes)
+{
+    uint64_t chunks = pool->range ? pool->range->bytes / CHUNK : 0;
+
+    while (chunks-- && pool->reserved > keep_bytes) {
+        struct sim_chunk *chunk = &pool->chunks[chunks];
+        if (chunk->resident && !chunk->users && !chunk->freed_in)
+            release_chunk(pool, chunks);
+    }
+}
+
+/* Whatever streams are doing. */
+static void release_all(struct sim_pool *pool)
+{
+    let_go(pool, 0);
+    pool_trim(pool, 0);
+}
+
+static void pool_delete(struct sim_pool *pool)
+{
+    for (struct sim_pool **link = &pools; *link; link = &(*link)->next) {
+        if (*link == pool) {
+            *link = pool->next;
+            break;
+        }
+    }
+    while (pool->extents) {
+        struct sim_extent *next = pool->extents->next;
+        free(pool->extents);
+        pool->extents = next;
+    }
+    free(pool->chunks);
+    if (pool->range)
+        range_free(pool->range);
+    handle_retire(pool);
+}
+
+/* As on the real driver, only a free in stream order lowers the pool's figure of used bytes. */
+static int pool_free(struct sim_range *range, devptr address, uint64_t order)
+{
+    struct sim_pool *pool = range->owner;
+    struct sim_extent *extent = extent_of(pool, address - range->base);
+
+    if (!extent || !extent->asked || address != range->base + extent->offset)
+        return ERR_INVALID_VALUE;
+    if (order != NO_ORDER)
+        pool->used -= extent->asked;
+    extent->asked = 0;
+    use_chunks(pool, extent, -1);
+    hold_chunks(pool, extent, order);
+    pool->allocations--;
+    merge(pool);
+    if (pool->doomed) {
+        release_all(pool);
+        if (!pool->allocations)
+            pool_delete(pool);
+    }
+    return OK;
+}
+
+static bool pool_find(struct sim_range *range, devptr address, devptr *ret_base,
+                      uint64_t *ret_bytes)
+{
+    struct sim_extent *extent = extent_of(range->owner, address - range->base);
+
+    if (!extent || !extent->asked)
+        return false;
+    *ret_base = range->base + extent->offset;
+    *ret_bytes = extent->asked;
+    return address < *ret_base + *ret_bytes;
+}
+
+static bool pool_touch(struct sim_range *range, devptr address, uint64_t bytes)
+{
+    struct sim_pool *pool = range->owner;
+    uint64_t offset = address - range->base;
+
+    if (bytes > SIM_BACKED && pool->kind != SIM_HOST)
+        return false;
+    for (uint64_t chunk = offset / CHUNK; chunk < PAST(offset + bytes); chunk++) {
+        if (pool->chunks[chunk].touched)
+            continue;
+        if (mprotect((void *)(uintptr_t)(range->base + chunk * CHUNK), CHUNK,
+                     PROT_READ | PROT_WRITE))
+            return false;
+        pool->chunks[chunk].touched = true;
+    }
+    return true;
+}
+
+static const struct range_ops pool_ops = {pool_find, pool_touch, pool_free};
+
 static bool take_addresses(struct sim_pool *pool)
 {
     uint64_t bytes = round_up(sim.state->device[pool->device].bytes * 2, CHUNK);
@@ -72,6 +230,7 @@ static bool take_addresses(struct sim_pool *pool)
     pool->range->device = pool->device;
     pool->range->kind = pool->kind;
     pool->range->owner = pool;
+    pool->range->ops = &pool_ops;
     pool->extents->bytes = bytes;
     return true;
 }
@@ -159,45 +318,6 @@ static int grow(struct sim_pool *pool, uint64_t offset, uint64_t bytes)
     return OK;
 }
 
-static void use_chunks(struct sim_pool *pool, const struct sim_extent *extent, int change)
-{
-    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes);
-         chunk++)
-        pool->chunks[chunk].users += (uint32_t)change;
-}
-
-static void hold_chunks(struct sim_pool *pool, const struct sim_extent *extent, uint64_t stream)
-{
-    for (uint64_t chunk = extent->offset / CHUNK; chunk < PAST(extent->offset + extent->bytes);
-         chunk++) {
-        if (stream)
-            pool->chunks[chunk].freed_in = stream;
-    }
-}
-
-static void let_go(struct sim_pool *pool, uint64_t stream)
-{
-    for (uint64_t chunk = 0; pool->range && chunk < PAST(pool->top); chunk++) {
-        if (!stream || pool->chunks[chunk].freed_in == stream)
-            pool->chunks[chunk].freed_in = 0;
-    }
-}
-
-void pool_waited(int device, uint64_t stream)
-{
-    for (struct sim_pool *pool = pools; pool; pool = pool->next) {
-        if (pool->device == device)
-            let_go(pool, stream);
-    }
-}
-
-/* Whatever streams are doing. */
-static void release_all(struct sim_pool *pool)
-{
-    let_go(pool, 0);
-    pool_trim(pool, 0);
-}
-
 int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
 {
     uint64_t rounded = round_up(bytes, ALIGN), offset = 0;
@@ -228,134 +348,6 @@ int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
     return OK;
 }
 
-static struct sim_extent *extent_of(const struct sim_pool *pool, uint64_t offset)
-{
-    for (struct sim_extent *extent = pool->extents; extent; extent = extent->next) {
-        if (offset >= extent->offset && offset < extent->offset + extent->bytes)
-            return extent;
-    }
-    return NULL;
-}
-
-static void merge(struct sim_pool *pool)
-{
-    for (struct sim_extent *extent = pool->extents; extent;) {
-        struct sim_extent *next = extent->next;
-        if (!next || extent->asked || next->asked) {
-            extent = next;
-            continue;
-        }
-        extent->bytes += next->bytes;
-        extent->next = next->next;
-        free(next);
-    }
-}
-
-static void pool_delete(struct sim_pool *pool)
-{
-    for (struct sim_pool **link = &pools; *link; link = &(*link)->next) {
-        if (*link == pool) {
-            *link = pool->next;
-            break;
-        }
-    }
-    while (pool->extents) {
-        struct sim_extent *next = pool->extents->next;
-        free(pool->extents);
-        pool->extents = next;
-    }
-    free(pool->chunks);
-    if (pool->range)
-        range_free(pool->range);
-    handle_retire(pool);
-}
-
-/* As on the real driver, only a free in stream order lowers the pool's figure of used bytes. */
-int pool_free(devptr address, bool in_order, uint64_t stream)
-{
-    struct sim_range *range = range_find(address);
-
-    if (!range)
-        return ERR_INVALID_VALUE;
-    if (range->what == RANGE_GRAPH) {
-        if (address != range->base)
-            return ERR_INVALID_VALUE;
-        graph_memory_free(range);
-        return OK;
-    }
-    if (range->what != RANGE_POOL)
-        return memory_free(address);
-    struct sim_pool *pool = range->owner;
-    struct sim_extent *extent = extent_of(pool, address - range->base);
-    if (!extent || !extent->asked || address != range->base + extent->offset)
-        return ERR_INVALID_VALUE;
-    if (in_order)
-        pool->used -= extent->asked;
-    extent->asked = 0;
-    use_chunks(pool, extent, -1);
-    hold_chunks(pool, extent, stream);
-    pool->allocations--;
-    merge(pool);
-    if (pool->doomed) {
-        release_all(pool);
-        if (!pool->allocations)
-            pool_delete(pool);
-    }
-    return OK;
-}
-
-bool pool_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes)
-{
-    struct sim_extent *extent = extent_of(range->owner, address - range->base);
-
-    if (!extent || !extent->asked)
-        return false;
-    *ret_base = range->base + extent->offset;
-    *ret_bytes = extent->asked;
-    return address < *ret_base + *ret_bytes;
-}
-
-bool pool_touch(struct sim_range *range, devptr address, uint64_t bytes)
-{
-    struct sim_pool *pool = range->owner;
-    uint64_t offset = address - range->base;
-
-    if (bytes > SIM_BACKED && pool->kind != SIM_HOST)
-        return false;
-    for (uint64_t chunk = offset / CHUNK; chunk < PAST(offset + bytes); chunk++) {
-        if (pool->chunks[chunk].touched)
-            continue;
-        if (mprotect((void *)(uintptr_t)(range->base + chunk * CHUNK), CHUNK,
-                     PROT_READ | PROT_WRITE))
-            return false;
-        pool->chunks[chunk].touched = true;
-    }
-    return true;
-}
-
-static void release_chunk(struct sim_pool *pool, uint64_t index)
-{
-    struct sim_chunk *chunk = &pool->chunks[index];
-
-    if (chunk->touched)
-        mmap((void *)(uintptr_t)(pool->range->base + index * CHUNK), CHUNK, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    chunk->touched = chunk->resident = false;
-    sim_release(pool->device, pool->kind, CHUNK);
-    pool->reserved -= CHUNK;
-}
-
-void pool_trim(struct sim_pool *pool, uint64_t keep_bytes)
-{
-    uint64_t chunks = pool->range ? pool->range->bytes / CHUNK : 0;
-
-    while (chunks-- && pool->reserved > keep_bytes) {
-        struct sim_chunk *chunk = &pool->chunks[chunks];
-        if (chunk->resident && !chunk->users && !chunk->freed_in)
-            release_chunk(pool, chunks);
-    }
-}
-
 void pool_trim_device(int device)
 {
     for (struct sim_pool *pool = pools; pool; pool = pool->next) {
@@ -371,6 +363,12 @@ void pool_destroy(struct sim_pool *pool)
     pool->doomed = true;
     if (!pool->allocations)
         pool_delete(pool);
+}
+
+void pool_context_end(struct sim_context *context)
+{
+    pool_waited(context->device, 0);
+    pool_trim_device(context->device);
 }
 
 /* A device reset frees what was allocated from the device's own pool. */

@@ -6,7 +6,7 @@
 #ifndef SIM_POOL_H
 #define SIM_POOL_H
 
-#include "sim.h"
+#include "memory.h"
 
 struct sim_extent { /* a run of addresses, free or allocated, in address order */
     struct sim_extent *next;

@@ -31,7 +31,8 @@ static struct sim_range *reservation(devptr address, uint64_t bytes)
     return range;
 }
 
-bool mapping_find(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes)
+static bool mapping_find(struct sim_range *range, devptr address, devptr *ret_base,
+                         uint64_t *ret_bytes)
 {
     struct mapping *mapping = mapping_of(range, address);
 
@@ -50,6 +51,25 @@ struct sim_physical *mapping_physical(devptr address)
     return mapping ? mapping->physical : NULL;
 }
 
+static bool mapping_touch(struct sim_range *range, devptr address, uint64_t bytes)
+{
+    devptr end = address + bytes;
+
+    while (address < end) {
+        struct mapping *mapping = mapping_of(range, address);
+        if (!mapping || mapping->bytes > SIM_BACKED)
+            return false;
+        if (!mapping->touched &&
+            mprotect((void *)(uintptr_t)mapping->base, mapping->bytes, PROT_READ | PROT_WRITE))
+            return false;
+        mapping->touched = true;
+        address = mapping->base + mapping->bytes;
+    }
+    return true;
+}
+
+static const struct range_ops mapping_ops = {mapping_find, mapping_touch, range_free_whole};
+
 API(cuMemAddressReserve, devptr *ret_address, size_t bytes, size_t alignment, devptr wanted,
     unsigned long long flags)
 {
@@ -60,6 +80,7 @@ API(cuMemAddressReserve, devptr *ret_address, size_t bytes, size_t alignment, de
     struct sim_range *range = range_new_at(wanted, bytes, alignment, RANGE_RESERVED);
     if (range) {
         range->kind = SIM_VMM;
+        range->ops = &mapping_ops;
         *ret_address = range->base;
     }
     sim_unlock();
@@ -136,23 +157,6 @@ static bool covers(const struct sim_range *range, devptr address, uint64_t bytes
     return true;
 }
 
-bool mapping_touch(struct sim_range *range, devptr address, uint64_t bytes)
-{
-    devptr end = address + bytes;
-
-    while (address < end) {
-        struct mapping *mapping = mapping_of(range, address);
-        if (!mapping || mapping->bytes > SIM_BACKED)
-            return false;
-        if (!mapping->touched &&
-            mprotect((void *)(uintptr_t)mapping->base, mapping->bytes, PROT_READ | PROT_WRITE))
-            return false;
-        mapping->touched = true;
-        address = mapping->base + mapping->bytes;
-    }
-    return true;
-}
-
 static int unmap(devptr address, uint64_t bytes)
 {
     struct sim_range *range = reservation(address, bytes);
@@ -223,4 +227,19 @@ API(cuMemGetAccess, unsigned long long *ret_flags, const struct abi_location *lo
         *ret_flags = (unsigned long long)mapping->access;
     sim_unlock();
     return mapping ? OK : ERR_INVALID_VALUE;
+}
+
+API(cuMemRetainAllocationHandle, uint64_t *ret_handle, void *address)
+{
+    ENTER(cuMemRetainAllocationHandle);
+    if (!ret_handle)
+        return ERR_INVALID_VALUE;
+    sim_lock();
+    struct sim_physical *physical = mapping_physical((devptr)(uintptr_t)address);
+    if (physical) {
+        physical->references++;
+        *ret_handle = physical->handle;
+    }
+    sim_unlock();
+    return physical ? OK : ERR_INVALID_VALUE;
 }

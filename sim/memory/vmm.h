@@ -3,7 +3,7 @@
 #ifndef SIM_VMM_H
 #define SIM_VMM_H
 
-#include "sim.h"
+#include "memory.h"
 
 struct sim_physical {
     uint64_t handle;
@@ -27,4 +27,5 @@ struct sim_physical *physical_of_object(uint64_t id);
 /* Frees it when nothing refers to it. */
 void physical_put(struct sim_physical *physical);
 struct sim_physical *mapping_physical(devptr address);
+
 #endif

@@ -1,4 +1,5 @@
 #include "code.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@ static void set_first(devptr address, const struct sim_symbol *symbol)
 {
     struct sim_range *range = symbol->initial ? range_find(address) : NULL;
 
-    if (range && memory_touch(range, address, symbol->bytes))
+    if (range && address_touch(range, address, symbol->bytes))
         memcpy((void *)(uintptr_t)address, symbol->initial, (size_t)symbol->bytes);
 }
 
@@ -43,7 +44,7 @@ void code_end(struct sim_code *code)
         code_leave(code, code->loads->context);
     for (unsigned at = 0; code->managed && at < code->image->count; at++) {
         if (code->managed[at])
-            memory_free(code->managed[at]);
+            address_free(code->managed[at], NO_ORDER);
     }
     free(code->managed);
     image_free(code->image);
@@ -102,7 +103,7 @@ void code_leave(struct sim_code *code, const struct sim_context *context)
         link = &(*link)->next;
     *link = load->next;
     if (load->variables)
-        memory_free(load->variables);
+        address_free(load->variables, NO_ORDER);
     sim_release(context->device, SIM_MODULE, load->charged);
     free(load);
 }

@@ -4,8 +4,8 @@
  * argument says, in nanoseconds, "simgpu_until" until a word in memory has a value, every other
  * name what SIMGPU_KERNEL says.
  */
+#include "module.h"
 #include "code.h"
-#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +134,7 @@ static void module_free(struct sim_module *module)
 }
 
 /* A library outlives the context, but not its code there. */
-void module_destroy_all(struct sim_context *context)
+void module_context_end(struct sim_context *context)
 {
     while (context->modules)
         module_free(context->modules);

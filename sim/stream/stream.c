@@ -1,4 +1,5 @@
 /* Streams. */
+#include "memory.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -20,13 +21,18 @@ struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int p
     return stream;
 }
 
-void stream_destroy_all(struct sim_context *context)
+void stream_context_begin(struct sim_context *context)
+{
+    context->legacy = stream_new(context, 0, 0);
+}
+
+void stream_context_end(struct sim_context *context)
 {
     for (struct sim_stream *stream = context->streams; stream; stream = stream->next) {
         if (stream->capture)
             capture_invalidate(stream->capture);
         while (stream->first)
-            work_wait_change();
+            worker_wait();
         stream->gone = true;
         stream->magic = 0;
     }
@@ -218,12 +224,12 @@ static int synchronize_context(struct sim_context *context)
             return ERR_CAPTURE_UNSUPPORTED;
         }
         while (stream->first)
-            work_wait_change();
+            worker_wait();
         if (stream->last > number)
             number = stream->last;
     }
     sim_unlock();
-    work_wait_number(context->device, number);
+    done_wait(context->device, number);
     sim_lock();
     pool_waited(context->device, 0);
     pool_trim_device(context->device);

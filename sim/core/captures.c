@@ -1,0 +1,98 @@
+/* Captures that are not ended, and what they forbid: calls that would wait, or change memory. */
+#include "sim.h"
+
+int capture_count;
+static struct sim_capture *captures;
+
+void capture_opened(struct sim_capture *capture)
+{
+    capture->next = captures;
+    captures = capture;
+    __atomic_add_fetch(&capture_count, 1, __ATOMIC_RELAXED);
+}
+
+void capture_closed(struct sim_capture *capture)
+{
+    struct sim_capture **link = &captures;
+
+    while (*link != capture)
+        link = &(*link)->next;
+    *link = capture->next;
+    __atomic_sub_fetch(&capture_count, 1, __ATOMIC_RELAXED);
+}
+
+struct sim_capture *capture_of_id(uint64_t id)
+{
+    struct sim_capture *capture = captures;
+
+    while (capture && capture->id != id)
+        capture = capture->next;
+    return capture;
+}
+
+void capture_invalidate(struct sim_capture *capture)
+{
+    capture->status = CAPTURE_INVALIDATED;
+}
+
+/* Captures that forbid the calling thread unsafe calls. */
+static bool concerns(const struct sim_capture *capture)
+{
+    if (sim_thread.capture_mode == MODE_RELAXED || capture->mode == MODE_RELAXED)
+        return false;
+    if (capture->thread == &sim_thread)
+        return true;
+    return sim_thread.capture_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL;
+}
+
+int capture_refuse(void)
+{
+    int code = OK;
+
+    if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED))
+        return OK;
+    sim_lock();
+    for (struct sim_capture *capture = captures; capture; capture = capture->next) {
+        if (concerns(capture)) {
+            capture_invalidate(capture);
+            code = ERR_CAPTURE_UNSUPPORTED;
+        }
+    }
+    sim_unlock();
+    return code;
+}
+
+static int legacy_check(struct sim_stream *stream, bool spoil)
+{
+    int code = OK;
+
+    if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED) || !stream->legacy)
+        return OK;
+    sim_lock();
+    for (struct sim_stream *other = stream->context->streams; other; other = other->next) {
+        if (other->capture && !(other->flags & 1)) {
+            if (spoil)
+                capture_invalidate(other->capture);
+            code = ERR_CAPTURE_IMPLICIT;
+        }
+    }
+    sim_unlock();
+    return code;
+}
+
+int capture_legacy_check(struct sim_stream *stream)
+{
+    return legacy_check(stream, true);
+}
+
+int capture_legacy_ask(struct sim_stream *stream)
+{
+    return legacy_check(stream, false);
+}
+
+int capture_check(struct sim_stream *stream)
+{
+    if (!stream->capture)
+        return ERR_ILLEGAL_STATE;
+    return stream->capture->status == CAPTURE_ACTIVE ? OK : ERR_CAPTURE_INVALIDATED;
+}

@@ -1,0 +1,245 @@
+/* Contexts: created, destroyed, current. */
+#include "sim.h"
+
+static int push(struct sim_context *context)
+{
+    if (sim_thread.depth == SIM_STACK)
+        return ERR_INVALID_CONTEXT;
+    sim_thread.stack[sim_thread.depth++] = context;
+    return OK;
+}
+
+static int create(struct sim_context **ret_context, unsigned flags, int ordinal, unsigned version)
+{
+    struct sim_context *context;
+
+    if (!ret_context || (flags & 7) > 4)
+        return ERR_INVALID_VALUE;
+    if (!sim_ordinal_valid(ordinal))
+        return ERR_INVALID_DEVICE;
+    sim_lock();
+    int code = context_new(ordinal, flags, version, &context);
+    sim_unlock();
+    if (code)
+        return code;
+    push(context);
+    *ret_context = context;
+    return OK;
+}
+
+API(cuCtxCreate, struct sim_context **ret_context, unsigned flags, int ordinal)
+{
+    ENTER_KERNEL(cuCtxCreate);
+    return create(ret_context, flags, ordinal, 2000);
+}
+
+API(cuCtxCreate_v2, struct sim_context **ret_context, unsigned flags, int ordinal)
+{
+    ENTER_KERNEL(cuCtxCreate_v2);
+    return create(ret_context, flags, ordinal, 3020);
+}
+
+API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *parameters, int count,
+    unsigned flags, int ordinal)
+{
+    ENTER_KERNEL(cuCtxCreate_v3);
+    if (count < 0 || (count && !parameters))
+        return ERR_INVALID_VALUE;
+    return create(ret_context, flags, ordinal, 3020);
+}
+
+API(cuCtxCreate_v4, struct sim_context **ret_context, void *parameters, unsigned flags, int ordinal)
+{
+    ENTER_KERNEL(cuCtxCreate_v4);
+    (void)parameters;
+    return create(ret_context, flags, ordinal, 3020);
+}
+
+static int destroy(struct sim_context *context)
+{
+    if (!IS(context, MAGIC_CONTEXT))
+        return ERR_INVALID_CONTEXT;
+    if (context->dead || context->primary || context->green)
+        return ERR_INVALID_CONTEXT;
+    storage_drop(context);
+    sim_lock();
+    context_destroy(context);
+    sim_unlock();
+    if (sim_current() == context)
+        sim_thread.depth--;
+    return OK;
+}
+
+API(cuCtxDestroy, struct sim_context *context)
+{
+    ENTER_KERNEL(cuCtxDestroy);
+    return destroy(context);
+}
+
+API(cuCtxDestroy_v2, struct sim_context *context)
+{
+    ENTER_KERNEL(cuCtxDestroy_v2);
+    return destroy(context);
+}
+
+API(cuCtxAttach, struct sim_context **ret_context, unsigned flags)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxAttach);
+    if (!ret_context || flags)
+        return ERR_INVALID_VALUE;
+    int code = context_need(&context);
+    if (code)
+        return code;
+    __atomic_fetch_add(&context->references, 1, __ATOMIC_RELAXED);
+    *ret_context = context;
+    return OK;
+}
+
+API(cuCtxDetach, struct sim_context *context)
+{
+    ENTER_KERNEL(cuCtxDetach);
+    if (!IS(context, MAGIC_CONTEXT) || context != sim_current())
+        return ERR_INVALID_CONTEXT;
+    if (context->references > 1) {
+        __atomic_fetch_sub(&context->references, 1, __ATOMIC_RELAXED);
+        return OK;
+    }
+    return destroy(context);
+}
+
+static int push_call(struct sim_context *context)
+{
+    if (!IS(context, MAGIC_CONTEXT))
+        return ERR_INVALID_CONTEXT;
+    return push(context);
+}
+
+API(cuCtxPushCurrent, struct sim_context *context)
+{
+    ENTER(cuCtxPushCurrent);
+    return push_call(context);
+}
+
+API(cuCtxPushCurrent_v2, struct sim_context *context)
+{
+    ENTER(cuCtxPushCurrent_v2);
+    return push_call(context);
+}
+
+static int pop_call(struct sim_context **ret_context)
+{
+    if (!sim_thread.depth)
+        return ERR_INVALID_CONTEXT;
+    struct sim_context *context = sim_thread.stack[--sim_thread.depth];
+    if (ret_context)
+        *ret_context = context;
+    return OK;
+}
+
+API(cuCtxPopCurrent, struct sim_context **ret_context)
+{
+    ENTER(cuCtxPopCurrent);
+    return pop_call(ret_context);
+}
+
+API(cuCtxPopCurrent_v2, struct sim_context **ret_context)
+{
+    ENTER(cuCtxPopCurrent_v2);
+    return pop_call(ret_context);
+}
+
+API(cuCtxSetCurrent, struct sim_context *context)
+{
+    ENTER(cuCtxSetCurrent);
+    if (context && !IS(context, MAGIC_CONTEXT))
+        return ERR_INVALID_CONTEXT;
+    if (sim_thread.depth)
+        sim_thread.depth--;
+    return context ? push(context) : OK;
+}
+
+API(cuCtxGetCurrent, struct sim_context **ret_context)
+{
+    ENTER(cuCtxGetCurrent);
+    if (!ret_context)
+        return ERR_INVALID_VALUE;
+    *ret_context = sim_current();
+    return OK;
+}
+
+API(cuCtxGetDevice, int *ret_device)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxGetDevice);
+    if (!ret_device)
+        return ERR_INVALID_VALUE;
+    int code = context_need(&context);
+    if (!code)
+        *ret_device = context->ordinal;
+    return code;
+}
+
+API(cuCtxGetDevice_v2, int *ret_device, struct sim_context *context)
+{
+    ENTER(cuCtxGetDevice_v2);
+    if (!ret_device)
+        return ERR_INVALID_VALUE;
+    int code = context_named(&context);
+    if (code)
+        return code;
+    *ret_device = context->ordinal;
+    return OK;
+}
+
+API(cuCtxGetId, struct sim_context *context, unsigned long long *ret_id)
+{
+    ENTER(cuCtxGetId);
+    if (!ret_id)
+        return ERR_INVALID_VALUE;
+    int code = context_named(&context);
+    if (code)
+        return code;
+    *ret_id = context->id;
+    return OK;
+}
+
+API(cuCtxGetApiVersion, struct sim_context *context, unsigned *ret_version)
+{
+    ENTER(cuCtxGetApiVersion);
+    if (!ret_version)
+        return ERR_INVALID_VALUE;
+    int code = context_named(&context);
+    if (code)
+        return code;
+    *ret_version = context->api_version;
+    return OK;
+}
+
+API(cuCtxGetFlags, unsigned *ret_flags)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxGetFlags);
+    if (!ret_flags)
+        return ERR_INVALID_VALUE;
+    int code = context_need(&context);
+    if (!code)
+        *ret_flags = context->flags;
+    return code;
+}
+
+API(cuCtxSetFlags, unsigned flags)
+{
+    struct sim_context *context;
+
+    ENTER(cuCtxSetFlags);
+    if ((flags & 7) > 4)
+        return ERR_INVALID_VALUE;
+    int code = context_need(&context);
+    if (!code)
+        context->flags = flags;
+    return code;
+}

@@ -374,9 +374,8 @@ static void show_limits(const struct vgpu_limits *limits,
 static void announce(struct vgpu_region *region)
 {
     static const char *const policies[] = {
-#define X(id, name) name,
-        VGPU_CAP_POLICY_LIST(X)
-#undef X
+#define CAP_POLICY(id, name, meaning) name,
+#include "policies.def"
     };
     struct vgpu_limits limits;
     char quotas[512], caps[512];

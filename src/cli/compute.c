@@ -1,44 +1,8 @@
 #include "cli/compute.h"
 
+#include "cli/table.h"
+
 #include <stdio.h>
-#include <string.h>
-
-#define X(id, name) name,
-static const char *const cap_names[] = {VGPU_CAP_POLICY_LIST(X)};
-static const char *const turn_names[] = {VGPU_TURN_POLICY_LIST(X)};
-#undef X
-
-const char *cap_policy_name(uint32_t cap_policy)
-{
-    return cap_policy < VGPU_CAP_POLICIES ? cap_names[cap_policy] : "?";
-}
-
-const char *turn_policy_name(uint32_t turn_policy)
-{
-    return turn_policy == 0                    ? NULL
-           : turn_policy <= VGPU_TURN_POLICIES ? turn_names[turn_policy - 1]
-                                               : "?";
-}
-
-bool cap_policy_parse(const char *name, uint32_t *ret_cap_policy)
-{
-    for (uint32_t i = 0; i < VGPU_CAP_POLICIES; i++)
-        if (i != VGPU_CAP_OFF && !strcmp(name, cap_names[i])) {
-            *ret_cap_policy = i;
-            return true;
-        }
-    return false;
-}
-
-bool turn_policy_parse(const char *name, uint32_t *ret_turn_policy)
-{
-    for (uint32_t i = 0; i < VGPU_TURN_POLICIES; i++)
-        if (!strcmp(name, turn_names[i])) {
-            *ret_turn_policy = i + 1;
-            return true;
-        }
-    return false;
-}
 
 uint64_t compute_gpu_ns(const struct vgpu_compute_usage *usage)
 {
@@ -66,7 +30,7 @@ const char *format_cap(const struct vgpu_limits *limits, unsigned vdev, char *bu
     else if (policy == VGPU_CAP_HARD)
         snprintf(buffer, size, "%u%%", percent);
     else
-        snprintf(buffer, size, "%u%% %s", percent, cap_policy_name(policy));
+        snprintf(buffer, size, "%u%% %s", percent, cli_word_name(CLI_CAP_POLICY, policy));
     return buffer;
 }
 

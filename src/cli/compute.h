@@ -4,15 +4,6 @@
 
 #include "region/region.h"
 
-/* Names of policies, with the values that struct vgpu_compute has. A turn policy of 0 (none is
- * asked for) is NULL. */
-const char *cap_policy_name(uint32_t cap_policy);
-const char *turn_policy_name(uint32_t turn_policy);
-
-/* False: there is none of this name that a user may choose. */
-bool cap_policy_parse(const char *name, uint32_t *ret_cap_policy);
-bool turn_policy_parse(const char *name, uint32_t *ret_turn_policy);
-
 /* All GPU time of an instance on a device. */
 uint64_t compute_gpu_ns(const struct vgpu_compute_usage *usage);
 /* Whether it has given any work to the device, copies included. */

@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/message.h"
+#include "cli/options.h"
 #include "cli/terminal.h"
 
 #include <jansson.h>
@@ -108,11 +109,11 @@ static bool print_json(const struct doctor *doctor)
 int command_doctor(char **argv)
 {
     static struct doctor doctor;
-    const char *program = NULL;
-    bool json = false;
+    struct doctor_options options = {.json = false};
+    char **operands;
     int status;
 
-    if (!command_options(argv, &json, &program, &status))
+    if (!options_parse("doctor", argv, &options, &operands, &status))
         return status;
     doctor_driver(&doctor);
     doctor_nvml(&doctor);
@@ -125,9 +126,9 @@ int command_doctor(char **argv)
     doctor_preload_file(&doctor);
     doctor_namespaces(&doctor);
     doctor_guard(&doctor);
-    if (program)
-        doctor_program(&doctor, program);
-    if (!json) {
+    if (*operands)
+        doctor_program(&doctor, *operands);
+    if (!options.json) {
         print_lines(&doctor);
     } else if (!print_json(&doctor)) {
         message_error("doctor: out of memory");

@@ -1,7 +1,6 @@
 #include "cli/gen.h"
 
 #include "cli/table.h"
-#include "region/region.h"
 
 #include <string.h>
 
@@ -13,45 +12,19 @@
     "--format=csv,noheader "                                                                       \
     "2>/dev/null | tr -d ' ' | tr , '\\n'"
 
-/* Words to choose from, as examples or because there are no others; NULL: it is not a matter of
- * words. */
-static const char *words_of(enum cli_complete complete)
+/* Words to choose from, divided by blanks: all that there are, or examples. NULL: neither. */
+static const char *words_of(const struct cli_option *option)
 {
-    switch (complete) {
-    case COMPLETE_SIZE:
-        return "1G 2G 4G 8G 16G 32G";
-    case COMPLETE_QUOTA:
-        return "1G 2G 4G 8G 16G 32G 25% 50%";
-    case COMPLETE_RATE:
-        return "1G 2G 5G 10G 20G";
-    case COMPLETE_PERCENT:
-        return "10 25 30 50 75";
-    case COMPLETE_WEIGHT:
-        return "50 100 200 300 1000";
-    case COMPLETE_PRIORITY:
-        return "0 100 255";
-    case COMPLETE_CAP_POLICY:
-        return "hard elastic"; /* `off` is what HAMi's variable can say */
-    case COMPLETE_TURN_POLICY:
-#define X(id, name) name " "
-        return VGPU_TURN_POLICY_LIST(X);
-#undef X
-    case COMPLETE_GUARD_MODE:
-        return "strict permissive";
-    case COMPLETE_NONE:
-    case COMPLETE_FILE:
-    case COMPLETE_COMMAND:
-    case COMPLETE_SUBCOMMAND:
-    case COMPLETE_INSTANCE:
-    case COMPLETE_GPU:
-        break;
-    }
-    return NULL;
-}
+    static char list[256];
+    size_t used = 0;
+    unsigned count;
+    const struct cli_word *words = cli_words(option->type, &count);
 
-static int is_subcommand(const struct cli_command *command)
-{
-    return strcmp(command->name, "vgpu") != 0;
+    for (unsigned i = 0; i < count; i++)
+        if (words[i].meaning)
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? " " : "",
+                                     words[i].name);
+    return used ? list : option->examples;
 }
 
 static const struct cli_operand *operand_of(const char *command)
@@ -93,31 +66,27 @@ static void put_subcommands(FILE *out)
 {
     int any = 0;
 
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (is_subcommand(c))
-            fprintf(out, "%s%s", any++ ? " " : "", c->name);
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++)
+        fprintf(out, "%s%s", any++ ? " " : "", c->name);
 }
 
-static void put_bash_value(FILE *out, enum cli_complete complete)
+static void put_bash_value(FILE *out, enum cli_type type)
 {
-    if (words_of(complete)) {
-        fprintf(out, "COMPREPLY=($(compgen -W \"%s\" -- \"$cur\"))", words_of(complete));
-        return;
-    }
-    switch (complete) {
-    case COMPLETE_FILE:
+    switch (type) {
+    case CLI_FILE:
         fprintf(out, "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))");
         break;
-    case COMPLETE_INSTANCE:
+    case CLI_INSTANCE:
         fprintf(out, "COMPREPLY=($(compgen -W \"$(" LIST_INSTANCES ")\" -- \"$cur\"))");
         break;
-    case COMPLETE_GPU:
+    case CLI_GPUS:
         fprintf(out, "COMPREPLY=($(compgen -W \"$(" LIST_GPUS ")\" -- \"$cur\"))");
         break;
-    case COMPLETE_COMMAND:
+    case CLI_COMMAND:
+    case CLI_PROGRAM:
         fprintf(out, "_vgpu_command \"$i\"");
         break;
-    case COMPLETE_SUBCOMMAND:
+    case CLI_SUBCOMMAND:
         fprintf(out, "COMPREPLY=($(compgen -W \"");
         put_subcommands(out);
         fprintf(out, "\" -- \"$cur\"))");
@@ -139,7 +108,10 @@ static void put_bash_option(FILE *out, const struct cli_option *option)
         fprintf(out, "[[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))\n                if ((++i >= "
                      "COMP_CWORD)); then\n");
     fprintf(out, "                    cur=${cur#=}\n                    ");
-    put_bash_value(out, option->complete);
+    if (words_of(option))
+        fprintf(out, "COMPREPLY=($(compgen -W \"%s\" -- \"$cur\"))", words_of(option));
+    else
+        put_bash_value(out, option->type);
     fprintf(out, "\n                    return\n                fi ;;\n");
 }
 
@@ -152,7 +124,7 @@ static void put_bash_command(FILE *out, const struct cli_command *command)
             "${COMP_WORDS[i]} in\n",
             command->name);
     for (const struct cli_option *o = cli_options; o->command; o++)
-        if (!strcmp(o->command, command->name) && o->argument)
+        if (!strcmp(o->command, command->name) && *o->argument)
             put_bash_option(out, o);
     fprintf(out, "            --) ((i++)); break ;;\n            -*) ;;\n            *) break ;;\n "
                  "           esac\n   "
@@ -165,7 +137,7 @@ static void put_bash_command(FILE *out, const struct cli_command *command)
     fprintf(out, "\" -- \"$cur\"))\n");
     if (operand) {
         fprintf(out, "        else\n            ");
-        put_bash_value(out, operand->complete);
+        put_bash_value(out, operand->type);
         fputc('\n', out);
     }
     fprintf(out, "        fi ;;\n");
@@ -187,9 +159,8 @@ void gen_bash(FILE *out)
     fputc(' ', out);
     put_options(out, "vgpu");
     fprintf(out, "\" -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (is_subcommand(c))
-            put_bash_command(out, c);
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++)
+        put_bash_command(out, c);
     fprintf(out, "    esac\n}\n\ncomplete -F _vgpu vgpu\n");
 }
 
@@ -205,18 +176,19 @@ static void put_zsh_help(FILE *out, const char *text)
             fputc(*text, out);
 }
 
-static const char *zsh_action(enum cli_complete complete)
+static const char *zsh_action(enum cli_type type)
 {
-    switch (complete) {
-    case COMPLETE_FILE:
+    switch (type) {
+    case CLI_FILE:
         return "_files";
-    case COMPLETE_INSTANCE:
+    case CLI_INSTANCE:
         return "_vgpu_instances";
-    case COMPLETE_GPU:
+    case CLI_GPUS:
         return "_vgpu_gpus";
-    case COMPLETE_COMMAND:
+    case CLI_COMMAND:
+    case CLI_PROGRAM:
         return "_command_names -e";
-    case COMPLETE_SUBCOMMAND:
+    case CLI_SUBCOMMAND:
         return "_vgpu_subcommands";
     default:
         break;
@@ -226,28 +198,28 @@ static const char *zsh_action(enum cli_complete complete)
 
 static void put_zsh_value(FILE *out, const struct cli_option *option)
 {
-    const char *words = words_of(option->complete), *name;
+    const char *words = words_of(option), *name;
     int length = cli_argument_name(option, &name);
 
     fprintf(out, ":%s%.*s:%s%s%s", cli_argument_optional(option) ? ":" : "", length, name,
-            words ? "(" : "", words ? words : zsh_action(option->complete), words ? ")" : "");
+            words ? "(" : "", words ? words : zsh_action(option->type), words ? ")" : "");
 }
 
 static void put_zsh_command(FILE *out, const struct cli_command *command)
 {
     const struct cli_operand *operand = operand_of(command->name);
     size_t length = operand ? strcspn(operand->name, ".") : 0; /* "NAME..." may come again */
-    int ends = operand && operand->complete == COMPLETE_COMMAND && !strcmp(command->name, "run");
+    int ends = operand && operand->type == CLI_COMMAND;
 
     fprintf(out, "    %s)\n        _arguments -S", command->name);
     for (const struct cli_option *o = cli_options; o->command; o++) {
         if (strcmp(o->command, command->name))
             continue;
-        fprintf(out, " \\\n            '%s--%s%s%s[", o->opt == OPT_ENV ? "*" : "", o->name,
-                o->argument ? "=" : "", cli_argument_optional(o) ? "-" : "");
+        fprintf(out, " \\\n            '%s--%s%s%s[", o->type == CLI_VARIABLE ? "*" : "", o->name,
+                *o->argument ? "=" : "", cli_argument_optional(o) ? "-" : "");
         put_zsh_help(out, o->help);
         fputc(']', out);
-        if (o->argument)
+        if (*o->argument)
             put_zsh_value(out, o);
         fputc('\'', out);
     }
@@ -256,7 +228,7 @@ static void put_zsh_command(FILE *out, const struct cli_command *command)
                 ends                    ? "(-)1"
                 : operand->name[length] ? "*"
                                         : "1",
-                (int)length, operand->name, zsh_action(operand->complete));
+                (int)length, operand->name, zsh_action(operand->type));
     if (ends)
         fprintf(out, " \\\n            '*::arguments:_normal'");
     fprintf(out, " ;;\n");
@@ -269,12 +241,11 @@ void gen_zsh(FILE *out)
     fprintf(out, "_vgpu_instances() { compadd -- ${(f)\"$(" LIST_INSTANCES ")\"} }\n");
     fprintf(out, "_vgpu_gpus() { compadd -- ${(f)\"$(" LIST_GPUS ")\"} }\n\n");
     fprintf(out, "_vgpu_subcommands() {\n    local -a commands=(");
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (is_subcommand(c)) {
-            fprintf(out, "\n        '%s:", c->name);
-            put_quoted(out, c->summary);
-            fputc('\'', out);
-        }
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++) {
+        fprintf(out, "\n        '%s:", c->name);
+        put_quoted(out, c->summary);
+        fputc('\'', out);
+    }
     fprintf(out, ")\n    _describe command commands\n}\n\n");
     fprintf(out, "_vgpu() {\n    local curcontext=$curcontext state line\n    _arguments -C");
     for (const struct cli_option *o = cli_options; o->command; o++)
@@ -286,9 +257,8 @@ void gen_zsh(FILE *out)
     fprintf(out,
             " \\\n        '1:command:_vgpu_subcommands' \\\n        '*::argument:->arguments'\n");
     fprintf(out, "    [[ $state == arguments ]] || return\n    case $words[1] in\n");
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (is_subcommand(c))
-            put_zsh_command(out, c);
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++)
+        put_zsh_command(out, c);
     fprintf(out, "    esac\n}\n\n_vgpu \"$@\"\n");
 }
 
@@ -300,27 +270,23 @@ static void put_fish_code(FILE *out, const char *code)
     fprintf(out, ")'");
 }
 
-/* -x: an argument must follow, and it is no file. Without it, an argument that may be left out. */
-static void put_fish_value(FILE *out, enum cli_complete complete, bool optional)
+static void put_fish_value(FILE *out, enum cli_type type)
 {
-    if (words_of(complete)) {
-        fprintf(out, "%s -a '%s'", optional ? " -f" : " -x", words_of(complete));
-        return;
-    }
-    switch (complete) {
-    case COMPLETE_FILE:
+    switch (type) {
+    case CLI_FILE:
         fprintf(out, " -r -F");
         break;
-    case COMPLETE_INSTANCE:
+    case CLI_INSTANCE:
         put_fish_code(out, LIST_INSTANCES);
         break;
-    case COMPLETE_GPU:
+    case CLI_GPUS:
         put_fish_code(out, LIST_GPUS);
         break;
-    case COMPLETE_COMMAND:
+    case CLI_COMMAND:
+    case CLI_PROGRAM:
         fprintf(out, " -x -a '(__fish_complete_subcommand --fcs-skip=2)'");
         break;
-    case COMPLETE_SUBCOMMAND:
+    case CLI_SUBCOMMAND:
         fprintf(out, " -x -a '");
         put_subcommands(out);
         fprintf(out, "'");
@@ -335,27 +301,29 @@ void gen_fish(FILE *out)
 {
     fprintf(out, "# Completion of vgpu for fish. Made from spec/cli.def by gen_docs.\n\ncomplete "
                  "-c vgpu -f\n");
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (is_subcommand(c)) {
-            fprintf(out, "complete -c vgpu -n __fish_use_subcommand -a %s -d '", c->name);
-            put_quoted(out, c->summary);
-            fprintf(out, "'\n");
-        }
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++) {
+        fprintf(out, "complete -c vgpu -n __fish_use_subcommand -a %s -d '", c->name);
+        put_quoted(out, c->summary);
+        fprintf(out, "'\n");
+    }
     for (const struct cli_option *o = cli_options; o->command; o++) {
         if (strcmp(o->command, "vgpu"))
             fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s' -l %s", o->command,
                     o->name);
         else
             fprintf(out, "complete -c vgpu -n __fish_use_subcommand -l %s", o->name);
-        if (o->argument)
-            put_fish_value(out, o->complete, cli_argument_optional(o));
+        /* -x: an argument must follow, and it is no file. */
+        if (*o->argument && words_of(o))
+            fprintf(out, "%s -a '%s'", cli_argument_optional(o) ? " -f" : " -x", words_of(o));
+        else if (*o->argument)
+            put_fish_value(out, o->type);
         fprintf(out, " -d '");
         put_quoted(out, o->help);
         fprintf(out, "'\n");
     }
     for (const struct cli_operand *o = cli_operands; o->command; o++) {
         fprintf(out, "complete -c vgpu -n '__fish_seen_subcommand_from %s'", o->command);
-        put_fish_value(out, o->complete, false);
+        put_fish_value(out, o->type);
         fputc('\n', out);
     }
 }

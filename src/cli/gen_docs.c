@@ -84,6 +84,7 @@ static void put_rows(FILE *out, const char *title, const struct cli_entry *entri
 static void put_command(FILE *out, const struct cli_command *command)
 {
     int top = !strcmp(command->name, "vgpu");
+    char help[CLI_HELP_BYTES];
 
     fprintf(out, "\n## vgpu%s%s\n\n", top ? "" : " ", top ? "" : command->name);
     fprintf(out, "    vgpu%s%s%s%s\n", top ? "" : " ", top ? "" : command->name,
@@ -97,9 +98,8 @@ static void put_command(FILE *out, const struct cli_command *command)
     fprintf(out, "\n| option | |\n|---|---|\n");
     for (const struct cli_option *o = cli_options; o->command; o++)
         if (!strcmp(o->command, command->name)) {
-            fprintf(out, "| `--%s%s%s` | ", o->name, cli_argument_gap(o),
-                    o->argument ? o->argument : "");
-            put_markdown(out, o->help);
+            fprintf(out, "| `--%s%s%s` | ", o->name, cli_argument_gap(o), o->argument);
+            put_markdown(out, cli_help(o, help, sizeof(help)));
             fprintf(out, " |\n");
         }
     put_rows(out, "Exit status", cli_exits, command->name);
@@ -138,10 +138,15 @@ static void write_one(const char *folder, const char *name, void (*generate)(FIL
     close_output(out);
 }
 
-static void write_man(const char *folder, const char *command, const char *name)
+/* vgpu.1, vgpu-run.1 ... */
+static void write_man(const char *folder, const char *command)
 {
-    FILE *out = open_output(folder, name);
+    bool top = command == cli_commands->name;
+    char name[64];
+    FILE *out;
 
+    snprintf(name, sizeof(name), "vgpu%s%s.1", top ? "" : "-", top ? "" : command);
+    out = open_output(folder, name);
     gen_man(out, command);
     close_output(out);
 }
@@ -155,12 +160,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: gen_docs FOLDER TEMPLATE\n");
         return 2;
     }
-    write_man(argv[1], "vgpu", "vgpu.1");
-    write_man(argv[1], "run", "vgpu-run.1");
-    write_man(argv[1], "ps", "vgpu-ps.1");
-    write_man(argv[1], "pause", "vgpu-pause.1");
-    write_man(argv[1], "resume", "vgpu-resume.1");
-    write_man(argv[1], "doctor", "vgpu-doctor.1");
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (c->page)
+            write_man(argv[1], c->name);
     out = open_output(argv[1], "libvgpu.7");
     error = gen_man_library(out, argv[2]);
     if (error) {

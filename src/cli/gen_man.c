@@ -49,17 +49,22 @@ static void put_argument(FILE *out, const struct cli_option *option)
 
 static void put_options(FILE *out, const char *command)
 {
+    char help[CLI_HELP_BYTES];
+
     fprintf(out, ".SH OPTIONS\n");
     for (const struct cli_option *o = cli_options; o->command; o++) {
         if (strcmp(o->command, command))
             continue;
-        fprintf(out, ".TP\n\\fB\\-\\-");
+        fprintf(out, ".TP\n\\fB");
+        if (o->letter)
+            fprintf(out, "\\-%c\\fR, \\fB", o->letter);
+        fprintf(out, "\\-\\-");
         put_text(out, o->name);
         fprintf(out, "\\fR");
-        if (o->argument)
+        if (*o->argument)
             put_argument(out, o);
         fputc('\n', out);
-        put_line(out, o->help);
+        put_line(out, cli_help(o, help, sizeof(help)));
     }
     for (const struct cli_operand *o = cli_operands; o->command; o++)
         if (!strcmp(o->command, command)) {
@@ -88,23 +93,23 @@ static void put_entries(FILE *out, const char *title, const struct cli_entry *en
 static void put_commands(FILE *out)
 {
     fprintf(out, ".SH COMMANDS\n");
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (strcmp(c->name, "vgpu")) {
-            fprintf(out, ".TP\n\\fB%s\\fR ", c->name);
-            put_line(out, c->arguments);
-            put_line(out, c->summary);
-        }
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++) {
+        fprintf(out, ".TP\n\\fB%s\\fR ", c->name);
+        put_line(out, c->arguments);
+        put_line(out, c->summary);
+    }
 }
 
 /* The pages of the other commands. */
 static void put_see_also(FILE *out, const char *command)
 {
-    static const char *const pages[] = {"vgpu", "run", "ps", "pause", "resume", "doctor"};
-
     fprintf(out, ".SH SEE ALSO\n");
-    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
-        if (strcmp(pages[i], command))
-            fprintf(out, ".BR vgpu%s%s (1),\n", i ? "\\-" : "", i ? pages[i] : "");
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        bool top = c == cli_commands;
+
+        if (c->page && strcmp(c->name, command))
+            fprintf(out, ".BR vgpu%s%s (1),\n", top ? "" : "\\-", top ? "" : c->name);
+    }
     fprintf(out, ".BR libvgpu (7)\n");
 }
 

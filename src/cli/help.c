@@ -1,13 +1,11 @@
 #include "cli/help.h"
 
-#include "cli/commands.h"
-
 #include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <string.h>
 
-#define HELP_COLUMN        24
+#define HELP_COLUMN        25
 #define HELP_COLUMN_NARROW 8 /* then each help begins on a line of its own */
 #define NARROW             72
 
@@ -55,13 +53,13 @@ static void print_options(FILE *out, const char *command)
 {
     print_title(out, "Options");
     for (const struct cli_option *o = cli_options; o->command; o++) {
-        char term[64];
+        char term[64], letter[] = {'-', o->letter, ',', ' ', '\0'}, help[CLI_HELP_BYTES];
 
         if (strcmp(o->command, command))
             continue;
-        snprintf(term, sizeof(term), "--%s%s%s", o->name, cli_argument_gap(o),
-                 o->argument ? o->argument : "");
-        print_entry(out, term, o->help);
+        snprintf(term, sizeof(term), "%s--%s%s%s", o->letter ? letter : "", o->name,
+                 cli_argument_gap(o), o->argument);
+        print_entry(out, term, cli_help(o, help, sizeof(help)));
     }
 }
 
@@ -82,7 +80,7 @@ static void print_operands(FILE *out, const char *command)
 static void print_texts(FILE *out, const char *command)
 {
     for (const struct cli_text *t = cli_texts; t->command; t++)
-        if (!strcmp(t->command, command)) {
+        if (!strcmp(t->command, command) && !t->manual) {
             fputc('\n', out);
             print_text(out, t->text, 0, 0);
         }
@@ -91,15 +89,15 @@ static void print_texts(FILE *out, const char *command)
 static void print_commands(FILE *out)
 {
     print_title(out, "Commands");
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (strcmp(c->name, "vgpu"))
-            print_entry(out, c->name, c->summary);
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++)
+        print_entry(out, c->name, c->summary);
 }
 
 void help_print(FILE *out, const char *command)
 {
     const struct cli_command *c = cli_find_command(command);
     bool top = !strcmp(command, "vgpu");
+    char more[128];
 
     if (!c)
         return;
@@ -107,18 +105,18 @@ void help_print(FILE *out, const char *command)
             *c->arguments ? " " : "", c->arguments);
     if (top)
         print_commands(out);
-    print_texts(out, command);
     print_operands(out, command);
     print_options(out, command);
     print_entries(out, "Exit status", cli_exits, command);
     print_entries(out, "Examples", cli_examples, command);
-    if (!top)
+    print_texts(out, command);
+    if (!c->page)
         return;
+    snprintf(more, sizeof(more), "%s`man vgpu%s%s` and `man 7 libvgpu` have the rest.",
+             top ? "`vgpu help COMMAND` explains a command. " : "", top ? "" : "-",
+             top ? "" : command);
     fputc('\n', out);
-    terminal_wrap(
-        out,
-        "`vgpu help COMMAND` explains a command; `man vgpu-run` and `man 7 libvgpu` have the rest.",
-        '\0', 0, 0, terminal_text_columns(out));
+    terminal_wrap(out, more, '\0', 0, 0, terminal_text_columns(out));
 }
 
 void help_print_short(FILE *out)
@@ -132,33 +130,4 @@ void help_print_short(FILE *out)
                   "`vgpu run --mem 8G -- COMMAND` starts a program; `vgpu help` explains, `vgpu "
                   "help run` more.",
                   '\0', 0, 0, terminal_text_columns(out));
-}
-
-bool command_take(char **argv,
-                  bool (*take)(const struct cli_option *option, const char *value, void *data),
-                  void *data, unsigned *ret_count, int *ret_status)
-{
-    struct cli_parse parse = {.command = argv[0], .argv = argv + 1};
-    const struct cli_option *option = NULL;
-    const char *value = NULL;
-    unsigned count = 0;
-    enum cli_item item;
-
-    *ret_status = STATUS_USAGE;
-    while ((item = cli_next(&parse, &option, &value)) != ITEM_END) {
-        if (item == ITEM_ERROR)
-            return false;
-        if (item == ITEM_OPERAND) {
-            argv[1 + count++] = (char *)value;
-        } else if (option->opt == OPT_HELP) {
-            help_print(stdout, argv[0]);
-            *ret_status = command_finish_output();
-            return false;
-        } else if (take && !take(option, value, data)) {
-            return false;
-        }
-    }
-    argv[1 + count] = NULL;
-    *ret_count = count;
-    return true;
 }

@@ -6,9 +6,9 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/setting.h"
-#include "cli/compute.h"
 #include "cli/message.h"
 #include "cli/path.h"
+#include "cli/table.h"
 #include "account/member.h"
 
 #include <dirent.h>
@@ -229,8 +229,8 @@ static int compare_compute(const struct instance_request *request, const struct 
     if (request->has_priority && has->priority != asked->priority)
         return numbers_differ(name, "--priority", has->priority, asked->priority);
     if (request->has_cap_policy && has->cap_policy != asked->cap_policy)
-        return differs(name, "--cores-policy", cap_policy_name(has->cap_policy),
-                       cap_policy_name(asked->cap_policy));
+        return differs(name, "--cores-policy", cli_word_name(CLI_CAP_POLICY, has->cap_policy),
+                       cli_word_name(CLI_CAP_POLICY, asked->cap_policy));
     if (request->has_copy_rate && has->copy_bytes_s != asked->copy_bytes_s) {
         if (has->copy_bytes_s)
             format_bytes(has->copy_bytes_s, a, sizeof(a));
@@ -332,7 +332,7 @@ static int join(const struct instance_request *request, struct instance *instanc
     error = region_set_limits(region, &has);
     if (error)
         message_error("run: instance %s: --policy %s cannot be set: %s", instance->name,
-                      turn_policy_name(has.compute.turn_policy),
+                      cli_word_name(CLI_TURN_POLICY, has.compute.turn_policy),
                       err_text(error, text, sizeof(text)));
     return error;
 }

@@ -4,11 +4,10 @@
 #include "base/err.h"
 #include "base/parse.h"
 #include "cli/folders.h"
-#include "cli/help.h"
 #include "cli/instance.h"
 #include "cli/message.h"
+#include "cli/options.h"
 #include "cli/path.h"
-#include "cli/table.h"
 #include "account/member.h"
 #include "guard/notify/control.h"
 
@@ -164,40 +163,34 @@ static bool serve(const char *command, bool pause, const char *name)
     return good;
 }
 
-/* Their names are moved to the front of argv. STATUS_OK: there are *ret_count of them; else it is
- * over, with *ret_status. */
-static bool take_names(char **argv, unsigned *ret_count, int *ret_status)
+/* Whether there are names, and all can be names of instances. */
+static bool check_names(const char *command, char **names)
 {
-    unsigned count = 0;
-
-    if (!command_take(argv, NULL, NULL, &count, ret_status))
-        return false;
-    *ret_status = STATUS_USAGE;
-    for (unsigned i = 1; i <= count; i++) {
-        if (!parse_name_valid(argv[i])) {
+    for (char **name = names; *name; name++) {
+        if (!parse_name_valid(*name)) {
             message_error("%s: \"%s\" is no name of an instance: a name has 1 to %d letters, "
                           "digits, '.', '_' or '-' and "
                           "begins with a letter or digit",
-                          argv[0], argv[i], VGPU_NAME_LEN - 1);
+                          command, *name, VGPU_NAME_LEN - 1);
             return false;
         }
     }
-    if (count == 0)
-        message_error("%s: no instance was named; `vgpu ps` lists those that are running", argv[0]);
-    *ret_count = count;
-    return count > 0;
+    if (!*names)
+        message_error("%s: no instance was named; `vgpu ps` lists those that are running", command);
+    return *names != NULL;
 }
 
 static int command(char **argv, bool pause)
 {
-    unsigned count = 0;
+    char **names;
     int status;
 
-    if (!take_names(argv, &count, &status))
+    if (!options_parse(argv[0], argv, NULL, &names, &status))
         return status;
-    status = STATUS_OK;
-    for (unsigned i = 0; i < count; i++)
-        if (!serve(argv[0], pause, argv[1 + i]))
+    if (!check_names(argv[0], names))
+        return STATUS_USAGE;
+    for (status = STATUS_OK; *names; names++)
+        if (!serve(argv[0], pause, *names))
             status = STATUS_FAILED;
     return status;
 }

@@ -1,18 +1,13 @@
 #include "cli/ps.h"
 
-#include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/compute.h"
-#include "cli/help.h"
 #include "cli/message.h"
-#include "cli/table.h"
+#include "cli/options.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define WATCH_DEFAULT_S 2
-#define WATCH_MOST_S    86400
 
 uint64_t ps_vdev_held(const struct vgpu_snapshot *snapshot, unsigned vdev, enum vgpu_kind kind)
 {
@@ -67,52 +62,6 @@ uint64_t ps_refusals(const struct vgpu_snapshot *snapshot)
     return count;
 }
 
-struct options {
-    bool json, quiet;
-    uint64_t watch_s; /* 0: once */
-    struct ps_list list;
-};
-
-static bool take_watch(const char *text, uint64_t *ret_seconds)
-{
-    *ret_seconds = WATCH_DEFAULT_S;
-    if (!text || parse_count(text, 1, WATCH_MOST_S, ret_seconds) == 0)
-        return true;
-    message_error("ps: --watch \"%s\": use a whole number of seconds, 1 to %d", text, WATCH_MOST_S);
-    return false;
-}
-
-static bool take_option(const struct cli_option *option, const char *value, void *data)
-{
-    struct options *options = data;
-
-    switch ((int)option->opt) {
-    case OPT_JSON:
-        options->json = true;
-        return true;
-    case OPT_QUIET:
-        options->quiet = true;
-        return true;
-    case OPT_NO_HEADER:
-        options->list.heads = false;
-        return true;
-    default:
-        return take_watch(value, &options->watch_s);
-    }
-}
-
-/* Names are moved to the front of argv, and end with NULL. False: it is over, with *ret_status. */
-static bool take_options(char **argv, struct options *options, int *ret_status)
-{
-    unsigned count = 0;
-
-    *options = (struct options){.list.heads = true};
-    if (!command_take(argv, take_option, options, &count, ret_status))
-        return false;
-    options->list.names = count ? argv + 1 : NULL;
-    return true;
-}
-
 /* A name that is not there is an error, as it is for other commands. */
 static bool all_found(const struct ps_list *list)
 {
@@ -136,25 +85,25 @@ static void print_names(const struct ps_list *list)
         printf("%s\n", list->instances[i]->name);
 }
 
-static bool print(struct options *options)
+static bool print(const struct ps_options *options, struct ps_list *list)
 {
     if (options->json)
-        return ps_print_json(&options->list);
+        return ps_print_json(list);
     if (!options->quiet)
-        return ps_print_table(&options->list);
-    print_names(&options->list);
+        return ps_print_table(list);
+    print_names(list);
     return true;
 }
 
-static int show(struct options *options)
+static int show(const struct ps_options *options, struct ps_list *list)
 {
     bool printed, failed;
     int status;
 
-    ps_collect(&options->list);
-    printed = print(options);
-    failed = options->list.failed || !all_found(&options->list);
-    ps_done(&options->list);
+    ps_collect(list);
+    printed = print(options, list);
+    failed = list->failed || !all_found(list);
+    ps_done(list);
     if (!printed) {
         message_error("ps: out of memory");
         return STATUS_FAILED;
@@ -165,15 +114,19 @@ static int show(struct options *options)
 
 int command_ps(char **argv)
 {
-    struct options options;
+    struct ps_options options = {.json = false};
+    struct ps_list list = {.count = 0};
+    char **names;
     int status;
 
-    if (!take_options(argv, &options, &status))
+    if (!options_parse("ps", argv, &options, &names, &status))
         return status;
+    list.heads = !options.no_header;
+    list.names = *names ? names : NULL;
     do {
-        if (options.watch_s && !options.json && isatty(STDOUT_FILENO))
+        if (options.watch.value && !options.json && isatty(STDOUT_FILENO))
             printf("\033[H\033[2J");
-        status = show(&options);
-    } while (options.watch_s && !ferror(stdout) && sleep((unsigned)options.watch_s) == 0);
+        status = show(&options, &list);
+    } while (options.watch.value && !ferror(stdout) && sleep((unsigned)options.watch.value) == 0);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/compute.h"
+#include "cli/table.h"
 #include "cli/turns.h"
 
 #define SCHEMA 2
@@ -72,12 +73,13 @@ static json_t *compute_json(struct ps_list *list, const struct ps_instance *inst
 
 static json_t *settings_json(const struct vgpu_compute *compute)
 {
-    const char *turn_policy = turn_policy_name(compute->turn_policy);
+    const char *turn_policy = cli_word_name(CLI_TURN_POLICY, compute->turn_policy);
     json_t *result = json_object();
 
     json_object_set_new(result, "weight", number(compute->weight));
     json_object_set_new(result, "priority", number(compute->priority));
-    json_object_set_new(result, "cap_policy", json_string(cap_policy_name(compute->cap_policy)));
+    json_object_set_new(result, "cap_policy",
+                        json_string(cli_word_name(CLI_CAP_POLICY, compute->cap_policy)));
     json_object_set_new(result, "turn_policy",
                         turn_policy ? json_string(turn_policy) : json_null());
     json_object_set_new(result, "copy_bytes_per_s", number_or_null(compute->copy_bytes_s));

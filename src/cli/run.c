@@ -81,7 +81,7 @@ static bool is_guard_mode(const struct run_options *options)
 {
     const char *name = options->command[0];
 
-    return options->guard == GUARD_ON && (!strcmp(name, "strict") || !strcmp(name, "permissive"));
+    return options->guard == GUARD_ON && cli_word_index(CLI_GUARD_MODE, name) >= 0;
 }
 
 static int find_program(const struct run_options *options, char *ret_path, size_t size)

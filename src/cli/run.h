@@ -3,6 +3,7 @@
 #define VGPU_CLI_RUN_H
 
 #include "cli/instance.h"
+#include "cli/options.h"
 #include "guard/guard.h"
 
 #include <stdbool.h>
@@ -12,16 +13,6 @@
 #define RUN_NOT_EXECUTABLE 126
 #define RUN_NOT_FOUND      127
 #define RUN_SIGNAL_BASE    128
-
-/* What the command line says; the texts are the command line's own. */
-struct run_options {
-    const char *name, *gpu, *mem, *host_mem, *trace; /* NULL: not given */
-    const char *cores, *cores_policy, *weight, *priority, *policy, *copy_bw;
-    bool sim, stats;
-    enum guard_mode guard;
-    bool preload;   /* with the guard: the library as well */
-    char **command; /* NULL-terminated */
-};
 
 #define RUN_GO_ON (-1) /* in place of a status to exit with */
 
@@ -84,13 +75,6 @@ bool run_inside_group(const char *instance_name, uint64_t *ret_group);
 /* The same of --gpu inside an instance: the command sees these of its devices. False: a message has
  * been written. */
 bool run_inside_devices(void);
-
-/* The size that `option` was given. False: it is none, or absurdly small, and a message has been
- * written. */
-bool run_size(const char *option, const char *text, uint64_t *ret_bytes);
-
-/* The part of it that is about time, but for --cores. */
-bool run_compute(const struct run_options *options, struct instance_request *request);
 
 /*
  * Sets this process's environment to what the command gets: the instance, its group there (0:

@@ -28,21 +28,12 @@ static void default_name(const char *command, char *ret_name, size_t size)
     snprintf(ret_name, size, "%s-%ld", length ? start : "vgpu", (long)getpid());
 }
 
-static bool take_name(const struct run_options *options, struct vgpu_limits *limits)
+static void take_name(const struct run_options *options, struct vgpu_limits *limits)
 {
-    if (!options->name) {
+    if (options->name)
+        snprintf(limits->name, sizeof(limits->name), "%s", options->name);
+    else
         default_name(options->command[0], limits->name, sizeof(limits->name));
-        return true;
-    }
-    if (!parse_name_valid(options->name)) {
-        message_error("run: --name \"%s\" is not accepted: a name has 1 to %d letters, digits, "
-                      "'.', '_' or '-' and begins with a "
-                      "letter or digit",
-                      options->name, VGPU_NAME_LEN - 1);
-        return false;
-    }
-    snprintf(limits->name, sizeof(limits->name), "%s", options->name);
-    return true;
 }
 
 /*
@@ -187,49 +178,6 @@ static bool vdevs_of_list(const struct run_options *options, const char *nvml, c
     return true;
 }
 
-/* Nobody means less; no context fits, and copies would stand still. */
-#define SIZE_LEAST (1u << 20)
-
-/* "8" is eight bytes, and hardly meant. Says so, and returns false. */
-static bool size_enough(const char *option, const char *text, uint64_t bytes)
-{
-    const char *number = strrchr(text, ':') ? strrchr(text, ':') + 1 : text;
-
-    if (bytes >= SIZE_LEAST)
-        return true;
-    if (number[strspn(number, "0123456789.")] == '\0' && strlen(number) <= 4)
-        message_error("run: --%s %s: less than 1 MiB; did you mean %sG?", option, text, text);
-    else
-        message_error("run: --%s \"%.64s\": less than 1 MiB, the least that is accepted", option,
-                      text);
-    return false;
-}
-
-bool run_size(const char *option, const char *text, uint64_t *ret_bytes)
-{
-    int rc = parse_bytes(text, ret_bytes);
-
-    if (rc == 0)
-        return size_enough(option, text, *ret_bytes);
-    if (strchr(text, '%') && rc == -PARSE_FORM)
-        message_error("run: --%s \"%.64s\": takes no percentage; use a size, such as 8G or 512M",
-                      option, text);
-    else
-        message_error("run: --%s \"%.64s\": %s", option, text, parse_fault_text(rc));
-    return false;
-}
-
-static bool quotas_enough(const char *text, const struct quota_list *list)
-{
-    for (unsigned i = 0; i < QUOTA_DEVICES_MAX; i++) {
-        struct quota quota = quota_list_device(list, i);
-
-        if (quota.bytes && !size_enough("mem", text, quota.bytes))
-            return false;
-    }
-    return true;
-}
-
 static unsigned vdevs_limited(const struct vgpu_limits *limits)
 {
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
@@ -238,18 +186,11 @@ static unsigned vdevs_limited(const struct vgpu_limits *limits)
 static bool take_quotas(const struct run_options *options, const char *nvml,
                         struct vgpu_limits *limits)
 {
-    struct quota_list list;
-    int rc;
+    struct quota_list list = options->mem.list;
 
-    if (!options->mem)
+    if (!options->mem.text)
         return true;
-    rc = parse_quota_list(options->mem, &list);
-    if (rc < 0) {
-        message_error("run: --mem \"%.64s\": %s", options->mem, parse_fault_text(rc));
-        return false;
-    }
-    if (!quotas_enough(options->mem, &list) ||
-        !vdevs_of_list(options, nvml, "--mem", options->mem, &list, limits))
+    if (!vdevs_of_list(options, nvml, "--mem", options->mem.text, &list, limits))
         return false;
     for (unsigned i = 0; i < vdevs_limited(limits); i++) {
         struct quota quota = quota_list_device(&list, i);
@@ -263,17 +204,11 @@ static bool take_quotas(const struct run_options *options, const char *nvml,
 static bool take_caps(const struct run_options *options, const char *nvml,
                       struct vgpu_limits *limits)
 {
-    struct quota_list list;
-    int rc;
+    struct quota_list list = options->cores.list;
 
-    if (!options->cores)
+    if (!options->cores.text)
         return true;
-    rc = parse_percent_list(options->cores, &list);
-    if (rc < 0) {
-        message_error("run: --cores \"%.64s\": %s", options->cores, parse_fault_text(rc));
-        return false;
-    }
-    if (!vdevs_of_list(options, nvml, "--cores", options->cores, &list, limits))
+    if (!vdevs_of_list(options, nvml, "--cores", options->cores.text, &list, limits))
         return false;
     for (unsigned i = 0; i < vdevs_limited(limits); i++) {
         uint32_t percent = quota_list_device(&list, i).percent;
@@ -283,10 +218,19 @@ static bool take_caps(const struct run_options *options, const char *nvml,
     return true;
 }
 
-static bool take_host_quota(const struct run_options *options, struct vgpu_limits *limits)
+static void take_compute(const struct run_options *options, struct instance_request *request)
 {
-    return !options->host_mem ||
-           run_size("host-mem", options->host_mem, &limits->vdev[VGPU_VDEV_HOST].quota_bytes);
+    struct vgpu_compute *compute = &request->limits.compute;
+
+    request->has_cap_policy = options->cap_policy.text != NULL;
+    request->has_weight = options->weight.text != NULL;
+    request->has_priority = options->priority.text != NULL;
+    request->has_copy_rate = options->copy_bytes_s.text != NULL;
+    compute->weight = (uint32_t)options->weight.value;
+    compute->priority = (uint32_t)options->priority.value;
+    compute->cap_policy = (uint32_t)options->cap_policy.value;
+    compute->turn_policy = (uint32_t)options->turn_policy.value;
+    compute->copy_bytes_s = options->copy_bytes_s.value;
 }
 
 /* No more than `has`. A percentage is of what that leaves. */
@@ -345,13 +289,15 @@ bool run_limits(const struct run_options *options, const char *nvml,
                 struct instance_request *ret_request)
 {
     struct instance_request request = {.has_devices = options->gpu != NULL,
-                                       .has_quota = options->mem != NULL,
-                                       .has_cap = options->cores != NULL,
-                                       .has_host_quota = options->host_mem != NULL};
+                                       .has_quota = options->mem.text != NULL,
+                                       .has_cap = options->cores.text != NULL,
+                                       .has_host_quota = options->host_mem.text != NULL};
 
     request.limits.tier = options->guard == GUARD_OFF ? VGPU_TIER_PRELOAD : VGPU_TIER_GUARD;
-    if (!take_name(options, &request.limits) || !take_host_quota(options, &request.limits) ||
-        !run_compute(options, &request) || !take_devices(options, nvml, &request.limits) ||
+    request.limits.vdev[VGPU_VDEV_HOST].quota_bytes = options->host_mem.value;
+    take_name(options, &request.limits);
+    take_compute(options, &request);
+    if (!take_devices(options, nvml, &request.limits) ||
         !take_quotas(options, nvml, &request.limits) ||
         !take_caps(options, nvml, &request.limits) || !keep_configured(options, nvml, &request))
         return false;

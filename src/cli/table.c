@@ -1,71 +1,154 @@
-#include "cli/table.h"
+#include "cli/options.h"
 
 #include "cli/message.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#define COMMAND(id, arguments, summary)
-#define TEXT(id, text)
-#define OPTION(id, opt, name, argument, complete, help)
-#define OPERAND(id, name, complete, help)
-#define EXIT(id, status, help)
-#define EXAMPLE(id, line, help)
-#define HINT(id, word, name)
-
-#undef COMMAND
-#define COMMAND(id, arguments, summary) {#id, arguments, summary},
 const struct cli_command cli_commands[] = {
+#define PAGE                                  true
+#define NO_PAGE                               false
+#define COMMAND(id, page, arguments, summary) {#id, page, arguments, summary},
 #include "cli.def"
-    {NULL, NULL, NULL}};
-#undef COMMAND
-#define COMMAND(id, arguments, summary)
+#undef PAGE
+#undef NO_PAGE
+    {NULL}};
 
-#undef TEXT
-#define TEXT(id, text) {#id, text},
 const struct cli_text cli_texts[] = {
+#define TEXT(id, text)   {#id, false, text},
+#define MANUAL(id, text) {#id, true, text},
 #include "cli.def"
-    {NULL, NULL}};
-#undef TEXT
-#define TEXT(id, text)
+    {NULL}};
 
-#undef OPTION
-#define OPTION(id, opt, name, argument, complete, help)                                            \
-    {#id, OPT_##opt, name, argument, COMPLETE_##complete, help},
+/* --help comes last, as an option of every command. */
 const struct cli_option cli_options[] = {
+#define OPTION(id, field, option_name, option_type, argument_name, help_text, ...)                 \
+    {.command = #id,                                                                               \
+     .offset = offsetof(struct id##_options, field),                                               \
+     .name = option_name,                                                                          \
+     .type = CLI_##option_type,                                                                    \
+     .argument = argument_name,                                                                    \
+     .help = help_text,                                                                            \
+     __VA_ARGS__},
 #include "cli.def"
-    {NULL, OPT_HELP, NULL, NULL, COMPLETE_NONE, NULL}};
-#undef OPTION
-#define OPTION(id, opt, name, argument, complete, help)
+#define COMMAND(id, page, arguments, summary)                                                      \
+    {.command = #id,                                                                               \
+     .name = "help",                                                                               \
+     .type = CLI_HELP,                                                                             \
+     .argument = "",                                                                               \
+     .help = "show this help and exit",                                                            \
+     .letter = 'h'},
+#include "cli.def"
+    {NULL}};
 
-#undef OPERAND
-#define OPERAND(id, name, complete, help) {#id, name, COMPLETE_##complete, help},
 const struct cli_operand cli_operands[] = {
+#define OPERAND(id, name, type, help) {#id, name, CLI_##type, help},
 #include "cli.def"
-    {NULL, NULL, COMPLETE_NONE, NULL}};
-#undef OPERAND
-#define OPERAND(id, name, complete, help)
+    {NULL}};
 
-#undef EXIT
-#define EXIT(id, status, help) {#id, status, help},
 const struct cli_entry cli_exits[] = {
+#define EXIT(id, status, help) {#id, status, help},
 #include "cli.def"
-    {NULL, NULL, NULL}};
-#undef EXIT
-#define EXIT(id, status, help)
+    {NULL}};
 
-#undef EXAMPLE
-#define EXAMPLE(id, line, help) {#id, line, help},
 const struct cli_entry cli_examples[] = {
+#define EXAMPLE(id, line, help) {#id, line, help},
 #include "cli.def"
-    {NULL, NULL, NULL}};
-#undef EXAMPLE
-#define EXAMPLE(id, line, help)
+    {NULL}};
 
-#undef HINT
-#define HINT(id, word, name) {#id, word, name},
 static const struct cli_entry cli_hints[] = {
+#define HINT(id, word, name) {#id, word, name},
 #include "cli.def"
-    {NULL, NULL, NULL}};
+    {NULL}};
+
+static const struct cli_word cap_policies[] = {
+#define CAP_POLICY(id, name, meaning) [VGPU_CAP_##id] = {name, meaning},
+#include "policies.def"
+};
+
+static const struct cli_word turn_policies[] = {
+#define TURN_POLICY(id, name, meaning) [1 + VGPU_TURN_##id] = {name, meaning},
+#include "policies.def"
+};
+
+static const struct cli_word guard_modes[] = {
+#define GUARD_MODE(id, name, meaning) [GUARD_##id] = {name, meaning},
+#include "policies.def"
+};
+
+const struct cli_word *cli_words(enum cli_type type, unsigned *ret_count)
+{
+#define WORDS(array) (*ret_count = sizeof(array) / sizeof((array)[0]), (array))
+    return type == CLI_CAP_POLICY    ? WORDS(cap_policies)
+           : type == CLI_TURN_POLICY ? WORDS(turn_policies)
+           : type == CLI_GUARD_MODE  ? WORDS(guard_modes)
+                                     : (*ret_count = 0, NULL);
+#undef WORDS
+}
+
+const char *cli_word_name(enum cli_type type, uint64_t value)
+{
+    unsigned count;
+    const struct cli_word *words = cli_words(type, &count);
+
+    return value < count ? words[value].name : "?";
+}
+
+int cli_word_index(enum cli_type type, const char *name)
+{
+    unsigned count;
+    const struct cli_word *words = cli_words(type, &count);
+
+    for (unsigned i = 0; i < count; i++)
+        if (words[i].meaning && !strcmp(words[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+const char *cli_size_text(uint64_t bytes, char buffer[SIZE_TEXT_BYTES])
+{
+    char *tenths = strstr(format_bytes(bytes, buffer, SIZE_TEXT_BYTES), ".0 ");
+
+    if (tenths)
+        memmove(tenths, tenths + 2, strlen(tenths + 2) + 1);
+    return buffer;
+}
+
+const char *cli_range(const struct cli_option *option, char *buffer, size_t size)
+{
+    char least[SIZE_TEXT_BYTES];
+
+    if (!option->min && !option->max)
+        *buffer = '\0';
+    else if (!option->max)
+        snprintf(buffer, size, "%s or more", cli_size_text(option->min, least));
+    else
+        snprintf(buffer, size, "%" PRIu64 " to %" PRIu64 "%s%s", option->min, option->max,
+                 option->unit ? " " : "", option->unit ? option->unit : "");
+    return buffer;
+}
+
+const char *cli_help(const struct cli_option *option, char *buffer, size_t size)
+{
+    unsigned count;
+    const struct cli_word *words = cli_words(option->type, &count);
+    char range[CLI_HELP_BYTES];
+    FILE *out = fmemopen(buffer, size, "w");
+
+    if (!out)
+        return option->help;
+    fputs(option->help, out);
+    for (unsigned i = 0; i < count; i++)
+        if (words[i].meaning)
+            fprintf(out, "; `%s`: %s", words[i].name, words[i].meaning);
+    if (*cli_range(option, range, sizeof(range)))
+        fprintf(out, "; %s", range);
+    if (option->initial)
+        fprintf(out, ". Default: %s", option->initial);
+    fclose(out);
+    return buffer;
+}
 
 const struct cli_command *cli_find_command(const char *name)
 {
@@ -77,12 +160,12 @@ const struct cli_command *cli_find_command(const char *name)
 
 bool cli_argument_optional(const struct cli_option *option)
 {
-    return option->argument && option->argument[0] == '[';
+    return option->argument[0] == '[';
 }
 
 const char *cli_argument_gap(const struct cli_option *option)
 {
-    return option->argument && !cli_argument_optional(option) ? " " : "";
+    return *option->argument && !cli_argument_optional(option) ? " " : "";
 }
 
 int cli_argument_name(const struct cli_option *option, const char **ret_name)
@@ -146,9 +229,8 @@ const char *cli_nearest_command(const char *word)
 {
     struct nearest nearest = {NULL, WORD_MAX};
 
-    for (const struct cli_command *c = cli_commands; c->name; c++)
-        if (strcmp(c->name, "vgpu"))
-            consider(&nearest, word, c->name);
+    for (const struct cli_command *c = cli_commands + 1; c->name; c++)
+        consider(&nearest, word, c->name);
     return nearest.name;
 }
 
@@ -170,6 +252,14 @@ static const struct cli_option *find_option(const char *command, const char *nam
     for (const struct cli_option *o = cli_options; o->command; o++)
         if (!strcmp(o->command, command) && strlen(o->name) == length &&
             !memcmp(o->name, name, length))
+            return o;
+    return NULL;
+}
+
+static const struct cli_option *find_letter(const char *command, char letter)
+{
+    for (const struct cli_option *o = cli_options; o->command; o++)
+        if (!strcmp(o->command, command) && o->letter == letter)
             return o;
     return NULL;
 }
@@ -198,24 +288,20 @@ static enum cli_item take_option(struct cli_parse *parse, const char *word,
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const struct cli_option *option = NULL;
 
-    if (!strcmp(word, "-h"))
-        option = find_option(parse->command, "help", 4);
-    else if (!strcmp(word, "-V"))
-        option = find_option(parse->command, "version", 7);
-    else if (!strcmp(word, "-q"))
-        option = find_option(parse->command, "quiet", 5);
-    else if (word[1] == '-')
+    if (word[1] == '-')
         option = find_option(parse->command, word + 2, length - 2);
+    else if (!word[2])
+        option = find_letter(parse->command, word[1]);
     if (!option)
         return unknown_option(parse->command, word, length);
-    if (!option->argument && equals) {
+    if (!*option->argument && equals) {
         message_error("%s: --%s takes no value, but got \"%s\"", parse->command, option->name,
                       equals + 1);
         return ITEM_ERROR;
     }
-    if (option->argument && cli_argument_optional(option)) {
+    if (cli_argument_optional(option)) {
         *ret_value = equals ? equals + 1 : NULL;
-    } else if (option->argument) {
+    } else if (*option->argument) {
         if (!equals && (!*parse->argv || !strcmp(*parse->argv, "--"))) {
             message_error("%s: --%s needs a value: --%s %s", parse->command, option->name,
                           option->name, option->argument);

@@ -1,84 +1,77 @@
 /*
- * spec/cli.def as data, and the parser that follows it. Shared by the command and by the program
- * that makes its documentation. Everything here is constant; the parser writes only to its own
- * struct.
+ * The rows of spec/cli.def as constant data, and the scanner of a command line. The command and
+ * gen_docs, which makes its documentation, share them.
  */
 #ifndef VGPU_CLI_TABLE_H
 #define VGPU_CLI_TABLE_H
 
+#include "base/parse.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* One value for each `opt` of cli.def. */
-enum cli_opt {
-    OPT_HELP,
-    OPT_VERSION,
-    OPT_JSON,
-    OPT_QUIET,
-    OPT_NO_HEADER,
-    OPT_WATCH,
-    OPT_NAME,
-    OPT_GPU,
-    OPT_MEM,
-    OPT_HOST_MEM,
-    OPT_CORES,
-    OPT_CORES_POLICY,
-    OPT_WEIGHT,
-    OPT_PRIORITY,
-    OPT_POLICY,
-    OPT_COPY_BW,
-    OPT_ENV,
-    OPT_TRACE,
-    OPT_STATS,
-    OPT_SIM,
-    OPT_GUARD,
-    OPT_PRELOAD
-};
+/*
+ * The types of options and operands: X(suffix, C type of the field in the options struct, parser in
+ * cli/options.c). Only operands have those without a parser, and --help is all of HELP.
+ */
+#define CLI_TYPE_LIST(X)                                                                           \
+    X(HELP, bool, NULL)                                                                            \
+    X(COMMAND, const char *, NULL) /* a program and its arguments: options end before it */        \
+    X(PROGRAM, const char *, NULL)                                                                 \
+    X(SUBCOMMAND, const char *, NULL)                                                              \
+    X(FLAG, bool, parse_flag)                                                                      \
+    X(VARIABLE, bool, parse_variable) /* may be given again */                                     \
+    X(FILE, const char *, parse_text)                                                              \
+    X(GPUS, const char *, parse_text)                                                              \
+    X(INSTANCE, const char *, parse_name)                                                          \
+    X(NUMBER, struct options_number, parse_number)                                                 \
+    X(SIZE, struct options_number, parse_size)                                                     \
+    X(RATE, struct options_number, parse_size)                                                     \
+    X(QUOTAS, struct options_list, parse_quotas)                                                   \
+    X(PERCENTS, struct options_list, parse_percents)                                               \
+    X(CAP_POLICY, struct options_number, parse_word)                                               \
+    X(TURN_POLICY, struct options_number, parse_word)                                              \
+    X(GUARD_MODE, enum guard_mode, parse_guard_mode)
 
-/* What a shell may offer in the place of an argument. */
-enum cli_complete {
-    COMPLETE_NONE,
-    COMPLETE_FILE,
-    COMPLETE_COMMAND,
-    COMPLETE_SUBCOMMAND,
-    COMPLETE_INSTANCE,
-    COMPLETE_GPU,
-    COMPLETE_SIZE,  /* bytes */
-    COMPLETE_QUOTA, /* bytes or a percentage */
-    COMPLETE_RATE,  /* bytes a second */
-    COMPLETE_PERCENT,
-    COMPLETE_WEIGHT,
-    COMPLETE_PRIORITY,
-    COMPLETE_CAP_POLICY,
-    COMPLETE_TURN_POLICY,
-    COMPLETE_GUARD_MODE
+enum cli_type {
+#define X(type, c_type, parser) CLI_##type,
+    CLI_TYPE_LIST(X)
+#undef X
 };
 
 /* Rows belong to the command named `command`; "vgpu" is the command without a subcommand. */
 struct cli_command {
     const char *name;
+    bool page; /* it has a man page */
     const char *arguments;
     const char *summary;
 };
 
 struct cli_text {
     const char *command;
+    bool manual; /* not in the help */
     const char *text;
 };
 
 struct cli_option {
     const char *command;
-    enum cli_opt opt;
-    const char *name;     /* without the dashes */
-    const char *argument; /* NULL: it takes none; "[=NAME]": it may have one, in the same word */
-    enum cli_complete complete;
+    size_t offset;    /* of the field in the command's options struct */
+    const char *name; /* without the dashes */
+    enum cli_type type;
+    const char *argument; /* "": it takes none; "[=NAME]": it may have one, in the same word */
     const char *help;
+    uint64_t min, max; /* of the value; max 0: there is none */
+    const char *unit;
+    const char *initial;  /* the value where the option is not given, for people; NULL: nothing */
+    const char *examples; /* values for completion, divided by blanks; NULL: none */
+    char letter;          /* the option with one dash; '\0': none */
 };
 
 struct cli_operand {
     const char *command;
     const char *name;
-    enum cli_complete complete;
+    enum cli_type type;
     const char *help;
 };
 
@@ -89,7 +82,13 @@ struct cli_entry {
     const char *help;
 };
 
-/* Each ends with a row whose first member is NULL. */
+/* A word that an option chooses from; its index is the value that is stored. */
+struct cli_word {
+    const char *name;
+    const char *meaning; /* NULL: no user can choose it */
+};
+
+/* Each ends with a row whose first member is NULL. The first command is "vgpu". */
 extern const struct cli_command cli_commands[];
 extern const struct cli_text cli_texts[];
 extern const struct cli_option cli_options[];
@@ -97,7 +96,18 @@ extern const struct cli_operand cli_operands[];
 extern const struct cli_entry cli_exits[];
 extern const struct cli_entry cli_examples[];
 
+/* The number of a macro, as text. */
+#define CLI_TEXT_OF(macro) CLI_TEXT_OF_(macro)
+#define CLI_TEXT_OF_(text) #text
+
 const struct cli_command *cli_find_command(const char *name); /* NULL: there is none */
+
+/* The words of a type; NULL: it has none. */
+const struct cli_word *cli_words(enum cli_type type, unsigned *ret_count);
+/* The word of a stored value: NULL for "not chosen", "?" where the value is out of range. */
+const char *cli_word_name(enum cli_type type, uint64_t value);
+/* The value of a word that a user can choose; -1: there is none such. */
+int cli_word_index(enum cli_type type, const char *name);
 
 /* Whether the option may stand without its argument, which then only a '=' can bring. */
 bool cli_argument_optional(const struct cli_option *option);
@@ -105,6 +115,14 @@ bool cli_argument_optional(const struct cli_option *option);
 int cli_argument_name(const struct cli_option *option, const char **ret_name);
 /* What stands between an option's name and its argument's text: " " or "". */
 const char *cli_argument_gap(const struct cli_option *option);
+
+/* "1 MiB", "1.5 GiB". Returns `buffer`. */
+const char *cli_size_text(uint64_t bytes, char buffer[SIZE_TEXT_BYTES]);
+/* "1 to 100 percent", "1 MiB or more"; "": any value. Returns `buffer`. */
+#define CLI_HELP_BYTES 1024
+const char *cli_range(const struct cli_option *option, char *buffer, size_t size);
+/* The option's help, its words, range and initial value. Returns `buffer`. */
+const char *cli_help(const struct cli_option *option, char *buffer, size_t size);
 
 /* The command whose name is nearest to `word`, NULL where none is near. The same for the options of
  * a command. */
@@ -116,7 +134,7 @@ const char *cli_nearest_option(const char *command, const char *word);
 struct cli_parse {
     const char *command;
     char **argv;
-    bool options_end_at_operand; /* `run`: what follows the first operand is not ours */
+    bool options_end_at_operand; /* the words behind the first operand are not vgpu's */
     bool options_ended;
 };
 

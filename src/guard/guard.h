@@ -21,12 +21,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* The modes of spec/policies.def: what `vgpu run --guard` was given. */
 enum guard_mode {
     GUARD_OFF,
-    GUARD_ON,
-    GUARD_STRICT, /* a difference that the audit finds ends the instance; programs may not switch
-                     channels */
-    GUARD_PERMISSIVE, /* for whoever asks guard_preflight(): where it cannot work, go on without */
+    GUARD_ON, /* no mode */
+#define GUARD_MODE(id, name, meaning) GUARD_##id,
+#include "policies.def"
 };
 
 struct guard_config {

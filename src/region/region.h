@@ -98,33 +98,18 @@ struct vgpu_limit {
     char uuid[VGPU_UUID_LEN]; /* the device; "" until somebody has seen it */
 };
 
-/* When a cap holds: X(enum suffix, name on the command line). */
-#define VGPU_CAP_POLICY_LIST(X)                                                                    \
-    X(HARD, "hard")       /* always */                                                             \
-    X(ELASTIC, "elastic") /* while another instance uses the device */                             \
-    X(OFF, "off")         /* never: HAMi's `disable` */
-
+/* When a cap holds: spec/policies.def. */
 enum vgpu_cap_policy {
-#define X(id, name) VGPU_CAP_##id,
-    VGPU_CAP_POLICY_LIST(X)
-#undef X
-        VGPU_CAP_POLICIES
+#define CAP_POLICY(id, name, meaning) VGPU_CAP_##id,
+#include "policies.def"
+    VGPU_CAP_POLICIES
 };
 
-/* How instances take turns on a device, a setting of the device's arena: X(enum suffix, name on the
- * command line). */
-#define VGPU_TURN_POLICY_LIST(X)                                                                   \
-    X(FAIR, "fair")         /* by weight */                                                        \
-    X(PRIORITY, "priority") /* the highest priority first, by weight within it; nobody starves */  \
-    X(MLFQ, "mlfq")         /* who has used little lately goes first */                            \
-    X(RR, "rr")             /* one after the other */                                              \
-    X(ADAPTIVE, "adaptive") /* by weight, turns as long as the load bears */
-
+/* How instances take turns on a device, a setting of the device's arena: spec/policies.def. */
 enum vgpu_turn_policy {
-#define X(id, name) VGPU_TURN_##id,
-    VGPU_TURN_POLICY_LIST(X)
-#undef X
-        VGPU_TURN_POLICIES
+#define TURN_POLICY(id, name, meaning) VGPU_TURN_##id,
+#include "policies.def"
+    VGPU_TURN_POLICIES
 };
 
 /*
@@ -146,9 +131,9 @@ static inline bool vgpu_same_limit(const struct vgpu_limit *a, const struct vgpu
            a->cap_percent == b->cap_percent;
 }
 
-#define VGPU_WEIGHT_DEFAULT 100u
-#define VGPU_WEIGHT_MAX     1000u
-#define VGPU_PRIORITY_MAX   255u
+#define VGPU_WEIGHT_DEFAULT 100
+#define VGPU_WEIGHT_MAX     1000
+#define VGPU_PRIORITY_MAX   255
 
 /* What an instance is among others, on every device. All zero: the defaults. */
 struct vgpu_compute {

@@ -55,7 +55,7 @@ load common.bash
             [ -z "$(groff -man -Tutf8 -ww -z "$docs/$page" 2>&1)" ] || fail "$(groff -man -Tutf8 -ww -z "$docs/$page" 2>&1)"
         fi
     done
-    for option in $("$vgpu" help run | grep -o '^  --[a-z-]*'); do
+    for option in $("$vgpu" help run | grep -oE '^  (-., )?--[a-z-]+' | grep -o -- '--.*'); do
         grep -q -- "${option//-/\\\\-}" "$docs/vgpu-run.1" || fail "$option is not in vgpu-run.1"
         grep -q -- "$option" "$docs/vgpu.bash" || fail "$option is not in vgpu.bash"
         grep -q -- "$option" "$docs/_vgpu" || fail "$option is not in _vgpu"
@@ -194,6 +194,15 @@ PYTHON
     [ "$(wc -l <<<"$stderr")" -le 20 ] || fail "long: $stderr"
     expect 0 "$vgpu" help
     [ "$(sed -n 3p <<<"$output")" = Commands: ] || fail "$output"
+}
+
+@test "the help of a command is no longer than 60 lines at 100 columns, options before prose" {
+    local command
+    for command in run ps pause resume doctor version help; do
+        COLUMNS=100 expect 0 "$vgpu" help $command
+        [ "$(wc -l <<<"$output")" -le 60 ] || fail "$command: $(wc -l <<<"$output") lines"
+        [[ $(sed -n 3p <<<"$output") == @(Arguments|Options): ]] || fail "$command: $output"
+    done
 }
 
 @test "what is installed can be uninstalled, and its documents link to each other" {

@@ -1,0 +1,57 @@
+/*
+ * The parsed options of a command: one field for each OPTION row of spec/cli.def, of the type that
+ * CLI_TYPE_LIST says. A text belongs to the command line.
+ */
+#ifndef VGPU_CLI_OPTIONS_H
+#define VGPU_CLI_OPTIONS_H
+
+#include "base/parse.h"
+#include "cli/table.h"
+#include "guard/guard.h"
+
+struct options_number {
+    const char *text; /* NULL: not given */
+    uint64_t value;   /* bytes of a size, the index in cli_words() of a word */
+};
+
+struct options_list {
+    const char *text; /* NULL: not given */
+    struct quota_list list;
+};
+
+#define X(type, c_type, parser) typedef c_type option_##type;
+CLI_TYPE_LIST(X)
+#undef X
+
+struct vgpu_options {
+#define OPTION_vgpu(field, type) option_##type field;
+#include "cli.def"
+};
+
+struct run_options {
+#define OPTION_run(field, type) option_##type field;
+#include "cli.def"
+    char **command; /* NULL-terminated */
+};
+
+struct ps_options {
+#define OPTION_ps(field, type) option_##type field;
+#include "cli.def"
+};
+
+struct doctor_options {
+#define OPTION_doctor(field, type) option_##type field;
+#include "cli.def"
+};
+
+/*
+ * Parses the words behind `argv[0]` by the rows of `command` into its options struct, which is all
+ * zero before. *ret_operands receives the operands, NULL-terminated, in the place of argv's words;
+ * of `run` and `vgpu` the first operand and all words behind it.
+ * Returns true to go on. Returns false after an error or --help: a message or the help was written,
+ * and *ret_status is what vgpu is to exit with.
+ */
+bool options_parse(const char *command, char **argv, void *options, char ***ret_operands,
+                   int *ret_status);
+
+#endif

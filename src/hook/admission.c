@@ -1,30 +1,21 @@
-/*
- * Admission and records: see admission.h.
- */
 #include "hook/admission.h"
 
 #include "hook/reconcile.h"
 #include "hook/shared.h"
 #include "hook/sources.h"
 
-static _Atomic(struct vgpu_track *) tables[CHARGE_TABLES];
+static const struct {
+    enum vgpu_kind kind;
+    enum record_table table;
+    uint64_t step_bytes;
+} classes[] = {
+#define X(class, kind, table, step, ...) [MEM_##class] = {kind, table, step},
+    MEM_CLASSES(X)
+#undef X
+};
+
 static _Atomic(struct vgpu_granules *) granules;
-_Atomic uint64_t charge_lowest_pointer = UINT64_MAX, charge_highest_pointer;
-
-static struct vgpu_track *table_of(enum charge_table table)
-{
-    struct vgpu_track *track = atomic_load_explicit(&tables[table], memory_order_acquire);
-    struct vgpu_track *other = NULL;
-
-    if (track != NULL)
-        return track;
-    track = track_new();
-    /* The loser of a race keeps its empty table; it happens once a process at most, and a table has
-     * no free. */
-    if (track != NULL && !atomic_compare_exchange_strong(&tables[table], &other, track))
-        track = other;
-    return track;
-}
+_Atomic uint64_t mem_lowest_pointer = UINT64_MAX, mem_highest_pointer;
 
 static struct vgpu_granules *all_granules(void)
 {
@@ -33,13 +24,15 @@ static struct vgpu_granules *all_granules(void)
 
     if (made != NULL)
         return made;
-    made = granules_new(CHARGE_BLOCK_BYTES);
+    made = granules_new(MEM_BLOCK_BYTES);
     if (made != NULL && !atomic_compare_exchange_strong(&granules, &other, made))
         made = other;
     return made;
 }
 
-void charge_refresh(unsigned vdev)
+/* Room */
+
+void mem_refresh(unsigned vdev)
 {
     if (vdev == VGPU_VDEV_HOST)
         return;
@@ -48,40 +41,82 @@ void charge_refresh(unsigned vdev)
     reconcile_now(vdev);
 }
 
-bool charge_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
+bool mem_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     uint64_t quota = ledger_quota(ledger, vdev);
 
     if (vdev == VGPU_VDEV_HOST || (quota > 0 && bytes > quota))
         return false;
-    charge_refresh(vdev);
+    mem_refresh(vdev);
     if (ledger_reserve(ledger, vdev, bytes) == 0)
         return true;
     sources_trim(vdev);
     return ledger_reserve(ledger, vdev, bytes) == 0;
 }
 
-bool charge_reserve(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
+CUresult mem_admit_on(enum hook_symbol sym, enum mem_class class, unsigned vdev, uint64_t bytes,
+                      struct admission *ret_admission)
 {
-    if (vdev != VGPU_VDEV_HOST)
+    struct vgpu_ledger *ledger = hook_ledger();
+    uint64_t reserved_bytes = mem_round(bytes, classes[class].step_bytes);
+
+    *ret_admission = (struct admission){
+        .sym = sym, .class = class, .vdev = vdev, .reserved_bytes = reserved_bytes};
+    if (ledger != NULL && bytes > 0 && vdev != VGPU_VDEV_HOST)
         reconcile_maybe(vdev);
-    if (ledger_reserve(ledger, vdev, bytes) == 0 || charge_make_room(ledger, vdev, bytes))
-        return true;
-    ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
-    return false;
+    if (ledger != NULL && bytes > 0 && ledger_reserve(ledger, vdev, reserved_bytes) < 0 &&
+        !mem_make_room(ledger, vdev, reserved_bytes)) {
+        ledger_refuse(ledger, vdev, reserved_bytes, hook_symbol_name(sym));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    ret_admission->ledger = ledger;
+    return CUDA_SUCCESS;
 }
 
-/* Widens the range that charge_pointer_possible() looks at; it never narrows. */
-static void note_pointer(uint64_t address)
+CUresult mem_admit(enum hook_symbol sym, enum mem_class class, uint64_t bytes,
+                   struct admission *ret_admission)
 {
-    uint64_t lowest = atomic_load_explicit(&charge_lowest_pointer, memory_order_relaxed);
-    uint64_t highest = atomic_load_explicit(&charge_highest_pointer, memory_order_relaxed);
+    unsigned vdev = VGPU_VDEV_HOST;
+    CUdevice device;
 
-    while (address < lowest &&
-           !atomic_compare_exchange_weak(&charge_lowest_pointer, &lowest, address))
+    *ret_admission = (struct admission){.ledger = NULL};
+    if (hook_ledger() == NULL || bytes == 0 || bytes > MEM_LIMIT_BYTES ||
+        (classes[class].kind != VGPU_KIND_HOST && device_current(&device, &vdev) < 0))
+        return CUDA_SUCCESS;
+    return mem_admit_on(sym, class, vdev, bytes, ret_admission);
+}
+
+/* Charges */
+
+bool mem_commit(const struct admission *admission, uint64_t bytes)
+{
+    return admission->ledger == NULL ||
+           ledger_commit(admission->ledger, admission->vdev, classes[admission->class].kind,
+                         admission->reserved_bytes, bytes) == 0;
+}
+
+void mem_cancel(const struct admission *admission)
+{
+    if (admission->ledger != NULL)
+        ledger_cancel(admission->ledger, admission->vdev, admission->reserved_bytes);
+}
+
+void mem_refuse(const struct admission *admission, uint64_t bytes)
+{
+    mem_cancel(admission);
+    ledger_refuse(admission->ledger, admission->vdev, bytes, hook_symbol_name(admission->sym));
+}
+
+/* Widens the range that mem_pointer_possible() looks at; it never narrows. */
+static void widen_pointers(uint64_t address)
+{
+    uint64_t lowest = atomic_load_explicit(&mem_lowest_pointer, memory_order_relaxed);
+    uint64_t highest = atomic_load_explicit(&mem_highest_pointer, memory_order_relaxed);
+
+    while (address < lowest && !atomic_compare_exchange_weak(&mem_lowest_pointer, &lowest, address))
         ;
     while (address > highest &&
-           !atomic_compare_exchange_weak(&charge_highest_pointer, &highest, address))
+           !atomic_compare_exchange_weak(&mem_highest_pointer, &highest, address))
         ;
 }
 
@@ -106,12 +141,12 @@ static void leave(struct vgpu_ledger *ledger, unsigned vdev,
     }
 }
 
-static void give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
+static void give_back(struct vgpu_ledger *ledger, enum record_table table, uint64_t key,
                       const struct vgpu_track_entry *entry)
 {
     struct granule_share left[GRANULE_SHARES] = {{.kind = entry->kind, .bytes = entry->bytes}};
 
-    if (table == CHARGE_POINTERS)
+    if (table == RECORDS_POINTERS)
         granule_drop(all_granules(), entry->vdev, entry->kind, key, entry->bytes, left);
     leave(ledger, entry->vdev, left);
 }
@@ -127,95 +162,111 @@ static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key,
     granule_drop(all_granules(), entry->vdev, entry->kind, key, entry->bytes, left);
     own = left[0].bytes;
     left[0].bytes = own > counted ? own - counted : 0;
-    /* Somebody else is in a block that was ours to charge: it stays charged, whether or not it
-     * fits. */
+    /* Another allocation is in a block that was this one's to charge: that stays charged, whether
+     * or not it fits. */
     if (own < counted)
         ledger_settle(ledger, entry->vdev, entry->kind, 0, (int64_t)(counted - own));
     leave(ledger, entry->vdev, left);
 }
 
-bool charge_commit(enum hook_symbol sym, struct vgpu_ledger *ledger, enum charge_table table,
-                   uint64_t key, unsigned vdev, enum vgpu_kind kind, uint64_t reserved_bytes,
-                   uint64_t bytes)
+/* Under the entry's key. False: it does not fit, and the reservation stands; or the table has no
+ * memory for it, and *ret_charged says that it is charged. */
+static bool charge(const struct admission *admission, enum record_table table, uint64_t key,
+                   const struct vgpu_track_entry *entry, bool *ret_charged)
 {
-    struct vgpu_track_entry entry = {
-        .bytes = bytes, .extra = current_context(), .vdev = vdev, .kind = kind};
-    struct vgpu_track_entry stale;
-    struct vgpu_track *track = table_of(table);
-    struct vgpu_granules *blocks = table == CHARGE_POINTERS ? all_granules() : NULL;
-    uint64_t charged = bytes;
-    bool was_stale;
+    struct vgpu_granules *blocks = table == RECORDS_POINTERS ? all_granules() : NULL;
+    uint64_t bytes = entry->bytes;
 
-    if (track == NULL || (table == CHARGE_POINTERS && blocks == NULL))
-        goto refuse;
-    /* The driver gave an address that we still have: it was freed in a way that nobody saw. */
-    was_stale = track_take(track, key, &stale);
-    if (blocks != NULL && granule_add(blocks, vdev, kind, key, bytes, &charged) < 0)
-        goto undo_stale;
-    if (ledger_commit(ledger, vdev, kind, reserved_bytes, charged) < 0)
-        goto undo_granules;
-    if (table == CHARGE_POINTERS)
-        note_pointer(key);
-    if (track_put(track, key, &entry) < 0) {
-        if (was_stale)
-            give_back(ledger, table, key, &stale);
-        give_back(ledger, table, key, &entry);
-        ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
+    *ret_charged = false;
+    if (table == RECORDS_POINTERS) {
+        if (blocks == NULL ||
+            granule_add(blocks, entry->vdev, entry->kind, key, entry->bytes, &bytes) < 0)
+            return false;
+        widen_pointers(key);
+    }
+    if (!mem_commit(admission, bytes)) {
+        if (blocks != NULL)
+            undo_blocks(admission->ledger, key, entry, bytes);
         return false;
     }
-    if (was_stale)
-        give_back(ledger, table, key, &stale);
-    return true;
-
-undo_granules:
-    if (blocks != NULL)
-        undo_blocks(ledger, key, &entry, charged);
-undo_stale:
-    if (was_stale)
-        give_back(ledger, table, key, &stale);
-refuse:
-    ledger_cancel(ledger, vdev, reserved_bytes);
-    ledger_refuse(ledger, vdev, bytes, hook_symbol_name(sym));
-    return false;
+    *ret_charged = true;
+    return record_put(table, key, entry);
 }
 
-bool charge_take(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry)
+static void free_by_driver(enum mem_class class, uint64_t key)
 {
-    struct vgpu_track *track = atomic_load_explicit(&tables[table], memory_order_acquire);
+    switch (class) {
+#define X(class, kind, table, step, undo, type)                                                    \
+    case MEM_##class:                                                                              \
+        DRIVER(undo)((type)key);                                                                   \
+        break;
+        MEM_CLASSES(X)
+#undef X
+    }
+}
 
-    if (track == NULL)
-        return false;
+CUresult mem_settle(const struct admission *admission, CUresult result, uint64_t key,
+                    uint64_t bytes)
+{
+    enum record_table table = classes[admission->class].table;
+    struct vgpu_track_entry entry = {
+        .bytes = bytes, .vdev = admission->vdev, .kind = classes[admission->class].kind};
+    struct vgpu_track_entry stale;
+    bool was_stale, charged;
+
+    if (admission->ledger == NULL)
+        return result;
+    if (result != CUDA_SUCCESS || bytes == 0) {
+        mem_cancel(admission);
+        return result;
+    }
+    entry.extra = current_context();
+    /* The driver gave a handle that is recorded still: its memory was freed in an unseen way. */
+    was_stale = record_take(table, key, &stale);
+    if (!charge(admission, table, key, &entry, &charged)) {
+        reconcile_free_begin();
+        free_by_driver(admission->class, key);
+        if (charged) {
+            give_back(admission->ledger, table, key, &entry);
+            ledger_refuse(admission->ledger, admission->vdev, bytes,
+                          hook_symbol_name(admission->sym));
+        } else {
+            mem_refuse(admission, bytes);
+        }
+        reconcile_free_end();
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (was_stale)
+        give_back(admission->ledger, table, key, &stale);
+    return result;
+}
+
+/* Frees */
+
+bool mem_free_begin(enum mem_class class, uint64_t key, struct mem_free *ret_free)
+{
+    *ret_free = (struct mem_free){.class = class, .key = key};
     reconcile_free_begin();
-    if (track_take(track, key, ret_entry))
-        return true;
-    reconcile_free_end();
-    return false;
+    ret_free->known = record_take(classes[class].table, key, &ret_free->entry);
+    if (!ret_free->known)
+        reconcile_free_end();
+    return ret_free->known;
 }
 
-void charge_put_back(enum charge_table table, uint64_t key, const struct vgpu_track_entry *entry)
+void mem_free_end(const struct mem_free *freeing, CUresult result)
 {
-    struct vgpu_track *track = table_of(table);
+    enum record_table table = classes[freeing->class].table;
 
-    if (track != NULL)
-        track_put(track, key, entry);
-    reconcile_free_end();
-}
-
-void charge_give_back(struct vgpu_ledger *ledger, enum charge_table table, uint64_t key,
-                      const struct vgpu_track_entry *entry)
-{
-    give_back(ledger, table, key, entry);
+    if (!freeing->known)
+        return;
+    if (result == CUDA_SUCCESS)
+        give_back(hook_ledger(), table, freeing->key, &freeing->entry);
+    else
+        record_put(table, freeing->key, &freeing->entry);
     reconcile_free_end();
 }
 
-bool charge_look(enum charge_table table, uint64_t key, struct vgpu_track_entry *ret_entry)
-{
-    struct vgpu_track *track = atomic_load_explicit(&tables[table], memory_order_acquire);
-
-    return track != NULL && track_get(track, key, ret_entry);
-}
-
-void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note)
+void *mem_note(uint64_t key, const struct vgpu_track_entry *entry, void *note)
 {
     struct vgpu_granules *blocks = all_granules();
 
@@ -224,7 +275,7 @@ void *charge_note(uint64_t key, const struct vgpu_track_entry *entry, void *note
 
 struct sweep {
     uint64_t context;
-    enum charge_table table;
+    enum record_table table;
 };
 
 static bool sweep_context(uint64_t key, struct vgpu_track_entry *entry, void *arg)
@@ -237,19 +288,14 @@ static bool sweep_context(uint64_t key, struct vgpu_track_entry *entry, void *ar
     return true;
 }
 
-void charge_context_gone(CUcontext context)
+void mem_context_gone(CUcontext context)
 {
     struct sweep sweep = {.context = (uint64_t)(uintptr_t)context};
 
     if (context == NULL)
         return;
-    for (int i = 0; i < CHARGE_TABLES; i++) {
-        struct vgpu_track *track = atomic_load_explicit(&tables[i], memory_order_acquire);
-
-        sweep.table = i;
-        if (track != NULL)
-            track_sweep(track, 0, UINT64_MAX, sweep_context, &sweep);
-    }
+    for (sweep.table = 0; sweep.table < RECORDS_OF_CONTEXTS; sweep.table++)
+        record_sweep(sweep.table, 0, UINT64_MAX, sweep_context, &sweep);
     sources_context_gone(context);
     sources_refresh(); /* of its device's pools and graphs the driver keeps what it likes */
 }

@@ -56,8 +56,8 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
     }
     if (__builtin_mul_overflow(width, height, &bytes) ||
         __builtin_mul_overflow(bytes, depth, &bytes) ||
-        __builtin_mul_overflow(bytes, block, &bytes) || bytes > CHARGE_LIMIT_BYTES)
-        return CHARGE_LIMIT_BYTES;
+        __builtin_mul_overflow(bytes, block, &bytes) || bytes > MEM_LIMIT_BYTES)
+        return MEM_LIMIT_BYTES;
     return bytes;
 }
 
@@ -65,9 +65,9 @@ static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
 {
     uint64_t bytes = 0;
 
-    for (unsigned level = 0; level < levels && level < 32 && bytes <= CHARGE_LIMIT_BYTES; level++)
+    for (unsigned level = 0; level < levels && level < 32 && bytes <= MEM_LIMIT_BYTES; level++)
         bytes += level_bytes(desc, level);
-    return charge_round(bytes, ARRAY_UNIT_BYTES);
+    return mem_round(bytes, ARRAY_UNIT_BYTES);
 }
 
 static bool ask_array(const CUDA_ARRAY3D_DESCRIPTOR *desc, CUdevice device, uint64_t *ret_bytes)
@@ -115,234 +115,122 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels
     capture_leave(&mode);
     if (!known)
         bytes = estimate(desc, levels > 0 ? levels : 1);
-    return bytes > SHARED_MAX_BYTES ? charge_round(bytes, CHARGE_BLOCK_BYTES)
-                                    : charge_round(bytes, ARRAY_UNIT_BYTES);
+    return bytes > SHARED_MAX_BYTES ? mem_round(bytes, MEM_BLOCK_BYTES)
+                                    : mem_round(bytes, ARRAY_UNIT_BYTES);
 }
 
-struct request {
-    enum hook_symbol sym;
-    struct vgpu_ledger *ledger; /* NULL: nothing is charged, the driver alone answers */
-    unsigned vdev;
-    uint64_t bytes;          /* to charge */
-    uint64_t reserved_bytes; /* set aside */
-};
-
-/* Sets aside what the array takes. False: over the quota. */
-static bool admit(struct request *request, enum hook_symbol sym, const void *ret_array,
-                  const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
+/* Sets aside what an array takes. `levels` 0: it is no mipmap. */
+static CUresult admit(enum hook_symbol sym, enum mem_class class,
+                      const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
+                      struct admission *ret_admission, uint64_t *ret_bytes)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
     CUdevice device;
+    unsigned vdev;
 
-    request->sym = sym;
-    request->ledger = NULL;
-    request->bytes = 0;
-    if (ledger == NULL || ret_array == NULL || desc == NULL ||
-        (desc->Flags & NO_MEMORY_FLAGS) != 0 || device_current(&device, &request->vdev) < 0)
-        return true;
-    request->bytes = array_bytes(desc, levels, device);
-    if (request->bytes == 0 || request->bytes > CHARGE_LIMIT_BYTES)
-        return true;
-    request->ledger = ledger;
-    request->reserved_bytes = charge_round(request->bytes, CHARGE_BLOCK_BYTES);
-    return charge_reserve(sym, ledger, request->vdev, request->reserved_bytes);
+    *ret_admission = (struct admission){.ledger = NULL};
+    *ret_bytes = 0;
+    if (hook_ledger() == NULL || (desc->Flags & NO_MEMORY_FLAGS) != 0 ||
+        device_current(&device, &vdev) < 0)
+        return CUDA_SUCCESS;
+    *ret_bytes = array_bytes(desc, levels, device);
+    if (*ret_bytes > MEM_LIMIT_BYTES)
+        return CUDA_SUCCESS;
+    return mem_admit_on(sym, class, vdev, *ret_bytes, ret_admission);
 }
 
 /*
- * The array may have opened a new block. So the rest of one is charged as untracked, until NVML's
- * figure says how much of that is true: at once where nothing else is going on.
+ * After the driver's answer. The array may have opened a new block. So the rest of one is charged
+ * as untracked, until NVML's figure says how much of that is true: at once where nothing else is
+ * going on.
  */
-static void settle_block(const struct request *request, bool charged)
+static CUresult settle(const struct admission *admission, CUresult result, uint64_t array,
+                       uint64_t bytes)
 {
-    uint64_t rest = request->reserved_bytes - request->bytes;
+    struct admission own = *admission, rest = *admission;
     uint64_t nvml_bytes;
 
-    if (!charged || reconcile_nvml_usage(request->vdev, &nvml_bytes) < 0) {
-        ledger_cancel(request->ledger, request->vdev, rest);
-        return;
+    if (admission->ledger == NULL)
+        return result;
+    own.reserved_bytes = bytes;
+    rest.reserved_bytes -= bytes;
+    result = mem_settle(&own, result, array, bytes);
+    if (rest.reserved_bytes == 0)
+        return result;
+    if (result != CUDA_SUCCESS || reconcile_nvml_usage(rest.vdev, &nvml_bytes) < 0) {
+        mem_cancel(&rest);
+        return result;
     }
-    ledger_commit(request->ledger, request->vdev, VGPU_KIND_UNTRACKED, rest, rest);
-    reconcile_now(request->vdev);
-}
-
-/* After the driver's answer. False: there was no room after all, the array has to be destroyed. */
-static bool settle(const struct request *request, const void *array, CUresult result)
-{
-    bool charged;
-
-    if (request->ledger == NULL)
-        return true;
-    if (result != CUDA_SUCCESS) {
-        ledger_cancel(request->ledger, request->vdev, request->reserved_bytes);
-        return true;
-    }
-    charged = charge_commit(request->sym, request->ledger, CHARGE_ARRAYS, (uintptr_t)array,
-                            request->vdev, VGPU_KIND_DATA, request->bytes, request->bytes);
-    if (request->reserved_bytes > request->bytes)
-        settle_block(request, charged);
-    return charged;
-}
-
-/* A request that was not admitted. */
-static CUresult refused(const struct request *request)
-{
-    trace_memory(request->sym, request->bytes, 0, CUDA_ERROR_OUT_OF_MEMORY);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult conclude(const struct request *request, CUarray made, CUresult result,
-                         CUarray *ret_array)
-{
-    if (!settle(request, made, result)) {
-        DRIVER(cuArrayDestroy)(made);
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (result == CUDA_SUCCESS)
-        *ret_array = made;
-    trace_memory(request->sym, request->bytes, (uintptr_t)made, result);
+    ledger_commit(rest.ledger, rest.vdev, VGPU_KIND_UNTRACKED, rest.reserved_bytes,
+                  rest.reserved_bytes);
+    reconcile_now(rest.vdev);
     return result;
 }
 
-CUresult hook_array_create(enum hook_symbol sym, CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
-{
-    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
-    struct request request;
-    CUarray made = NULL;
-    CUresult result;
-
-    if (array == NULL || desc == NULL)
-        return REAL(sym, array_create)(array, desc);
-    shape.Width = desc->Width;
-    shape.Height = desc->Height;
-    shape.Format = desc->Format;
-    shape.NumChannels = desc->NumChannels;
-    if (!admit(&request, sym, array, &shape, 0))
-        return refused(&request);
-    result = REAL(sym, array_create)(&made, desc);
-    return conclude(&request, made, result, array);
-}
-
-CUresult hook_array_create_v1(enum hook_symbol sym, CUarray *array,
-                              const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
-{
-    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
-    struct request request;
-    CUarray made = NULL;
-    CUresult result;
-
-    if (array == NULL || desc == NULL)
-        return REAL(sym, array_create_v1)(array, desc);
-    shape.Width = desc->Width;
-    shape.Height = desc->Height;
-    shape.Format = desc->Format;
-    shape.NumChannels = desc->NumChannels;
-    if (!admit(&request, sym, array, &shape, 0))
-        return refused(&request);
-    result = REAL(sym, array_create_v1)(&made, desc);
-    return conclude(&request, made, result, array);
-}
-
-CUresult hook_array3d_create(enum hook_symbol sym, CUarray *array,
-                             const CUDA_ARRAY3D_DESCRIPTOR *desc)
-{
-    struct request request;
-    CUarray made = NULL;
-    CUresult result;
-
-    if (array == NULL || desc == NULL)
-        return REAL(sym, array3d_create)(array, desc);
-    if (!admit(&request, sym, array, desc, 0))
-        return refused(&request);
-    result = REAL(sym, array3d_create)(&made, desc);
-    return conclude(&request, made, result, array);
-}
-
-CUresult hook_array3d_create_v1(enum hook_symbol sym, CUarray *array,
-                                const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
-{
-    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
-    struct request request;
-    CUarray made = NULL;
-    CUresult result;
-
-    if (array == NULL || desc == NULL)
-        return REAL(sym, array3d_create_v1)(array, desc);
-    shape.Width = desc->Width;
-    shape.Height = desc->Height;
-    shape.Depth = desc->Depth;
-    shape.Format = desc->Format;
-    shape.NumChannels = desc->NumChannels;
-    shape.Flags = desc->Flags;
-    if (!admit(&request, sym, array, &shape, 0))
-        return refused(&request);
-    result = REAL(sym, array3d_create_v1)(&made, desc);
-    return conclude(&request, made, result, array);
-}
-
-CUresult hook_mipmapped_array_create(enum hook_symbol sym, CUmipmappedArray *array,
-                                     const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels)
-{
-    struct request request;
-    CUmipmappedArray made = NULL;
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-
-    if (array == NULL || desc == NULL || levels == 0)
-        return REAL(sym, mipmapped_array_create)(array, desc, levels);
-    if (admit(&request, sym, array, desc, levels)) {
-        result = REAL(sym, mipmapped_array_create)(&made, desc, levels);
-        if (!settle(&request, made, result)) {
-            DRIVER(cuMipmappedArrayDestroy)(made);
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        if (result == CUDA_SUCCESS)
-            *array = made;
+/* The handler of a call that creates an array of the shape `shape`, a CUDA_ARRAY3D_DESCRIPTOR. */
+#define CREATE(handler, class, levels, shape, ...)                                                 \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        struct admission admission;                                                                \
+        __typeof__(*array) made = NULL;                                                            \
+        CUresult result;                                                                           \
+        uint64_t bytes;                                                                            \
+                                                                                                   \
+        if (array == NULL || desc == NULL)                                                         \
+            return FORWARD(sym, handler);                                                          \
+        result = admit(sym, class, shape, levels, &admission, &bytes);                             \
+        if (result == CUDA_SUCCESS)                                                                \
+            result = REAL(sym, handler)(&made, __VA_ARGS__);                                       \
+        result = settle(&admission, result, (uintptr_t)made, bytes);                               \
+        if (result == CUDA_SUCCESS)                                                                \
+            *array = made;                                                                         \
+        trace_memory(sym, bytes, (uintptr_t)made, result);                                         \
+        return result;                                                                             \
     }
-    trace_memory(sym, request.bytes, (uintptr_t)made, result);
-    return result;
-}
+
+#define SHAPE(...)                                                                                 \
+    (&(CUDA_ARRAY3D_DESCRIPTOR){.Width = desc->Width,                                              \
+                                .Height = desc->Height,                                            \
+                                .Format = desc->Format,                                            \
+                                .NumChannels = desc->NumChannels,                                  \
+                                __VA_ARGS__})
+
+CREATE(array_create, MEM_ARRAY, 0, SHAPE(), desc)
+CREATE(array_create_v1, MEM_ARRAY, 0, SHAPE(), desc)
+CREATE(array3d_create, MEM_ARRAY, 0, desc, desc)
+CREATE(array3d_create_v1, MEM_ARRAY, 0, SHAPE(.Depth = desc->Depth, .Flags = desc->Flags), desc)
+CREATE(mipmapped_array_create, MEM_MIPMAP, levels, desc, desc, levels)
 
 /*
  * After the driver's answer. The block of a small array may live on with others in it, so what the
  * array took is untracked from now on, until NVML's figure says otherwise.
  */
-static void destroyed(const void *array, const struct vgpu_track_entry *entry, CUresult result)
+static void destroyed(const struct mem_free *freeing, CUresult result)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
-    bool shared = entry->bytes <= SHARED_MAX_BYTES;
     uint64_t nvml_bytes;
+    bool shared = freeing->known && result == CUDA_SUCCESS &&
+                  freeing->entry.bytes <= SHARED_MAX_BYTES &&
+                  reconcile_nvml_usage(freeing->entry.vdev, &nvml_bytes) == 0;
 
-    if (result != CUDA_SUCCESS) {
-        charge_put_back(CHARGE_ARRAYS, (uintptr_t)array, entry);
-        return;
+    if (shared)
+        ledger_settle(hook_ledger(), freeing->entry.vdev, VGPU_KIND_UNTRACKED, 0,
+                      (int64_t)freeing->entry.bytes);
+    mem_free_end(freeing, result);
+    if (shared)
+        reconcile_now(freeing->entry.vdev);
+}
+
+#define DESTROY(handler, class)                                                                    \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        struct mem_free freeing;                                                                   \
+        CUresult result;                                                                           \
+                                                                                                   \
+        mem_free_begin(class, (uintptr_t)array, &freeing);                                         \
+        result = FORWARD(sym, handler);                                                            \
+        destroyed(&freeing, result);                                                               \
+        trace_memory(sym, freeing.entry.bytes, (uintptr_t)array, result);                          \
+        return result;                                                                             \
     }
-    shared = shared && reconcile_nvml_usage(entry->vdev, &nvml_bytes) == 0;
-    if (shared)
-        ledger_settle(ledger, entry->vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)entry->bytes);
-    charge_give_back(ledger, CHARGE_ARRAYS, (uintptr_t)array, entry);
-    if (shared)
-        reconcile_now(entry->vdev);
-}
 
-CUresult hook_array_destroy(enum hook_symbol sym, CUarray array)
-{
-    struct vgpu_track_entry entry = {0};
-    bool known = charge_take(CHARGE_ARRAYS, (uintptr_t)array, &entry);
-    CUresult result = REAL(sym, array_destroy)(array);
-
-    if (known)
-        destroyed(array, &entry, result);
-    trace_memory(sym, entry.bytes, (uintptr_t)array, result);
-    return result;
-}
-
-CUresult hook_mipmapped_array_destroy(enum hook_symbol sym, CUmipmappedArray array)
-{
-    struct vgpu_track_entry entry = {0};
-    bool known = charge_take(CHARGE_ARRAYS, (uintptr_t)array, &entry);
-    CUresult result = REAL(sym, mipmapped_array_destroy)(array);
-
-    if (known)
-        destroyed(array, &entry, result);
-    trace_memory(sym, entry.bytes, (uintptr_t)array, result);
-    return result;
-}
+DESTROY(array_destroy, MEM_ARRAY)
+DESTROY(mipmapped_array_destroy, MEM_MIPMAP)

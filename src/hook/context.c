@@ -8,7 +8,6 @@
 #include "hook/context_cost.h"
 #include "hook/context_record.h"
 #include "hook/device.h"
-#include "hook/module.h"
 #include "hook/primary.h"
 #include "hook/reconcile.h"
 
@@ -54,7 +53,7 @@ static CUresult call_v4(const struct creation *creation, CUcontext *ctx)
                                               creation->device);
 }
 
-static CUresult driver_destroy(CUcontext ctx)
+static CUresult driver_destroy(void *ctx)
 {
     if (HAVE(cuCtxDestroy_v2))
         return DRIVER(cuCtxDestroy_v2)(ctx);
@@ -63,29 +62,23 @@ static CUresult driver_destroy(CUcontext ctx)
 
 static CUresult create(struct creation *creation, CUcontext *ctx)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
     struct context_admission admission;
-    CUcontext created;
+    CUcontext created = NULL;
     unsigned vdev;
     CUresult result;
     uint64_t bytes;
 
     if (device_foreign(creation->device))
         creation->device = DEVICE_NONE;
-    if (!ledger || !ctx || device_vdev(creation->device, &vdev) < 0)
+    if (!hook_ledger() || !ctx || device_vdev(creation->device, &vdev) < 0)
         return creation->call(creation, ctx);
-    if (!context_admit(creation->sym, ledger, vdev, &admission))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    result = creation->call(creation, &created);
-    if (result != CUDA_SUCCESS) {
-        context_admission_cancel(creation->sym, &admission);
+    result = context_admit(creation->sym, vdev, &admission);
+    if (result != CUDA_SUCCESS)
         return result;
-    }
-    if (!context_admission_settle(&admission, &bytes)) {
-        driver_destroy(created);
-        context_admission_cancel(creation->sym, &admission);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    result = creation->call(creation, &created);
+    result = context_settle(&admission, result, created, driver_destroy, &bytes);
+    if (result != CUDA_SUCCESS)
+        return result;
     context_record_put(key_of(created), vdev, bytes);
     compute_context_made(creation->device);
     *ctx = created;
@@ -130,8 +123,7 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
     compute_context_ending(ctx);
     result = REAL(sym, ctx_destroy)(ctx);
     if (result == CUDA_SUCCESS && ledger) {
-        charge_context_gone(ctx);
-        module_context_gone(ctx);
+        mem_context_gone(ctx);
     }
     if (known && result == CUDA_SUCCESS)
         ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
@@ -141,25 +133,27 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
     return result;
 }
 
+static CUresult driver_destroy_green(void *ctx)
+{
+    return DRIVER(cuGreenCtxDestroy)(ctx);
+}
+
 /* Where the driver has the primary context already, a green one is a few MiB. */
-static CUresult create_green(enum hook_symbol sym, struct vgpu_ledger *ledger, CUgreenCtx *ctx,
+static CUresult create_green(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ctx,
                              CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {
-    CUgreenCtx created;
-    CUresult result;
-    unsigned vdev;
+    struct admission admission;
+    CUresult result = mem_admit_on(sym, MEM_CONTEXT, vdev, GREEN_BYTES, &admission);
 
-    if (device_vdev(device, &vdev) < 0 || !charge_reserve(sym, ledger, vdev, GREEN_BYTES))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(sym, green_ctx_create)(&created, desc, device, flags);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = REAL(sym, green_ctx_create)(ctx, desc, device, flags);
     if (result != CUDA_SUCCESS) {
-        ledger_cancel(ledger, vdev, GREEN_BYTES);
+        mem_cancel(&admission);
         return result;
     }
-    ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, GREEN_BYTES, GREEN_BYTES);
-    context_record_put(key_of(created), vdev, GREEN_BYTES);
-    compute_context_made(device);
-    *ctx = created;
+    mem_commit(&admission, GREEN_BYTES);
+    context_record_put(key_of(*ctx), vdev, GREEN_BYTES);
     return result;
 }
 
@@ -167,50 +161,44 @@ static CUresult create_green(enum hook_symbol sym, struct vgpu_ledger *ledger, C
  * Where it has not, it creates both. The lot is admitted and measured as a context and shared out:
  * the primary one outlives the green one if somebody retains it.
  */
-static CUresult create_green_first(enum hook_symbol sym, struct vgpu_ledger *ledger,
-                                   CUgreenCtx *ctx, CUdevResourceDesc desc, CUdevice device,
-                                   unsigned int flags)
+static CUresult create_green_first(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ctx,
+                                   CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {
     struct context_admission admission;
     uint64_t bytes, own;
-    CUgreenCtx created;
-    CUresult result;
-    unsigned vdev;
+    CUresult result = context_admit(sym, vdev, &admission);
 
-    if (device_vdev(device, &vdev) < 0 || !context_admit(sym, ledger, vdev, &admission))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    result = REAL(sym, green_ctx_create)(&created, desc, device, flags);
-    if (result != CUDA_SUCCESS) {
-        context_admission_cancel(sym, &admission);
+    if (result != CUDA_SUCCESS)
         return result;
-    }
-    if (!context_admission_settle(&admission, &bytes)) {
-        DRIVER(cuGreenCtxDestroy)(created);
-        context_admission_cancel(sym, &admission);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    result = REAL(sym, green_ctx_create)(ctx, desc, device, flags);
+    result = context_settle(&admission, result, *ctx, driver_destroy_green, &bytes);
+    if (result != CUDA_SUCCESS)
+        return result;
     own = bytes;
     if (bytes > GREEN_BYTES && primary_adopt(device, vdev, bytes - GREEN_BYTES))
         own = GREEN_BYTES;
-    context_record_put(key_of(created), vdev, own);
-    compute_context_made(device);
-    *ctx = created;
+    context_record_put(key_of(*ctx), vdev, own);
     return result;
 }
 
 CUresult hook_green_ctx_create(enum hook_symbol sym, CUgreenCtx *ctx, CUdevResourceDesc desc,
                                CUdevice device, unsigned int flags)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
+    CUgreenCtx created = NULL;
+    CUresult result;
     unsigned vdev;
 
     if (device_foreign(device))
         device = DEVICE_NONE;
-    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
+    if (!hook_ledger() || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
         return REAL(sym, green_ctx_create)(ctx, desc, device, flags);
-    if (primary_active(device))
-        return create_green(sym, ledger, ctx, desc, device, flags);
-    return create_green_first(sym, ledger, ctx, desc, device, flags);
+    result = primary_active(device) ? create_green(sym, vdev, &created, desc, device, flags)
+                                    : create_green_first(sym, vdev, &created, desc, device, flags);
+    if (result == CUDA_SUCCESS) {
+        compute_context_made(device);
+        *ctx = created;
+    }
+    return result;
 }
 
 static CUresult destroy_green(enum hook_symbol sym, CUgreenCtx ctx)
@@ -271,8 +259,9 @@ static bool limit_costs(CUlimit limit, CUdevice device, enum context_limit *ret_
 static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    uint64_t unit, target, charged, reserved = 0;
+    uint64_t unit, target, charged;
     size_t old_value, new_value = value;
+    struct admission admission;
     enum context_limit which;
     CUcontext ctx = NULL;
     CUdevice device;
@@ -285,11 +274,10 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
         DRIVER(cuCtxGetLimit)(&old_value, limit) != CUDA_SUCCESS ||
         !context_record_limit(key_of(ctx), vdev, which, old_value, value, unit, &target, &charged))
         return REAL(sym, ctx_set_limit)(limit, value);
-    if (target > charged) {
-        reserved = charge_round(target - charged, CHARGE_BLOCK_BYTES);
-        if (!charge_reserve(sym, ledger, vdev, reserved))
-            return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    result =
+        mem_admit_on(sym, MEM_CONTEXT, vdev, target > charged ? target - charged : 0, &admission);
+    if (result != CUDA_SUCCESS)
+        return result;
     result = REAL(sym, ctx_set_limit)(limit, value);
     if (result == CUDA_SUCCESS)
         DRIVER(cuCtxGetLimit)(&new_value, limit);
@@ -298,16 +286,14 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
     /* The driver may have rounded the value; what it made of it counts. */
     context_record_limit(key_of(ctx), vdev, which, old_value, new_value, unit, &target, &charged);
     if (result != CUDA_SUCCESS || target <= charged)
-        ledger_cancel(ledger, vdev, reserved);
+        mem_cancel(&admission);
     if (result != CUDA_SUCCESS)
         return result;
     if (target < charged) {
         ledger_release(ledger, vdev, VGPU_KIND_CONTEXT, charged - target);
-    } else if (target > charged &&
-               ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, reserved, target - charged) < 0) {
+    } else if (target > charged && !mem_commit(&admission, target - charged)) {
         REAL(sym, ctx_set_limit)(limit, old_value);
-        ledger_cancel(ledger, vdev, reserved);
-        ledger_refuse(ledger, vdev, target - charged, hook_symbol_name(sym));
+        mem_refuse(&admission, target - charged);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     context_record_limit_set(key_of(ctx), which, target);

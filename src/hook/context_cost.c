@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "hook/admission.h"
 #include "hook/device.h"
 #include "hook/reconcile.h"
 
@@ -65,7 +64,7 @@ static bool reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_byt
             return true;
         }
         if (first) { /* perhaps the driver has been given something back that we have not noticed */
-            charge_refresh(vdev);
+            mem_refresh(vdev);
             reconcile_now(vdev);
             continue;
         }
@@ -76,60 +75,60 @@ static bool reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_byt
     }
 }
 
-bool context_admit(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev,
-                   struct context_admission *ret_admission)
+CUresult context_admit(enum hook_symbol sym, unsigned vdev, struct context_admission *ret_admission)
 {
     KEEP_ERRNO;
-    struct context_admission admission = {.ledger = ledger, .vdev = vdev};
+    struct vgpu_ledger *ledger = hook_ledger();
+    struct context_admission admission = {
+        .mem = {.ledger = ledger, .sym = sym, .class = MEM_CONTEXT, .vdev = vdev}};
 
     reconcile_prepare(vdev);
     admission.alone = ledger_held(ledger, vdev, VGPU_KINDS) == 0;
     if (atomic_fetch_add(&under_way[vdev], 1) > 0)
         admission.alone = false;
-    if (!reserve(ledger, vdev, &admission.reserved_bytes)) {
+    if (!reserve(ledger, vdev, &admission.mem.reserved_bytes)) {
         uint64_t cost = ledger_context_cost(ledger, vdev);
 
         atomic_fetch_sub(&under_way[vdev], 1);
-        ledger_refuse(ledger, vdev, cost > 0 ? cost : CONTEXT_COST_GUESS, hook_symbol_name(sym));
-        return false;
+        mem_refuse(&admission.mem, cost > 0 ? cost : CONTEXT_COST_GUESS);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *ret_admission = admission;
-    return true;
+    return CUDA_SUCCESS;
 }
 
-void context_admission_cancel(enum hook_symbol sym, struct context_admission *admission)
+/* What the context takes. Others of the instance learn it where nothing else is measured along. */
+static uint64_t measure(const struct context_admission *admission)
 {
-    if (!admission->ledger)
-        return;
-    ledger_cancel(admission->ledger, admission->vdev, admission->reserved_bytes);
-    atomic_fetch_sub(&under_way[admission->vdev], 1);
-    if (admission->refused_bytes >
-        0) /* only now, so that what is said to be in use is without this context */
-        ledger_refuse(admission->ledger, admission->vdev, admission->refused_bytes,
-                      hook_symbol_name(sym));
-    admission->ledger = NULL;
-}
-
-bool context_admission_settle(struct context_admission *admission, uint64_t *ret_bytes)
-{
-    KEEP_ERRNO;
-    struct vgpu_ledger *ledger = admission->ledger;
-    unsigned vdev = admission->vdev;
+    struct vgpu_ledger *ledger = admission->mem.ledger;
+    unsigned vdev = admission->mem.vdev;
     uint64_t known = ledger_context_cost(ledger, vdev), bytes;
 
     reconcile_await(vdev);
-    if (reconcile_excess(ledger, vdev, admission->reserved_bytes, &bytes) < 0) {
+    if (reconcile_excess(ledger, vdev, admission->mem.reserved_bytes, &bytes) < 0) {
         bytes = known > 0 ? known : CONTEXT_COST_GUESS;
         ledger_learn_context_cost(ledger, vdev, bytes);
     } else if (admission->alone && atomic_load(&under_way[vdev]) == 1) {
         ledger_learn_context_cost(ledger, vdev, bytes);
     }
-    if (ledger_commit(ledger, vdev, VGPU_KIND_CONTEXT, admission->reserved_bytes, bytes) < 0) {
-        admission->refused_bytes = bytes;
-        return false;
+    return bytes;
+}
+
+CUresult context_settle(const struct context_admission *admission, CUresult result, void *handle,
+                        CUresult (*undo)(void *handle), uint64_t *ret_bytes)
+{
+    KEEP_ERRNO;
+
+    if (result != CUDA_SUCCESS) {
+        mem_cancel(&admission->mem);
+    } else {
+        *ret_bytes = measure(admission);
+        if (!mem_commit(&admission->mem, *ret_bytes)) {
+            undo(handle);
+            mem_refuse(&admission->mem, *ret_bytes);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
     }
-    atomic_fetch_sub(&under_way[vdev], 1);
-    admission->ledger = NULL;
-    *ret_bytes = bytes;
-    return true;
+    atomic_fetch_sub(&under_way[admission->mem.vdev], 1);
+    return result;
 }

@@ -9,32 +9,26 @@
 #ifndef VGPU_HOOK_CONTEXT_COST_H
 #define VGPU_HOOK_CONTEXT_COST_H
 
-#include "hook/hook.h"
+#include "hook/admission.h"
 
 /* Where the driver does not tell this process what it holds. */
 #define CONTEXT_COST_GUESS (520ULL << 20)
 
 struct context_admission {
-    struct vgpu_ledger *ledger; /* NULL: nothing is counted */
-    unsigned vdev;
-    uint64_t reserved_bytes;
-    uint64_t refused_bytes; /* what the context took, where that was too much */
-    bool alone;             /* nothing else of this process can be in the measurement */
+    struct admission mem;
+    bool alone; /* nothing else of this process can be in the measurement */
 };
 
+/* mem_admit() for a context on a vdev. */
+CUresult context_admit(enum hook_symbol sym, unsigned vdev,
+                       struct context_admission *ret_admission);
+
 /*
- * Room for a context, before the driver is asked for it. False: there is none, the refusal is
- * recorded. Every admission ends with context_admission_cancel() or context_admission_settle().
+ * mem_settle(), for an admission that was granted: measures the context and charges it. Where
+ * it does not fit, undo(handle) destroys it. The caller records the charge.
  */
-bool context_admit(enum hook_symbol sym, struct vgpu_ledger *ledger, unsigned vdev,
-                   struct context_admission *ret_admission);
-
-/* The context was not made, or is undone: records the refusal if that was ours. */
-void context_admission_cancel(enum hook_symbol sym, struct context_admission *admission);
-
-/* The context is there: measures and charges it. False: it does not fit; the caller destroys it and
- * cancels. */
-bool context_admission_settle(struct context_admission *admission, uint64_t *ret_bytes);
+CUresult context_settle(const struct context_admission *admission, CUresult result, void *handle,
+                        CUresult (*undo)(void *handle), uint64_t *ret_bytes);
 
 /* In the child of a fork: what other threads of the parent had under way is not. */
 void context_cost_forked(void);

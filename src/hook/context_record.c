@@ -107,8 +107,8 @@ bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit,
         record->limit[limit].base_value = old_value;
     }
     beyond = value > record->limit[limit].base_value ? value - record->limit[limit].base_value : 0;
-    if (unit_bytes > 0 && beyond > CHARGE_LIMIT_BYTES / unit_bytes)
-        beyond = CHARGE_LIMIT_BYTES / unit_bytes;
+    if (unit_bytes > 0 && beyond > MEM_LIMIT_BYTES / unit_bytes)
+        beyond = MEM_LIMIT_BYTES / unit_bytes;
     *ret_target_bytes = beyond * unit_bytes;
     *ret_charged_bytes = record->limit[limit].bytes;
     return true;

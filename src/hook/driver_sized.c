@@ -101,7 +101,7 @@ static int settle(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64
 static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
                        struct driver_sized_ticket *ret_ticket)
 {
-    uint64_t need = charge_round(bytes, TAIL_STEP_BYTES), reserved;
+    uint64_t need = mem_round(bytes, TAIL_STEP_BYTES), reserved;
     bool there;
 
     mutex_lock(&sized->lock);
@@ -111,7 +111,7 @@ static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
         sized->contiguous_bytes -= need;
         /* Should the driver let go of it meanwhile, then the call brings back whole steps. */
         *ret_ticket = (struct driver_sized_ticket){.guaranteed_bytes =
-                                                       charge_round(need, DRIVER_SIZED_STEP_BYTES)};
+                                                       mem_round(need, DRIVER_SIZED_STEP_BYTES)};
         sized->guaranteed_bytes += ret_ticket->guaranteed_bytes;
     }
     mutex_unlock(&sized->lock);
@@ -121,12 +121,12 @@ static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
 bool driver_sized_begin(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64_t bytes,
                         struct driver_sized_ticket *ret_ticket)
 {
-    uint64_t want = charge_round(bytes, DRIVER_SIZED_STEP_BYTES);
+    uint64_t want = mem_round(bytes, DRIVER_SIZED_STEP_BYTES);
 
     if (__builtin_expect(ledger_reserve(ledger, sized->vdev, want) < 0, 0)) {
         if (claim_tail(sized, bytes, ret_ticket))
             return true;
-        if (!charge_make_room(ledger, sized->vdev, want))
+        if (!mem_make_room(ledger, sized->vdev, want))
             return false;
     }
     *ret_ticket = (struct driver_sized_ticket){.taken_bytes = want};
@@ -137,7 +137,7 @@ bool driver_sized_begin(struct driver_sized *sized, struct vgpu_ledger *ledger, 
 bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still)(const void *arg),
                         const void *arg, struct driver_sized_ticket *ret_ticket)
 {
-    uint64_t want = charge_round(bytes, DRIVER_SIZED_STEP_BYTES);
+    uint64_t want = mem_round(bytes, DRIVER_SIZED_STEP_BYTES);
     bool there;
 
     mutex_lock(&sized->lock);
@@ -155,7 +155,7 @@ bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still
 static void note_tail(struct driver_sized *sized, const struct driver_sized_ticket *ticket,
                       uint64_t tail_before, int64_t grown, bool alone, uint64_t used_bytes)
 {
-    uint64_t used = charge_round(used_bytes, TAIL_STEP_BYTES);
+    uint64_t used = mem_round(used_bytes, TAIL_STEP_BYTES);
 
     if (grown == 0 && ticket->guaranteed_bytes == 0)
         sized->contiguous_bytes = tail_before > used ? tail_before - used : 0;

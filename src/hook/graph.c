@@ -42,8 +42,7 @@ struct graph_memory {
 static struct backing backings[VGPU_DEVICES_MAX];
 static struct vgpu_mutex backings_lock = VGPU_MUTEX_INIT; /* for making one ready */
 static atomic_bool memory_possible;
-static atomic_uint exec_count; /* executables in `execs` */
-static _Atomic(struct vgpu_track *) execs;
+static atomic_uint exec_count; /* executables in RECORDS_GRAPHS */
 
 void graph_memory_possible(void)
 {
@@ -163,7 +162,7 @@ static void add_place(struct graph_memory *memory, CUdevice device, uint64_t byt
         memory->places[i].device = device;
         memory->count++;
     }
-    memory->places[i].bytes += charge_round(bytes, ALLOCATION_UNIT);
+    memory->places[i].bytes += mem_round(bytes, ALLOCATION_UNIT);
 }
 
 static void search(CUgraph graph, struct graph_memory *memory, unsigned depth);
@@ -182,7 +181,7 @@ static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned 
     if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
         DRIVER(cuGraphMemAllocNodeGetParams)(node, &params) == CUDA_SUCCESS &&
         params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-        params.bytesize < CHARGE_LIMIT_BYTES)
+        params.bytesize < MEM_LIMIT_BYTES)
         add_place(memory, params.poolProps.location.id, params.bytesize);
 }
 
@@ -228,25 +227,11 @@ static struct graph_memory *memory_of_graph(CUgraph graph)
 
 /* Executables */
 
-static struct vgpu_track *execs_table(void)
-{
-    struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
-    struct vgpu_track *other = NULL;
-
-    if (track != NULL)
-        return track;
-    track = track_new();
-    if (track != NULL && !atomic_compare_exchange_strong(&execs, &other, track))
-        track = other;
-    return track;
-}
-
 static struct graph_memory *take_exec(CUgraphExec exec)
 {
-    struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
     struct vgpu_track_entry entry;
 
-    if (track == NULL || !track_take(track, (uintptr_t)exec, &entry))
+    if (!record_take(RECORDS_GRAPHS, (uintptr_t)exec, &entry))
         return NULL;
     atomic_fetch_sub(&exec_count, 1);
     return (struct graph_memory *)(uintptr_t)entry.extra;
@@ -254,13 +239,10 @@ static struct graph_memory *take_exec(CUgraphExec exec)
 
 static bool put_exec(CUgraphExec exec, struct graph_memory *memory)
 {
-    struct vgpu_track *track = execs_table();
     struct vgpu_track_entry entry = {.extra = (uintptr_t)memory, .kind = VGPU_KIND_GRAPH};
 
-    if (track == NULL)
-        return false;
     free(take_exec(exec)); /* one that went away unseen */
-    if (track_put(track, (uintptr_t)exec, &entry) < 0)
+    if (!record_put(RECORDS_GRAPHS, (uintptr_t)exec, &entry))
         return false;
     atomic_fetch_add(&exec_count, 1);
     return true;
@@ -370,7 +352,6 @@ static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream s
 static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sym, CUgraphExec exec,
                                                              CUstream stream)
 {
-    struct vgpu_track *track = atomic_load_explicit(&execs, memory_order_acquire);
     bool per_thread = hook_symbol_per_thread(sym);
     struct vgpu_track_entry entry;
     struct launch launch;
@@ -379,7 +360,7 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sy
 
     launch.ledger = hook_ledger();
     /* In a capture the graph becomes a node of another one. */
-    if (launch.ledger == NULL || track == NULL || !track_get(track, (uintptr_t)exec, &entry) ||
+    if (launch.ledger == NULL || !record_get(RECORDS_GRAPHS, (uintptr_t)exec, &entry) ||
         capture_records(stream, per_thread))
         return REAL(sym, graph_launch)(exec, stream);
     launch.memory = (struct graph_memory *)(uintptr_t)entry.extra;

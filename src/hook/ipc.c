@@ -3,7 +3,7 @@
  *
  * A handle is of whole blocks: who opens one keeps them on the card, whether or not the maker frees
  * its allocation. So the share (shared.h) is of the blocks, and hangs on the first of them
- * (charge_note()): when the maker leaves that, the charge goes the way of the share.
+ * (mem_note()): when the maker leaves that, the charge goes the way of the share.
  *
  * An import joins the share before the driver's call: the maker may free the memory right after it.
  */
@@ -26,9 +26,8 @@ struct opened {
 };
 
 static struct vgpu_mutex ipc_lock =
-    VGPU_MUTEX_INIT;                       /* for the lists, and for taking a reference by a note */
-static _Atomic(struct vgpu_track *) opens; /* address -> list of struct opened */
-static char kept; /* the note of blocks that stay charged until the process ends */
+    VGPU_MUTEX_INIT; /* for the lists, and for taking a reference by a note */
+static char kept;    /* the note of blocks that stay charged until the process ends */
 
 static void context_gone(CUcontext context);
 static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *left);
@@ -61,7 +60,7 @@ static struct shared *referenced(void *note)
 
 static uint64_t blocks_of(uint64_t address, uint64_t bytes)
 {
-    return charge_round(address % CHARGE_BLOCK_BYTES + bytes, CHARGE_BLOCK_BYTES);
+    return mem_round(address % MEM_BLOCK_BYTES + bytes, MEM_BLOCK_BYTES);
 }
 
 /* The share of the blocks of an allocation, with a reference. NULL and 0: nobody has to follow
@@ -74,10 +73,10 @@ static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **r
     int rc;
 
     *ret_shared = NULL;
-    if (!charge_look(CHARGE_POINTERS, address, &entry))
+    if (!record_get(RECORDS_POINTERS, address, &entry))
         return 0;
     lock();
-    note = charge_note(address, &entry, NULL);
+    note = mem_note(address, &entry, NULL);
     *ret_shared = referenced(note);
     mutex_unlock(&ipc_lock);
     if (note != NULL)
@@ -86,7 +85,7 @@ static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **r
     if (rc == 0 && made == NULL)
         return 0;
     lock();
-    note = charge_note(address, &entry, rc < 0 ? (void *)&kept : made);
+    note = mem_note(address, &entry, rc < 0 ? (void *)&kept : made);
     *ret_shared = referenced(note);
     mutex_unlock(&ipc_lock);
     /* Another thread was first, or there is no memory for the note. */
@@ -140,19 +139,6 @@ static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *l
 
 /* Imports */
 
-static struct vgpu_track *open_table(void)
-{
-    struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
-    struct vgpu_track *other = NULL;
-
-    if (track != NULL)
-        return track;
-    track = track_new();
-    if (track != NULL && !atomic_compare_exchange_strong(&opens, &other, track))
-        track = other;
-    return track;
-}
-
 static void close_one(struct vgpu_ledger *ledger, struct opened *opened)
 {
     if (opened->shared != NULL)
@@ -175,10 +161,9 @@ static void close_list(struct vgpu_ledger *ledger, struct opened *list)
 /* Under the lock. NULL: nothing of it is known. */
 static struct opened *list_at(CUdeviceptr address)
 {
-    struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
     struct vgpu_track_entry entry;
 
-    if (track == NULL || !track_get(track, address, &entry))
+    if (!record_get(RECORDS_IPC, address, &entry))
         return NULL;
     return (struct opened *)(uintptr_t)entry.extra;
 }
@@ -186,14 +171,11 @@ static struct opened *list_at(CUdeviceptr address)
 /* Under the lock. False: no memory. */
 static bool set_list(CUdeviceptr address, struct opened *list)
 {
-    struct vgpu_track *track = open_table();
     struct vgpu_track_entry entry = {.extra = (uintptr_t)list};
 
-    if (track == NULL)
-        return false;
     if (list != NULL)
-        return track_put(track, address, &entry) == 0;
-    track_take(track, address, &entry);
+        return record_put(RECORDS_IPC, address, &entry);
+    record_take(RECORDS_IPC, address, &entry);
     return true;
 }
 
@@ -204,17 +186,18 @@ static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcM
 {
     struct shared_handle from = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
     struct ledger_share_memory memory;
+    struct admission admission;
     struct opened *opened = hook_zalloc(sizeof(*opened));
 
     *ret_opened = opened;
     if (opened == NULL)
         return false;
     if (shared_imported(ledger, &from, &opened->shared, &memory) < 0) {
-        if (!charge_reserve(sym, ledger, memory.vdev, memory.bytes)) {
+        if (mem_admit_on(sym, MEM_DATA, memory.vdev, memory.bytes, &admission) != CUDA_SUCCESS) {
             free(opened);
             return false;
         }
-        ledger_commit(ledger, memory.vdev, VGPU_KIND_DATA, memory.bytes, memory.bytes);
+        mem_commit(&admission, memory.bytes);
         opened->vdev = memory.vdev;
         opened->charged_bytes = memory.bytes;
     }
@@ -325,13 +308,10 @@ static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
 
 static void context_gone(CUcontext context)
 {
-    struct vgpu_track *track = atomic_load_explicit(&opens, memory_order_acquire);
     struct collection collection = {.context = context};
 
-    if (track == NULL)
-        return;
     lock();
-    track_sweep(track, 0, UINT64_MAX, collect, &collection);
+    record_sweep(RECORDS_IPC, 0, UINT64_MAX, collect, &collection);
     mutex_unlock(&ipc_lock);
     close_list(hook_ledger(), collection.list);
 }

@@ -5,7 +5,6 @@
 #include "base/mutex.h"
 #include "base/nocancel.h"
 #include "hook/capture.h"
-#include "hook/admission.h"
 #include "hook/compute.h"
 #include "hook/sources.h"
 #include "hook/stream_key.h"
@@ -26,8 +25,7 @@ struct stream_key {
 };
 
 struct pending_free {
-    struct vgpu_track_entry entry;
-    uint64_t address;
+    struct mem_free freeing;
     struct stream_key stream;
     struct pending_free *next;
 };
@@ -81,7 +79,7 @@ static void settle(const struct stream_key *stream)
             kept = list;
             continue;
         }
-        charge_give_back(hook_ledger(), CHARGE_POINTERS, list->address, &list->entry);
+        mem_free_end(&list->freeing, CUDA_SUCCESS);
         free(list);
     }
     atomic_store(&frees, kept);
@@ -100,15 +98,13 @@ void pending_free_settle_stream(CUstream stream, bool per_thread)
     settle(&key);
 }
 
-bool pending_free_add(CUdeviceptr address, const struct vgpu_track_entry *entry, CUstream stream,
-                      bool per_thread)
+bool pending_free_add(const struct mem_free *freeing, CUstream stream, bool per_thread)
 {
     struct pending_free *pending = hook_zalloc(sizeof(*pending));
 
     if (pending == NULL)
         return false;
-    pending->entry = *entry;
-    pending->address = address;
+    pending->freeing = *freeing;
     pending->stream = key_of(stream, per_thread);
     sources_register(&source);
     fork_check();

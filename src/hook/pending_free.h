@@ -12,13 +12,11 @@
 #ifndef VGPU_HOOK_PENDING_FREE_H
 #define VGPU_HOOK_PENDING_FREE_H
 
-#include "account/track.h"
-#include "hook/hook.h"
+#include "hook/admission.h"
 
 /* After cuMemFreeAsync of plain memory. False: no memory for the record; the charge is still the
  * caller's. */
-bool pending_free_add(CUdeviceptr address, const struct vgpu_track_entry *entry, CUstream stream,
-                      bool per_thread);
+bool pending_free_add(const struct mem_free *freeing, CUstream stream, bool per_thread);
 
 /* Gives back what was freed in the order of one stream, which the program waited for; or of all. */
 void pending_free_settle_stream(CUstream stream, bool per_thread);

@@ -305,7 +305,7 @@ static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream
 {
     struct vgpu_ledger *ledger = hook_ledger();
 
-    if (ledger == NULL || dptr == NULL || bytes == 0 || bytes > CHARGE_LIMIT_BYTES)
+    if (ledger == NULL || dptr == NULL || bytes == 0 || bytes > MEM_LIMIT_BYTES)
         return NULL;
     if (capture_running() && capture_records(stream, per_thread)) {
         graph_memory_possible(); /* it becomes a node; no memory moves now */
@@ -400,30 +400,27 @@ CUresult hook_mem_alloc_from_pool_async(enum hook_symbol sym, CUdeviceptr *dptr,
 }
 
 /* Memory of cuMemAlloc, freed in stream order. */
-static CUresult free_plain(enum hook_symbol sym, CUdeviceptr dptr, CUstream stream,
-                           const struct vgpu_track_entry *entry)
+static CUresult free_plain(enum hook_symbol sym, const struct mem_free *freeing, CUstream stream)
 {
     NO_CANCEL;
-    CUresult result = REAL(sym, mem_free_async)(dptr, stream);
+    CUresult result = REAL(sym, mem_free_async)(freeing->key, stream);
 
-    if (result != CUDA_SUCCESS)
-        charge_put_back(CHARGE_POINTERS, dptr, entry);
-    else if (!pending_free_add(dptr, entry, stream, hook_symbol_per_thread(sym)))
-        charge_give_back(hook_ledger(), CHARGE_POINTERS, dptr, entry);
+    if (result != CUDA_SUCCESS || !pending_free_add(freeing, stream, hook_symbol_per_thread(sym)))
+        mem_free_end(freeing, result);
     return result;
 }
 
 CUresult hook_mem_free_async(enum hook_symbol sym, CUdeviceptr dptr, CUstream stream)
 {
     bool per_thread = hook_symbol_per_thread(sym);
-    struct vgpu_track_entry entry;
+    struct mem_free freeing;
     CUresult result;
 
     /* Memory of a pool stays reserved: nothing to give back here. What a capture records frees
      * nothing now. */
-    if (charge_pointer_possible(dptr) && !capture_records(stream, per_thread) &&
-        charge_take(CHARGE_POINTERS, dptr, &entry))
-        result = free_plain(sym, dptr, stream, &entry);
+    if (mem_pointer_possible(dptr) && !capture_records(stream, per_thread) &&
+        mem_free_begin(MEM_DATA, dptr, &freeing))
+        result = free_plain(sym, &freeing, stream);
     else
         result = REAL(sym, mem_free_async)(dptr, stream);
     if (result == CUDA_SUCCESS)

@@ -6,7 +6,6 @@
 #include "hook/compute.h"
 #include "hook/context_record.h"
 #include "hook/device.h"
-#include "hook/module.h"
 #include "hook/reconcile.h"
 
 #define FOLLOW_BOUND_NS (10 * NS_PER_S) /* for the thread that creates and measures the context */
@@ -71,8 +70,7 @@ static void give_back(struct primary *primary)
     struct context_record record;
 
     compute_context_ends((CUcontext)(uintptr_t)primary->context);
-    charge_context_gone((CUcontext)(uintptr_t)primary->context);
-    module_context_gone((CUcontext)(uintptr_t)primary->context);
+    mem_context_gone((CUcontext)(uintptr_t)primary->context);
     if (context_record_take(primary->context, &record))
         ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
 }
@@ -122,36 +120,31 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
     return result == CUDA_SUCCESS;
 }
 
+static CUresult undo_retain(void *device)
+{
+    return driver_release((CUdevice)(intptr_t)device);
+}
+
 /* For the thread that has moved the word to CREATING. */
-static CUresult create(enum hook_symbol sym, struct vgpu_ledger *ledger, CUcontext *ctx,
-                       CUdevice device, unsigned vdev)
+static CUresult create(enum hook_symbol sym, CUcontext *ctx, CUdevice device, unsigned vdev)
 {
     struct primary *primary = &primaries[device];
     struct context_admission admission;
-    unsigned outcome = NONE;
-    CUcontext context;
-    CUresult result;
+    CUcontext context = NULL;
     uint64_t bytes;
+    CUresult result = context_admit(sym, vdev, &admission);
 
-    result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!context_admit(sym, ledger, vdev, &admission))
-        goto out;
-    result = REAL(sym, primary_ctx_retain)(&context, device);
-    if (result != CUDA_SUCCESS) {
-        context_admission_cancel(sym, &admission);
-    } else if (context_admission_settle(&admission, &bytes)) {
+    if (result == CUDA_SUCCESS) {
+        result = REAL(sym, primary_ctx_retain)(&context, device);
+        result = context_settle(&admission, result, (void *)(intptr_t)device, undo_retain, &bytes);
+    }
+    if (result == CUDA_SUCCESS) {
         primary->context = (uint64_t)(uintptr_t)context;
         context_record_put(primary->context, vdev, bytes);
         compute_context_made(device);
         *ctx = context;
-        outcome = CHARGED;
-    } else {
-        driver_release(device);
-        context_admission_cancel(sym, &admission);
-        result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-out:
-    move_on(primary, atomic_load(&primary->word), outcome);
+    move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
     return result;
 }
 
@@ -173,12 +166,11 @@ static CUresult follow(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
 
 CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
     unsigned vdev;
 
     if (device_foreign(device))
         device = DEVICE_NONE;
-    if (!ledger || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
+    if (!hook_ledger() || !ctx || device >= PRIMARY_DEVICES || device_vdev(device, &vdev) < 0)
         return REAL(sym, primary_ctx_retain)(ctx, device);
     for (;;) {
         struct primary *primary = &primaries[device];
@@ -201,7 +193,7 @@ CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice 
                 return REAL(sym, primary_ctx_retain)(ctx, device);
             }
             if (move_on(primary, word, CREATING))
-                return create(sym, ledger, ctx, device, vdev);
+                return create(sym, ctx, device, vdev);
         }
     }
 }

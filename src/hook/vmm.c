@@ -37,8 +37,6 @@ struct mapping {
 /* The counts of every record, and what the tables point to. Never held across a call into the
  * driver. */
 static struct vgpu_mutex vmm_lock = VGPU_MUTEX_INIT;
-static _Atomic(struct vgpu_track *) handles; /* handle -> struct physical, as long as it is alive */
-static _Atomic(struct vgpu_track *) mappings; /* address -> struct mapping */
 
 static void forget_all(void)
 {
@@ -54,40 +52,25 @@ static void lock(void)
     mutex_lock(&vmm_lock);
 }
 
-static struct vgpu_track *table_of(_Atomic(struct vgpu_track *) *table)
-{
-    struct vgpu_track *track = atomic_load_explicit(table, memory_order_acquire);
-    struct vgpu_track *other = NULL;
-
-    if (track != NULL)
-        return track;
-    track = track_new();
-    if (track != NULL && !atomic_compare_exchange_strong(table, &other, track))
-        track = other;
-    return track;
-}
-
 /* Under the lock from here. */
 
 static struct physical *find(uint64_t handle)
 {
-    struct vgpu_track *track = atomic_load_explicit(&handles, memory_order_acquire);
     struct vgpu_track_entry entry;
 
-    if (track == NULL || !track_get(track, handle, &entry))
+    if (!record_get(RECORDS_PHYSICAL, handle, &entry))
         return NULL;
     return (struct physical *)(uintptr_t)entry.extra;
 }
 
 static bool put(struct physical *physical)
 {
-    struct vgpu_track *track = table_of(&handles);
     struct vgpu_track_entry entry = {.bytes = physical->charged_bytes,
                                      .extra = (uintptr_t)physical,
                                      .vdev = physical->vdev,
                                      .kind = VGPU_KIND_DATA};
 
-    return track != NULL && track_put(track, physical->handle, &entry) == 0;
+    return record_put(RECORDS_PHYSICAL, physical->handle, &entry);
 }
 
 /* Takes a record out when nothing holds it any more. Returns whether that is so: then it is the
@@ -100,7 +83,7 @@ static bool take_if_dead(struct physical *physical)
         return false;
     /* Another record has the handle's value where that came back before this one died. */
     if (find(physical->handle) == physical)
-        track_take(table_of(&handles), physical->handle, &entry);
+        record_take(RECORDS_PHYSICAL, physical->handle, &entry);
     return true;
 }
 
@@ -164,38 +147,33 @@ static bool referenced(uint64_t handle)
 CUresult hook_mem_create(enum hook_symbol sym, CUmemGenericAllocationHandle *handle, size_t bytes,
                          const CUmemAllocationProp *prop, unsigned long long flags)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
-    uint64_t reserved = bytes <= CHARGE_LIMIT_BYTES ? charge_round(bytes, CHARGE_BLOCK_BYTES) : 0;
     CUmemGenericAllocationHandle made = 0;
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    struct admission admission;
     unsigned vdev = 0;
+    CUresult result;
+    bool charged;
 
-    if (ledger == NULL || handle == NULL || prop == NULL) {
+    if (hook_ledger() == NULL || handle == NULL || prop == NULL) {
         result = REAL(sym, mem_create)(handle, bytes, prop, flags);
         trace_memory(sym, bytes, result == CUDA_SUCCESS ? *handle : 0, result);
         return result;
     }
-    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        device_vdev(prop->location.id, &vdev) < 0)
-        reserved = 0;
-    if (reserved > 0 && !charge_reserve(sym, ledger, vdev, reserved))
-        goto out;
-    result = REAL(sym, mem_create)(&made, bytes, prop, flags);
-    if (result == CUDA_SUCCESS) {
-        if (reserved > 0)
-            ledger_commit(ledger, vdev, VGPU_KIND_DATA, reserved, reserved);
-        if (!born(ledger, made, vdev, reserved, NULL)) {
-            DRIVER(cuMemRelease)(made);
-            if (reserved > 0)
-                ledger_release(ledger, vdev, VGPU_KIND_DATA, reserved);
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        } else {
-            *handle = made;
-        }
-    } else if (reserved > 0) {
-        ledger_cancel(ledger, vdev, reserved);
+    charged = bytes <= MEM_LIMIT_BYTES && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+              device_vdev(prop->location.id, &vdev) == 0;
+    result = mem_admit_on(sym, MEM_PHYSICAL, vdev, charged ? bytes : 0, &admission);
+    if (result == CUDA_SUCCESS)
+        result = REAL(sym, mem_create)(&made, bytes, prop, flags);
+    if (result == CUDA_SUCCESS &&
+        !born(hook_ledger(), made, vdev, admission.reserved_bytes, NULL)) {
+        DRIVER(cuMemRelease)(made);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-out:
+    if (result == CUDA_SUCCESS) {
+        mem_commit(&admission, admission.reserved_bytes);
+        *handle = made;
+    } else {
+        mem_cancel(&admission);
+    }
     trace_memory(sym, bytes, made, result);
     return result;
 }
@@ -360,13 +338,14 @@ static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t 
                      const struct shared_handle *from)
 {
     struct ledger_share_memory memory;
+    struct admission admission;
     struct shared *shared;
     uint64_t charged = 0;
 
     if (shared_imported(ledger, from, &shared, &memory) < 0) {
-        if (!charge_reserve(sym, ledger, memory.vdev, memory.bytes))
+        if (mem_admit_on(sym, MEM_PHYSICAL, memory.vdev, memory.bytes, &admission) != CUDA_SUCCESS)
             return false;
-        ledger_commit(ledger, memory.vdev, VGPU_KIND_DATA, memory.bytes, memory.bytes);
+        mem_commit(&admission, memory.bytes);
         charged = memory.bytes;
     }
     if (charged == 0 && referenced(handle)) {
@@ -422,21 +401,19 @@ CUresult hook_multicast_create(enum hook_symbol sym, CUmemGenericAllocationHandl
 
 static struct mapping *take_mapping(uint64_t address)
 {
-    struct vgpu_track *track = atomic_load_explicit(&mappings, memory_order_acquire);
     struct vgpu_track_entry entry;
 
-    if (track == NULL || !track_take(track, address, &entry))
+    if (!record_take(RECORDS_MAPPINGS, address, &entry))
         return NULL;
     return (struct mapping *)(uintptr_t)entry.extra;
 }
 
 static bool put_mapping(struct mapping *mapping)
 {
-    struct vgpu_track *track = table_of(&mappings);
     struct vgpu_track_entry entry = {
         .bytes = mapping->bytes, .extra = (uintptr_t)mapping, .kind = VGPU_KIND_DATA};
 
-    return track != NULL && track_put(track, mapping->address, &entry) == 0;
+    return record_put(RECORDS_MAPPINGS, mapping->address, &entry);
 }
 
 /* The driver took a mapping down: its memory dies with the last one. */
@@ -513,11 +490,10 @@ static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
  * never seen. */
 static struct mapping *take_range(uint64_t address, uint64_t bytes)
 {
-    struct vgpu_track *track = atomic_load_explicit(&mappings, memory_order_acquire);
     struct collection collection = {.list = NULL, .end = address + bytes};
     uint64_t next = address;
 
-    if (track == NULL || bytes == 0)
+    if (bytes == 0)
         return NULL;
     while (next < collection.end) {
         struct mapping *mapping = take_mapping(next);
@@ -529,7 +505,7 @@ static struct mapping *take_range(uint64_t address, uint64_t bytes)
         collection.list = mapping;
     }
     if (next < collection.end)
-        track_sweep(track, next, collection.end - 1, collect, &collection);
+        record_sweep(RECORDS_MAPPINGS, next, collection.end - 1, collect, &collection);
     return collection.list;
 }
 

@@ -209,3 +209,17 @@ BATCH(memcpy_batch_async_v1)
 BATCH(memcpy_batch_async)
 BATCH_3D(memcpy_3d_batch_async_v1)
 BATCH_3D(memcpy_3d_batch_async)
+
+/* Prefetches of managed memory are counted only. */
+
+HANDLER(mem_prefetch)
+{
+    trace_bytes(sym, bytes);
+    return FORWARD(sym, mem_prefetch);
+}
+
+HANDLER(mem_prefetch_v2)
+{
+    trace_bytes(sym, bytes);
+    return FORWARD(sym, mem_prefetch_v2);
+}

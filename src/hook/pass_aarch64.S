@@ -1,8 +1,5 @@
 /* Counting trampolines for aarch64; see pass.h. x9 to x17 carry nothing at the entry of a function. */
 
-#define CALLS 0
-#define BYTES 8
-
         .section .note.GNU-stack, "", %progbits
         .text
 
@@ -21,14 +18,6 @@ pass_\name:
 #endif
         .endm
 
-/* Adds \value to the 64-bit word at \at. */
-        .macro  ADD_ATOMIC at, value
-9:      ldxr    x13, [\at]
-        add     x13, x13, \value
-        stxr    w14, x13, [\at]
-        cbnz    w14, 9b
-        .endm
-
         .globl  pass_base
         .hidden pass_base
         .type   pass_count, %function
@@ -39,13 +28,10 @@ pass_count:
         adrp    x9, trace_rows
         ldr     x9, [x9, :lo12:trace_rows]
         add     x9, x9, x16, lsl #4
-        mov     x12, #1
-        ADD_ATOMIC x9, x12
-        adrp    x10, pass_sized
-        add     x10, x10, :lo12:pass_sized
-        ldrb    w10, [x10, x16]
-        cbnz    w10, pass_size
-pass_forward:
+9:      ldxr    x13, [x9]
+        add     x13, x13, #1
+        stxr    w14, x13, [x9]
+        cbnz    w14, 9b
         adrp    x17, hook_real
         add     x17, x17, :lo12:hook_real
         ldr     x17, [x17, x16, lsl #3]
@@ -54,27 +40,6 @@ pass_forward:
         br      x16
         .cfi_endproc
         .size   pass_count, . - pass_count
-
-/* x9: the row's counts; w10: what pass_sized says */
-        .type   pass_size, %function
-pass_size:
-        .cfi_startproc
-        lsr     w11, w10, #3
-        and     w10, w10, #7
-        cmp     w10, #2
-        csel    x12, x1, x2, eq
-        cmp     w10, #4
-        csel    x12, x3, x12, eq
-        cmp     w10, #5
-        csel    x12, x4, x12, eq
-        cmp     w10, #6
-        csel    x12, x5, x12, eq
-        lsl     x12, x12, x11
-        add     x9, x9, #BYTES
-        ADD_ATOMIC x9, x12
-        b       pass_forward
-        .cfi_endproc
-        .size   pass_size, . - pass_size
 
 /* Asks pass_resolve() where to jump, with every argument register kept. */
         .type   pass_unknown, %function

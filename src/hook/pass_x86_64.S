@@ -1,8 +1,5 @@
 /* Counting trampolines for x86-64; see pass.h. r10, r11 and rax carry nothing at the entry of a function. */
 
-#define CALLS 0
-#define BYTES 8
-
         .section .note.GNU-stack, "", @progbits
         .text
 
@@ -32,12 +29,7 @@ pass_count:
         movl    %eax, %r10d
         shlq    $4, %r10
         addq    %r10, %r11
-        lock incq CALLS(%r11)
-        leaq    pass_sized(%rip), %r10
-        movzbl  (%r10,%rax), %r10d
-        testl   %r10d, %r10d
-        jnz     pass_size
-pass_forward:
+        lock incq (%r11)
         leaq    hook_real(%rip), %r11
         movq    (%r11,%rax,8), %r11
         testq   %r11, %r11
@@ -45,36 +37,6 @@ pass_forward:
         jmp     *%r11
         .cfi_endproc
         .size   pass_count, . - pass_count
-
-/* r11: the row's counts; r10: what pass_sized says */
-        .type   pass_size, @function
-pass_size:
-        .cfi_startproc
-        pushq   %rcx
-        .cfi_adjust_cfa_offset 8
-        pushq   %rax
-        .cfi_adjust_cfa_offset 8
-        movl    %r10d, %ecx
-        shrl    $3, %ecx
-        andl    $7, %r10d
-        movq    %rdx, %rax
-        cmpl    $2, %r10d
-        cmoveq  %rsi, %rax
-        cmpl    $4, %r10d
-        cmoveq  8(%rsp), %rax
-        cmpl    $5, %r10d
-        cmoveq  %r8, %rax
-        cmpl    $6, %r10d
-        cmoveq  %r9, %rax
-        shlq    %cl, %rax
-        lock addq %rax, BYTES(%r11)
-        popq    %rax
-        .cfi_adjust_cfa_offset -8
-        popq    %rcx
-        .cfi_adjust_cfa_offset -8
-        jmp     pass_forward
-        .cfi_endproc
-        .size   pass_size, . - pass_size
 
 /* Asks pass_resolve() where to jump, with every argument register kept. */
         .type   pass_unknown, @function

@@ -29,13 +29,6 @@ static struct vgpu_trace_row own_rows[ENTRY_COUNT];
 struct vgpu_trace_row *trace_rows = own_rows;
 static int trace_fd = -1;
 
-const unsigned char pass_sized[SYMBOL_COUNT] = {
-#define SIZED(sym, argument, unit)                                                                 \
-    [SYMBOL_##sym] = (argument) | ((unit) == 4 ? 2 : (unit) == 2 ? 1 : 0) << 3,
-#include "sized.def"
-#undef SIZED
-};
-
 /* The head of the file that trace_rows is in; NULL where the counts are our own. Set once, before
  * anybody traces. */
 static struct vgpu_trace_counts *trace_head;

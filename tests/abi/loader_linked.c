@@ -16,9 +16,9 @@
 int cuInit(unsigned flags);
 int cuDeviceGetCount(int *count);
 int cuMemAllocAsync(unsigned long long *dptr, size_t bytes, void *stream) __attribute__((weak));
-int cuMemPrefetchAsync(unsigned long long dptr, size_t bytes, int device, void *stream);
+int cuMemAdvise(unsigned long long dptr, size_t bytes, int advice, int device);
 int cuMemFree_v2(unsigned long long dptr);
-int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f) __attribute__((weak));
+int cuMemRangeGetAttributes(long a, long b, long c, long d, long e, long f) __attribute__((weak));
 int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g,
                                       long h, long i) __attribute__((weak));
 int cuParamSetf(long a, int b, float c) __attribute__((weak));
@@ -58,7 +58,7 @@ static void check_arguments(void)
             int failed = 0;
 
             for (int i = 0; i < 2; i++)
-                failed |= which == 0 ? cuMemPrefetchAsync_v2(1, 2, 3, 4, 5, 6)
+                failed |= which == 0 ? cuMemRangeGetAttributes(1, 2, 3, 4, 5, 6)
                           : which == 1
                               ? cuMemDiscardAndPrefetchBatchAsync(1, 2, 3, 4, 5, 6, 7, 8, 9)
                               : cuParamSetf(1, 2, 3.0f);
@@ -75,7 +75,7 @@ static void check_child(void)
     int status;
 
     if (child == 0)
-        _exit(cuMemPrefetchAsync(1, 1, 0, NULL) == 0 && cuInit(0) == 0 ? 0 : 1);
+        _exit(cuMemAdvise(1, 1, 0, 0) == 0 && cuInit(0) == 0 ? 0 : 1);
     CHECK(waitpid(child, &status, 0) == child && status == 0, "in a child: %d", status);
 }
 
@@ -89,10 +89,9 @@ int main(int argc, char **argv)
     check_child();
     check_threads();
     check_child();
-    CHECK(cuMemPrefetchAsync(1, 1, 0, NULL) == 0, " ");
+    CHECK(cuMemAdvise(1, 1, 0, 0) == 0, " ");
     CHECK(OURS(shim_next("cuMemFree_v2")) == on, "RTLD_NEXT of a shim after us");
-    CHECK(lies_in(shim_next("cuMemPrefetchAsync"),
-                  on && getenv("VGPU_TRACE") ? "libvgpu" : "libcuda"),
+    CHECK(lies_in(shim_next("cuMemAdvise"), on && getenv("VGPU_TRACE") ? "libvgpu" : "libcuda"),
           " ");
     if (old) {
         CHECK(dlsym(RTLD_DEFAULT, "cuMemAllocAsync") == NULL, "not in this driver");

@@ -17,11 +17,6 @@ differing=$(sed -nE 's/^HOOK\(([A-Za-z0-9_]+), (.*)\)$/\1 \2/p; s/^(PASS|CALL)\(
     END { for (twin in row) if (twin ~ /_pt[ds][sz]$/ && row[twin] != row[substr(twin, 1, length(twin) - 5)]) print twin }')
 [ -z "$differing" ] || fail "not as the row without its suffix: $differing"
 
-# SIZED rows are PASS or CALL rows.
-while read -r symbol; do
-    grep -qE "^(PASS|CALL)\($symbol[,)]" spec/driver.def || fail "spec/sized.def: $symbol is wrapped or has no row"
-done < <(sed -nE 's/^SIZED\(([A-Za-z0-9_]+),.*/\1/p' spec/sized.def)
-
 # base <- region <- {account, sched} <- {hook, guard} <- cli; account and sched do not include each other; nothing includes the simulator; CUDA and NVML types stay in src/hook.
 allowed() {
     case $1 in

@@ -11,7 +11,7 @@
     HOOK(cuDeviceGetCount, )                                                                       \
     HOOK(cuMemAlloc_v2, )                                                                          \
     HOOK(cuMemFree_v2, )                                                                           \
-    PASS(cuMemPrefetchAsync)                                                                       \
+    PASS(cuMemAdvise)                                                                              \
     PASS(cuDriverGetVersion)
 #endif
 
@@ -19,7 +19,7 @@
 #define cuGetProcAddress    unused_cuGetProcAddress
 #define cuGetProcAddress_v2 unused_cuGetProcAddress_v2
 /* ... and so are those whose arguments are looked at. */
-#define cuMemPrefetchAsync_v2             unused_cuMemPrefetchAsync_v2
+#define cuMemRangeGetAttributes           unused_cuMemRangeGetAttributes
 #define cuMemDiscardAndPrefetchBatchAsync unused_cuMemDiscardAndPrefetchBatchAsync
 #define cuParamSetf                       unused_cuParamSetf
 
@@ -41,20 +41,20 @@ ROWS
 
 #undef cuGetProcAddress
 #undef cuGetProcAddress_v2
-#undef cuMemPrefetchAsync_v2
+#undef cuMemRangeGetAttributes
 #undef cuMemDiscardAndPrefetchBatchAsync
 #undef cuParamSetf
     int
     cuGetProcAddress(const char *symbol, void **ret_address, int version, unsigned long long flags);
 int cuGetProcAddress_v2(const char *symbol, void **ret_address, int version,
                         unsigned long long flags, int *status);
-int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f);
+int cuMemRangeGetAttributes(long a, long b, long c, long d, long e, long f);
 int cuMemDiscardAndPrefetchBatchAsync(long a, long b, long c, long d, long e, long f, long g,
                                       long h, long i);
 int cuParamSetf(long a, int b, float c);
 
 /* 0 where the arguments are 1, 2, 3 and so on. */
-int cuMemPrefetchAsync_v2(long a, long b, long c, long d, long e, long f)
+int cuMemRangeGetAttributes(long a, long b, long c, long d, long e, long f)
 {
     return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 ? 0 : 1;
 }

@@ -152,8 +152,11 @@ static int begin_audit(struct guard *guard)
 
 static int open_parts(struct guard *guard)
 {
-    const struct objects_events events = {
-        .charged = process_charged, .removed = account_removed, .arg = guard};
+    const struct objects_classes classes = {.root = RM_CLASS_ROOT,
+                                            .device = RM_CLASS_DEVICE,
+                                            .subdevice = RM_CLASS_SUBDEVICE,
+                                            .memory = RM_CLASS_MEMORY_LOCAL_USER,
+                                            .unnamed = RM_CLASS_MEMORY_FABRIC};
     int rc = branch_read(guard->config.device_dir, &guard->version, &guard->branch);
 
     if (rc == 0)
@@ -174,7 +177,7 @@ static int open_parts(struct guard *guard)
     if (rc < 0)
         return rc;
     guard->control = guard->audited || guard->config.shares;
-    rc = objects_new(&events, OBJECTS_LIMIT, &guard->objects);
+    rc = objects_new(&classes, OBJECTS_LIMIT, &guard->objects);
     if (rc == 0)
         rc = channels_new(&guard->channels);
     if (rc < 0)

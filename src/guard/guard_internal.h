@@ -211,7 +211,7 @@ int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_proce
 /* Whose call it is, and through which file: errors of process_of() and file_get(). */
 int process_calls(struct guard *guard, const struct trap *trap, struct guard_process **ret_process,
                   struct guard_file **ret_file);
-struct guard_process *process_by_owner(struct guard *guard, uint32_t owner);
+struct guard_process *process_by_owner(const struct guard *guard, uint32_t owner);
 bool processes_any(const struct guard *guard);
 struct vgpu_ledger *process_any_ledger(const struct guard *guard); /* NULL: there is none */
 /* It has died: what was its is another's or gone. */
@@ -224,8 +224,8 @@ bool process_memory_lives(
 /* Before it maps a UVM file: should it have become another program, what that used is not in this
  * one's memory. */
 void process_renew(struct guard *guard, struct guard_process *process);
-/* What objects.h wants to be told by. */
-void process_charged(void *guard, uint32_t owner, unsigned card, int64_t bytes);
+/* Shows it in the ledger of the process. */
+void process_charge(const struct guard *guard, const struct objects_charge *charge);
 /* The sum of its shared, writable mappings of a device. -errno: they cannot be read. */
 int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_bytes);
 /*
@@ -377,8 +377,9 @@ uint32_t account_foreign(struct guard *guard, struct guard_process *process,
 /* An object that a call has made must not be: it is freed again. */
 void account_take_back(struct guard *guard, const struct guard_file *file, uint32_t client,
                        uint32_t parent, uint32_t handle);
-/* What objects.h wants to be told by: an object that is no memory is gone. */
-void account_removed(void *guard, uint32_t client, uint32_t handle, uint32_t class_id);
+/* Charges what the object model says has changed, and forgets channels and devices that are gone;
+ * before the lock is given away. */
+void account_settle(struct guard *guard);
 
 /* view.c: what a program is to see of the card, in the answer of a control. */
 void view_heap(struct guard *guard, unsigned vdev, uint64_t *total, uint64_t *available);

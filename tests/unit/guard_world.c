@@ -1,33 +1,52 @@
 #include "guard_world.h"
 
-static void charged(void *arg, uint32_t owner, unsigned gpu, int64_t bytes)
-{
-    struct world *world = arg;
+#include "guard/track/objects_internal.h"
 
-    assert_true(owner < 8 && gpu < VGPU_DEVICES_MAX);
-    assert_true(bytes != 0);
-    world->events++;
-    world->sum[owner][gpu] += bytes;
-    world->total += bytes;
+static void take_charge(struct world *world, const struct objects_charge *charge)
+{
+    assert_true(charge->owner < 8 && charge->gpu < VGPU_DEVICES_MAX);
+    assert_true(charge->bytes != 0);
+    world->charges++;
+    world->sum[charge->owner][charge->gpu] += charge->bytes;
+    world->total += charge->bytes;
     world->lowest = world->total < world->lowest ? world->total : world->lowest;
-    assert_true(world->sum[owner][gpu] >= 0);
+    assert_true(world->sum[charge->owner][charge->gpu] >= 0);
 }
 
-static void removed(void *arg, uint32_t client, uint32_t handle, uint32_t class_id)
+static void take_gone(struct world *world, const struct objects_gone *gone)
 {
-    struct world *world = arg;
-
-    assert_int_not_equal(client, handle);
-    assert_int_not_equal(class_id, RM_CLASS_MEMORY_LOCAL_USER);
-    world->removed[world->removals++ % 16] = handle;
+    assert_int_not_equal(gone->client, gone->handle);
+    assert_int_not_equal(gone->class_id, RM_CLASS_MEMORY_LOCAL_USER);
+    world->removed[world->removals++ % 16] = gone->handle;
 }
+
+void take_changes(struct world *world)
+{
+    struct objects_charge charge;
+    struct objects_gone gone;
+
+    while (objects_next_charge(world->objects, &charge))
+        take_charge(world, &charge);
+    while (objects_next_gone(world->objects, &gone))
+        take_gone(world, &gone);
+}
+
+const struct objects_classes world_classes = {.root = RM_CLASS_ROOT,
+                                              .device = RM_CLASS_DEVICE,
+                                              .subdevice = RM_CLASS_SUBDEVICE,
+                                              .memory = RM_CLASS_MEMORY_LOCAL_USER,
+                                              .unnamed = RM_CLASS_MEMORY_FABRIC};
 
 int world_new(struct world *world, unsigned limit)
 {
-    struct objects_events events = {.charged = charged, .removed = removed, .arg = world};
-
     memset(world, 0, sizeof(*world));
-    return objects_new(&events, limit, &world->objects);
+    return objects_new(&world_classes, limit, &world->objects);
+}
+
+unsigned items(struct world *world)
+{
+    take_changes(world);
+    return world->objects->count;
 }
 
 int world_setup(void **state)
@@ -55,11 +74,16 @@ int world_teardown(void **state)
     return 0;
 }
 
-uint64_t sum(const struct world *world, uint32_t owner)
+uint64_t sum_on(struct world *world, uint32_t owner, unsigned gpu)
 {
-    uint64_t bytes = objects_sum(world->objects, owner, 0);
+    take_changes(world);
+    return (uint64_t)world->sum[owner][gpu];
+}
 
-    assert_int_equal(world->sum[owner][0], bytes);
+uint64_t sum(struct world *world, uint32_t owner)
+{
+    uint64_t bytes = sum_on(world, owner, 0);
+
     assert_int_equal(objects_total(world->objects, 0),
                      world->sum[1][0] + world->sum[2][0] + world->sum[3][0]);
     return bytes;

@@ -22,10 +22,10 @@
 
 struct world {
     struct objects *objects;
-    /* What the events add up to, and the last of them. */
+    /* What the changes that were taken add up to, and the last of them. */
     int64_t sum[8][VGPU_DEVICES_MAX];
     int64_t total, lowest; /* of all; the lowest that it was, for tests to set */
-    unsigned events, removals;
+    unsigned charges, removals;
     uint32_t removed[16];
 };
 
@@ -35,8 +35,15 @@ int world_new(struct world *world, unsigned limit); /* an empty one; 0 or -errno
 int world_setup(void **state);
 int world_teardown(void **state);
 
-/* What the owner is charged on device 0; the events have to say the same. */
-uint64_t sum(const struct world *world, uint32_t owner);
+/* Takes what the model says has changed. */
+void take_changes(struct world *world);
+extern const struct objects_classes world_classes;
+
+/* What the owner is charged on a device, by the changes; sum(): on device 0, and the model's total
+ * has to agree. */
+uint64_t sum_on(struct world *world, uint32_t owner, unsigned gpu);
+uint64_t sum(struct world *world, uint32_t owner);
+unsigned items(struct world *world); /* those that count against the limit */
 
 void memory(struct world *world, uint32_t client, uint32_t handle,
             uint64_t bytes); /* beneath DEVICE, on device 0 */

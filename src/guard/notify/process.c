@@ -144,11 +144,11 @@ int process_calls(struct guard *guard, const struct trap *trap, struct guard_pro
     return rc;
 }
 
-struct guard_process *process_by_owner(struct guard *guard, uint32_t owner)
+struct guard_process *process_by_owner(const struct guard *guard, uint32_t owner)
 {
     for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
         if (guard->process[i].pid && guard->process[i].owner == owner)
-            return &guard->process[i];
+            return (struct guard_process *)&guard->process[i];
     }
     return NULL;
 }
@@ -185,6 +185,7 @@ void process_gone(struct guard *guard, struct guard_process *process)
     files_check(guard, pid);
     if (!files_inherit(guard, owner))
         objects_owner_gone(guard->objects, owner);
+    account_settle(guard);
     if (process->pid == pid && process->owner == owner)
         forget(process);
     log_debug("guard: process %ld is gone", (long)pid);
@@ -204,19 +205,16 @@ unsigned processes_kill(struct guard *guard)
     return count;
 }
 
-void process_charged(void *arg, uint32_t owner, unsigned card, int64_t bytes)
+void process_charge(const struct guard *guard, const struct objects_charge *charge)
 {
-    struct guard *guard = arg;
-    struct guard_process *process = process_by_owner(guard, owner);
+    struct guard_process *process = process_by_owner(guard, charge->owner);
     struct vgpu_ledger *ledger = process ? ledger_of(guard, process) : NULL;
 
-    if (!ledger)
-        return;
-    if (bytes > 0)
-        ledger_set(ledger, card, VGPU_KIND_DRIVER,
-                   ledger_held(ledger, card, VGPU_KIND_DRIVER) + (uint64_t)bytes);
-    else
-        ledger_release(ledger, card, VGPU_KIND_DRIVER, (uint64_t)-bytes);
+    if (ledger && charge->bytes > 0)
+        ledger_set(ledger, charge->gpu, VGPU_KIND_DRIVER,
+                   ledger_held(ledger, charge->gpu, VGPU_KIND_DRIVER) + (uint64_t)charge->bytes);
+    else if (ledger)
+        ledger_release(ledger, charge->gpu, VGPU_KIND_DRIVER, (uint64_t)-charge->bytes);
 }
 
 /* Which card managed memory will be on nobody knows: it is charged to the first of the instance's

@@ -94,6 +94,7 @@ void watch_look(struct guard *guard, uint64_t at_least_ns)
     files_check(guard, 0);
     if (look_at_mappings(guard))
         guard->mapped_over = true;
+    account_settle(guard);
 }
 
 /* False: somebody else has begun. Its other processes are the caller's to kill. */

@@ -87,6 +87,7 @@ static int object_made(struct guard *guard, const struct guard_file *file,
                                        call->class_id, call->holds)
                  : objects_add(objects, call->client, call->parent, result->handle, call->class_id);
 
+    account_settle(guard); /* an old channel of this handle goes before the new one comes */
     if (rc == 0 && call->class_id == RM_CLASS_THIRD_PARTY_P2P)
         register_process(file, call->client, result->handle);
     if (rc == 0 && place->is_channel)
@@ -203,12 +204,17 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
     return 0;
 }
 
-void account_removed(void *arg, uint32_t client, uint32_t handle, uint32_t class_id)
+void account_settle(struct guard *guard)
 {
-    struct guard *guard = arg;
+    struct objects_charge charge;
+    struct objects_gone gone;
 
-    if (rm_class_is_channel(class_id))
-        channels_remove(guard->channels, client, handle);
-    if (class_id == RM_CLASS_DEVICE)
-        cards_forget_device(guard, client, handle);
+    while (objects_next_charge(guard->objects, &charge))
+        process_charge(guard, &charge);
+    while (objects_next_gone(guard->objects, &gone)) {
+        if (rm_class_is_channel(gone.class_id))
+            channels_remove(guard->channels, gone.client, gone.handle);
+        if (gone.class_id == RM_CLASS_DEVICE)
+            cards_forget_device(guard, gone.client, gone.handle);
+    }
 }

@@ -449,6 +449,7 @@ int call_rm(struct guard *guard, const struct trap *trap)
     if (rc)
         return rc;
     rc = trap_begin(guard) ? act(guard, trap, &made) : -ENOSYS;
+    account_settle(guard);
     trap_end(guard);
     return rc ? rc : write_back(guard, trap, &made);
 }

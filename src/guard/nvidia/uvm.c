@@ -186,6 +186,7 @@ int uvm_call(struct guard *guard, const struct trap *trap)
 
     read_arguments(guard, trap, &arguments);
     rc = trap_begin(guard) ? act(guard, trap, &arguments) : -ENOSYS;
+    account_settle(guard);
     trap_end(guard);
     return rc ? rc
               : task_write(trap->tid, trap->address + arguments.status_at,
@@ -238,7 +239,7 @@ int uvm_mmap(struct guard *guard, const struct trap *trap)
         kind != DEVICE_UVM)
         return TRAP_CONTINUE;
     rc = trap_begin(guard) ? map_managed(guard, trap) : -ENOSYS;
-
+    account_settle(guard);
     trap_end(guard);
     return rc;
 }

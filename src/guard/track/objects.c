@@ -2,13 +2,15 @@
 #include "guard/track/objects_internal.h"
 
 #include "base/cleanup.h"
-#include "guard/nvidia/abi.h"
+
+#define CONTAINER(pointer, type, member)                                                           \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /*
  * The whole.
  */
 
-int objects_new(const struct objects_events *events, unsigned limit, struct objects **ret_objects)
+int objects_new(const struct objects_classes *classes, unsigned limit, struct objects **ret_objects)
 {
     KEEP_ERRNO;
     struct objects *objects CLEANUP_FREE = calloc(1, sizeof(*objects));
@@ -19,8 +21,7 @@ int objects_new(const struct objects_events *events, unsigned limit, struct obje
     rc = hash_seed(&objects->seed);
     if (rc)
         return rc;
-    if (events)
-        objects->events = *events;
+    objects->classes = *classes;
     objects->limit = limit;
     objects->random = objects->seed.word[0][0] | 1;
     hash_init(&objects->objects, &objects->seed);
@@ -33,23 +34,6 @@ int objects_new(const struct objects_events *events, unsigned limit, struct obje
     return 0;
 }
 
-void objects_free(struct objects *objects)
-{
-    if (!objects)
-        return;
-    objects->events = (struct objects_events){0};
-    while (objects->first_owner)
-        objects_owner_gone(objects, objects->first_owner->number);
-    for (enum item item = 0; item < ITEMS; item++)
-        free(objects->spare[item]);
-    hash_end(&objects->objects);
-    hash_end(&objects->spaces);
-    hash_end(&objects->owners);
-    hash_end(&objects->client_uses);
-    hash_end(&objects->space_uses);
-    free(objects);
-}
-
 int objects_reserve(struct objects *objects)
 {
     /* Of a client and of an object. */
@@ -58,7 +42,7 @@ int objects_reserve(struct objects *objects)
     const unsigned count = sizeof(items) / sizeof(items[0]);
     int rc = 0;
 
-    if (objects->limit - objects->count < count)
+    if (objects->count + count > objects->limit)
         return -ENOSPC;
     for (unsigned i = 0; i < count && rc == 0; i++)
         rc = item_reserve(objects, items[i]);
@@ -90,9 +74,9 @@ static bool is_client(const struct object *object)
     return object->handle == object->client;
 }
 
-static void link_child(struct object *parent, struct object *object)
+/* `front`: before all other children. */
+static void link_child(struct object *parent, struct object *object, bool front)
 {
-    bool front = object->class_id == RM_CLASS_SUBDEVICE;
 
     object->parent = parent;
     object->next = front ? parent->first : NULL;
@@ -131,12 +115,17 @@ static void end(struct objects *objects, struct object *object)
         return;
     }
     unlink_child(object);
-    if (object->reference.allocation)
+    if (object->reference.allocation) {
         reference_drop(objects, &object->reference);
-    else if (objects->events.removed)
-        objects->events.removed(objects->events.arg, object->client, object->handle,
-                                object->class_id);
-    item_free(objects, ITEM_OBJECT, object);
+        item_free(objects, ITEM_OBJECT, object);
+        return;
+    }
+    object->next = NULL;
+    if (objects->last_gone)
+        objects->last_gone->next = object;
+    else
+        objects->first_gone = object;
+    objects->last_gone = object;
 }
 
 /* Without recursion: how deep the tree is is the tenant's choice. */
@@ -158,9 +147,19 @@ static void end_tree(struct objects *objects, struct object *top)
     }
 }
 
-void client_end(struct objects *objects, struct client *client)
+bool objects_next_gone(struct objects *objects, struct objects_gone *ret_gone)
 {
-    end_tree(objects, &client->object);
+    struct object *object = objects->first_gone;
+
+    if (!object)
+        return false;
+    *ret_gone = (struct objects_gone){
+        .client = object->client, .handle = object->handle, .class_id = object->class_id};
+    objects->first_gone = object->next;
+    if (!object->next)
+        objects->last_gone = NULL;
+    item_free(objects, ITEM_OBJECT, object);
+    return true;
 }
 
 int objects_client(struct objects *objects, uint32_t number, uint32_t owner)
@@ -175,7 +174,8 @@ int objects_client(struct objects *objects, uint32_t number, uint32_t owner)
     rc = item_new(objects, ITEM_CLIENT, &client);
     if (rc)
         return rc;
-    client->object = (struct object){.client = number, .handle = number, .class_id = RM_CLASS_ROOT};
+    client->object =
+        (struct object){.client = number, .handle = number, .class_id = objects->classes.root};
     client->holder = (struct holder){.number = number};
     rc = hash_add(&objects->objects, pair(number, number), client);
     if (rc == 0) {
@@ -201,8 +201,8 @@ static void put(struct objects *objects, struct client *client, struct object *o
     parent = find(objects, object->client, parent_handle);
     if (!parent)
         parent = &client->object;
-    object->device = object->class_id == RM_CLASS_DEVICE ? object->handle : parent->device;
-    link_child(parent, object);
+    object->device = object->class_id == objects->classes.device ? object->handle : parent->device;
+    link_child(parent, object, object->class_id == objects->classes.subdevice);
     hash_add(&objects->objects, pair(object->client, object->handle), object);
 }
 
@@ -265,7 +265,7 @@ static int add_memory(struct objects *objects, uint32_t client_number, uint32_t 
     allocation->gpu = gpu;
     allocation->bytes = bytes;
     allocation->charged_bytes = charged_bytes;
-    object->class_id = RM_CLASS_MEMORY_LOCAL_USER;
+    object->class_id = objects->classes.memory;
     reference_add(objects, &object->reference, &client->holder, allocation);
     put(objects, client, object, parent);
     return 0;
@@ -294,7 +294,7 @@ static int duplicate(struct objects *objects, uint32_t client_number, uint32_t p
     if (rc)
         return rc;
     /* Held before the old one with that handle goes: the source may go with it. */
-    object->reference.unnamed = class_id == RM_CLASS_MEMORY_FABRIC;
+    object->reference.unnamed = class_id == objects->classes.unnamed;
     if (allocation)
         reference_add(objects, &object->reference, &client->holder, allocation);
     object->class_id = class_id;
@@ -326,7 +326,7 @@ int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent
     struct allocation *allocation = mapped_at(objects, space, base, gpu);
 
     return duplicate(objects, client, parent, handle, allocation,
-                     allocation ? RM_CLASS_MEMORY_LOCAL_USER : 0);
+                     allocation ? objects->classes.memory : 0);
 }
 
 int objects_remove(struct objects *objects, uint32_t client, uint32_t handle)
@@ -337,6 +337,50 @@ int objects_remove(struct objects *objects, uint32_t client, uint32_t handle)
         return -ENOENT;
     end_tree(objects, object);
     return 0;
+}
+
+/*
+ * Ends.
+ */
+
+void objects_owner_gone(struct objects *objects, uint32_t number)
+{
+    struct owner *owner = hash_find(&objects->owners, number);
+    struct use *next;
+
+    /* With the last use the owner may be gone. */
+    for (struct use *use = owner ? owner->uses : NULL; use; use = next) {
+        next = use->next;
+        if (use->older || use->newer)
+            holder_leave(objects, use);
+        else if (use->holder->is_space)
+            space_end(objects, CONTAINER(use->holder, struct space, holder));
+        else
+            end_tree(objects, &CONTAINER(use->holder, struct client, holder)->object);
+    }
+}
+
+void objects_free(struct objects *objects)
+{
+    struct objects_charge charge;
+    struct objects_gone gone;
+
+    if (!objects)
+        return;
+    for (struct owner *owner = objects->first_owner, *next; owner; owner = next) {
+        next = owner->next;
+        objects_owner_gone(objects, owner->number);
+    }
+    while (objects_next_charge(objects, &charge) || objects_next_gone(objects, &gone))
+        continue;
+    for (enum item item = 0; item < ITEMS; item++)
+        free(objects->spare[item]);
+    hash_end(&objects->objects);
+    hash_end(&objects->spaces);
+    hash_end(&objects->owners);
+    hash_end(&objects->client_uses);
+    hash_end(&objects->space_uses);
+    free(objects);
 }
 
 /*
@@ -359,7 +403,7 @@ int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t d
 {
     const struct object *object = find(objects, client, device);
 
-    if (!object || !object->first || object->first->class_id != RM_CLASS_SUBDEVICE)
+    if (!object || !object->first || object->first->class_id != objects->classes.subdevice)
         return -ENOENT;
     *ret_subdevice = object->first->handle;
     return 0;

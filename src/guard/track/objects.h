@@ -36,21 +36,39 @@
 
 struct objects;
 
-/* Called from within the functions below; must not call back. */
-struct objects_events {
-    /* The owner's sum on the device changes by so much. A charge that moves is added first and then
-     * subtracted. */
-    void (*charged)(void *arg, uint32_t owner, unsigned gpu, int64_t bytes);
-    /* An object that is neither a client nor memory is gone: children before their parents. */
-    void (*removed)(void *arg, uint32_t client, uint32_t handle, uint32_t class_id);
-    void *arg;
+/* The classes that mean something to the model, as the driver numbers them. */
+struct objects_classes {
+    uint32_t root, device, subdevice, memory;
+    uint32_t unnamed; /* holds memory that NVML does not count for it */
 };
 
 /* `limit`: objects, mappings, ranges and the like, all together. 0, -ENOMEM, or another where there
  * is no getrandom().
  */
-int objects_new(const struct objects_events *events, unsigned limit, struct objects **ret_objects);
-void objects_free(struct objects *objects); /* calls no events; NULL is fine */
+int objects_new(const struct objects_classes *classes, unsigned limit,
+                struct objects **ret_objects);
+void objects_free(struct objects *objects); /* NULL is fine */
+
+/*
+ * What the calls below have changed. Whoever makes them takes all of it before the lock is given
+ * away: until then it counts against the limit. Functions that return false leave *ret alone.
+ */
+
+/* An owner's sum on a device has changed by so much, all in all. All increases come first: memory
+ * that moves from one owner to another never seems to be free. False: no change is left. */
+struct objects_charge {
+    uint32_t owner;
+    unsigned gpu;
+    int64_t bytes; /* not 0 */
+};
+bool objects_next_charge(struct objects *objects, struct objects_charge *ret_charge);
+
+/* An object that is neither a client nor memory is gone; children come before their parents.
+ * False: none is left. */
+struct objects_gone {
+    uint32_t client, handle, class_id;
+};
+bool objects_next_gone(struct objects *objects, struct objects_gone *ret_gone);
 
 /* After 0 the next objects_add(), objects_add_memory() or objects_dup() cannot fail for lack of
  * room, and the next objects_client() before it: to be asked before the driver is. -ENOSPC (the
@@ -158,10 +176,10 @@ int objects_inherit(struct objects *objects, uint32_t owner, uint32_t heir);
  * Questions. -ENOENT: not there.
  */
 
-/* The nearest of class RM_CLASS_DEVICE, from the object itself upwards. */
+/* The nearest device, from the object itself upwards. */
 int objects_device(const struct objects *objects, uint32_t client, uint32_t handle,
                    uint32_t *ret_device);
-/* A child of class RM_CLASS_SUBDEVICE. */
+/* A child that is a subdevice. */
 int objects_subdevice(const struct objects *objects, uint32_t client, uint32_t device,
                       uint32_t *ret_subdevice);
 int objects_parent(const struct objects *objects, uint32_t client, uint32_t handle,
@@ -172,11 +190,9 @@ int objects_class(const struct objects *objects, uint32_t client, uint32_t handl
 int objects_memory(const struct objects *objects, uint32_t client, uint32_t handle,
                    unsigned *ret_gpu, uint64_t *ret_bytes);
 
-uint64_t objects_sum(const struct objects *objects, uint32_t owner, unsigned gpu);
 uint64_t objects_total(const struct objects *objects, unsigned gpu); /* of all owners */
 /* Of all memory, foreign included, that some client has an object for: what the driver can count to
  * a process at most, as it counts none that only UVM or a file holds. */
 uint64_t objects_named(const struct objects *objects, unsigned gpu);
-unsigned objects_count(const struct objects *objects); /* against the limit */
 
 #endif

@@ -15,7 +15,9 @@ struct owner {
     uint32_t number;
     struct owner *previous, *next; /* of all */
     struct use *uses;
-    uint64_t sum_bytes[VGPU_DEVICES_MAX];
+    bool changed; /* it is in the list of those whose sums have changed, by this: */
+    int64_t changed_bytes[VGPU_DEVICES_MAX];
+    struct owner *next_changed;
 };
 
 /* An owner uses a holder. */
@@ -98,17 +100,19 @@ enum item {
 };
 
 struct objects {
-    struct objects_events events;
+    struct objects_classes classes;
     unsigned limit, count; /* items */
     void *spare[ITEMS];    /* one of each that is ready to be used, or NULL */
     uint64_t random;
     struct hash_seed seed;
-    struct hash objects;       /* by client and handle; clients by their own handle */
-    struct hash spaces;        /* by number */
-    struct hash owners;        /* by number */
-    struct hash client_uses;   /* by owner and client */
-    struct hash space_uses;    /* by owner and space */
-    struct owner *first_owner; /* all of them */
+    struct hash objects;                   /* by client and handle; clients by their own handle */
+    struct hash spaces;                    /* by number */
+    struct hash owners;                    /* by number */
+    struct hash client_uses;               /* by owner and client */
+    struct hash space_uses;                /* by owner and space */
+    struct owner *first_owner;             /* all of them */
+    struct owner *changed;                 /* those that objects_next_charge() has to look at */
+    struct object *first_gone, *last_gone; /* for objects_next_gone(), by `next` */
     uint64_t total_bytes[VGPU_DEVICES_MAX], named_bytes[VGPU_DEVICES_MAX];
 };
 
@@ -139,13 +143,14 @@ void reference_split(struct objects *objects, struct reference *reference, struc
 /* Drops it; with the last one the allocation is gone. */
 void reference_drop(struct objects *objects, struct reference *reference);
 
-/*
- * Ends of holders.
- */
-void client_end(struct objects *objects, struct client *client); /* objects.c */
-void space_end(struct objects *objects, struct space *space);    /* objects_map.c */
+/* The owner uses the holder no more; others do. */
+void holder_leave(struct objects *objects, struct use *use);
 
-/* objects_map.c: NULL: nothing is mapped there. */
+/*
+ * objects_map.c
+ */
+void space_end(struct objects *objects, struct space *space);
+/* NULL: nothing is mapped there. */
 struct allocation *mapped_at(const struct objects *objects, uint32_t space, uint64_t base,
                              uint32_t gpu);
 

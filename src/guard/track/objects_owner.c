@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-#define CONTAINER(pointer, type, member)                                                           \
-    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-
 /*
  * Items. One that is given back is kept as the spare, so that a pair of alloc and free allocates
  * nothing.
@@ -83,10 +80,10 @@ static int owner_get(struct objects *objects, uint32_t number, struct owner **re
     return 0;
 }
 
-/* An owner is there for as long as it uses something: without that it has no charges. */
+/* An owner is there for as long as it uses something or its last charges were not taken yet. */
 static void owner_put(struct objects *objects, struct owner *owner)
 {
-    if (owner->uses)
+    if (owner->uses || owner->changed)
         return;
     if (owner->previous)
         owner->previous->next = owner->next;
@@ -193,10 +190,48 @@ static struct owner *charged_for(const struct reference *reference)
 static void charge(struct objects *objects, struct owner *owner, unsigned gpu, uint64_t bytes,
                    int sign)
 {
-    owner->sum_bytes[gpu] += sign > 0 ? bytes : -bytes;
-    if (bytes && objects->events.charged)
-        objects->events.charged(objects->events.arg, owner->number, gpu,
-                                sign > 0 ? (int64_t)bytes : -(int64_t)bytes);
+    owner->changed_bytes[gpu] += sign > 0 ? (int64_t)bytes : -(int64_t)bytes;
+    if (!bytes || owner->changed)
+        return;
+    owner->changed = true;
+    owner->next_changed = objects->changed;
+    objects->changed = owner;
+}
+
+/* A change of this sign. */
+static bool find_charge(const struct owner *owner, int sign, struct objects_charge *ret_charge)
+{
+    for (unsigned gpu = 0; gpu < VGPU_DEVICES_MAX; gpu++) {
+        int64_t bytes = owner->changed_bytes[gpu];
+
+        if (sign > 0 ? bytes <= 0 : bytes >= 0)
+            continue;
+        *ret_charge = (struct objects_charge){.owner = owner->number, .gpu = gpu, .bytes = bytes};
+        return true;
+    }
+    return false;
+}
+
+bool objects_next_charge(struct objects *objects, struct objects_charge *ret_charge)
+{
+    for (struct owner *owner = objects->changed; owner; owner = owner->next_changed) {
+        if (find_charge(owner, 1, ret_charge)) {
+            owner->changed_bytes[ret_charge->gpu] = 0;
+            return true;
+        }
+    }
+    while (objects->changed) {
+        struct owner *owner = objects->changed;
+
+        if (find_charge(owner, -1, ret_charge)) {
+            owner->changed_bytes[ret_charge->gpu] = 0;
+            return true;
+        }
+        objects->changed = owner->next_changed;
+        owner->changed = false;
+        owner_put(objects, owner);
+    }
+    return false;
 }
 
 static void move(struct objects *objects, struct owner *from, struct owner *to, unsigned gpu,
@@ -300,31 +335,11 @@ static void recharge(struct objects *objects, const struct holder *holder, struc
  * Ends of owners.
  */
 
-/* It uses the holder no more; others do. */
-static void leave(struct objects *objects, struct use *use)
+void holder_leave(struct objects *objects, struct use *use)
 {
     if (!use->older)
         recharge(objects, use->holder, use->owner, use->newer->owner);
     use_end(objects, use);
-}
-
-void objects_owner_gone(struct objects *objects, uint32_t number)
-{
-    struct owner *owner = hash_find(&objects->owners, number);
-    struct use *next;
-
-    if (!owner)
-        return;
-    /* With the last use the owner is gone. */
-    for (struct use *use = owner->uses; use; use = next) {
-        next = use->next;
-        if (use->older || use->newer)
-            leave(objects, use);
-        else if (use->holder->is_space)
-            space_end(objects, CONTAINER(use->holder, struct space, holder));
-        else
-            client_end(objects, CONTAINER(use->holder, struct client, holder));
-    }
 }
 
 int objects_inherit(struct objects *objects, uint32_t number, uint32_t heir_number)
@@ -346,7 +361,7 @@ int objects_inherit(struct objects *objects, uint32_t number, uint32_t heir_numb
 
         next = use->next;
         if (hash_find(uses, pair(heir_number, use->holder->number))) {
-            leave(objects, use);
+            holder_leave(objects, use);
             continue;
         }
         hash_take(uses, pair(number, use->holder->number));
@@ -361,13 +376,6 @@ int objects_inherit(struct objects *objects, uint32_t number, uint32_t heir_numb
     return 0;
 }
 
-uint64_t objects_sum(const struct objects *objects, uint32_t owner, unsigned gpu)
-{
-    const struct owner *found = hash_find(&objects->owners, owner);
-
-    return found && gpu < VGPU_DEVICES_MAX ? found->sum_bytes[gpu] : 0;
-}
-
 uint64_t objects_total(const struct objects *objects, unsigned gpu)
 {
     return gpu < VGPU_DEVICES_MAX ? objects->total_bytes[gpu] : 0;
@@ -376,9 +384,4 @@ uint64_t objects_total(const struct objects *objects, unsigned gpu)
 uint64_t objects_named(const struct objects *objects, unsigned gpu)
 {
     return gpu < VGPU_DEVICES_MAX ? objects->named_bytes[gpu] : 0;
-}
-
-unsigned objects_count(const struct objects *objects)
-{
-    return objects->count;
 }

@@ -1,4 +1,4 @@
-#include "guard/guard_internal.h"
+#include "guard/guard.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -7,10 +7,21 @@
 #include "sched/usage.h"
 #include "guard/notify/bus.h"
 #include "guard/notify/control.h"
+#include "guard/notify/control_thread.h"
 #include "guard/notify/filter.h"
-#include "guard/nvidia/nvml.h"
+#include "guard/notify/keeper.h"
+#include "guard/notify/leftover.h"
 #include "guard/notify/pidfd.h"
 #include "guard/notify/privilege.h"
+#include "guard/notify/trap.h"
+#include "guard/notify/watch.h"
+#include "guard/nvidia/audit.h"
+#include "guard/nvidia/cards.h"
+#include "guard/nvidia/lifetime.h"
+#include "guard/nvidia/nvidia.h"
+#include "guard/nvidia/nvml.h"
+#include "guard/nvidia/request.h"
+#include "guard/nvidia/rounds.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -32,6 +43,20 @@
 #define GONE_MS           100
 #define INTERRUPT         (SIGRTMAX - 1) /* ends the trap thread's wait; sent to that thread only */
 
+struct guard {
+    char region_path[4096], device_dir[4096];
+    struct notify notify;
+    struct nvidia nvidia;
+    struct trap_server trap_server;
+    struct watch watch;
+    struct control_thread control;
+    pthread_t trap_thread, watch_thread, control_thread;
+    bool trapping, watching, controlling; /* the threads run */
+    bool abandoned;                       /* the trap thread is stuck in a program's memory */
+    bool region_told;                     /* people know that the region was cut short */
+    int socket[2];                        /* the listener comes this way */
+};
+
 static const char *keep_text(char *buffer, size_t buffer_bytes, const char *text)
 {
     if (!text || !*text)
@@ -45,8 +70,8 @@ static int watch_region(struct guard *guard)
     size_t bytes;
     void *base;
 
-    region_mapping(guard->region, &base, &bytes);
-    return bus_watch(base, bytes, &guard->region_lost);
+    region_mapping(guard->notify.region, &base, &bytes);
+    return bus_watch(base, bytes, &guard->notify.region_lost);
 }
 
 static void close_region(struct guard *guard)
@@ -54,34 +79,35 @@ static void close_region(struct guard *guard)
     size_t bytes;
     void *base;
 
-    if (!guard->region)
+    if (!guard->notify.region)
         return;
-    region_mapping(guard->region, &base, &bytes);
+    region_mapping(guard->notify.region, &base, &bytes);
     bus_forget(base);
-    region_close(guard->region);
+    region_close(guard->notify.region);
 }
 
 static void free_guard(struct guard *guard)
 {
-    int *const fds[] = {&guard->socket[OURS],  &guard->socket[CHILDS], &guard->listener,
-                        &guard->epoll,         &guard->wake,           &guard->child,
-                        &guard->control_socket};
+    struct notify *notify = &guard->notify;
+    struct nvidia *nvidia = &guard->nvidia;
+    int *const fds[] = {&guard->socket[OURS], &guard->socket[CHILDS], &notify->epoll,
+                        &notify->wake,        &nvidia->command,       &guard->control.socket};
 
-    keeper_end(guard);
-    processes_done(guard);
-    audit_free(guard->audit);
-    map_proxy_done(&guard->map_proxy);
-    files_done(guard);
-    tasks_done(&guard->tasks);
-    objects_free(guard->objects);
-    channels_free(guard->channels);
+    keeper_end(notify);
+    processes_done(notify);
+    audit_free(nvidia->audit);
+    map_proxy_done(&nvidia->map_proxy);
+    files_done(notify);
+    tasks_done(&notify->tasks);
+    objects_free(nvidia->objects);
+    channels_free(nvidia->channels);
     close_region(guard);
-    for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-        if (fds[i] != &guard->listener || !guard->abandoned)
-            cleanup_close(fds[i]);
-    }
-    if (!guard->abandoned) /* which still looks at `ending`, to answer its call */
-        free(guard);
+    for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        cleanup_close(fds[i]);
+    if (guard->abandoned) /* the trap thread still looks at `ending`, to answer its call */
+        return;
+    cleanup_close(&notify->listener);
+    free(guard);
 }
 
 static bool has_quota(const struct vgpu_limits *limits)
@@ -93,7 +119,7 @@ static bool has_quota(const struct vgpu_limits *limits)
     return false;
 }
 
-static int listen_to_people(struct guard *guard)
+static int listen_for_requests(struct guard *guard)
 {
     char folder[sizeof(guard->region_path)];
     char *end;
@@ -103,15 +129,15 @@ static int listen_to_people(struct guard *guard)
     if (!end)
         return -EINVAL;
     *end = '\0';
-    return control_listen(folder, &guard->control_socket);
+    return control_listen(folder, &guard->control.socket);
 }
 
-/* Whether it is put up with that there is no NVML. */
+/* Whether the guard can do without NVML. */
 static int go_without(struct guard *guard, const char *why, const char *path)
 {
-    audit_free(guard->audit);
-    guard->audit = NULL;
-    if (guard->config.mode == GUARD_STRICT) {
+    audit_free(guard->nvidia.audit);
+    guard->nvidia.audit = NULL;
+    if (guard->nvidia.strict) {
         log_error("guard: NVML cannot be used (%s%s): strict mode compares with its figures; give "
                   "its path in "
                   "VGPU_NVML",
@@ -125,11 +151,12 @@ static int go_without(struct guard *guard, const char *why, const char *path)
     return 0;
 }
 
-/* Before the program can put another in its place. */
-static int load_nvml(struct guard *guard)
+/* Before the program can put another library in its place. `given`: its path; NULL: the system's.
+ */
+static int load_nvml(struct guard *guard, const char *given)
 {
     char found[4096] = "libnvidia-ml.so.1";
-    const char *path = guard->config.nvml;
+    const char *path = given;
     int rc = path ? 0 : nvml_find(found, sizeof(found));
 
     if (!path)
@@ -140,57 +167,150 @@ static int load_nvml(struct guard *guard)
                               ? " or a folder above it can be written to by others than root"
                               : " is in none of the system's folders",
                           path);
-    return audit_new(path, &guard->audit) < 0 ? go_without(guard, " does not load", path) : 0;
+    return audit_new(path, &guard->nvidia.audit) < 0 ? go_without(guard, " does not load", path)
+                                                     : 0;
 }
 
 static int begin_audit(struct guard *guard)
 {
-    return guard->audit && audit_begin(guard->audit) < 0
+    return guard->nvidia.audit && audit_begin(guard->nvidia.audit) < 0
                ? go_without(guard, "it does not start", "")
                : 0;
 }
 
-static int open_parts(struct guard *guard)
+static void on_ended(void *arg, uint32_t owner)
 {
-    const struct objects_classes classes = {.root = RM_CLASS_ROOT,
-                                            .device = RM_CLASS_DEVICE,
-                                            .subdevice = RM_CLASS_SUBDEVICE,
-                                            .memory = RM_CLASS_MEMORY_LOCAL_USER,
-                                            .unnamed = RM_CLASS_MEMORY_FABRIC};
-    int rc = branch_read(guard->config.device_dir, &guard->version, &guard->branch);
+    struct guard *guard = arg;
+
+    MUTEX_SCOPE(&guard->notify.lock);
+    lifetime_ended(&guard->nvidia, owner);
+}
+
+static void report_lost_region(struct guard *guard)
+{
+    if (!atomic_load(&guard->notify.region_lost) || guard->region_told)
+        return;
+    guard->region_told = true;
+    log_warning(
+        "guard: %s was cut short: what instance %s does is not shown any more; its limits hold",
+        guard->region_path, guard->nvidia.limits.name);
+}
+
+static void on_watch_round(void *arg)
+{
+    struct guard *guard = arg;
+
+    report_lost_region(guard);
+    round_watch(&guard->nvidia);
+}
+
+static void on_control_round(void *arg)
+{
+    struct guard *guard = arg;
+
+    round_control(&guard->nvidia);
+    cards_pause_again(&guard->nvidia);
+}
+
+static int on_pause(void *arg, bool pause)
+{
+    struct guard *guard = arg;
+
+    return cards_pause(&guard->nvidia, pause);
+}
+
+static void on_supervisor_died(void *channels)
+{
+    channels_rescue(channels);
+}
+
+static int open_notify(struct guard *guard)
+{
+    struct notify *notify = &guard->notify;
+    int rc = bus_handle();
 
     if (rc == 0)
-        rc = bus_handle();
-    if (rc == 0)
-        rc = region_open(guard->region_path, 0, &guard->region);
+        rc = region_open(guard->region_path, 0, &notify->region);
     if (rc == 0)
         rc = watch_region(guard);
     if (rc < 0)
         return rc;
-    guard->limits = *guard->config.limits;
-    guard->config.limits = &guard->limits;
-    guard->instance_id = usage_instance_id(guard->region);
-    if (guard->limits.tier != VGPU_TIER_GUARD)
-        return -EINVAL;
-    guard->audited = has_quota(&guard->limits) || guard->config.mode == GUARD_STRICT;
-    rc = guard->audited ? load_nvml(guard) : 0;
-    if (rc < 0)
-        return rc;
-    guard->control = guard->audited || guard->config.shares;
-    rc = objects_new(&classes, OBJECTS_LIMIT, &guard->objects);
-    if (rc == 0)
-        rc = channels_new(&guard->channels);
-    if (rc < 0)
-        return rc;
-    guard->epoll = epoll_create1(EPOLL_CLOEXEC);
-    guard->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (guard->epoll < 0 || guard->wake < 0 ||
+    notify->epoll = epoll_create1(EPOLL_CLOEXEC);
+    notify->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (notify->epoll < 0 || notify->wake < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard->socket) < 0 ||
-        epoll_ctl(guard->epoll, EPOLL_CTL_ADD, guard->wake,
+        epoll_ctl(notify->epoll, EPOLL_CTL_ADD, notify->wake,
                   &(struct epoll_event){.events = EPOLLIN}) < 0)
         return err_last();
-    rc = listen_to_people(guard);
-    return rc < 0 ? rc : keeper_start(guard);
+    return 0;
+}
+
+static int open_nvidia(struct guard *guard, const char *nvml)
+{
+    static const struct objects_classes classes = {.root = RM_CLASS_ROOT,
+                                                   .device = RM_CLASS_DEVICE,
+                                                   .subdevice = RM_CLASS_SUBDEVICE,
+                                                   .memory = RM_CLASS_MEMORY_LOCAL_USER,
+                                                   .unnamed = RM_CLASS_MEMORY_FABRIC};
+    struct nvidia *nvidia = &guard->nvidia;
+    int rc;
+
+    nvidia->instance_id = usage_instance_id(guard->notify.region);
+    if (nvidia->limits.tier != VGPU_TIER_GUARD)
+        return -EINVAL;
+    nvidia->audited = has_quota(&nvidia->limits) || nvidia->strict;
+    rc = nvidia->audited ? load_nvml(guard, nvml) : 0;
+    if (rc == 0)
+        rc = objects_new(&classes, OBJECTS_LIMIT, &nvidia->objects);
+    return rc < 0 ? rc : channels_new(&nvidia->channels);
+}
+
+static int open_parts(struct guard *guard, const char *nvml)
+{
+    int rc = branch_read(guard->notify.device_dir, &guard->nvidia.version, &guard->nvidia.branch);
+
+    if (rc == 0)
+        rc = files_init(&guard->notify);
+    if (rc == 0)
+        rc = open_notify(guard);
+    if (rc == 0)
+        rc = open_nvidia(guard, nvml);
+    if (rc == 0)
+        rc = listen_for_requests(guard);
+    return rc < 0 ? rc : keeper_start(&guard->notify, on_supervisor_died, guard->nvidia.channels);
+}
+
+/* What is known before anything is opened. */
+static void init(struct guard *guard, const struct guard_config *config)
+{
+    struct notify *notify = &guard->notify;
+    struct nvidia *nvidia = &guard->nvidia;
+
+    keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
+    notify->device_dir =
+        keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
+    notify->listener = notify->epoll = notify->wake = -1;
+    notify->unreferenced_epoll = notify->placeholder = -1;
+    notify->keeper = -1;
+    descriptors_init(&notify->descriptors);
+    tasks_init(&notify->tasks, descriptors_for_tasks(&notify->descriptors));
+    devices_init(&notify->devices, &nvidia_device_names, notify->device_dir);
+    nvidia->notify = notify;
+    nvidia->limits = *config->limits;
+    nvidia->strict = config->mode == GUARD_STRICT;
+    nvidia->maps = config->maps;
+    nvidia->shares = config->shares;
+    nvidia->command = guard->socket[OURS] = guard->socket[CHILDS] = -1;
+    guard->trap_server =
+        (struct trap_server){.notify = notify, .handle = nvidia_handle, .arg = nvidia};
+    guard->watch =
+        (struct watch){.notify = notify, .ended = on_ended, .round = on_watch_round, .arg = guard};
+    guard->control = (struct control_thread){.notify = notify,
+                                             .socket = -1,
+                                             .name = nvidia->limits.name,
+                                             .pause = on_pause,
+                                             .round = on_control_round,
+                                             .arg = guard};
 }
 
 int guard_new(const struct guard_config *config, struct guard **ret_guard)
@@ -201,25 +321,11 @@ int guard_new(const struct guard_config *config, struct guard **ret_guard)
 
     if (!guard)
         return -ENOMEM;
-    /* Nobody of the same user may look into this process, or into those that are forked from it:
-     * they have the listener. */
+    /* Processes of the same user may not look into this one, or into those that are forked from it:
+     * these have the listener. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    guard->config = *config;
-    guard->config.region_path =
-        keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
-    guard->config.device_dir =
-        keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
-    guard->config.nvml = keep_text(guard->nvml, sizeof(guard->nvml), config->nvml);
-    guard->control_socket = -1;
-    guard->child = guard->listener = guard->epoll = guard->wake = guard->socket[OURS] =
-        guard->socket[CHILDS] = -1;
-    guard->keeper = -1;
-    descriptors_init(&guard->descriptors);
-    tasks_init(&guard->tasks, descriptors_for_tasks(&guard->descriptors));
-    devices_init(&guard->devices, guard->config.device_dir);
-    rc = files_init(guard);
-    if (rc == 0)
-        rc = open_parts(guard);
+    init(guard, config);
+    rc = open_parts(guard, config->nvml && *config->nvml ? config->nvml : NULL);
     if (rc < 0) {
         if (rc != -ENOPKG) /* which has been said */
             log_error("guard: cannot be set up: %s", err_text(rc, text, sizeof(text)));
@@ -236,7 +342,7 @@ static int receive_listener(struct guard *guard)
 
     return poll(&ready, 1, HANDOVER_BOUND_MS) <= 0
                ? -ETIMEDOUT
-               : passfd_receive(guard->socket[OURS], &guard->listener);
+               : passfd_receive(guard->socket[OURS], &guard->notify.listener);
 }
 
 int guard_child(struct guard *guard)
@@ -246,11 +352,11 @@ int guard_child(struct guard *guard)
     struct filter_calls calls;
     int listener, rc = privilege_drop_for_good();
 
-    descriptors_restore(&guard->descriptors);
-    prctl(PR_SET_DUMPABLE, 1, 0, 0,
-          0); /* the supervisor has to look into it, now and as the program that it will be */
+    descriptors_restore(&guard->notify.descriptors);
+    /* The supervisor has to look into it, now and as the program that it will be. */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     close(guard->socket[OURS]);
-    decode_filter(guard->branch, guard->control, &calls);
+    decode_filter(guard->nvidia.branch, guard->nvidia.audited || guard->nvidia.shares, &calls);
     listener = rc < 0 ? rc : filter_install(&calls);
     if (listener < 0) {
         log_error("guard: the command cannot be guarded: %s%s",
@@ -271,7 +377,7 @@ int guard_child(struct guard *guard)
 
 static pthread_t main_thread;
 
-/* Sent by anybody else it is a signal for the command, which the main thread passes on. */
+/* From anybody else it is a signal for the command, which the main thread passes on. */
 static void interrupted(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
@@ -282,7 +388,7 @@ static void interrupted(int signal, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Threads of ours take no signals but the one that ends a wait, and their own faults. */
+/* The guard's threads take no signals but the one that ends a wait, and their own faults. */
 static int start_threads(struct guard *guard)
 {
     struct sigaction action = {.sa_sigaction = interrupted, .sa_flags = SA_SIGINFO};
@@ -296,23 +402,23 @@ static int start_threads(struct guard *guard)
     sigdelset(&set, SIGBUS); /* which is for a thread of ours (bus.h) */
     sigdelset(&set, INTERRUPT);
     pthread_sigmask(SIG_SETMASK, &set, &before);
-    rc = -pthread_create(&guard->trap_thread, NULL, trap_serve, guard);
+    rc = -pthread_create(&guard->trap_thread, NULL, trap_serve, &guard->trap_server);
     sigaddset(&set, INTERRUPT);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
     guard->trapping = rc == 0;
     if (rc == 0) {
-        rc = -pthread_create(&guard->watch_thread, NULL, watch_serve, guard);
+        rc = -pthread_create(&guard->watch_thread, NULL, watch_serve, &guard->watch);
         guard->watching = rc == 0;
     }
     if (rc == 0) {
-        rc = -pthread_create(&guard->control_thread_thread, NULL, control_thread_serve, guard);
-        guard->control_running = rc == 0;
+        rc = -pthread_create(&guard->control_thread, NULL, control_thread_serve, &guard->control);
+        guard->controlling = rc == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
-/* The child goes on, and execs; it does so once. */
+/* Lets the child go on, which then execs. The second time it does nothing. */
 static int release(struct guard *guard)
 {
     char byte = 0;
@@ -332,22 +438,22 @@ int guard_start(struct guard *guard, pid_t child)
     int fd CLEANUP_CLOSE = -1;
     int rc;
 
-    guard->child = pidfd_of(child, 0);
-    if (guard->child < 0)
+    guard->nvidia.command = pidfd_of(child, 0);
+    if (guard->nvidia.command < 0)
         return err_last();
     close(guard->socket[CHILDS]);
     guard->socket[CHILDS] = -1;
     rc = receive_listener(guard);
     /* The right to look into it is asked for here rather than at the first call. */
     if (rc == 0)
-        rc = task_file(&guard->tasks, child, guard->listener, &fd);
+        rc = task_file(&guard->notify.tasks, child, guard->notify.listener, &fd);
     if (rc == -EBADF)
         rc = 0;
     /*
-     * NVML takes some 20 ms to start, and the program need not wait for that: calls of its own that
-     * are trapped wait in the kernel until there is the trap thread. Until then this thread is the
-     * only one here, so NVML and the audit are its own; starting the watch thread hands them over.
-     * But what NVML loads meanwhile must be nothing of the program's.
+     * NVML takes some 20 ms to start. The program need not wait for that, unless it could put files
+     * where NVML looks for libraries. Its trapped calls wait in the kernel for the trap thread.
+     * This thread is the only one here until then, so NVML and the audit are its own; starting the
+     * watch thread hands them over.
      */
     if (rc == 0 && nvml_search_closed())
         rc = release(guard);
@@ -364,7 +470,7 @@ int guard_start(struct guard *guard, pid_t child)
     return rc;
 }
 
-/* False: a program keeps it in its memory, where no signal reaches it; it ends with this
+/* False: the thread waits for a program's memory, where no signal reaches it; it ends with this
  * process. */
 static bool end_trap_thread(struct guard *guard)
 {
@@ -372,7 +478,7 @@ static bool end_trap_thread(struct guard *guard)
 
     /* A signal just before it waits is lost: until it has ended, again. */
     for (unsigned tries = 0; pthread_tryjoin_np(guard->trap_thread, NULL) == EBUSY; tries++) {
-        if (tries >= STUCK_MS && !atomic_load(&guard->acting))
+        if (tries >= STUCK_MS && !atomic_load(&guard->notify.acting))
             return false;
         pthread_kill(guard->trap_thread, INTERRUPT);
         nanosleep(&pause, NULL);
@@ -380,31 +486,31 @@ static bool end_trap_thread(struct guard *guard)
     return true;
 }
 
-/* Nobody would hold to the quota what the command leaves behind. */
+/* No quota would bind what the command leaves behind. */
 static void end_orphans(struct guard *guard)
 {
     unsigned count;
 
     {
-        MUTEX_SCOPE(&guard->lock);
-        count = processes_kill(guard);
+        MUTEX_SCOPE(&guard->notify.lock);
+        count = processes_kill(&guard->notify);
     }
-    if (!trap_nobody_left(guard))
-        count += leftovers_kill(guard);
+    if (!trap_nobody_left(&guard->notify))
+        count += leftovers_kill(&guard->notify, guard->nvidia.strict);
     if (count)
         log_warning("guard: the command has ended, and with it %u process%s that it has left "
                     "behind with GPU memory",
                     count, count == 1 ? "" : "es");
 }
 
-/* Their calls fail from now on, and mappings of whichever file if shared, writable and not from its
- * beginning. */
-static void tell_of_others(const struct guard *guard)
+/* Processes that run on get ENOSYS for calls of the driver, and for shared, writable mappings of
+ * any file that do not begin at its start. */
+static void warn_of_others(const struct guard *guard)
 {
-    struct pollfd listener = {.fd = guard->listener};
+    struct pollfd listener = {.fd = guard->notify.listener};
 
     /* What was killed takes a moment to be gone. */
-    if (guard->listener >= 0 && poll(&listener, 1, GONE_MS) == 0)
+    if (guard->notify.listener >= 0 && poll(&listener, 1, GONE_MS) == 0)
         log_warning(
             "guard: the command has ended, but not all that it has started: what runs on can use "
             "no GPU, and "
@@ -417,29 +523,31 @@ void guard_end(struct guard *guard)
         return;
     if (guard->trapping) {
         end_orphans(guard);
-        tell_of_others(guard);
+        warn_of_others(guard);
     }
-    atomic_store(&guard->ending, true);
-    watch_wake(guard);
+    atomic_store(&guard->notify.ending, true);
+    watch_wake(&guard->notify);
     if (guard->trapping)
         guard->abandoned = !end_trap_thread(guard);
     if (guard->watching)
         pthread_join(guard->watch_thread, NULL);
-    if (guard->control_running)
-        pthread_join(guard->control_thread_thread, NULL);
-    cards_done(guard);
+    report_lost_region(guard);
+    if (guard->controlling)
+        pthread_join(guard->control_thread, NULL);
+    cards_done(&guard->nvidia);
     free_guard(guard);
 }
 
 void guard_report(const struct guard *guard, struct guard_report *ret_report)
 {
-    *ret_report = (struct guard_report){.traps = atomic_load(&guard->traps),
-                                        .refusals = atomic_load(&guard->refusals),
-                                        .audits = atomic_load(&guard->audits),
-                                        .audit_differences = atomic_load(&guard->differences),
-                                        .ended = atomic_load(&guard->ended)};
+    *ret_report =
+        (struct guard_report){.traps = atomic_load(&guard->notify.traps),
+                              .refusals = atomic_load(&guard->nvidia.refusals),
+                              .audits = atomic_load(&guard->nvidia.audits),
+                              .audit_differences = atomic_load(&guard->nvidia.differences),
+                              .ended = atomic_load(&guard->nvidia.ended)};
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (guard->card[i].share)
-            ret_report->channel_switches += share_switches(guard->card[i].share);
+        if (guard->nvidia.device[i].share)
+            ret_report->channel_switches += share_switches(guard->nvidia.device[i].share);
     }
 }

@@ -1,9 +1,10 @@
 /* What the guard needs of the machine. */
-#include "guard/guard_internal.h"
+#include "guard/guard.h"
 
 #include "base/err.h"
 #include "base/file.h"
 #include "guard/notify/filter.h"
+#include "guard/nvidia/branch.h"
 #include "guard/nvidia/nvml.h"
 
 #include <errno.h>

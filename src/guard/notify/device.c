@@ -2,19 +2,18 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "guard/nvidia/abi.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
-/* Modules ask for any free major number. `name`: of characters, as it stands in the list of
- * devices. */
-static unsigned find_major(const char *name)
+/* Modules ask for any free major number; the line of a character device ends with `line_end`. */
+static unsigned find_major(const char *line_end)
 {
     char text[8192];
     const char *line;
@@ -22,14 +21,11 @@ static unsigned find_major(const char *name)
 
     if (file_read_small("/proc/devices", text, sizeof(text), &length) < 0)
         return 0;
-    line = strstr(text, name);
+    line = strstr(text, line_end);
     while (line && line > text && line[-1] != '\n')
         line--;
     return line ? (unsigned)strtoul(line, NULL, 10) : 0;
 }
-
-#define UVM_NAME  " nvidia-uvm\n"
-#define CAPS_NAME " nvidia-caps\n"
 
 static int stat_node(const char *folder, const char *name, struct stat *ret_stat)
 {
@@ -53,19 +49,24 @@ static void look(const char *folder, const char *name, struct device_node *ret_n
         *ret_node = node_of(&st);
 }
 
-void devices_init(struct devices *devices, const char *folder)
+static void gpu_name(const struct devices *devices, unsigned index, char ret_name[32])
 {
-    char name[16];
+    snprintf(ret_name, 32, "%s%u", devices->names->gpu, index);
+}
 
-    memset(devices, 0, sizeof(*devices));
-    devices->uvm_major = find_major(UVM_NAME);
-    devices->caps_major = find_major(CAPS_NAME);
+void devices_init(struct devices *devices, const struct device_names *names, const char *folder)
+{
+    char name[32];
+
+    *devices = (struct devices){.names = names, .folder = folder};
+    devices->uvm_major = find_major(names->uvm_line);
+    devices->caps_major = find_major(names->caps_line);
     if (!folder)
         return;
-    look(folder, "nvidiactl", &devices->ctl);
-    look(folder, "nvidia-uvm", &devices->uvm);
+    look(folder, names->ctl, &devices->ctl);
+    look(folder, names->uvm, &devices->uvm);
     for (unsigned i = 0; i < DEVICE_GPUS_MAX; i++) {
-        snprintf(name, sizeof(name), "nvidia%u", i);
+        gpu_name(devices, i, name);
         look(folder, name, &devices->gpu[i]);
     }
 }
@@ -94,10 +95,11 @@ static enum device_kind kind_of(struct devices *devices, const struct stat *st)
         return kind_of_file(devices, st);
     if (!S_ISCHR(st->st_mode))
         return DEVICE_OTHER;
-    if (major(st->st_rdev) == RM_MAJOR)
-        return minor(st->st_rdev) == RM_MINOR_CTL ? DEVICE_CTL : DEVICE_GPU;
+    if (major(st->st_rdev) == devices->names->major)
+        return minor(st->st_rdev) == devices->names->ctl_minor ? DEVICE_CTL : DEVICE_GPU;
     if (!devices->uvm_major)
-        devices->uvm_major = find_major(UVM_NAME); /* the module may have been loaded since */
+        devices->uvm_major =
+            find_major(devices->names->uvm_line); /* the module may have been loaded since */
     return devices->uvm_major && major(st->st_rdev) == devices->uvm_major && minor(st->st_rdev) == 0
                ? DEVICE_UVM
                : DEVICE_OTHER;
@@ -144,7 +146,7 @@ int devices_kind_at(struct devices *devices, pid_t tid, int fd, enum device_kind
 static int is_capability(struct devices *devices, const struct stat *st)
 {
     if (!devices->caps_major)
-        devices->caps_major = find_major(CAPS_NAME);
+        devices->caps_major = find_major(devices->names->caps_line);
     return S_ISCHR(st->st_mode) && devices->caps_major && major(st->st_rdev) == devices->caps_major;
 }
 
@@ -172,12 +174,32 @@ int device_node_of(int fd, struct device_node *ret_node)
     return rc;
 }
 
-int device_node_at(const char *folder, const char *name, struct device_node *ret_node)
+static bool node_at(const struct devices *devices, const char *name, struct device_node *ret_node)
 {
     struct stat st;
-    int rc = stat_node(folder, name, &st);
 
-    if (rc == 0)
-        *ret_node = node_of(&st);
-    return rc;
+    if (stat_node(devices->folder, name, &st) < 0)
+        return false;
+    *ret_node = node_of(&st);
+    return true;
+}
+
+void devices_managed_node(const struct devices *devices, struct device_node *ret_node)
+{
+    node_at(devices, devices->names->uvm, ret_node);
+}
+
+unsigned devices_nodes(const struct devices *devices,
+                       struct device_node ret_nodes[DEVICE_NODES_MAX])
+{
+    unsigned count = 0;
+    char name[32];
+
+    count += node_at(devices, devices->names->ctl, &ret_nodes[count]);
+    count += node_at(devices, devices->names->uvm, &ret_nodes[count]);
+    for (unsigned i = 0; i < DEVICE_GPUS_MAX; i++) {
+        gpu_name(devices, i, name);
+        count += node_at(devices, name, &ret_nodes[count]);
+    }
+    return count;
 }

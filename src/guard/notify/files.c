@@ -1,7 +1,7 @@
-#include "guard/guard_internal.h"
+#include "guard/notify/files.h"
 
-#include "base/cleanup.h"
 #include "base/err.h"
+#include "guard/notify/process.h"
 #include "guard/notify/ratelimit.h"
 
 #include <dirent.h>
@@ -13,78 +13,134 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEARCH_MAX 128
-
 static pid_t self;
 
-int files_init(struct guard *guard)
+int files_init(struct notify *notify)
 {
     self = getpid();
-    for (unsigned i = 0; i < GUARD_FILES_MAX; i++)
-        guard->file[i].fd = -1;
-    return unreferenced_init(guard);
+    for (unsigned i = 0; i < NOTIFY_FILES_MAX; i++)
+        notify->file[i].fd = -1;
+    return unreferenced_init(notify);
 }
 
-/* Whether descriptor `fd` of the thread or process is the file that we hold. */
+/*
+ * Compares a descriptor of a thread or process with the file of which we have a duplicate. The
+ * kernel compares, so whatever the program does to its descriptors, the file is the right one.
+ * 0: it is the same; 1: it is before ours in the kernel's order of files, 2: after; -1: errno.
+ */
+static long compare(const struct guard_file *file, pid_t tid, int fd)
+{
+    return syscall(SYS_kcmp, tid, self, KCMP_FILE, (unsigned long)fd, (unsigned long)file->fd);
+}
+
 static bool is_file_of(const struct guard_file *file, pid_t tid, int fd)
 {
-    return syscall(SYS_kcmp, tid, self, KCMP_FILE, (unsigned long)fd, (unsigned long)file->fd) == 0;
+    return compare(file, tid, fd) == 0;
 }
 
-/* The same of where it was seen last; where it cannot be told, it is there still. */
-static bool is_there_still(const struct guard_file *file)
+bool file_is_there(const struct guard_file *file)
 {
-    long rc = syscall(SYS_kcmp, file->tid, self, KCMP_FILE, (unsigned long)file->its_fd,
-                      (unsigned long)file->fd);
+    long rc = compare(file, file->tid, file->its_fd);
 
     return rc == 0 || (rc < 0 && errno != ESRCH && errno != EBADF);
 }
 
-/*
- * The files of a process are few: those that libcuda opens. The one that was last seen under this
- * number is looked at first; the comparison is the kernel's, so whatever the program does to its
- * descriptors, the file is the right one.
- */
-static struct guard_file *find(struct guard *guard, pid_t tid, int fd)
+/* Where the file is in the kernel's order, or would be. */
+static unsigned place_of(const struct notify *notify, pid_t tid, int fd,
+                         struct guard_file **ret_file)
 {
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && guard->file[i].its_fd == fd &&
-            is_file_of(&guard->file[i], tid, fd))
-            return &guard->file[i];
+    unsigned low = 0, high = notify->files_ordered;
+
+    *ret_file = NULL;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        struct guard_file *file = (struct guard_file *)&notify->file[notify->file_order[middle]];
+        long rc = compare(file, tid, fd);
+
+        if (rc == 0)
+            *ret_file = file;
+        if (rc <= 0)
+            return middle;
+        if (rc == 1)
+            high = middle;
+        else
+            low = middle + 1;
     }
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && guard->file[i].its_fd != fd &&
-            is_file_of(&guard->file[i], tid, fd))
-            return &guard->file[i];
-    }
-    return NULL;
+    return low;
 }
 
-static struct guard_file *find_unreferenced(struct guard *guard, int fd)
+static void order_add(struct notify *notify, const struct guard_file *file)
 {
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd < 0 || !unreferenced_is(guard, &guard->file[i], fd))
+    struct guard_file *same;
+    unsigned place = place_of(notify, self, file->fd, &same);
+
+    memmove(&notify->file_order[place + 1], &notify->file_order[place],
+            (notify->files_ordered++ - place) * sizeof(notify->file_order[0]));
+    notify->file_order[place] = (uint16_t)(file - notify->file);
+}
+
+static void order_remove(struct notify *notify, const struct guard_file *file)
+{
+    uint16_t index = (uint16_t)(file - notify->file);
+
+    for (unsigned i = 0; i < notify->files_ordered; i++) {
+        if (notify->file_order[i] != index)
             continue;
-        clients_file_seen(guard, &guard->file[i]);
-        return &guard->file[i];
+        memmove(&notify->file_order[i], &notify->file_order[i + 1],
+                (--notify->files_ordered - i) * sizeof(notify->file_order[0]));
+        return;
     }
-    return NULL;
 }
 
-static struct guard_file *free_entry(struct guard *guard)
+/* The one that was last seen there is compared first: programs use few files, again and again. */
+static struct guard_file *find(struct notify *notify, pid_t tid, int fd)
 {
-    for (unsigned i = 0; i < GUARD_FILES_MAX; i++) {
-        if (guard->file[i].fd >= 0)
+    struct guard_file *file;
+
+    for (unsigned i = 0; i < notify->files_high; i++) {
+        file = &notify->file[i];
+        if (file->fd >= 0 && !file->unreferenced && file->its_fd == fd &&
+            (file->tid == tid || file->pid == tid) && is_file_of(file, tid, fd))
+            return file;
+    }
+    place_of(notify, tid, fd, &file);
+    return file;
+}
+
+static struct guard_file *find_unreferenced(struct notify *notify, int fd)
+{
+    for (unsigned i = 0; i < notify->files_high; i++) {
+        if (notify->file[i].fd < 0 || !unreferenced_is(notify, &notify->file[i], fd))
             continue;
-        if (i >= guard->files_high)
-            guard->files_high = i + 1;
-        return &guard->file[i];
+        order_add(notify, &notify->file[i]);
+        return &notify->file[i];
     }
     return NULL;
 }
 
-/* The first thread, which usually lives longest; but it may have ended, or have other
- * descriptors. */
+struct guard_file *file_by_number(struct notify *notify, uint32_t number)
+{
+    for (unsigned i = 0; i < notify->files_high; i++) {
+        if (notify->file[i].fd >= 0 && notify->file[i].number == number &&
+            !notify->file[i].unreferenced)
+            return &notify->file[i];
+    }
+    return NULL;
+}
+
+static struct guard_file *free_entry(struct notify *notify)
+{
+    for (unsigned i = 0; i < NOTIFY_FILES_MAX; i++) {
+        if (notify->file[i].fd >= 0)
+            continue;
+        if (i >= notify->files_high)
+            notify->files_high = i + 1;
+        return &notify->file[i];
+    }
+    return NULL;
+}
+
+/* The first thread usually lives longest; but it may have ended, or have other descriptors. */
 static void note_place(struct guard_file *file, pid_t tid, pid_t process, int its_fd)
 {
     file->pid = process;
@@ -92,61 +148,73 @@ static void note_place(struct guard_file *file, pid_t tid, pid_t process, int it
     file->its_fd = its_fd;
 }
 
-int file_add(struct guard *guard, pid_t tid, int its_fd, int fd, enum device_kind kind,
+int file_add(struct notify *notify, pid_t tid, int its_fd, int fd, enum device_kind kind,
              uint32_t number, struct guard_file **ret_file)
 {
     struct guard_file *file;
     const struct task *task;
-    int rc = task_get(&guard->tasks, tid, &task);
+    int rc = task_get(&notify->tasks, tid, &task);
 
     if (rc < 0)
         return rc;
-    file = free_entry(guard);
+    file = free_entry(notify);
     if (!file)
         return -EMFILE;
     *file = (struct guard_file){.fd = fd, .kind = kind, .number = number};
     note_place(file, tid, task->process, its_fd);
     device_node_of(fd, &file->node);
-    unreferenced_watch(guard, file);
+    unreferenced_watch(notify, file);
+    order_add(notify, file);
     *ret_file = file;
     return 0;
 }
 
-/* The file by our own duplicate of it. */
-static struct guard_file *find_own(struct guard *guard, int fd)
+bool file_is_closed(struct notify *notify, struct guard_file *file)
 {
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0 && is_file_of(&guard->file[i], self, fd))
-            return &guard->file[i];
-    }
-    return find_unreferenced(guard, fd);
+    bool closed = unreferenced_is_closed(notify, file);
+
+    if (file->unreferenced)
+        order_remove(notify, file);
+    return closed;
+}
+
+void file_forget(struct notify *notify, struct guard_file *file)
+{
+    order_remove(notify, file);
+    close(file->fd);
+    file->fd = -1;
 }
 
 /* `fd`: what the caller had there just now, though it may have been another file when it was looked
- * for. */
-static int take(struct guard *guard, pid_t tid, int its_fd, int fd, struct guard_file **ret_file)
+ * for. 1: it was unreferenced. */
+static int take(struct notify *notify, pid_t tid, int its_fd, int fd, struct guard_file **ret_file)
 {
-    enum device_kind kind = devices_kind(&guard->devices, fd);
-    struct guard_file *file = find_own(guard, fd);
+    enum device_kind kind = devices_kind(&notify->devices, fd);
+    struct guard_file *file;
     const struct task *task;
-    int rc;
+    bool unreferenced = false;
+    int rc = task_get(&notify->tasks, tid, &task);
 
+    if (rc < 0)
+        return rc;
+    place_of(notify, self, fd, &file);
+    if (!file) {
+        file = find_unreferenced(notify, fd);
+        unreferenced = file != NULL;
+    }
     if (!file)
         return kind == DEVICE_OTHER
                    ? -ENOTTY
-                   : file_add(guard, tid, its_fd, fd, kind, ++guard->next_file, ret_file);
-    rc = task_get(&guard->tasks, tid, &task);
-    if (rc < 0)
-        return rc;
+                   : file_add(notify, tid, its_fd, fd, kind, ++notify->next_file, ret_file);
     note_place(file, tid, task->process, its_fd);
     close(fd);
     *ret_file = file;
-    return 0;
+    return unreferenced;
 }
 
-int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_file)
+int file_get(struct notify *notify, pid_t tid, int fd, struct guard_file **ret_file)
 {
-    struct guard_file *file = find(guard, tid, fd);
+    struct guard_file *file = find(notify, tid, fd);
     enum device_kind kind;
     int own, rc;
 
@@ -154,41 +222,32 @@ int file_get(struct guard *guard, pid_t tid, int fd, struct guard_file **ret_fil
         *ret_file = file;
         return 0;
     }
-    rc = devices_kind_at(&guard->devices, tid, fd, &kind, NULL);
+    rc = devices_kind_at(&notify->devices, tid, fd, &kind, NULL);
     if (rc == 0 && kind == DEVICE_OTHER)
         rc = -ENOTTY;
     if (rc == 0)
-        rc = task_file(&guard->tasks, tid, fd, &own);
+        rc = task_file(&notify->tasks, tid, fd, &own);
     if (rc < 0)
         return rc;
-    rc = descriptors_left(&guard->descriptors, own) ? take(guard, tid, fd, own, ret_file) : -EMFILE;
+    rc = descriptors_left(&notify->descriptors, own) ? take(notify, tid, fd, own, ret_file)
+                                                     : -EMFILE;
     if (rc == -EMFILE)
         log_ratelimited("guard: too many files of the driver are open: raise the hard limit of "
                         "open files (ulimit -Hn), of "
                         "which %u are there",
-                        guard->descriptors.most);
+                        notify->descriptors.most);
     if (rc < 0)
         close(own);
     return rc;
 }
 
-/* Files whose holder is not known any more; what /proc shows of them. */
-struct search {
-    unsigned count, left;
-    struct {
-        struct guard_file *file;
-        char target[64];
-        bool found;
-    } of[SEARCH_MAX];
-};
-
-static void search_add(struct search *search, struct guard_file *file)
+void file_search_add(struct file_search *search, struct guard_file *file)
 {
     char path[64];
     ssize_t length;
 
-    if (search->count == SEARCH_MAX)
-        return; /* at the next round */
+    if (search->count == FILES_SEARCH_MAX)
+        return;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
     length = readlink(path, search->of[search->count].target, sizeof(search->of[0].target));
     if (length < 0)
@@ -201,7 +260,8 @@ static void search_add(struct search *search, struct guard_file *file)
     search->left++;
 }
 
-static void search_descriptor(struct search *search, pid_t pid, pid_t tid, int fd, const char *link)
+static void search_descriptor(struct file_search *search, pid_t pid, pid_t tid, int fd,
+                              const char *link)
 {
     for (unsigned i = 0; i < search->count; i++) {
         struct guard_file *file = search->of[i].file;
@@ -219,7 +279,7 @@ static void search_descriptor(struct search *search, pid_t pid, pid_t tid, int f
     }
 }
 
-static void search_table(struct search *search, pid_t pid, pid_t tid)
+static void search_table(struct file_search *search, pid_t pid, pid_t tid)
 {
     char path[64], link[64];
     struct dirent *entry;
@@ -239,9 +299,9 @@ static void search_table(struct search *search, pid_t pid, pid_t tid)
         closedir(folder);
 }
 
-/* Threads share the table of the first, but for those that have unshared it; and a first thread
- * that has ended has none. */
-static void search_threads(struct search *search, pid_t pid)
+/* Threads share the table of the first one, unless they unshared it; and a first thread that has
+ * ended has none. */
+static void search_threads(struct file_search *search, pid_t pid)
 {
     pid_t last = pid;
     char path[48];
@@ -262,140 +322,30 @@ static void search_threads(struct search *search, pid_t pid)
         closedir(folder);
 }
 
-/* NULL: it is not known. */
-static const struct guard_process *known(const struct guard *guard, pid_t pid)
+void file_search_run(struct notify *notify, struct file_search *search)
 {
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid == pid)
-            return &guard->process[i];
-    }
-    return NULL;
-}
-
-/* Among all processes: a program can leave its files to others in many ways. */
-static void search_all(const struct guard *guard, struct search *search)
-{
-    DIR *folder = opendir("/proc");
+    DIR *folder = search->left ? opendir("/proc") : NULL;
     struct dirent *entry;
 
     while (folder && search->left && (entry = readdir(folder))) {
         pid_t pid = (pid_t)atoi(entry->d_name);
 
-        if (pid <= 0 || pid == self || pid == guard->keeper)
+        if (pid <= 0 || pid == self || pid == notify->keeper)
             continue;
         search_table(search, pid, pid);
-        if (search->left && known(guard, pid))
+        if (search->left && process_by_pid(notify, pid))
             search_threads(search, pid);
     }
     if (folder)
         closedir(folder);
 }
 
-/*
- * A file of the UVM device may be somewhere where it is not seen (unreferenced.c), or be mapped; it
- * means something to the address spaces in which it was used. For as long as one of those lives, it
- * is not taken for closed: who has used it first may be a child that only asked.
- */
-static bool may_be_used(struct guard *guard, const struct guard_file *file)
+void files_done(struct notify *notify)
 {
-    for (unsigned i = 0; file->kind == DEVICE_UVM && !file->inherited && i < GUARD_PROCESSES_MAX;
-         i++) {
-        const struct guard_process *process = &guard->process[i];
-
-        if (process->pid && objects_space_is_used(guard->objects, file->number, process->owner) &&
-            process_memory_lives(process))
-            return true;
+    for (unsigned i = 0; i < notify->files_high; i++) {
+        if (notify->file[i].fd >= 0)
+            close(notify->file[i].fd);
+        notify->file[i].fd = -1;
     }
-    return false;
-}
-
-/* What the driver had for the file is gone, or will be with our duplicate, if that is the last
- * one. */
-void file_close(struct guard *guard, struct guard_file *file)
-{
-    clients_file_unseen(guard, file->number);
-    if (!unreferenced_is_closed(guard, file))
-        return;
-    objects_space_gone(guard->objects, file->number);
-    clients_file_gone(guard, file->number);
-    close(file->fd);
-    file->fd = -1;
-}
-
-/* Whether that process is known and has ended: it may be about to be forgotten. */
-static bool has_ended(const struct guard *guard, pid_t pid)
-{
-    const struct guard_process *process = known(guard, pid);
-
-    return process && !process_alive(process);
-}
-
-/* Who has a file that `owner` has no more; one that nobody is seen to have is somebody's. */
-static int find_heir(struct guard *guard, const struct guard_file *file, uint32_t owner,
-                     struct guard_process **ret_heir)
-{
-    if (!file->unreferenced && !has_ended(guard, file->pid) &&
-        process_get(guard, file->pid, ret_heir) == 0)
-        return 0;
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        struct guard_process *process = &guard->process[i];
-
-        if (process->pid && process->owner != owner && process_alive(process)) {
-            *ret_heir = process;
-            return 0;
-        }
-    }
-    return -ESRCH;
-}
-
-bool files_inherit(struct guard *guard, uint32_t owner)
-{
-    bool inherited = false;
-
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        struct guard_file *file = &guard->file[i];
-        struct guard_process *heir;
-        bool used;
-
-        if (file->fd < 0 || file->owner != owner || find_heir(guard, file, owner, &heir) < 0)
-            continue;
-        used = may_be_used(guard, file); /* by others, or in memory that others share */
-        if (objects_inherit(guard->objects, owner, heir->owner) == 0)
-            inherited = true;
-        file->owner = heir->owner;
-        file->inherited = !used;
-    }
-    return inherited;
-}
-
-void files_check(struct guard *guard, pid_t only_pid)
-{
-    struct search search = {.count = 0};
-
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        struct guard_file *file = &guard->file[i];
-
-        if (file->fd < 0 || (only_pid && file->pid != only_pid && !file->unreferenced))
-            continue;
-        if (file->unreferenced)
-            file_close(guard, file);
-        else if (only_pid || (!is_there_still(file) && !may_be_used(guard, file)))
-            search_add(&search, file);
-    }
-    if (search.count)
-        search_all(guard, &search);
-    for (unsigned i = 0; i < search.count; i++) {
-        if (!search.of[i].found && !may_be_used(guard, search.of[i].file))
-            file_close(guard, search.of[i].file);
-    }
-}
-
-void files_done(struct guard *guard)
-{
-    for (unsigned i = 0; i < guard->files_high; i++) {
-        if (guard->file[i].fd >= 0)
-            close(guard->file[i].fd);
-        guard->file[i].fd = -1;
-    }
-    unreferenced_done(guard);
+    unreferenced_done(notify);
 }

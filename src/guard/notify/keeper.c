@@ -1,12 +1,11 @@
 /*
- * The keeper: a process that switches channels on again when the supervisor has died with some of
- * them off.
+ * The keeper switches channels on again when the supervisor has died with some of them off.
  *
- * It shares the supervisor's table of descriptors (CLONE_FILES), so it has the duplicates by which
- * channels are switched, whenever they were made, and needs no right over anybody; and the table of
- * channels, which is shared memory. It sleeps until the supervisor ends.
+ * It shares the supervisor's table of descriptors (CLONE_FILES). So it has the duplicates by which
+ * channels are switched, whenever they were made, and needs no right over any process. The table of
+ * channels is in shared memory. The keeper sleeps until the supervisor ends.
  */
-#include "guard/guard_internal.h"
+#include "guard/notify/keeper.h"
 
 #include "base/err.h"
 #include "guard/notify/pidfd.h"
@@ -21,7 +20,7 @@
 #include <unistd.h>
 
 /* In the child. Nothing here may allocate or lock: the parent may have had threads. */
-static void keep(struct channels *channels, int supervisor)
+static void keep(void (*rescue)(void *arg), void *arg, int supervisor)
 {
     struct pollfd end = {.fd = supervisor, .events = POLLIN};
     sigset_t all;
@@ -29,15 +28,16 @@ static void keep(struct channels *channels, int supervisor)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_NAME, "vgpu-keeper");
-    /* Out of the group: who kills the group kills the programs too, and nobody is left off. */
+    /* Leave the group: a signal that kills the group kills the programs, too, and the keeper has to
+     * outlive it. */
     setsid();
     while (poll(&end, 1, -1) <= 0)
         continue;
-    channels_rescue(channels);
+    rescue(arg);
     _exit(0);
 }
 
-int keeper_start(struct guard *guard)
+int keeper_start(struct notify *notify, void (*rescue)(void *arg), void *arg)
 {
     int supervisor = pidfd_of(getpid(), 0);
     pid_t pid;
@@ -46,25 +46,25 @@ int keeper_start(struct guard *guard)
         return err_last();
     pid = (pid_t)syscall(SYS_clone, CLONE_FILES, 0, 0, 0, 0);
     if (pid == 0)
-        keep(guard->channels, supervisor);
+        keep(rescue, arg, supervisor);
     if (pid < 0) {
         int rc = err_last();
 
         close(supervisor);
         return rc;
     }
-    guard->keeper = pid;
-    guard->keeper_pidfd = supervisor;
+    notify->keeper = pid;
+    notify->keeper_pidfd = supervisor;
     return 0;
 }
 
-void keeper_end(struct guard *guard)
+void keeper_end(struct notify *notify)
 {
-    if (guard->keeper <= 0)
+    if (notify->keeper <= 0)
         return;
-    kill(guard->keeper, SIGKILL);
-    while (waitpid(guard->keeper, NULL, __WALL) < 0 && errno == EINTR)
+    kill(notify->keeper, SIGKILL);
+    while (waitpid(notify->keeper, NULL, __WALL) < 0 && errno == EINTR)
         continue;
-    close(guard->keeper_pidfd);
-    guard->keeper = -1;
+    close(notify->keeper_pidfd);
+    notify->keeper = -1;
 }

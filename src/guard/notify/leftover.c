@@ -1,12 +1,12 @@
 /*
- * What the command leaves behind. A launch is a store to a mapped page, so who has got the driver's
- * files from its parent can use a card without a call that anybody would see: it is looked for
- * among all that the command has started, which stays below this process, for that is a subreaper.
+ * A launch is a store to a mapped page. So a process that got the driver's files from its parent
+ * can use a GPU without a call that the supervisor sees. It is looked for among all that the
+ * command has started; that stays below this process, which is a subreaper.
  *
- * A process can keep who reads its map waiting for as long as it likes. So a thread of its own
- * looks, and whoever holds it up is killed.
+ * A process can make a reader of its map wait for as long as it likes. So a thread of its own
+ * looks, and a process that holds it up is killed.
  */
-#include "guard/guard_internal.h"
+#include "guard/notify/leftover.h"
 
 #include "base/clock.h"
 #include "guard/notify/pidfd.h"
@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,46 +23,26 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PASSES     16 /* it may have children meanwhile, which have what it has */
+#define PASSES     16 /* a process may have children meanwhile, with the same files */
 #define KILLED_MAX 1024
 #define SLOW_NS    NS_PER_S
 #define BOUND_NS   (10 * NS_PER_S)
-#define NODES_MAX  (2 + DEVICE_GPUS_MAX)
 #define LINE_BYTES 512
 
-/* One a process: guard_end() is called once. The thread may be left behind with it. */
+/* Static, as the thread may be left behind with it. */
 static struct scan {
     pid_t self, keeper;
     bool strict;
     struct devices devices;
-    struct device_node node[NODES_MAX];
+    struct device_node node[DEVICE_NODES_MAX];
     unsigned nodes;
     pid_t killed[KILLED_MAX];
-    unsigned known; /* of them, those that were killed before */
+    unsigned known; /* of them, those that the caller has killed */
     atomic_uint count;
-    struct vgpu_mutex mutex; /* of the next two */
-    int looking;             /* the pidfd of who is looked at; -1: nobody */
+    struct vgpu_mutex mutex; /* of the next two members */
+    int looking;             /* the pidfd of the process that is looked at; -1: none */
     uint64_t since_ns;
 } scan;
-
-static void add_node(const char *folder, const char *name)
-{
-    if (device_node_at(folder, name, &scan.node[scan.nodes]) == 0 && scan.node[scan.nodes].inode)
-        scan.nodes++;
-}
-
-static void find_nodes(const char *folder)
-{
-    char name[16];
-
-    devices_init(&scan.devices, folder);
-    add_node(folder, "nvidiactl");
-    add_node(folder, "nvidia-uvm");
-    for (unsigned i = 0; i < DEVICE_GPUS_MAX; i++) {
-        snprintf(name, sizeof(name), "nvidia%u", i);
-        add_node(folder, name);
-    }
-}
 
 static bool is_mapping(const char *line)
 {
@@ -97,8 +78,7 @@ static bool maps_driver(pid_t pid)
     return found;
 }
 
-/* A thread may have a table of its own. Where it may not be looked into, what it has is not
- * known. */
+/* A thread may have a table of its own, and the table may be closed to us. */
 static bool thread_has_file(pid_t pid, pid_t tid)
 {
     bool found = false;
@@ -201,34 +181,37 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void kill_who_is_slow(void)
+static void kill_slow(void)
 {
     MUTEX_SCOPE(&scan.mutex);
     if (scan.looking >= 0 && clock_ns() - scan.since_ns >= SLOW_NS)
         pidfd_signal(scan.looking, SIGKILL);
 }
 
-static void begin(struct guard *guard)
+static void begin(const struct notify *notify, bool strict)
 {
-    MUTEX_SCOPE(&guard->lock);
     scan.self = getpid();
-    scan.keeper = guard->keeper;
-    scan.strict = guard->config.mode == GUARD_STRICT;
+    scan.keeper = notify->keeper;
+    scan.strict = strict;
     scan.looking = -1;
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid && guard->process[i].guarded)
-            scan.killed[scan.known++] = guard->process[i].pid;
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (notify->process[i].pid && notify->process[i].guarded)
+            scan.killed[scan.known++] = notify->process[i].pid;
     }
     atomic_store(&scan.count, scan.known);
-    find_nodes(guard->config.device_dir);
+    scan.devices = notify->devices;
+    scan.nodes = devices_nodes(&scan.devices, scan.node);
 }
 
-unsigned leftovers_kill(struct guard *guard)
+unsigned leftovers_kill(struct notify *notify, bool strict)
 {
     uint64_t end_ns = clock_ns() + BOUND_NS;
     pthread_t thread;
 
-    begin(guard);
+    {
+        MUTEX_SCOPE(&notify->lock);
+        begin(notify, strict);
+    }
     if (pthread_create(&thread, NULL, serve, NULL) != 0) {
         serve(NULL);
         return atomic_load(&scan.count) - scan.known;
@@ -244,7 +227,7 @@ unsigned leftovers_kill(struct guard *guard)
         }
         if (pthread_timedjoin_np(thread, NULL, &until) == 0)
             break;
-        kill_who_is_slow();
+        kill_slow();
         if (clock_ns() >= end_ns) {
             pthread_detach(thread);
             break;

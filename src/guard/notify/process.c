@@ -1,4 +1,4 @@
-#include "guard/guard_internal.h"
+#include "guard/notify/process.h"
 
 #include "base/err.h"
 #include "guard/notify/pidfd.h"
@@ -6,11 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -18,10 +18,10 @@ bool process_alive(const struct guard_process *process)
 {
     struct pollfd end = {.fd = process->pidfd, .events = POLLIN};
 
-    return poll(&end, 1, 0) == 0; /* a process that nobody has waited for yet has ended, too */
+    return poll(&end, 1, 0) == 0;
 }
 
-/* A file that is open for it reads as empty once nobody runs in it any more. */
+/* A file that is open for an address space reads as empty once nothing runs in it any more. */
 bool process_memory_lives(const struct guard_process *process)
 {
     char byte;
@@ -29,7 +29,25 @@ bool process_memory_lives(const struct guard_process *process)
     return pread(process->memory, &byte, 1, 0) != 0;
 }
 
-static void forget(struct guard_process *process)
+struct guard_process *process_by_owner(struct notify *notify, uint32_t owner)
+{
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (notify->process[i].pid && notify->process[i].owner == owner)
+            return &notify->process[i];
+    }
+    return NULL;
+}
+
+struct guard_process *process_by_pid(struct notify *notify, pid_t pid)
+{
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (notify->process[i].pid == pid)
+            return &notify->process[i];
+    }
+    return NULL;
+}
+
+void process_forget(struct guard_process *process)
 {
     close(process->pidfd);
     close(process->memory);
@@ -38,8 +56,9 @@ static void forget(struct guard_process *process)
     memset(process, 0, sizeof(*process));
 }
 
-static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
+static int process_begin(struct notify *notify, pid_t pid, struct guard_process *process)
 {
+    struct epoll_event event = {.events = EPOLLIN};
     char name[32], text[64];
     int rc;
 
@@ -52,151 +71,65 @@ static int begin(struct guard *guard, pid_t pid, struct guard_process *process)
         return rc;
     }
     task_name(pid, name);
-    if (!descriptors_left(&guard->descriptors, process->memory)) {
+    if (!descriptors_left(&notify->descriptors, process->memory)) {
         close(process->pidfd);
         close(process->memory);
         return -EMFILE;
     }
-    rc = ledger_new_supervised(guard->region, pid, name, &process->ledger);
+    rc = ledger_new_supervised(notify->region, pid, name, &process->ledger);
     if (rc < 0)
         log_info("guard: process %ld (%s) cannot be shown: %s", (long)pid, name,
                  err_text(rc, text, sizeof(text)));
     process->pid = pid;
-    /* It may have mapped the device without being seen, with another file in its place when that
-     * was looked at. */
-    device_node_at(guard->config.device_dir, "nvidia-uvm", &process->uvm);
-    process->owner = ++guard->next_owner;
-    rc = watch_add(guard, process);
-    if (rc < 0) {
-        forget(process);
+    /* It may have mapped the device unseen, with another file in its place when mmap() was
+     * trapped. */
+    devices_managed_node(&notify->devices, &process->managed);
+    process->owner = ++notify->next_owner;
+    event.data.u32 = process->owner;
+    if (epoll_ctl(notify->epoll, EPOLL_CTL_ADD, process->pidfd, &event) < 0) {
+        rc = err_last();
+        process_forget(process);
         return rc;
     }
     log_debug("guard: process %ld (%s) uses the driver", (long)pid, name);
     return 0;
 }
 
-void process_renew(struct guard *guard, struct guard_process *process)
+int process_add(struct notify *notify, pid_t pid, struct guard_process **ret_process)
 {
-    int memory;
-
-    if (process_memory_lives(process) || task_open_file(process->pid, "mem", &memory) < 0)
-        return;
-    files_check(guard,
-                0); /* what nobody has is closed, as long as the old memory is told from the new */
-    close(process->memory);
-    process->memory = memory;
-}
-
-int process_get(struct guard *guard, pid_t pid, struct guard_process **ret_process)
-{
-    struct guard_process *unused = NULL;
+    struct guard_process *process = process_by_pid(notify, 0);
     int rc;
 
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        struct guard_process *process = &guard->process[i];
-
-        if (process->pid == pid && !process_alive(process))
-            process_gone(guard, process); /* its number is another's now */
-        if (process->pid == pid) {
-            *ret_process = process;
-            return 0;
-        }
-        if (!process->pid && !unused)
-            unused = process;
-    }
-    if (!unused) {
+    if (!process) {
         log_ratelimited(
             "guard: more than %d processes of the instance use GPUs: process %ld gets none",
-            GUARD_PROCESSES_MAX, (long)pid);
+            NOTIFY_PROCESSES_MAX, (long)pid);
         return -EUSERS;
     }
-    memset(unused, 0, sizeof(*unused));
-    rc = begin(guard, pid, unused);
-    if (rc < 0) {
-        memset(unused, 0, sizeof(*unused));
-        return rc;
-    }
-    *ret_process = unused;
-    return 0;
-}
-
-int process_of(struct guard *guard, pid_t tid, struct guard_process **ret_process)
-{
-    const struct task *task;
-    int rc = task_get(&guard->tasks, tid, &task);
-
-    if (rc == 0)
-        rc = process_get(guard, task->process, ret_process);
-    if (rc == 0)
-        (*ret_process)->guarded = true;
+    memset(process, 0, sizeof(*process));
+    rc = process_begin(notify, pid, process);
+    if (rc < 0)
+        memset(process, 0, sizeof(*process));
+    else
+        *ret_process = process;
     return rc;
 }
 
-int process_calls(struct guard *guard, const struct trap *trap, struct guard_process **ret_process,
-                  struct guard_file **ret_file)
+bool processes_any(const struct notify *notify)
 {
-    int rc = file_get(guard, trap->tid, trap->fd, ret_file);
-
-    if (rc == 0)
-        rc = process_of(guard, trap->tid, ret_process);
-    if (rc == 0 && !(*ret_file)->owner)
-        (*ret_file)->owner = (*ret_process)->owner;
-    return rc;
-}
-
-struct guard_process *process_by_owner(const struct guard *guard, uint32_t owner)
-{
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid && guard->process[i].owner == owner)
-            return (struct guard_process *)&guard->process[i];
-    }
-    return NULL;
-}
-
-bool processes_any(const struct guard *guard)
-{
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid)
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (notify->process[i].pid)
             return true;
     }
     return false;
 }
 
-/* Where it is shown what the process holds; NULL: nowhere. */
-static struct vgpu_ledger *ledger_of(const struct guard *guard, const struct guard_process *process)
-{
-    return process->pid && !atomic_load(&guard->region_lost) ? process->ledger : NULL;
-}
-
-struct vgpu_ledger *process_any_ledger(const struct guard *guard)
-{
-    struct vgpu_ledger *ledger = NULL;
-
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX && !ledger; i++)
-        ledger = ledger_of(guard, &guard->process[i]);
-    return ledger;
-}
-
-void process_gone(struct guard *guard, struct guard_process *process)
-{
-    pid_t pid = process->pid;
-    uint32_t owner = process->owner;
-
-    files_check(guard, pid);
-    if (!files_inherit(guard, owner))
-        objects_owner_gone(guard->objects, owner);
-    account_settle(guard);
-    if (process->pid == pid && process->owner == owner)
-        forget(process);
-    log_debug("guard: process %ld is gone", (long)pid);
-}
-
-unsigned processes_kill(struct guard *guard)
+unsigned processes_kill(struct notify *notify)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        const struct guard_process *process = &guard->process[i];
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        const struct guard_process *process = &notify->process[i];
 
         if (process->guarded && process_alive(process) &&
             pidfd_signal(process->pidfd, SIGKILL) == 0)
@@ -205,91 +138,36 @@ unsigned processes_kill(struct guard *guard)
     return count;
 }
 
-void process_charge(const struct guard *guard, const struct objects_charge *charge)
+struct vgpu_ledger *process_ledger(const struct notify *notify, const struct guard_process *process)
 {
-    struct guard_process *process = process_by_owner(guard, charge->owner);
-    struct vgpu_ledger *ledger = process ? ledger_of(guard, process) : NULL;
+    return process->pid && !atomic_load(&notify->region_lost) ? process->ledger : NULL;
+}
 
-    if (ledger && charge->bytes > 0)
-        ledger_set(ledger, charge->gpu, VGPU_KIND_DRIVER,
-                   ledger_held(ledger, charge->gpu, VGPU_KIND_DRIVER) + (uint64_t)charge->bytes);
+struct vgpu_ledger *process_any_ledger(const struct notify *notify)
+{
+    struct vgpu_ledger *ledger = NULL;
+
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX && !ledger; i++)
+        ledger = process_ledger(notify, &notify->process[i]);
+    return ledger;
+}
+
+void process_charge(struct notify *notify, uint32_t owner, unsigned vdev, int64_t bytes)
+{
+    const struct guard_process *process = process_by_owner(notify, owner);
+    struct vgpu_ledger *ledger = process ? process_ledger(notify, process) : NULL;
+
+    if (ledger && bytes > 0)
+        ledger_set(ledger, vdev, VGPU_KIND_DRIVER,
+                   ledger_held(ledger, vdev, VGPU_KIND_DRIVER) + (uint64_t)bytes);
     else if (ledger)
-        ledger_release(ledger, charge->gpu, VGPU_KIND_DRIVER, (uint64_t)-charge->bytes);
-}
-
-/* Which card managed memory will be on nobody knows: it is charged to the first of the instance's
- * that is used. */
-static unsigned first_vdev(const struct guard *guard)
-{
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (guard->card[i].known)
-            return i;
-    }
-    return 0;
-}
-
-/* Of all processes. */
-static uint64_t sum_managed(const struct guard *guard, unsigned vdev)
-{
-    uint64_t sum = 0;
-
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid && guard->process[i].managed_vdev == vdev)
-            sum += guard->process[i].managed_bytes;
-    }
-    return sum;
-}
-
-uint64_t processes_quota(const struct guard *guard, unsigned vdev)
-{
-    return vgpu_limit_quota(&guard->limits.vdev[vdev], guard->card[vdev].physical_bytes);
-}
-
-uint64_t processes_used(const struct guard *guard, unsigned vdev)
-{
-    return objects_total(guard->objects, vdev) + sum_managed(guard, vdev);
-}
-
-bool processes_within_quota(const struct guard *guard, unsigned vdev, uint64_t bytes)
-{
-    uint64_t quota = processes_quota(guard, vdev), used = processes_used(guard, vdev);
-
-    return !quota || (used <= quota && bytes <= quota - used);
-}
-
-void process_refuse(struct guard *guard, struct guard_process *process, unsigned vdev,
-                    uint64_t bytes, const char *api)
-{
-    atomic_fetch_add_explicit(&guard->refusals, 1, memory_order_relaxed);
-    if (ledger_of(guard, process))
-        ledger_refuse(process->ledger, vdev, bytes, api);
-    else
-        log_ratelimited("guard: %s of %" PRIu64 " bytes refused on device %u: %" PRIu64
-                        " of %" PRIu64 " in use",
-                        api, bytes, vdev, processes_used(guard, vdev),
-                        processes_quota(guard, vdev));
-}
-
-int process_managed(struct guard *guard, struct guard_process *process, uint64_t bytes, bool force)
-{
-    uint64_t before = process->managed_bytes;
-    unsigned vdev;
-
-    if (before == 0)
-        process->managed_vdev = first_vdev(guard);
-    vdev = process->managed_vdev;
-    if (!force && bytes > before && !processes_within_quota(guard, vdev, bytes - before))
-        return -ENOMEM;
-    if (ledger_of(guard, process))
-        ledger_set(process->ledger, vdev, VGPU_KIND_MANAGED, bytes);
-    process->managed_bytes = bytes;
-    return 0;
+        ledger_release(ledger, vdev, VGPU_KIND_DRIVER, (uint64_t)-bytes);
 }
 
 /*
- * Adds the mapping that a line of /proc/PID/maps is of, if it is a shared one of the device. The
- * driver makes none that cannot be written to; those that cannot now were made so by mprotect(),
- * and hold as much.
+ * Adds the mapping of a line of /proc/PID/maps, if it is a shared one of the device. The driver
+ * only makes writable mappings; one that is not writable now was changed by mprotect(), and holds
+ * as much.
  */
 static void add_mapping(const struct device_node *device, const char *line, uint64_t *sum)
 {
@@ -333,10 +211,10 @@ int process_mapped(pid_t pid, const struct device_node *device, uint64_t *ret_by
     return 0;
 }
 
-void processes_done(struct guard *guard)
+void processes_done(struct notify *notify)
 {
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid)
-            forget(&guard->process[i]);
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (notify->process[i].pid)
+            process_forget(&notify->process[i]);
     }
 }

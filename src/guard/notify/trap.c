@@ -1,6 +1,6 @@
-/* The trap thread: takes calls that wait, has them looked at, and answers. One at a time, in the
- * order they come. */
-#include "guard/guard_internal.h"
+/* The trap thread takes calls that wait and answers them, one at a time, in the order in which they
+ * come. */
+#include "guard/notify/trap.h"
 
 #include "base/err.h"
 #include "base/log.h"
@@ -21,7 +21,7 @@
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
-/* The kernel says how large it has them; ours may be smaller or larger. */
+/* The kernel says how large its structures are; ours may be smaller or larger. */
 struct buffers {
     struct seccomp_notif *request;
     struct seccomp_notif_resp *response;
@@ -52,50 +52,42 @@ static int make_buffers(struct buffers *ret_buffers)
     return 0;
 }
 
-bool trap_valid(const struct guard *guard, const struct trap *trap)
+bool trap_valid(const struct notify *notify, const struct trap *trap)
 {
     uint64_t id = trap->id;
 
-    return ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+    return ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-bool trap_begin(struct guard *guard)
+bool trap_begin(struct notify *notify)
 {
-    mutex_lock(&guard->lock);
-    atomic_store(&guard->acting, true);
-    return !atomic_load(&guard->ending);
+    mutex_lock(&notify->lock);
+    atomic_store(&notify->acting, true);
+    return !atomic_load(&notify->ending);
 }
 
-void trap_end(struct guard *guard)
+void trap_end(struct notify *notify)
 {
-    atomic_store(&guard->acting, false);
-    mutex_unlock(&guard->lock);
+    atomic_store(&notify->acting, false);
+    mutex_unlock(&notify->lock);
 }
 
-static bool is_uvm(uint32_t cmd)
-{
-    return cmd == UVM_MAP_EXTERNAL_ALLOCATION || cmd == UVM_FREE || cmd == UVM_UNMAP_EXTERNAL;
-}
-
-static int look_at(struct guard *guard, const struct seccomp_notif *request)
+static int handle(const struct trap_server *server, const struct seccomp_notif *request)
 {
     const struct seccomp_data *data = &request->data;
-    struct trap trap = {.id = request->id, .tid = (pid_t)request->pid};
+    const bool is_mmap = data->nr == SYS_mmap;
+    const struct trap trap = {.id = request->id,
+                              .tid = (pid_t)request->pid,
+                              .is_mmap = is_mmap,
+                              .fd = (int)data->args[is_mmap ? 4 : 0],
+                              .cmd = is_mmap ? 0 : (uint32_t)data->args[1],
+                              .address = data->args[is_mmap ? 1 : 2]};
 
-    if (trap.tid == 0)
-        return -ESRCH; /* of another PID namespace, which cannot be looked into */
-    if (data->nr == SYS_mmap) {
-        trap.fd = (int)data->args[4];
-        trap.address = data->args[1];
-        return uvm_mmap(guard, &trap);
-    }
-    trap.fd = (int)data->args[0];
-    trap.cmd = (uint32_t)data->args[1];
-    trap.address = data->args[2];
-    return is_uvm(trap.cmd) ? uvm_call(guard, &trap) : call_rm(guard, &trap);
+    /* A process of another PID namespace has no number here, so nothing of it can be read. */
+    return trap.tid == 0 ? -ESRCH : server->handle(server->arg, &trap);
 }
 
-static void answer(struct guard *guard, const struct buffers *buffers, int result)
+static void answer(struct notify *notify, const struct buffers *buffers, int result)
 {
     memset(buffers->response, 0, buffers->response_bytes);
     buffers->response->id = buffers->request->id;
@@ -104,49 +96,50 @@ static void answer(struct guard *guard, const struct buffers *buffers, int resul
     else
         buffers->response->error = result;
     /* ENOENT: the caller was killed meanwhile. */
-    if (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_SEND, buffers->response) < 0 && errno != ENOENT)
+    if (ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_SEND, buffers->response) < 0 && errno != ENOENT)
         log_error("guard: a call could not be answered: %s", strerror(errno));
 }
 
-/* The caller's processor is handed to us with its call, and back with the answer: without that it
- * costs the wake-up of another, which may sleep. */
-static void ask_for_sync_wakeups(const struct guard *guard)
+/* The kernel hands the caller's processor over with the call, and back with the answer. Without
+ * that, each of them wakes another processor, which may sleep. */
+static void ask_for_sync_wakeups(const struct notify *notify)
 {
-    if (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+    if (ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
               (unsigned long)SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP) < 0)
         log_info("guard: calls are answered slower than they could be: Linux 6.6 has synchronous "
                  "wake-ups");
 }
 
-bool trap_nobody_left(const struct guard *guard)
+bool trap_nobody_left(const struct notify *notify)
 {
-    struct pollfd listener = {.fd = guard->listener, .events = POLLIN};
+    struct pollfd listener = {.fd = notify->listener, .events = POLLIN};
 
     return listener.fd < 0 || (poll(&listener, 1, 0) > 0 && listener.revents & POLLHUP);
 }
 
-static bool receive(struct guard *guard, const struct buffers *buffers)
+static bool receive(struct notify *notify, const struct buffers *buffers)
 {
     memset(buffers->request, 0, buffers->request_bytes);
-    while (ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_RECV, buffers->request) < 0) {
+    while (ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_RECV, buffers->request) < 0) {
         /* ENOENT: the caller was killed meanwhile, or (since Linux 6.11) there is nobody left. */
-        if (atomic_load(&guard->ending) || (errno != EINTR && errno != ENOENT) ||
-            trap_nobody_left(guard))
+        if (atomic_load(&notify->ending) || (errno != EINTR && errno != ENOENT) ||
+            trap_nobody_left(notify))
             return false;
     }
-    return !atomic_load(&guard->ending);
+    return !atomic_load(&notify->ending);
 }
 
-/* Whoever calls from now on fails at once rather than waits. */
-static void stop_listening(struct guard *guard)
+/* Calls from now on fail at once rather than wait. */
+static void stop_listening(struct notify *notify)
 {
-    close(guard->listener);
-    guard->listener = -1;
+    close(notify->listener);
+    notify->listener = -1;
 }
 
 void *trap_serve(void *arg)
 {
-    struct guard *guard = arg;
+    const struct trap_server *server = arg;
+    struct notify *notify = server->notify;
     struct buffers buffers = {0};
     int rc = privilege_drop();
 
@@ -154,23 +147,23 @@ void *trap_serve(void *arg)
         rc = make_buffers(&buffers);
     if (rc < 0) {
         log_error("guard: cannot answer calls: %s", strerror(-rc));
-        stop_listening(guard);
+        stop_listening(notify);
         return NULL;
     }
-    ask_for_sync_wakeups(guard);
-    while (receive(guard, &buffers)) {
-        int result = look_at(guard, buffers.request);
+    ask_for_sync_wakeups(notify);
+    while (receive(notify, &buffers)) {
+        int result = handle(server, buffers.request);
 
-        atomic_fetch_add_explicit(&guard->traps, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&notify->traps, 1, memory_order_relaxed);
         if (result == -EPERM || result == -EACCES)
             log_ratelimited("guard: thread %ld may not be looked into (prctl(PR_SET_DUMPABLE), or "
                             "its executable cannot "
                             "be read): it can use no GPU, and map files as shared and writable "
                             "from their beginning only",
                             (long)buffers.request->pid);
-        answer(guard, &buffers, result);
+        answer(notify, &buffers, result);
     }
-    stop_listening(guard);
+    stop_listening(notify);
     free(buffers.request);
     free(buffers.response);
     return NULL;

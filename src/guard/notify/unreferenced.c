@@ -1,20 +1,20 @@
 /*
- * Files that no process is seen to have. That is not to say that they are closed: they may wait in
- * a socket, be mapped, or be in a table of descriptors that is not shown. What the driver holds for
- * them must not be taken to be free.
+ * Files that no process is seen to have are not closed for that: they may wait in a socket, be
+ * mapped, or be in a table of descriptors that /proc does not show. What the driver holds for them
+ * must not be taken to be free.
  *
- * The kernel tells: an epoll instance lists a file for as long as that exists and does not keep it
- * alive itself. So our duplicate is put away, and if the file is listed still, somebody has it. In
- * place of the duplicate there is another file under the same number meanwhile: a file is added to
- * an epoll instance by that number, so if a file that comes to light is put there and cannot be
- * added because it is there already, it is the same file.
+ * The kernel knows: an epoll instance lists a file for as long as the file exists, and does not
+ * keep it alive. So the duplicate is put away; if the file is still listed, somebody has it. A
+ * placeholder has the duplicate's number meanwhile. epoll tells files apart by that number, too: a
+ * file that comes to light is put there, and if it cannot be added because it is there already, it
+ * is the same file.
  *
- * The UVM device does not know poll(), so its files cannot be listed. They are taken to exist for
- * as long as the instance has places for files that are not shown: messages that are under way,
- * io_uring's tables, threads with descriptors of their own. (files.c asks no sooner than the
- * program that has used one has ended.)
+ * The UVM device does not support poll(), so its files cannot be listed. They are taken to exist
+ * for as long as a process of the instance has a place for files that /proc does not show: messages
+ * in a socket, tables of io_uring, threads with descriptors of their own. They are asked about only
+ * once the program that used them has ended.
  */
-#include "guard/guard_internal.h"
+#include "guard/notify/files.h"
 
 #include "base/err.h"
 
@@ -29,36 +29,36 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int unreferenced_init(struct guard *guard)
+int unreferenced_init(struct notify *notify)
 {
-    guard->files_epoll = epoll_create1(EPOLL_CLOEXEC);
-    guard->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    return guard->files_epoll < 0 || guard->nothing < 0 ? err_last() : 0;
+    notify->unreferenced_epoll = epoll_create1(EPOLL_CLOEXEC);
+    notify->placeholder = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return notify->unreferenced_epoll < 0 || notify->placeholder < 0 ? err_last() : 0;
 }
 
-void unreferenced_done(struct guard *guard)
+void unreferenced_done(struct notify *notify)
 {
-    if (guard->files_epoll >= 0)
-        close(guard->files_epoll);
-    if (guard->nothing >= 0)
-        close(guard->nothing);
-    guard->files_epoll = guard->nothing = -1;
+    if (notify->unreferenced_epoll >= 0)
+        close(notify->unreferenced_epoll);
+    if (notify->placeholder >= 0)
+        close(notify->placeholder);
+    notify->unreferenced_epoll = notify->placeholder = -1;
 }
 
-static int add(const struct guard *guard, int fd, uint32_t number)
+static int add(const struct notify *notify, int fd, uint32_t number)
 {
     struct epoll_event event = {.data.u64 = number};
 
-    return epoll_ctl(guard->files_epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? err_last() : 0;
+    return epoll_ctl(notify->unreferenced_epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? err_last() : 0;
 }
 
-static bool is_listed(const struct guard *guard, uint32_t number)
+static bool is_listed(const struct notify *notify, uint32_t number)
 {
     char path[48], line[256];
     bool found = false;
     FILE *file;
 
-    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", guard->files_epoll);
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", notify->unreferenced_epoll);
     file = fopen(path, "re");
     if (!file)
         return true;
@@ -71,14 +71,13 @@ static bool is_listed(const struct guard *guard, uint32_t number)
     return found;
 }
 
-void unreferenced_watch(const struct guard *guard, struct guard_file *file)
+void unreferenced_watch(const struct notify *notify, struct guard_file *file)
 {
-    /* (A stand-in for the UVM device may know poll().) */
-    file->watched = file->kind != DEVICE_UVM && add(guard, file->fd, file->number) == 0;
+    /* A stand-in for the UVM device may support poll(). */
+    file->watched = file->kind != DEVICE_UVM && add(notify, file->fd, file->number) == 0;
 }
 
-/* What the kernel says of a descriptor, as /proc/PID/fdinfo has it: whether the number behind `key`
- * is not 0. */
+/* Whether the number behind `key` in /proc/PID/fdinfo is not 0. */
 static bool is_there(int folder, const char *name, const char *key)
 {
     char path[64], line[256];
@@ -98,7 +97,7 @@ static bool is_there(int folder, const char *name, const char *key)
     return found;
 }
 
-/* Whether one of a thread's descriptors is the file, or may have it. */
+/* Whether one of a thread's descriptors is the file, or may hold it. */
 static bool table_may_have(const struct guard_file *file, pid_t pid, pid_t tid)
 {
     char path[64], link[64];
@@ -127,8 +126,8 @@ static bool table_may_have(const struct guard_file *file, pid_t pid, pid_t tid)
     return found;
 }
 
-/* Threads share the table of the first, but for those that have unshared it; and a first thread
- * that has ended has none. */
+/* Threads share the table of the first one, unless they unshared it; and a first thread that has
+ * ended has none. */
 static bool process_may_have(const struct guard_file *file, pid_t pid)
 {
     struct dirent *entry;
@@ -149,34 +148,34 @@ static bool process_may_have(const struct guard_file *file, pid_t pid)
     return found;
 }
 
-static bool anybody_may_have(const struct guard *guard, const struct guard_file *file)
+static bool anybody_may_have(const struct notify *notify, const struct guard_file *file)
 {
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].pid && process_may_have(file, guard->process[i].pid))
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (notify->process[i].pid && process_may_have(file, notify->process[i].pid))
             return true;
     }
     return false;
 }
 
-bool unreferenced_is_closed(const struct guard *guard, struct guard_file *file)
+bool unreferenced_is_closed(const struct notify *notify, struct guard_file *file)
 {
     if (!file->watched)
-        return !anybody_may_have(guard, file);
-    if (!file->unreferenced && dup3(guard->nothing, file->fd, O_CLOEXEC) < 0)
+        return !anybody_may_have(notify, file);
+    if (!file->unreferenced && dup3(notify->placeholder, file->fd, O_CLOEXEC) < 0)
         return false;
     file->unreferenced = true;
-    return !is_listed(guard, file->number);
+    return !is_listed(notify, file->number);
 }
 
-bool unreferenced_is(const struct guard *guard, struct guard_file *file, int fd)
+bool unreferenced_is(const struct notify *notify, struct guard_file *file, int fd)
 {
     if (!file->unreferenced || dup3(fd, file->fd, O_CLOEXEC) < 0)
         return false;
-    if (add(guard, file->fd, file->number) == -EEXIST) {
+    if (add(notify, file->fd, file->number) == -EEXIST) {
         file->unreferenced = false;
         return true;
     }
-    epoll_ctl(guard->files_epoll, EPOLL_CTL_DEL, file->fd, NULL);
-    dup3(guard->nothing, file->fd, O_CLOEXEC);
+    epoll_ctl(notify->unreferenced_epoll, EPOLL_CTL_DEL, file->fd, NULL);
+    dup3(notify->placeholder, file->fd, O_CLOEXEC);
     return false;
 }

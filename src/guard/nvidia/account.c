@@ -1,58 +1,78 @@
-/* What calls mean for the objects, the channels and the cards of an instance. */
-#include "guard/guard_internal.h"
+#include "guard/nvidia/account.h"
 
-#include "base/log.h"
-#include "guard/nvidia/rm.h"
 #include "guard/notify/ratelimit.h"
+#include "guard/nvidia/cards.h"
+#include "guard/nvidia/quota.h"
+#include "guard/nvidia/request.h"
+#include "guard/nvidia/rm.h"
 
 #include <errno.h>
 
-bool account_may_make(struct guard *guard, const struct guard_file *file,
-                      const struct rm_call *call, struct account_place *ret_place)
+void account_settle(struct nvidia *nvidia)
 {
-    struct account_place place = {.is_channel = call->kind == RM_KIND_ALLOC &&
-                                                rm_class_is_channel(call->class_id) &&
-                                                guard->config.shares};
-    uint32_t device;
+    struct objects_charge charge;
+    struct objects_gone gone;
 
-    *ret_place = place;
-    if (!place.is_channel)
-        return true;
-    if (objects_device(guard->objects, call->client, call->parent, &device) < 0 ||
-        card_of(guard, file, call->client, device, &place.vdev) < 0 ||
-        cards_subdevice(guard, file, call->client, device, &place.subdevice) < 0) {
-        log_ratelimited("guard: a channel is refused: on which card it would be cannot be told");
-        return false;
+    while (objects_next_charge(nvidia->objects, &charge))
+        process_charge(nvidia->notify, charge.owner, charge.gpu, charge.bytes);
+    while (objects_next_gone(nvidia->objects, &gone)) {
+        if (rm_class_is_channel(gone.class_id))
+            channels_remove(nvidia->channels, gone.client, gone.handle);
+        if (gone.class_id == RM_CLASS_DEVICE)
+            cards_forget_device(nvidia, gone.client, gone.handle);
     }
-    place.group = call->parent == device ? 0 : call->parent;
-    *ret_place = place;
-    return true;
 }
 
-void account_take_back(struct guard *guard, const struct guard_file *file, uint32_t client,
-                       uint32_t parent, uint32_t handle)
+void account_client_gone(struct nvidia *nvidia, uint32_t client)
 {
-    if (rm_free(file->fd, client, parent, handle) != RM_OK)
+    channels_remove_client(nvidia->channels, client);
+    clients_remove(&nvidia->clients, client);
+}
+
+/* The driver has taken a call for a client through a file, so the client is the file's. -ENOSPC,
+ * -ENOMEM: too many. */
+static int note_client(struct request *request)
+{
+    struct nvidia *nvidia = request->nvidia;
+    uint32_t client = request->call.client, owner = request->process->owner,
+             file = clients_file(&nvidia->clients, client);
+    int rc = 0;
+
+    if (file && file != request->file->number) {
+        /* The other client of that name is gone. */
+        objects_remove(nvidia->objects, client, client);
+        account_client_gone(nvidia, client);
+        file = 0;
+    }
+    if (!file)
+        rc = clients_add(&nvidia->clients, client, request->file->number, owner);
+    return rc < 0 ? rc : objects_client(nvidia->objects, client, owner);
+}
+
+void account_take_back(struct request *request, uint32_t parent, uint32_t handle)
+{
+    uint32_t client = request->call.client;
+
+    if (rm_free(request->file->fd, client, parent, handle) != RM_OK)
         log_ratelimited("guard: %#x of client %#x, which must not be, could not be freed", handle,
                         client);
-    objects_remove(guard->objects, client, handle);
+    objects_remove(request->nvidia->objects, client, handle);
 }
 
-/* One that cannot be switched would run beside every cap: it must not be. */
-static int channel_made(struct guard *guard, const struct guard_file *file,
-                        const struct rm_call *call, const struct rm_result *result,
-                        const struct account_place *place)
+/* A channel that cannot be switched would ignore every cap: it must not exist. */
+static int channel_made(struct request *request)
 {
-    const struct channels_new_one one = {.fd = file->fd,
-                                         .client = call->client,
+    const struct rm_place *place = &request->place;
+    const struct channels_new_one one = {.fd = request->file->fd,
+                                         .client = request->call.client,
                                          .subdevice = place->subdevice,
                                          .group = place->group,
-                                         .channel = result->handle,
+                                         .channel = request->result.handle,
                                          .vdev = place->vdev};
-    int rc = cards_begin_share(guard, place->vdev);
+    int rc = cards_begin_share(request->nvidia, place->vdev);
 
     if (rc == 0)
-        rc = channels_add(guard->channels, &one);
+        rc = channels_add(request->nvidia->channels, &one);
     if (rc < 0)
         log_ratelimited("guard: a channel is refused: there is no room for more of them, or it "
                         "cannot be switched (%d)",
@@ -61,134 +81,140 @@ static int channel_made(struct guard *guard, const struct guard_file *file,
 }
 
 /*
- * What a peer of PCIe, a network card, finds memory by is the process that has made this, which is
- * not the program (third_party_p2p.c): it is told of the program, too.
+ * A peer on PCIe, a network card, finds memory by the process that has made this object
+ * (third_party_p2p.c). That is the supervisor, so the driver is told of the program, too.
  */
-static void register_process(const struct guard_file *file, uint32_t client, uint32_t object)
+static void register_process(const struct request *request)
 {
-    int rc =
-        rm_control(file->fd, client, object, RM_CTRL_P2P_REGISTER_PID, &client, sizeof(client));
+    uint32_t client = request->call.client;
+    int rc = rm_control(request->file->fd, client, request->result.handle, RM_CTRL_P2P_REGISTER_PID,
+                        &client, sizeof(client));
 
     if (rc != RM_OK)
         log_debug("guard: client %#x cannot be registered for GPUDirect RDMA: %#x", client,
                   (unsigned)rc);
 }
 
-/* What cannot be noted must not be. */
-static int object_made(struct guard *guard, const struct guard_file *file,
-                       const struct rm_call *call, const struct rm_result *result,
-                       const struct account_place *place)
+static int add_object(struct request *request)
 {
-    struct objects *objects = guard->objects;
-    int rc = call->charges ? objects_add_memory(objects, call->client, call->parent, result->handle,
-                                                place->vdev, result->charge_bytes)
-             : call->holds
-                 ? objects_add_holding(objects, call->client, call->parent, result->handle,
-                                       call->class_id, call->holds)
-                 : objects_add(objects, call->client, call->parent, result->handle, call->class_id);
+    struct objects *objects = request->nvidia->objects;
+    const struct rm_call *call = &request->call;
+    const struct rm_result *result = &request->result;
 
-    account_settle(guard); /* an old channel of this handle goes before the new one comes */
-    if (rc == 0 && call->class_id == RM_CLASS_THIRD_PARTY_P2P)
-        register_process(file, call->client, result->handle);
-    if (rc == 0 && place->is_channel)
-        rc = channel_made(guard, file, call, result, place);
+    if (call->charges)
+        return objects_add_memory(objects, call->client, call->parent, result->handle,
+                                  request->place.vdev, result->charge_bytes);
+    if (call->holds)
+        return objects_add_holding(objects, call->client, call->parent, result->handle,
+                                   call->class_id, call->holds);
+    return objects_add(objects, call->client, call->parent, result->handle, call->class_id);
+}
+
+/* What cannot be noted must not exist. */
+static int object_made(struct request *request)
+{
+    int rc = add_object(request);
+
+    account_settle(
+        request->nvidia); /* an old channel of this handle goes before the new one comes */
+    if (rc == 0 && request->call.class_id == RM_CLASS_THIRD_PARTY_P2P)
+        register_process(request);
+    if (rc == 0 && request->place.is_channel)
+        rc = channel_made(request);
     if (rc < 0)
-        account_take_back(guard, file, call->client, call->parent, result->handle);
+        account_take_back(request, request->call.parent, request->result.handle);
     return rc;
 }
 
-/* How much memory of the card an object is; 0: it is none. */
-static uint64_t ask_bytes(const struct guard_file *file, uint32_t client, uint32_t handle)
+/* How much memory of the device an object is; 0: it is none. */
+static uint64_t ask_bytes(const struct request *request, uint32_t handle)
 {
     struct rm_fb_info_item items[] = {{RM_SURFACE_ADDRESS_SPACE, 0}, {RM_SURFACE_SIZE, 0}};
     struct rm_fb_info_list list = {.count = 2, .items = (uintptr_t)items};
 
-    if (rm_control(file->fd, client, handle, RM_CTRL_SURFACE_INFO, &list, sizeof(list)) != RM_OK ||
+    if (rm_control(request->file->fd, request->call.client, handle, RM_CTRL_SURFACE_INFO, &list,
+                   sizeof(list)) != RM_OK ||
         items[0].value != RM_SURFACE_VIDMEM)
         return 0;
     return items[1].value * 4096ULL;
 }
 
-uint32_t account_foreign(struct guard *guard, struct guard_process *process,
-                         const struct guard_file *file, const struct rm_call *call, uint32_t parent,
-                         uint32_t handle)
+uint32_t account_foreign(struct request *request, uint32_t parent, uint32_t handle)
 {
-    uint64_t bytes = ask_bytes(file, call->client, handle);
-    bool charges = guard->config.mode == GUARD_STRICT;
+    struct nvidia *nvidia = request->nvidia;
+    const struct rm_call *call = &request->call;
+    uint64_t bytes = ask_bytes(request, handle);
     unsigned vdev;
     int rc;
 
-    if (bytes == 0 || card_of(guard, file, call->client, parent, &vdev) < 0)
+    if (bytes == 0 || card_of(nvidia, request->file, call->client, parent, &vdev) < 0)
         return RM_OK;
-    if (charges && !processes_within_quota(guard, vdev, bytes)) {
-        process_refuse(guard, process, vdev, bytes,
-                       call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
+    if (nvidia->strict && !quota_leaves(nvidia, vdev, bytes)) {
+        quota_refuse(nvidia, request->process, vdev, bytes,
+                     call->kind == RM_KIND_DUP ? "DUP_OBJECT" : "IMPORT_OBJECT_FROM_FD");
         return RM_ERR_NO_MEMORY;
     }
-    rc = charges ? objects_add_memory(guard->objects, call->client, parent, handle, vdev, bytes)
-                 : objects_add_foreign(guard->objects, call->client, parent, handle, vdev, bytes);
+    rc = nvidia->strict
+             ? objects_add_memory(nvidia->objects, call->client, parent, handle, vdev, bytes)
+             : objects_add_foreign(nvidia->objects, call->client, parent, handle, vdev, bytes);
     return rc < 0 ? RM_ERR_NO_MEMORY : RM_OK;
 }
 
-/* By a duplicate of a group its channels could be scheduled unseen. */
-static bool is_group(const struct guard_file *file, uint32_t client, uint32_t handle)
+/* Through a duplicate of a group its channels could be scheduled unseen. */
+static bool is_group(const struct request *request)
 {
-    struct rm_handle_info info = {.object = handle, .index = RM_HANDLE_CLASS};
+    struct rm_handle_info info = {.object = request->result.handle, .index = RM_HANDLE_CLASS};
+    uint32_t client = request->call.client;
 
-    return rm_control(file->fd, client, client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info,
+    return rm_control(request->file->fd, client, client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info,
                       sizeof(info)) == RM_OK &&
            info.result == RM_CLASS_CHANNEL_GROUP;
 }
 
-/* What is not known here is another process's, of an instance or of none, whose client has allowed
- * it. */
-static int duplicated(struct guard *guard, const struct guard_file *file,
-                      const struct rm_call *call, const struct rm_result *result,
-                      struct guard_process *process)
+/* A source that is not known here is another process's, of an instance or of none, whose client has
+ * allowed it. */
+static int duplicated(struct request *request)
 {
-    struct objects *objects = guard->objects;
-    uint32_t class_id;
+    struct objects *objects = request->nvidia->objects;
+    const struct rm_call *call = &request->call;
+    uint32_t class_id, handle = request->result.handle;
     bool foreign = objects_class(objects, call->source_client, call->source_handle, &class_id) < 0;
-    int rc = objects_dup(objects, call->client, call->parent, result->handle, call->source_client,
+    int rc = objects_dup(objects, call->client, call->parent, handle, call->source_client,
                          call->source_handle);
 
     if (rc == 0 && foreign &&
-        ((guard->config.shares && is_group(file, call->client, result->handle)) ||
-         account_foreign(guard, process, file, call, call->parent, result->handle) != RM_OK))
+        ((request->nvidia->shares && is_group(request)) ||
+         account_foreign(request, call->parent, handle) != RM_OK))
         rc = -ENOMEM;
     if (rc < 0)
-        account_take_back(guard, file, call->client, call->parent, result->handle);
+        account_take_back(request, call->parent, handle);
     return rc;
 }
 
-static void removed(struct guard *guard, uint32_t client, uint32_t handle)
+static void freed(struct request *request)
 {
-    objects_remove(guard->objects, client, handle);
-    if (handle == client)
-        client_gone(guard, client);
+    const struct rm_call *call = &request->call;
+
+    objects_remove(request->nvidia->objects, call->client, call->handle);
+    if (call->handle == call->client)
+        account_client_gone(request->nvidia, call->client);
 }
 
-int account_known(struct guard *guard, const struct guard_file *file, const struct rm_call *call,
-                  const struct rm_result *result, struct guard_process *process,
-                  const struct account_place *place)
+int account_note(struct request *request)
 {
-    int rc = client_used(guard, call->client, file, process->owner);
+    int noted = note_client(request), rc = 0;
 
-    switch (call->kind) {
+    switch (request->call.kind) {
     case RM_KIND_ALLOC:
     case RM_KIND_HEAP_ALLOC:
-        rc = object_made(guard, file, call, result, place);
-        if (rc < 0)
-            return rc;
+        rc = noted = object_made(request);
         break;
     case RM_KIND_FREE:
     case RM_KIND_HEAP_FREE:
-        removed(guard, call->client, call->handle);
+        freed(request);
         break;
     case RM_KIND_DUP:
-        rc = duplicated(guard, file, call, result, process);
-        if (rc < 0)
-            return rc;
+        rc = noted = duplicated(request);
         break;
     case RM_KIND_CONTROL:
     case RM_KIND_HEAP_OTHER:
@@ -197,24 +223,9 @@ int account_known(struct guard *guard, const struct guard_file *file, const stru
     case RM_KIND_DMABUF:
         break;
     }
-    if (rc < 0)
+    if (noted < 0 && rc == 0)
         log_ratelimited(
             "guard: a call of client %#x could not be noted (%d): the audit may find a difference",
-            call->client, rc);
-    return 0;
-}
-
-void account_settle(struct guard *guard)
-{
-    struct objects_charge charge;
-    struct objects_gone gone;
-
-    while (objects_next_charge(guard->objects, &charge))
-        process_charge(guard, &charge);
-    while (objects_next_gone(guard->objects, &gone)) {
-        if (rm_class_is_channel(gone.class_id))
-            channels_remove(guard->channels, gone.client, gone.handle);
-        if (gone.class_id == RM_CLASS_DEVICE)
-            cards_forget_device(guard, gone.client, gone.handle);
-    }
+            request->call.client, noted);
+    return rc;
 }

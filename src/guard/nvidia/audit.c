@@ -1,23 +1,22 @@
 /*
- * The audit: what NVML says the instance's processes hold on a card, against what is known of. The
- * driver counts the same objects, so more there than here is memory that was got around the
- * supervisor.
+ * What NVML says that the instance's processes hold on a device, against what is accounted for. The
+ * driver counts the same objects, so if it has more, a program got memory around the supervisor.
  *
- * NVML's figure is what a process has alone (memPrivate of the driver's) and what it owns of what
- * it shares (memSharedOwned), not what it has of others' (memSharedDuped). So memory is counted
- * once or not at all: the owner of several duplicates is at first who allocated it; when that one
- * frees it, another duplicate's, also one that UVM or a file holds, which is nobody's. Who is next
- * depends on the order in which duplicates were made of which; which process the guard charges
- * depends on their age alone. Therefore not processes are compared but the instance: the sum of the
- * figures can be at most the sum of all memory that some client has an object for
- * (objects_named()). Memory that was imported from another instance is in that, with the size that
- * the driver says: it is in the figure once its maker has freed it. What is held only by mappings
- * or files is not, so that nothing can be hidden behind it.
+ * NVML's figure for a process is what it has alone (memPrivate in the driver) and what it owns of
+ * shared memory (memSharedOwned), but not what it has of others' (memSharedDuped). So memory is
+ * counted once or not at all. Of several duplicates the one that was allocated is the owner at
+ * first. When it is freed, another duplicate becomes the owner; that can be one that UVM or a file
+ * holds, which counts for no process. Which one that is depends on the order of the duplicates; the
+ * guard charges the oldest. So not processes are compared but the instance: the sum of the figures
+ * is at most the sum of all memory that some client has an object for (objects_named()). Memory
+ * that was imported from another instance is in that sum, with the size that the driver says: it
+ * comes into the figure once its maker has freed it. Memory that only mappings or files hold is in
+ * neither, so nothing can be hidden behind it.
  *
- * Without a quota controls are not trapped, so it is not known what came by them, and nothing is
- * compared.
+ * Without a quota controls are not trapped. Then memory that came by them is not known, and nothing
+ * is compared.
  */
-#include "guard/guard_internal.h"
+#include "guard/nvidia/audit.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
@@ -33,7 +32,7 @@
 #define PROCESSES_MAX 1024
 #define NVML_SUCCESS  0
 #define UNKNOWN_BYTES UINT64_MAX
-#define LOOKS         3
+#define TRIES         3
 #define PAUSE_NS      100000000
 
 /* nvml.h: nvmlProcessInfo_t of the functions with _v2 and _v3. */
@@ -46,7 +45,7 @@ struct nvml_process {
 struct audit {
     void *library;
     bool begun;
-    uint64_t blind_ns; /* since when NVML does not say what there is to know; 0: it does */
+    uint64_t blind_ns; /* since when NVML does not answer; 0: it does */
     int (*init)(void);
     int (*by_uuid)(const char *uuid, void **device);
     int (*processes)(void *device, unsigned *count, struct nvml_process *processes);
@@ -97,15 +96,15 @@ void audit_free(struct audit *audit)
     free(audit);
 }
 
-/* The processes on a card; false: NVML does not say. */
-static bool ask(struct audit *audit, const struct guard_card *card, unsigned vdev,
+/* The processes on a device; false: NVML does not answer. */
+static bool ask(struct audit *audit, const struct guarded_device *device, unsigned vdev,
                 unsigned *ret_count)
 {
     unsigned count = PROCESSES_MAX;
     int rc;
 
     if (!audit->device[vdev] &&
-        audit->by_uuid(card->uuid_text, &audit->device[vdev]) != NVML_SUCCESS)
+        audit->by_uuid(device->uuid_text, &audit->device[vdev]) != NVML_SUCCESS)
         return false;
     rc = audit->processes(audit->device[vdev], &count, audit->found);
     *ret_count = count < PROCESSES_MAX ? count : PROCESSES_MAX;
@@ -119,29 +118,30 @@ struct finding {
 };
 
 /*
- * The driver counts memory by the number of who has made its client. That process may have ended,
- * and the client be used by others who have its file. (Its number can be another's by now, outside
- * of the instance: then the figure is of both, and says nothing.)
+ * The driver counts memory by the number of the process that has made the client. That process may
+ * have ended while others use the client's file. Its number may be another process's by now,
+ * outside of the instance: then the figure is of both, and says nothing.
  */
-static bool is_ours(struct guard *guard, pid_t pid)
+static bool is_ours(const struct nvidia *nvidia, pid_t pid)
 {
-    for (unsigned i = 0; i < GUARD_PROCESSES_MAX; i++) {
-        if (guard->process[i].guarded && guard->process[i].pid == pid)
+    for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
+        if (nvidia->notify->process[i].guarded && nvidia->notify->process[i].pid == pid)
             return true;
     }
-    return client_made_by(guard, pid) && (!task_exists(pid) || task_descends(pid, getpid()));
+    return clients_is_maker(&nvidia->clients, pid) &&
+           (!task_exists(pid) || task_descends(pid, getpid()));
 }
 
-/* Of the processes found. Whether they have more than is known of. */
-static bool compare(const struct audit *audit, struct guard *guard, unsigned vdev, unsigned count,
-                    struct finding *ret_finding)
+/* Whether the processes that NVML has found have more than is accounted for. */
+static bool compare(const struct audit *audit, const struct nvidia *nvidia, unsigned vdev,
+                    unsigned count, struct finding *ret_finding)
 {
-    struct finding finding = {.known_bytes = objects_named(guard->objects, vdev)};
+    struct finding finding = {.known_bytes = objects_named(nvidia->objects, vdev)};
 
     for (unsigned i = 0; i < count; i++) {
         const struct nvml_process *found = &audit->found[i];
 
-        if (found->used_bytes == UNKNOWN_BYTES || !is_ours(guard, (pid_t)found->pid))
+        if (found->used_bytes == UNKNOWN_BYTES || !is_ours(nvidia, (pid_t)found->pid))
             continue;
         finding.used_bytes += found->used_bytes;
         if (found->used_bytes >= finding.most_bytes) {
@@ -153,37 +153,37 @@ static bool compare(const struct audit *audit, struct guard *guard, unsigned vde
     return finding.used_bytes > finding.known_bytes;
 }
 
-/* Calls go on while NVML looks, unless the lock is held: it is for being sure. -EIO: NVML does not
- * say. */
-static int look(struct audit *audit, struct guard *guard, unsigned vdev, bool sure,
-                struct finding *ret_finding)
+/* `sure`: with the lock, so that no call is made between NVML's answer and the comparison. -EIO:
+ * NVML does not answer. */
+static int compare_once(struct audit *audit, struct nvidia *nvidia, unsigned vdev, bool sure,
+                        struct finding *ret_finding)
 {
     unsigned count;
 
-    if (!sure && !ask(audit, &guard->card[vdev], vdev, &count))
+    if (!sure && !ask(audit, &nvidia->device[vdev], vdev, &count))
         return -EIO;
-    MUTEX_SCOPE(&guard->lock);
-    if (sure && !ask(audit, &guard->card[vdev], vdev, &count))
+    MUTEX_SCOPE(&nvidia->notify->lock);
+    if (sure && !ask(audit, &nvidia->device[vdev], vdev, &count))
         return -EIO;
-    return compare(audit, guard, vdev, count, ret_finding);
+    return compare(audit, nvidia, vdev, count, ret_finding);
 }
 
-/* What a program closes, the driver may free a little later: a difference is one that stays. */
-static int differs(struct audit *audit, struct guard *guard, unsigned vdev,
+/* The driver may free a little later what a program closes: only a difference that stays counts. */
+static int differs(struct audit *audit, struct nvidia *nvidia, unsigned vdev,
                    struct finding *ret_finding)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int rc = 1;
 
-    for (unsigned i = 0; i < LOOKS && rc > 0; i++) {
+    for (unsigned i = 0; i < TRIES && rc > 0; i++) {
         if (i)
             nanosleep(&pause, NULL);
-        rc = look(audit, guard, vdev, i > 0, ret_finding);
+        rc = compare_once(audit, nvidia, vdev, i > 0, ret_finding);
     }
     return rc;
 }
 
-/* Whether NVML has not said anything for too long. */
+/* Whether NVML has not answered for too long. */
 static bool is_blind(struct audit *audit, bool answered)
 {
     uint64_t now_ns = clock_ns();
@@ -192,15 +192,15 @@ static bool is_blind(struct audit *audit, bool answered)
         audit->blind_ns = 0;
     else if (!audit->blind_ns)
         audit->blind_ns = now_ns;
-    if (answered || now_ns - audit->blind_ns < GUARD_BLIND_NS)
+    if (answered || now_ns - audit->blind_ns < BLIND_NS)
         return false;
     log_ratelimited(
         "guard: NVML has not said what processes hold for %u s: nothing is compared meanwhile",
-        (unsigned)(GUARD_BLIND_NS / NS_PER_S));
+        (unsigned)(BLIND_NS / NS_PER_S));
     return true;
 }
 
-static void tell(const struct guard *guard, unsigned vdev, const struct finding *finding)
+static void report(const struct nvidia *nvidia, unsigned vdev, const struct finding *finding)
 {
     char used[SIZE_TEXT_BYTES], known[SIZE_TEXT_BYTES], most[SIZE_TEXT_BYTES];
 
@@ -208,33 +208,33 @@ static void tell(const struct guard *guard, unsigned vdev, const struct finding 
                     "memory around the guard"
                     " (most of it has process %u: %s)",
                     format_bytes(finding->used_bytes, used, sizeof(used)),
-                    guard->card[vdev].uuid_text,
+                    nvidia->device[vdev].uuid_text,
                     format_bytes(finding->known_bytes, known, sizeof(known)), finding->pid,
                     format_bytes(finding->most_bytes, most, sizeof(most)));
 }
 
-bool audit_run(struct audit *audit, struct guard *guard)
+bool audit_run(struct audit *audit, struct nvidia *nvidia)
 {
     bool more = false, answered = true;
 
-    for (unsigned i = 0; guard->audited && i < VGPU_DEVICES_MAX; i++) {
+    for (unsigned i = 0; nvidia->audited && i < VGPU_DEVICES_MAX; i++) {
         struct finding finding;
         int rc;
 
-        if (!guard->card[i].known)
+        if (!nvidia->device[i].known)
             continue;
-        rc = differs(audit, guard, i, &finding);
+        rc = differs(audit, nvidia, i, &finding);
         answered = answered && rc >= 0;
         if (rc >= 0)
-            atomic_fetch_add_explicit(&guard->audits, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&nvidia->audits, 1, memory_order_relaxed);
         if (rc <= 0)
             continue;
-        atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
-        tell(guard, i, &finding);
+        atomic_fetch_add_explicit(&nvidia->differences, 1, memory_order_relaxed);
+        report(nvidia, i, &finding);
         more = true;
     }
     if (is_blind(audit, answered)) {
-        atomic_fetch_add_explicit(&guard->differences, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&nvidia->differences, 1, memory_order_relaxed);
         more = true;
     }
     return more;

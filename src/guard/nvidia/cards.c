@@ -1,38 +1,42 @@
-/* The cards that programs of the instance use: which vdev each is, and its share. */
-#include "guard/guard_internal.h"
+#include "guard/nvidia/cards.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "account/vdev.h"
+#include "guard/notify/ratelimit.h"
 #include "guard/nvidia/rm.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
-static struct guard_device *find_device(struct guard *guard, uint32_t client, uint32_t device)
+#define PAUSE_TRIES  50 /* within the time for which `vgpu pause` waits for an answer */
+#define PAUSE_NAP_NS (10 * NS_PER_MS)
+
+static struct rm_device *find_device(struct nvidia *nvidia, uint32_t client, uint32_t device)
 {
-    for (unsigned i = 0; i < guard->devices_high; i++) {
-        if (guard->device[i].device == device && guard->device[i].client == client)
-            return &guard->device[i];
+    for (unsigned i = 0; i < nvidia->rm_devices_high; i++) {
+        if (nvidia->rm_device[i].device == device && nvidia->rm_device[i].client == client)
+            return &nvidia->rm_device[i];
     }
     return NULL;
 }
 
-static void remember_device(struct guard *guard, uint32_t client, uint32_t device, unsigned vdev)
+static void remember_device(struct nvidia *nvidia, uint32_t client, uint32_t device, unsigned vdev)
 {
-    for (unsigned i = 0; i < GUARD_DEVICES_MAX; i++) {
-        if (guard->device[i].device)
+    for (unsigned i = 0; i < RM_DEVICES_MAX; i++) {
+        if (nvidia->rm_device[i].device)
             continue;
-        guard->device[i] = (struct guard_device){.client = client, .device = device, .vdev = vdev};
-        if (i >= guard->devices_high)
-            guard->devices_high = i + 1;
+        nvidia->rm_device[i] = (struct rm_device){.client = client, .device = device, .vdev = vdev};
+        if (i >= nvidia->rm_devices_high)
+            nvidia->rm_devices_high = i + 1;
         return;
     }
 }
 
-static int make_subdevice(struct guard_device *entry, const struct guard_file *file)
+static int make_subdevice(struct rm_device *entry, const struct guard_file *file)
 {
     uint32_t subdevice;
 
@@ -42,66 +46,66 @@ static int make_subdevice(struct guard_device *entry, const struct guard_file *f
     return entry->subdevice ? 0 : -ENODEV;
 }
 
-int cards_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client,
+int cards_subdevice(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
                     uint32_t device, uint32_t *ret_subdevice)
 {
-    struct guard_device *entry = find_device(guard, client, device);
+    struct rm_device *entry = find_device(nvidia, client, device);
     int rc;
 
     if (!entry)
         return -ENODEV;
-    if (!entry->subdevice && objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
+    if (!entry->subdevice && objects_subdevice(nvidia->objects, client, device, ret_subdevice) == 0)
         return 0;
     rc = make_subdevice(entry, file);
     *ret_subdevice = entry->subdevice;
     return rc;
 }
 
-int cards_let_go(struct guard *guard, const struct guard_file *file, uint32_t client,
+int cards_let_go(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
                  uint32_t subdevice)
 {
-    struct guard_device *entry;
+    struct rm_device *entry;
     uint32_t device, class_id;
     int rc;
 
-    /* The channels' lock is held while they are switched: most frees do not wait for that. */
-    if (objects_class(guard->objects, client, subdevice, &class_id) < 0 ||
-        class_id != RM_CLASS_SUBDEVICE || !channels_use(guard->channels, client, subdevice))
+    /* Most frees do not wait for the channels' lock, which is held while they are switched. */
+    if (objects_class(nvidia->objects, client, subdevice, &class_id) < 0 ||
+        class_id != RM_CLASS_SUBDEVICE || !channels_use(nvidia->channels, client, subdevice))
         return 0;
-    if (objects_device(guard->objects, client, subdevice, &device) < 0)
+    if (objects_device(nvidia->objects, client, subdevice, &device) < 0)
         return -ENODEV;
-    entry = find_device(guard, client, device);
+    entry = find_device(nvidia, client, device);
     rc = entry ? make_subdevice(entry, file) : -ENODEV;
     if (rc == 0)
-        channels_use_other(guard->channels, client, subdevice, entry->subdevice);
+        channels_use_other(nvidia->channels, client, subdevice, entry->subdevice);
     return rc;
 }
 
-bool cards_own(const struct guard *guard, uint32_t client, uint32_t object)
+bool cards_own(const struct nvidia *nvidia, uint32_t client, uint32_t object)
 {
-    for (unsigned i = 0; i < guard->devices_high; i++) {
-        if (guard->device[i].device && guard->device[i].client == client &&
-            guard->device[i].subdevice && guard->device[i].subdevice == object)
+    for (unsigned i = 0; i < nvidia->rm_devices_high; i++) {
+        if (nvidia->rm_device[i].device && nvidia->rm_device[i].client == client &&
+            nvidia->rm_device[i].subdevice && nvidia->rm_device[i].subdevice == object)
             return true;
     }
     return false;
 }
 
-void cards_forget_device(struct guard *guard, uint32_t client, uint32_t device)
+void cards_forget_device(struct nvidia *nvidia, uint32_t client, uint32_t device)
 {
-    struct guard_device *entry = find_device(guard, client, device);
+    struct rm_device *entry = find_device(nvidia, client, device);
 
     if (entry)
-        *entry = (struct guard_device){0};
+        *entry = (struct rm_device){0};
 }
 
-/* A subdevice of the client's device: one that the program has, or one that is made for as long as
- * it is needed. */
-static int borrow_subdevice(struct guard *guard, const struct guard_file *file, uint32_t client,
+/* A subdevice of the client's device: one that the program has, or one that is made and freed
+ * again. */
+static int borrow_subdevice(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
                             uint32_t device, uint32_t *ret_subdevice, bool *ret_made)
 {
     *ret_made = false;
-    if (objects_subdevice(guard->objects, client, device, ret_subdevice) == 0)
+    if (objects_subdevice(nvidia->objects, client, device, ret_subdevice) == 0)
         return 0;
     if (rm_alloc_subdevice(file->fd, client, device, ret_subdevice) != RM_OK)
         return -ENODEV;
@@ -113,7 +117,7 @@ static void return_subdevice(const struct guard_file *file, uint32_t client, uin
                              uint32_t subdevice)
 {
     if (rm_free(file->fd, client, device, subdevice) != RM_OK)
-        log_warning("guard: a subdevice that was made to ask for a card's UUID could not be freed");
+        log_warning("guard: a subdevice that was made to ask for a GPU's UUID could not be freed");
 }
 
 int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
@@ -127,38 +131,38 @@ int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
     return 0;
 }
 
-static uint64_t ask_size(const struct guard *guard, const struct guard_file *file, uint32_t client,
-                         uint32_t subdevice)
+static uint64_t ask_size(const struct nvidia *nvidia, const struct guard_file *file,
+                         uint32_t client, uint32_t subdevice)
 {
     struct rm_fb_info info = {.count = 1, .item = {{.index = RM_FB_HEAP_SIZE}}};
     int rc = rm_control(file->fd, client, subdevice, RM_CTRL_FB_GET_INFO_V2, &info,
-                        guard->branch->fb_info_bytes);
+                        nvidia->branch->fb_info_bytes);
 
     return rc == RM_OK ? (uint64_t)info.item[0].value * 1024 : 0;
 }
 
-static bool is_free(const struct guard *guard, unsigned vdev)
+static bool is_free(const struct nvidia *nvidia, unsigned vdev)
 {
-    return !atomic_load(&guard->card[vdev].known) && !guard->limits.vdev[vdev].uuid[0];
+    return !atomic_load(&nvidia->device[vdev].known) && !nvidia->limits.vdev[vdev].uuid[0];
 }
 
 /*
- * The vdev that a card gets which has none yet: by the limits as they were given, or, where those
- * name no cards, a free one: the one that people are told it is, if a library in the program has
- * numbered the cards, else the first.
+ * The vdev for a device that has none yet: by the limits as they were given; if those name no
+ * devices, a free one. That is the one under which the region shows it, if a library in the program
+ * has numbered the devices, else the first.
  */
-static int choose_vdev(const struct guard *guard, struct vgpu_ledger *ledger, const char *uuid,
+static int choose_vdev(const struct nvidia *nvidia, struct vgpu_ledger *ledger, const char *uuid,
                        unsigned *ret_vdev)
 {
-    if (limits_vdev(&guard->limits, uuid, ret_vdev) == 0)
+    if (limits_vdev(&nvidia->limits, uuid, ret_vdev) == 0)
         return 0;
-    if (guard->limits.device_count)
+    if (nvidia->limits.device_count)
         return -ENODEV;
     if (ledger && vdev_find(ledger, uuid, ret_vdev) == 0 && *ret_vdev < VGPU_DEVICES_MAX &&
-        is_free(guard, *ret_vdev))
+        is_free(nvidia, *ret_vdev))
         return 0;
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (!is_free(guard, i))
+        if (!is_free(nvidia, i))
             continue;
         *ret_vdev = i;
         return 0;
@@ -166,99 +170,98 @@ static int choose_vdev(const struct guard *guard, struct vgpu_ledger *ledger, co
     return -ENODEV;
 }
 
-/* The vdev of a card, once and for all: programs may write whatever they like where people read
- * it. */
-static int bind_card(struct guard *guard, struct vgpu_ledger *ledger, const uint8_t uuid[16],
+/* Binds a device to a vdev for good: a program can write what it likes into the region. */
+static int bind_card(struct nvidia *nvidia, struct vgpu_ledger *ledger, const uint8_t uuid[16],
                      uint64_t physical_bytes, unsigned *ret_vdev)
 {
     char text[VGPU_UUID_LEN];
-    struct guard_card *card;
+    struct guarded_device *device;
     int rc;
 
     vdev_uuid_text("GPU", uuid, text);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         *ret_vdev = i;
-        if (atomic_load(&guard->card[i].known) && strcmp(guard->card[i].uuid_text, text) == 0)
+        if (atomic_load(&nvidia->device[i].known) && strcmp(nvidia->device[i].uuid_text, text) == 0)
             return 0;
     }
-    rc = choose_vdev(guard, ledger, text, ret_vdev);
+    rc = choose_vdev(nvidia, ledger, text, ret_vdev);
     if (rc < 0)
         return rc;
-    card = &guard->card[*ret_vdev];
-    card->physical_bytes = physical_bytes;
-    memcpy(card->uuid_text, text, sizeof(card->uuid_text));
-    atomic_store(&card->known, true);
+    device = &nvidia->device[*ret_vdev];
+    device->physical_bytes = physical_bytes;
+    memcpy(device->uuid_text, text, sizeof(device->uuid_text));
+    atomic_store(&device->known, true);
     if (ledger)
         ledger_device(ledger, *ret_vdev, text, physical_bytes);
     return 0;
 }
 
-static int find_card(struct guard *guard, const struct guard_file *file, uint32_t client,
+static int find_card(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
                      uint32_t device, unsigned *ret_vdev)
 {
-    struct vgpu_ledger *ledger = process_any_ledger(guard);
+    struct vgpu_ledger *ledger = process_any_ledger(nvidia->notify);
     uint64_t physical_bytes = 0;
     uint32_t subdevice;
     uint8_t uuid[16];
     bool made;
-    int rc = borrow_subdevice(guard, file, client, device, &subdevice, &made);
+    int rc = borrow_subdevice(nvidia, file, client, device, &subdevice, &made);
 
     if (rc < 0)
         return -ENODEV;
     rc = card_uuid(file->fd, client, subdevice, uuid);
     if (rc == 0)
-        physical_bytes = ask_size(guard, file, client, subdevice);
+        physical_bytes = ask_size(nvidia, file, client, subdevice);
     if (made)
         return_subdevice(file, client, device, subdevice);
-    return rc < 0 ? rc : bind_card(guard, ledger, uuid, physical_bytes, ret_vdev);
+    return rc < 0 ? rc : bind_card(nvidia, ledger, uuid, physical_bytes, ret_vdev);
 }
 
-int card_of(struct guard *guard, const struct guard_file *file, uint32_t client, uint32_t object,
+int card_of(struct nvidia *nvidia, const struct guard_file *file, uint32_t client, uint32_t object,
             unsigned *ret_vdev)
 {
-    const struct guard_device *entry;
+    const struct rm_device *entry;
     uint32_t device;
-    int rc = objects_device(guard->objects, client, object, &device);
+    int rc = objects_device(nvidia->objects, client, object, &device);
 
     if (rc < 0)
         return -ENODEV;
-    entry = find_device(guard, client, device);
+    entry = find_device(nvidia, client, device);
     if (entry) {
         *ret_vdev = entry->vdev;
         return 0;
     }
-    rc = find_card(guard, file, client, device, ret_vdev);
+    rc = find_card(nvidia, file, client, device, ret_vdev);
     if (rc == 0)
-        remember_device(guard, client, device, *ret_vdev);
+        remember_device(nvidia, client, device, *ret_vdev);
     return rc;
 }
 
 static int share_set(void *arg, enum share_state to)
 {
-    struct guard_card *card = arg;
+    struct guarded_device *device = arg;
 
-    return channels_set(card->guard->channels, (unsigned)(card - card->guard->card), to);
+    return channels_set(device->nvidia->channels, (unsigned)(device - device->nvidia->device), to);
 }
 
-static int share_look(void *arg, bool stop, struct share_probe *ret_probe)
+static int share_probe(void *arg, bool stop, struct share_probe *ret_probe)
 {
-    struct guard_card *card = arg;
+    struct guarded_device *device = arg;
 
-    return channels_probe(card->guard->channels, (unsigned)(card - card->guard->card), stop,
-                          ret_probe);
+    return channels_probe(device->nvidia->channels, (unsigned)(device - device->nvidia->device),
+                          stop, ret_probe);
 }
 
 static void *serve(void *arg)
 {
-    struct guard_card *card = arg;
+    struct guarded_device *device = arg;
 
-    while (!atomic_load(&card->guard->ending))
-        share_wait(card->kept, share_step(card->kept));
+    while (!atomic_load(&device->nvidia->notify->ending))
+        share_wait(device->kept, share_step(device->kept));
     return NULL;
 }
 
-/* It takes no signals but its own faults (bus.h), unlike the trap thread, which makes it. */
-static int start_thread(struct guard_card *card)
+/* It takes no signals but its own faults (bus.h), unlike the trap thread, which starts it. */
+static int start_thread(struct guarded_device *device)
 {
     sigset_t set, before;
     int rc;
@@ -266,53 +269,100 @@ static int start_thread(struct guard_card *card)
     sigfillset(&set);
     sigdelset(&set, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &set, &before);
-    rc = -pthread_create(&card->thread, NULL, serve, card);
+    rc = -pthread_create(&device->thread, NULL, serve, device);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
-int cards_begin_share(struct guard *guard, unsigned vdev)
+int cards_begin_share(struct nvidia *nvidia, unsigned vdev)
 {
-    static const struct share_ops ops = {.set = share_set, .probe = share_look};
-    struct guard_card *card = &guard->card[vdev];
-    const struct share_self self = {.region = guard->region,
+    static const struct share_ops ops = {.set = share_set, .probe = share_probe};
+    struct guarded_device *device = &nvidia->device[vdev];
+    const struct share_self self = {.region = nvidia->notify->region,
                                     .vdev = vdev,
-                                    .id = guard->instance_id,
-                                    .name = guard->limits.name,
-                                    .uuid = card->uuid_text};
-    const struct share_limits limits = {.compute = guard->limits.compute,
-                                        .cap_percent = guard->limits.vdev[vdev].cap_percent};
+                                    .id = nvidia->instance_id,
+                                    .name = nvidia->limits.name,
+                                    .uuid = device->uuid_text};
+    const struct share_limits limits = {.compute = nvidia->limits.compute,
+                                        .cap_percent = nvidia->limits.vdev[vdev].cap_percent};
     struct share *share;
     int rc;
 
-    if (!guard->config.shares || card->share)
+    if (!nvidia->shares || device->share)
         return 0;
-    card->guard = guard;
-    rc = share_new(&self, &limits, &ops, card, &share);
+    device->nvidia = nvidia;
+    rc = share_new(&self, &limits, &ops, device, &share);
     if (rc < 0)
         return rc;
-    card->kept = share;
-    rc = start_thread(card);
+    device->kept = share;
+    rc = start_thread(device);
     if (rc < 0) {
         share_free(share);
         return rc;
     }
-    atomic_store(&card->share, share);
-    if (atomic_load(&guard->paused))
+    atomic_store(&device->share, share);
+    if (atomic_load(&nvidia->paused))
         share_pause(share, true);
     return 0;
 }
 
-void cards_done(struct guard *guard)
+void cards_done(struct nvidia *nvidia)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        struct guard_card *card = &guard->card[i];
+        struct guarded_device *device = &nvidia->device[i];
 
-        if (!card->share)
+        if (!device->share)
             continue;
-        share_poke(card->share);
-        pthread_join(card->thread, NULL);
-        share_free(card->share);
-        card->share = NULL;
+        share_poke(device->share);
+        pthread_join(device->thread, NULL);
+        share_free(device->share);
+        device->share = NULL;
     }
+}
+
+/* Whether all channels are as they should be. */
+static bool pause_once(struct nvidia *nvidia, bool pause)
+{
+    bool done = true;
+
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        struct share *share = atomic_load(&nvidia->device[i].share);
+        int rc = share ? share_pause(share, pause) : 0;
+
+        done = done && rc == 0;
+        if (rc < 0)
+            log_ratelimited("guard: channels on %s could not be switched at once (%s)",
+                            nvidia->device[i].uuid_text, strerror(-rc));
+    }
+    return done;
+}
+
+int cards_pause(struct nvidia *nvidia, bool pause)
+{
+    const struct timespec nap = {.tv_nsec = PAUSE_NAP_NS};
+    bool done = false;
+
+    /* If the library has the devices' time, nothing is switched, and so nothing stands. */
+    if (!nvidia->shares)
+        return pause ? -EOPNOTSUPP : 0;
+    atomic_store(&nvidia->paused, pause); /* first: cards_begin_share() looks there */
+    for (unsigned i = 0; i < PAUSE_TRIES && !done; i++) {
+        if (i)
+            nanosleep(&nap, NULL);
+        done = pause_once(nvidia, pause);
+    }
+    if (!done && pause) {
+        /* Nothing is to happen later that nobody expects any more. */
+        atomic_store(&nvidia->paused, false);
+        pause_once(nvidia, false);
+        return -EIO;
+    }
+    region_stand(nvidia->notify->region, pause);
+    return done ? 0 : -EIO;
+}
+
+void cards_pause_again(struct nvidia *nvidia)
+{
+    if (atomic_load(&nvidia->paused))
+        pause_once(nvidia, true);
 }

@@ -1,26 +1,26 @@
 /*
  * Memory that a file holds.
  *
- * The driver duplicates what a program exports into a client of its own, which keeps it for as long
- * as the file exists, whoever has that: a control device's, or a dma-buf. A duplicate that is made
- * of it later, by whoever has the file, is the importer's. NVML counts to a process what it
- * allocated or what came to be its own since: of several duplicates one is the owner, at first the
- * one that was allocated, and then the next; those that are not, and those of the driver's own
- * client, it counts to nobody.
+ * The driver duplicates what a program exports into a client of its own. That keeps it for as long
+ * as the file exists, whoever has the file: a control device's, or a dma-buf. A process that has
+ * the file makes duplicates of it, which are the importer's. NVML counts for a process what it
+ * allocated or has come to own: of several duplicates one is the owner, at first the one that was
+ * allocated, and then the next. It counts for no process what is not the owner, or is in the
+ * driver's own client.
  *
- * Here a file is a space (guard/track/objects.h) in which the number of a place is an address.
- * These calls are made by the guard, on its own duplicate of the file that they name, so that what
- * is noted has happened: a file's number in a call is the only thing in it that is the caller's,
- * and the driver does not ask who exports (it duplicates on its own account). What comes to be held
- * is noted before the call, so that there is room for it.
+ * The guard makes these calls, on its own duplicate of the file that they name, so what is noted
+ * has happened. A file's number is the only thing in a call that is the caller's, and the driver
+ * does not ask who exports: it duplicates on its own account. What a file will hold is noted before
+ * the call, so that there is room for it.
  *
- * Memory that comes from a file of which the guard does not know what it holds is another
- * instance's or nobody's: it is charged to whoever has made it. In strict mode it is charged to who
- * imports it as well, for a program could have got it into the file unseen.
+ * If the guard does not know what a file holds, the memory is another instance's or nobody's: it is
+ * charged to its maker. In strict mode it is charged to the importer as well, for a program could
+ * have got it into the file unseen.
  */
-#include "guard/guard_internal.h"
+#include "guard/nvidia/request.h"
 
 #include "base/err.h"
+#include "guard/nvidia/lifetime.h"
 #include "guard/nvidia/rm.h"
 
 #include <errno.h>
@@ -33,183 +33,175 @@
 #define HELD   0u
 #define COMING 1u
 
-static int find_file(struct guard *guard, const struct trap *trap,
-                     const struct guard_process *process, const struct rm_call *call,
-                     struct exports *exports)
+static int find_file(struct request *request)
 {
-    bool dmabuf = call->kind == RM_KIND_DMABUF;
+    struct nvidia *nvidia = request->nvidia;
+    bool dmabuf = request->call.kind == RM_KIND_DMABUF;
+    struct guard_file *file;
     int rc;
 
-    if (dmabuf && exports->transfer.fd == -1) {
-        exports->number = ++guard->next_file;
+    if (dmabuf && request->transfer.fd == -1) {
+        request->other_number = ++nvidia->notify->next_file;
         return 0;
     }
-    rc = file_get(guard, trap->tid, exports->transfer.fd, &exports->file);
+    rc = lifetime_file(nvidia, request->trap->tid, request->transfer.fd, &file);
     if (rc == -ESRCH || rc == -EPERM)
         return rc;
-    if (rc < 0 || exports->file->kind != (dmabuf ? DEVICE_DMABUF : DEVICE_CTL))
+    if (rc < 0 || file->kind != (dmabuf ? DEVICE_DMABUF : DEVICE_CTL))
         return RM_ERR_INVALID_PARAMETER;
-    if (!exports->file->owner)
-        exports->file->owner = process->owner;
-    exports->number = exports->file->number;
+    if (!file->owner)
+        file->owner = request->process->owner;
+    request->other_file = file;
+    request->other_number = file->number;
     return 0;
 }
 
-static void forget_coming(struct guard *guard, const struct exports *exports)
+static void forget_coming(struct request *request)
 {
-    objects_unmap(guard->objects, exports->number, 0, UINT64_MAX, COMING);
-    if (!exports->file)
-        objects_space_gone(guard->objects, exports->number);
+    struct objects *objects = request->nvidia->objects;
+
+    objects_unmap(objects, request->other_number, 0, UINT64_MAX, COMING);
+    if (!request->other_file)
+        objects_space_gone(objects, request->other_number);
 }
 
-static int note_coming(struct guard *guard, const struct guard_process *process,
-                       const struct rm_call *call, const struct exports *exports)
+static int note_coming(struct request *request)
 {
-    const struct rm_transfer *transfer = &exports->transfer;
+    struct objects *objects = request->nvidia->objects;
+    const struct rm_transfer *transfer = &request->transfer;
     const uint32_t coming = COMING;
-    int rc = objects_space(guard->objects, exports->number, process->owner);
+    int rc = objects_space(objects, request->other_number, request->process->owner);
 
-    /* While one of both lives the file may. */
-    if (rc == 0 && exports->file)
-        rc = objects_space(guard->objects, exports->number, exports->file->owner);
+    /* While one of both lives, the file may. */
+    if (rc == 0 && request->other_file)
+        rc = objects_space(objects, request->other_number, request->other_file->owner);
     for (unsigned i = 0; i < transfer->count && rc == 0; i++) {
         if (transfer->handle[i])
-            rc = objects_map(guard->objects, exports->number, (uint64_t)transfer->first + i, 1,
-                             &coming, 1, call->client, transfer->handle[i]);
+            rc = objects_map(objects, request->other_number, (uint64_t)transfer->first + i, 1,
+                             &coming, 1, request->call.client, transfer->handle[i]);
     }
     if (rc < 0)
-        forget_coming(guard, exports);
+        forget_coming(request);
     return rc < 0 ? RM_ERR_NO_MEMORY : 0;
 }
 
 /* What was in those places is gone. There is room: one item is given back for each that is
  * taken. */
-static void note_held(struct guard *guard, const struct rm_call *call,
-                      const struct exports *exports)
+static void note_held(struct request *request)
 {
-    const struct rm_transfer *transfer = &exports->transfer;
+    struct objects *objects = request->nvidia->objects;
+    const struct rm_transfer *transfer = &request->transfer;
     const uint32_t held = HELD;
 
     for (unsigned i = 0; i < transfer->count; i++) {
         uint64_t place = (uint64_t)transfer->first + i;
 
-        objects_unmap(guard->objects, exports->number, place, 1, HELD);
+        objects_unmap(objects, request->other_number, place, 1, HELD);
         if (!transfer->handle[i])
             continue;
-        objects_unmap(guard->objects, exports->number, place, 1, COMING);
-        objects_map(guard->objects, exports->number, place, 1, &held, 1, call->client,
+        objects_unmap(objects, request->other_number, place, 1, COMING);
+        objects_map(objects, request->other_number, place, 1, &held, 1, request->call.client,
                     transfer->handle[i]);
     }
 }
 
-int exports_begin(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-                  const struct rm_call *call, void *data, size_t bytes, struct exports *ret_exports)
+int exports_begin(struct request *request, void *data, size_t bytes)
 {
+    const struct nvidia *nvidia = request->nvidia;
+    const struct rm_call *call = &request->call;
     int rc;
 
-    ret_exports->file = NULL;
-    if (decode_transfer(guard->branch, call, data, bytes, &ret_exports->transfer) < 0)
+    request->other_file = NULL;
+    if (decode_transfer(nvidia->branch, call, data, bytes, &request->transfer) < 0)
         return RM_ERR_INVALID_PARAMETER;
-    /* Of a dma-buf the driver does not ask whose the client is. */
-    if (call->kind == RM_KIND_DMABUF && !client_known(guard, call->client))
+    /* For a dma-buf the driver does not ask whose the client is. */
+    if (call->kind == RM_KIND_DMABUF && !clients_file(&nvidia->clients, call->client))
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
-    rc = find_file(guard, trap, process, call, ret_exports);
+    rc = find_file(request);
     if (rc == 0 && call->kind != RM_KIND_IMPORT)
-        rc = note_coming(guard, process, call, ret_exports);
-    if (rc == 0 && ret_exports->file)
-        decode_set_fd(call, data, ret_exports->file->fd);
+        rc = note_coming(request);
+    if (rc == 0 && request->other_file)
+        decode_set_fd(call, data, request->other_file->fd);
     return rc;
 }
 
-static uint32_t note_import(struct guard *guard, struct guard_process *process,
-                            const struct guard_file *file, const struct rm_call *call,
-                            const struct exports *exports, unsigned index)
+static uint32_t note_import(struct request *request, unsigned index)
 {
-    const struct rm_transfer *transfer = &exports->transfer;
-    uint32_t handle = transfer->handle[index];
+    struct objects *objects = request->nvidia->objects;
+    const struct rm_transfer *transfer = &request->transfer;
+    uint32_t client = request->call.client, handle = transfer->handle[index];
     uint64_t bytes;
     unsigned vdev;
 
-    if (objects_dup_mapped(guard->objects, call->client, transfer->parent, handle, exports->number,
+    if (objects_dup_mapped(objects, client, transfer->parent, handle, request->other_number,
                            (uint64_t)transfer->first + index, HELD) < 0)
         return RM_ERR_NO_MEMORY;
-    if (objects_memory(guard->objects, call->client, handle, &vdev, &bytes) == 0)
+    if (objects_memory(objects, client, handle, &vdev, &bytes) == 0)
         return RM_OK;
-    return account_foreign(guard, process, file, call, transfer->parent, handle);
+    return account_foreign(request, transfer->parent, handle);
 }
 
-/* What cannot be noted must not be: all that came is freed again. */
-static void undo_imports(struct guard *guard, const struct guard_file *file,
-                         const struct rm_call *call, const struct exports *exports)
+/* What cannot be noted must not exist: all that came is freed again. */
+static uint32_t note_imports(struct request *request)
 {
-    const struct rm_transfer *transfer = &exports->transfer;
-
-    for (unsigned i = 0; i < transfer->count; i++) {
-        if (!transfer->handle[i])
-            continue;
-        account_take_back(guard, file, call->client, transfer->parent, transfer->handle[i]);
-    }
-}
-
-static uint32_t note_imports(struct guard *guard, struct guard_process *process,
-                             const struct guard_file *file, const struct rm_call *call,
-                             const struct exports *exports)
-{
+    const struct rm_transfer *transfer = &request->transfer;
     uint32_t status = RM_OK;
 
-    for (unsigned i = 0; i < exports->transfer.count && status == RM_OK; i++) {
-        if (exports->transfer.handle[i])
-            status = note_import(guard, process, file, call, exports, i);
+    for (unsigned i = 0; i < transfer->count && status == RM_OK; i++) {
+        if (transfer->handle[i])
+            status = note_import(request, i);
     }
-    if (status != RM_OK)
-        undo_imports(guard, file, call, exports);
+    for (unsigned i = 0; i < transfer->count && status != RM_OK; i++) {
+        if (transfer->handle[i])
+            account_take_back(request, transfer->parent, transfer->handle[i]);
+    }
     return status;
 }
 
 /* The descriptor is ours: the caller gets one, too. Its number, or -errno: the file is closed. */
-static int give(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-                int fd, struct exports *exports)
+static int give(struct request *request, int fd)
 {
+    struct notify *notify = request->nvidia->notify;
     struct seccomp_notif_addfd add = {
-        .id = trap->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
-    int rc = file_add(guard, trap->tid, -1, fd, DEVICE_DMABUF, exports->number, &exports->file);
+        .id = request->trap->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
+    int rc = file_add(notify, request->trap->tid, -1, fd, DEVICE_DMABUF, request->other_number,
+                      &request->other_file);
 
     if (rc < 0) {
         close(fd);
         return rc;
     }
-    exports->file->owner = process->owner;
-    rc = ioctl(guard->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+    request->other_file->owner = request->process->owner;
+    rc = ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
     if (rc < 0) {
         rc = err_last();
-        file_close(guard, exports->file);
+        lifetime_close(request->nvidia, request->other_file);
         return rc;
     }
-    exports->file->its_fd = rc;
+    request->other_file->its_fd = rc;
     return rc;
 }
 
-int exports_end(struct guard *guard, const struct trap *trap, struct guard_process *process,
-                const struct guard_file *file, const struct rm_call *call, void *data, size_t bytes,
-                int status, struct exports *exports)
+int exports_end(struct request *request, void *data, size_t bytes, int status)
 {
-    int fd = exports->transfer.fd;
+    const struct rm_call *call = &request->call;
+    int fd = request->transfer.fd;
 
     if (status == RM_OK &&
-        decode_transfer(guard->branch, call, data, bytes, &exports->transfer) < 0)
+        decode_transfer(request->nvidia->branch, call, data, bytes, &request->transfer) < 0)
         status = RM_ERR_INVALID_PARAMETER;
     if (status == RM_OK && call->kind == RM_KIND_IMPORT) {
-        status = (int)note_imports(guard, process, file, call, exports);
+        status = (int)note_imports(request);
     } else if (status == RM_OK) {
-        note_held(guard, call, exports);
-        if (!exports->file) {
-            fd = give(guard, trap, process, exports->transfer.fd, exports);
+        note_held(request);
+        if (!request->other_file) {
+            fd = give(request, request->transfer.fd);
             status = fd < 0 ? fd : RM_OK;
             if (fd < 0)
-                objects_space_gone(guard->objects, exports->number);
+                objects_space_gone(request->nvidia->objects, request->other_number);
         }
     } else if (call->kind != RM_KIND_IMPORT) {
-        forget_coming(guard, exports);
+        forget_coming(request);
     }
     decode_set_fd(call, data, fd);
     return status;

@@ -1,19 +1,21 @@
 /*
- * Mapping memory by UVM, made by the supervisor (VGPU_GUARD_MAP=supervisor).
+ * Mapping memory by UVM from the supervisor (VGPU_GUARD_MAP=supervisor).
  *
- * In the program the driver reads the call again, and a second thread can have put the handle of
- * other memory there: what stays mapped after its free would be in nobody's figure. But UVM takes a
- * duplicate of the memory, and the driver lets it do so only where the process that calls is the
- * one that has made the client (client_resource.c). So the memory is duplicated into a client of
- * the supervisor's own first, which the program's client allows that one and nobody else
- * (RM_ESC_SHARE), is mapped by that name, and let go of: UVM's duplicate stays.
+ * If the program makes the call, the driver reads it again, and a second thread can have put the
+ * handle of other memory there. What stays mapped after that memory is freed is then in nobody's
+ * figure. But UVM takes a duplicate of the memory, and the driver lets only the process that made
+ * the client take one (client_resource.c). So the supervisor has a client of its own. The program's
+ * client allows that one, and no other, to duplicate (RM_ESC_SHARE). The memory is duplicated
+ * there, mapped by that handle, and the duplicate is freed: UVM's own stays.
  */
-#include "guard/guard_internal.h"
+#include "guard/nvidia/request.h"
 
 #include "base/err.h"
 #include "account/vdev.h"
-#include "guard/nvidia/rm.h"
+#include "guard/notify/borrowed.h"
 #include "guard/notify/ratelimit.h"
+#include "guard/nvidia/cards.h"
+#include "guard/nvidia/rm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,7 @@
 #define DEVICE_IDS   32u /* of the driver's */
 #define DEVICE_WORDS 14u /* NV0080_ALLOC_PARAMETERS; the first is the id */
 
-/* Another open file of the device that a file is of, wherever its node is. */
+/* Opens the device of a file again, wherever its node is. */
 static int open_again(int fd)
 {
     char path[48];
@@ -53,57 +55,57 @@ static int begin(struct map_proxy *map_proxy, const struct guard_file *ctl)
     return -EIO;
 }
 
-/* A device of the mapper's, if it is that card; else nothing is left of it. */
+/* Makes a device of the proxy's, if it is that GPU; else nothing is left of it. */
 static bool try_device(struct map_proxy *map_proxy, uint32_t id, const char *uuid_text,
-                       struct map_proxy_card *ret_card)
+                       struct map_proxy_device *ret_device)
 {
     uint32_t params[DEVICE_WORDS] = {id};
-    struct map_proxy_card card = {.device = 0};
+    struct map_proxy_device device = {.device = 0};
     char text[VGPU_UUID_LEN];
     uint8_t uuid[16];
 
-    if (rm_alloc(map_proxy->fd, map_proxy->client, map_proxy->client, &card.device, RM_CLASS_DEVICE,
-                 params, sizeof(params)) != RM_OK)
+    if (rm_alloc(map_proxy->fd, map_proxy->client, map_proxy->client, &device.device,
+                 RM_CLASS_DEVICE, params, sizeof(params)) != RM_OK)
         return false;
-    if (rm_alloc_subdevice(map_proxy->fd, map_proxy->client, card.device, &card.subdevice) ==
+    if (rm_alloc_subdevice(map_proxy->fd, map_proxy->client, device.device, &device.subdevice) ==
             RM_OK &&
-        card_uuid(map_proxy->fd, map_proxy->client, card.subdevice, uuid) == 0) {
+        card_uuid(map_proxy->fd, map_proxy->client, device.subdevice, uuid) == 0) {
         vdev_uuid_text("GPU", uuid, text);
         if (strcmp(text, uuid_text) == 0) {
-            *ret_card = card;
+            *ret_device = device;
             return true;
         }
     }
-    rm_free(map_proxy->fd, map_proxy->client, map_proxy->client, card.device);
+    rm_free(map_proxy->fd, map_proxy->client, map_proxy->client, device.device);
     return false;
 }
 
-static int find_card(struct guard *guard, pid_t tid, unsigned vdev,
-                     struct map_proxy_card **ret_card)
+static int find_device(struct nvidia *nvidia, pid_t tid, unsigned vdev,
+                       struct map_proxy_device **ret_device)
 {
-    struct map_proxy *map_proxy = &guard->map_proxy;
-    struct map_proxy_card *card = &map_proxy->card[vdev];
+    struct map_proxy *map_proxy = &nvidia->map_proxy;
+    struct map_proxy_device *device = &map_proxy->device[vdev];
     struct borrowed borrowed;
 
-    *ret_card = card;
-    if (card->device || card->missing)
-        return card->device ? 0 : -ENODEV;
-    borrow_gpus(guard, tid, &borrowed);
-    for (uint32_t id = 0; id < DEVICE_IDS && !card->device; id++)
-        try_device(map_proxy, id, guard->card[vdev].uuid_text, card);
+    *ret_device = device;
+    if (device->device || device->missing)
+        return device->device ? 0 : -ENODEV;
+    borrow_gpus(nvidia->notify, tid, &borrowed);
+    for (uint32_t id = 0; id < DEVICE_IDS && !device->device; id++)
+        try_device(map_proxy, id, nvidia->device[vdev].uuid_text, device);
     borrowed_close(&borrowed);
-    card->missing = !card->device; /* not to be looked for each time */
-    return card->device ? 0 : -ENODEV;
+    device->missing = !device->device; /* not to be looked for each time */
+    return device->device ? 0 : -ENODEV;
 }
 
-/* Pages of the program's own are made memory by a call that is not checked (RM_ESC_ALLOC_MEMORY):
- * the driver knows. */
-static int parent_of(const struct guard *guard, const struct guard_file *ctl,
+/* The model does not know memory that is made of the program's own pages, by a call that is not
+ * trapped (RM_ESC_ALLOC_MEMORY). The driver does. */
+static int parent_of(const struct nvidia *nvidia, const struct guard_file *ctl,
                      const struct uvm_map_external *map, uint32_t *ret_parent)
 {
     struct rm_handle_info info = {.object = map->memory, .index = RM_HANDLE_PARENT};
 
-    if (objects_parent(guard->objects, map->client, map->memory, ret_parent) == 0)
+    if (objects_parent(nvidia->objects, map->client, map->memory, ret_parent) == 0)
         return 0;
     if (rm_control(ctl->fd, map->client, map->client, RM_CTRL_CLIENT_GET_HANDLE_INFO, &info,
                    sizeof(info)) != RM_OK)
@@ -113,35 +115,35 @@ static int parent_of(const struct guard *guard, const struct guard_file *ctl,
 }
 
 /* The driver wants the parent of a duplicate to be of the kind that the memory's is. */
-static int find_parent(struct guard *guard, pid_t tid, const struct guard_file *ctl,
+static int find_parent(struct nvidia *nvidia, pid_t tid, const struct guard_file *ctl,
                        const struct uvm_map_external *map, uint32_t *ret_parent)
 {
     uint32_t parent, class_id;
-    struct map_proxy_card *card;
+    struct map_proxy_device *device;
     unsigned vdev;
 
-    if (parent_of(guard, ctl, map, &parent) < 0 ||
-        objects_class(guard->objects, map->client, parent, &class_id) < 0)
+    if (parent_of(nvidia, ctl, map, &parent) < 0 ||
+        objects_class(nvidia->objects, map->client, parent, &class_id) < 0)
         return -ENOENT;
-    *ret_parent = guard->map_proxy.client;
+    *ret_parent = nvidia->map_proxy.client;
     if (class_id != RM_CLASS_DEVICE && class_id != RM_CLASS_SUBDEVICE)
         return 0;
-    if (card_of(guard, ctl, map->client, parent, &vdev) < 0 ||
-        find_card(guard, tid, vdev, &card) < 0)
+    if (card_of(nvidia, ctl, map->client, parent, &vdev) < 0 ||
+        find_device(nvidia, tid, vdev, &device) < 0)
         return -ENODEV;
-    *ret_parent = class_id == RM_CLASS_DEVICE ? card->device : card->subdevice;
+    *ret_parent = class_id == RM_CLASS_DEVICE ? device->device : device->subdevice;
     return 0;
 }
 
 /* The driver's status, or -errno. */
-static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl,
-                  const struct uvm_map_external *map, uint32_t *ret_handle, uint32_t *ret_parent)
+static int duplicate(struct nvidia *nvidia, pid_t tid, const struct guard_file *ctl,
+                     const struct uvm_map_external *map, uint32_t *ret_handle, uint32_t *ret_parent)
 {
-    struct map_proxy *map_proxy = &guard->map_proxy;
+    struct map_proxy *map_proxy = &nvidia->map_proxy;
     int rc = begin(map_proxy, ctl);
 
     if (rc == 0)
-        rc = find_parent(guard, tid, ctl, map, ret_parent);
+        rc = find_parent(nvidia, tid, ctl, map, ret_parent);
     if (rc == -ENOENT)
         return RM_ERR_OBJECT_NOT_FOUND;
     if (rc < 0)
@@ -159,21 +161,22 @@ static int borrow(struct guard *guard, pid_t tid, const struct guard_file *ctl,
                        : rc;
 }
 
-int map_proxy_map(struct guard *guard, const struct trap *trap, const struct guard_process *process,
-                  const struct guard_file *space, struct uvm_map_external *map)
+int map_proxy_map(struct request *request)
 {
-    const struct guard_file *ctl = client_file(guard, map->client);
-    struct map_proxy *map_proxy = &guard->map_proxy;
-    struct uvm_map_external ours = *map;
+    struct nvidia *nvidia = request->nvidia;
+    struct uvm_map_external *map = &request->uvm.map, ours = *map;
+    const struct guard_file *ctl =
+        file_by_number(nvidia->notify, clients_file(&nvidia->clients, map->client));
+    struct map_proxy *map_proxy = &nvidia->map_proxy;
     uint32_t parent;
     int rc;
 
-    if (!ctl ||
-        client_maker(guard, map->client) != process->owner) { /* as the driver would have it */
+    /* As the driver does it. */
+    if (!ctl || clients_owner(&nvidia->clients, map->client) != request->process->owner) {
         map->status = ctl ? RM_ERR_INSUFFICIENT_PERMISSIONS : RM_ERR_INVALID_CLIENT;
         return 0;
     }
-    rc = borrow(guard, trap->tid, ctl, map, &ours.memory, &parent);
+    rc = duplicate(nvidia, request->trap->tid, ctl, map, &ours.memory, &parent);
     if (rc != RM_OK) {
         log_ratelimited(
             "guard: memory %#x of client %#x cannot be mapped by the supervisor: %s %#x",
@@ -183,14 +186,13 @@ int map_proxy_map(struct guard *guard, const struct trap *trap, const struct gua
     }
     ours.client = map_proxy->client;
     ours.rm_fd = map_proxy->fd;
-    if (!trap_valid(guard, trap))
+    if (!request_valid(request))
         rc = -EINTR;
-    else if (ioctl(space->fd, UVM_MAP_EXTERNAL_ALLOCATION, &ours) < 0)
+    else if (ioctl(request->file->fd, UVM_MAP_EXTERNAL_ALLOCATION, &ours) < 0)
         rc = err_last();
     if (rm_free(map_proxy->fd, map_proxy->client, parent, ours.memory) != RM_OK)
         log_ratelimited("guard: a duplicate of memory %#x of client %#x could not be freed: it "
-                        "stays on the card as long as "
-                        "vgpu runs",
+                        "stays on the GPU as long as vgpu runs",
                         map->memory, map->client);
     map->status = ours.status;
     return rc;

@@ -2,21 +2,23 @@
  * Calls on the UVM device: which memory is mapped, and so stays allocated after the driver was told
  * to free it; and mappings of the device, which are managed memory.
  *
- * Mapping runs in the caller, for the driver compares the caller with the process that made the
- * client, or is made here by a way round (map_proxy.c). Unmapping and freeing are made here, so
- * that what was looked at is what is released.
+ * Mapping runs in the caller, as the driver compares the caller with the process that made the
+ * client; or it is made here by another way (map_proxy.c). Unmapping and freeing are made here, so
+ * that what was checked is what is released.
  */
-#include "guard/guard_internal.h"
+#include "guard/nvidia/request.h"
 
 #include "base/err.h"
+#include "guard/nvidia/lifetime.h"
+#include "guard/nvidia/quota.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define MAPPED_BYTES_MAX (1ULL << 47) /* all addresses that there are */
+#define MAPPED_BYTES_MAX (1ULL << 47) /* all addresses that a process has */
 
-/* A number for a card that is the same whenever the card is. */
+/* A number for a GPU that is the same whenever the GPU is. */
 static uint32_t gpu_number(const uint8_t uuid[16])
 {
     uint32_t number = 2166136261u;
@@ -26,21 +28,7 @@ static uint32_t gpu_number(const uint8_t uuid[16])
     return number;
 }
 
-/* What was read of a call. */
-struct arguments {
-    int rc; /* of reading it: of no interest where the file is another device's */
-    size_t status_at;
-    union {
-        struct uvm_map_external map;
-        struct uvm_unmap_external unmap;
-        struct {
-            uint64_t base, rest[2];
-        } range;
-        uint8_t bytes[1];
-    };
-};
-
-/* Most maps are for one card; what lies between that and the end is large. */
+/* Most maps are for one GPU; what lies between that and the end is large. */
 static int read_map(const struct trap *trap, struct uvm_map_external *map)
 {
     const size_t head = offsetof(struct uvm_map_external, gpu[1]),
@@ -60,186 +48,183 @@ static int read_map(const struct trap *trap, struct uvm_map_external *map)
                               : 0;
 }
 
-static void read_arguments(const struct guard *guard, const struct trap *trap,
-                           struct arguments *arguments)
+static int uvm_read(struct request *request)
 {
-    uint32_t bytes = guard->branch->uvm_free_bytes;
+    const struct trap *trap = request->trap;
+    struct uvm_bytes *uvm = &request->uvm;
+    uint32_t bytes = request->nvidia->branch->uvm_free_bytes;
 
     switch (trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
-        arguments->status_at = offsetof(struct uvm_map_external, status);
-        arguments->rc = read_map(trap, &arguments->map);
+        uvm->status_at = offsetof(struct uvm_map_external, status);
+        uvm->rc = read_map(trap, &uvm->map);
         break;
     case UVM_UNMAP_EXTERNAL:
-        arguments->status_at = offsetof(struct uvm_unmap_external, status);
-        arguments->rc =
-            task_read(trap->tid, trap->address, &arguments->unmap, sizeof(arguments->unmap));
+        uvm->status_at = offsetof(struct uvm_unmap_external, status);
+        uvm->rc = task_read(trap->tid, trap->address, &uvm->unmap, sizeof(uvm->unmap));
         break;
     default:
-        arguments->status_at = bytes > 16 ? 16 : 8;
-        memset(&arguments->range, 0, sizeof(arguments->range));
-        arguments->rc = bytes > sizeof(arguments->range)
-                            ? -EINVAL
-                            : task_read(trap->tid, trap->address, &arguments->range, bytes);
+        uvm->status_at = bytes > 16 ? 16 : 8;
+        memset(&uvm->range, 0, sizeof(uvm->range));
+        uvm->rc = bytes > sizeof(uvm->range)
+                      ? -EINVAL
+                      : task_read(trap->tid, trap->address, &uvm->range, bytes);
         break;
     }
+    return 0;
 }
 
-static int map_external(struct guard *guard, const struct trap *trap,
-                        const struct guard_process *process, const struct guard_file *file,
-                        struct uvm_map_external *map)
+static int map_external(struct request *request)
 {
+    const struct uvm_map_external *map = &request->uvm.map;
     uint32_t gpus[UVM_GPUS_MAX];
     int rc;
 
     for (unsigned i = 0; i < map->gpu_count; i++)
         gpus[i] = gpu_number(map->gpu[i].uuid);
-    rc = objects_map(guard->objects, file->number, map->base, map->length, gpus,
+    rc = objects_map(request->nvidia->objects, request->file->number, map->base, map->length, gpus,
                      (unsigned)map->gpu_count, map->client, map->memory);
     if (rc == -ENOSPC || rc == -ENOMEM)
         return -ENOMEM;
-    return guard->config.maps ? map_proxy_map(guard, trap, process, file, map) : TRAP_CONTINUE;
+    return request->nvidia->maps ? map_proxy_map(request) : TRAP_CONTINUE;
 }
 
 /* Makes the call; the status that it has given. */
-static int make(struct guard *guard, const struct trap *trap, const struct guard_file *file,
-                struct arguments *arguments, uint32_t *ret_status)
+static int make(struct request *request, uint32_t *ret_status)
 {
-    if (!trap_valid(guard, trap))
+    struct uvm_bytes *uvm = &request->uvm;
+
+    if (!request_valid(request))
         return -EINTR;
-    if (ioctl(file->fd, trap->cmd, arguments->bytes) < 0)
+    if (ioctl(request->file->fd, request->trap->cmd, uvm->bytes) < 0)
         return err_last();
-    memcpy(ret_status, arguments->bytes + arguments->status_at, sizeof(*ret_status));
+    memcpy(ret_status, uvm->bytes + uvm->status_at, sizeof(*ret_status));
     return 0;
 }
 
-static int unmap_external(struct guard *guard, const struct trap *trap,
-                          const struct guard_file *file, struct arguments *arguments)
+static int unmap_external(struct request *request)
 {
+    const struct uvm_unmap_external *unmap = &request->uvm.unmap;
     uint32_t status;
-    int rc = make(guard, trap, file, arguments, &status);
+    int rc = make(request, &status);
 
     if (rc == 0 && status == RM_OK)
-        objects_unmap(guard->objects, file->number, arguments->unmap.base, arguments->unmap.length,
-                      gpu_number(arguments->unmap.uuid));
+        objects_unmap(request->nvidia->objects, request->file->number, unmap->base, unmap->length,
+                      gpu_number(unmap->uuid));
     return rc;
 }
 
-static int free_range(struct guard *guard, const struct trap *trap, const struct guard_file *file,
-                      struct arguments *arguments)
+static int free_range(struct request *request)
 {
-    uint64_t base = arguments->range.base, length = arguments->range.rest[0];
-    uint32_t status;
-    int rc = make(guard, trap, file, arguments, &status);
+    struct objects *objects = request->nvidia->objects;
+    uint64_t base = request->uvm.range.base, length = request->uvm.range.rest[0];
+    uint32_t status, space = request->file->number;
+    int rc = make(request, &status);
 
     if (rc == 0 && status == RM_OK) {
-        /* Where the length is given the driver takes none but the range's: all in it is gone. */
-        if (arguments->status_at == 16)
-            objects_range(guard->objects, file->number, base, length);
-        objects_unmap_all(guard->objects, file->number, base);
+        /* If the length is given, the driver takes none but the range's: all in it is gone. */
+        if (request->uvm.status_at == 16)
+            objects_range(objects, space, base, length);
+        objects_unmap_all(objects, space, base);
     }
     return rc;
 }
 
-static int use_space(struct guard *guard, struct guard_file *file,
-                     const struct guard_process *process)
+static int use_space(struct request *request)
 {
-    int rc = objects_space(guard->objects, file->number, process->owner);
+    int rc =
+        objects_space(request->nvidia->objects, request->file->number, request->process->owner);
 
     if (rc == 0)
-        file->inherited = false;
+        request->file->inherited = false;
     return rc;
 }
 
-/* Under the lock. 0: the status is to be written. */
-static int act(struct guard *guard, const struct trap *trap, struct arguments *arguments)
+static int uvm_act(struct request *request)
 {
-    struct guard_process *process;
-    struct guard_file *file;
-    int rc = process_calls(guard, trap, &process, &file);
+    int rc = request_identify(request);
 
     if (rc < 0)
         return rc;
     /* Not to be continued: another thread may put a UVM file in its place meanwhile. The driver
      * says the same. */
-    if (file->kind != DEVICE_UVM)
+    if (request->file->kind != DEVICE_UVM)
         return -EINVAL;
-    rc = use_space(guard, file, process);
-    if (rc < 0 || arguments->rc < 0)
-        return rc < 0 ? rc : arguments->rc;
-    switch (trap->cmd) {
+    rc = use_space(request);
+    if (rc < 0 || request->uvm.rc < 0)
+        return rc < 0 ? rc : request->uvm.rc;
+    switch (request->trap->cmd) {
     case UVM_MAP_EXTERNAL_ALLOCATION:
-        return map_external(guard, trap, process, file, &arguments->map);
+        return map_external(request);
     case UVM_UNMAP_EXTERNAL:
-        return unmap_external(guard, trap, file, arguments);
+        return unmap_external(request);
     case UVM_FREE:
-        return free_range(guard, trap, file, arguments);
+        return free_range(request);
     default:
         return TRAP_CONTINUE;
     }
 }
 
-int uvm_call(struct guard *guard, const struct trap *trap)
+/* The driver has written nothing but the status. */
+static int uvm_write(struct request *request)
 {
-    static struct arguments arguments; /* the trap thread's */
-    int rc;
+    struct uvm_bytes *uvm = &request->uvm;
 
-    read_arguments(guard, trap, &arguments);
-    rc = trap_begin(guard) ? act(guard, trap, &arguments) : -ENOSYS;
-    account_settle(guard);
-    trap_end(guard);
-    return rc ? rc
-              : task_write(trap->tid, trap->address + arguments.status_at,
-                           arguments.bytes + arguments.status_at, sizeof(uint32_t));
+    return task_write(request->trap->tid, request->trap->address + uvm->status_at,
+                      uvm->bytes + uvm->status_at, sizeof(uint32_t));
 }
 
-static int map_managed(struct guard *guard, const struct trap *trap)
-{
-    struct guard_process *process;
-    struct guard_file *file;
-    uint64_t bytes;
-    int rc = process_of(guard, trap->tid, &process);
+const struct request_steps uvm_steps = {.read = uvm_read, .act = uvm_act, .write = uvm_write};
 
-    if (rc == 0) {
-        process_renew(guard, process);
-        rc = process_calls(guard, trap, &process, &file);
-    }
-    if (rc == -ENOTTY)
-        return TRAP_CONTINUE; /* somebody's shared file; what is put in its place meanwhile is found
-                               * by the watch thread
-                               */
-    if (rc < 0)
-        return rc == -EPERM || rc == -EACCES || rc == -EBADF ? rc : -ENOMEM;
-    if (file->kind != DEVICE_UVM)
-        return TRAP_CONTINUE;
-    if (use_space(guard, file, process) < 0)
-        return -ENOMEM;
-    if (trap->address > MAPPED_BYTES_MAX)
-        return -ENOMEM;
-    process->uvm = file->node;
-    if (process_managed(guard, process, process->managed_bytes + trap->address, false) == 0)
+/* Most mappings are of files that are nobody's concern. A file that is put in the place of one
+ * meanwhile is found by the watch thread. */
+static int managed_read(struct request *request)
+{
+    const struct trap *trap = request->trap;
+    enum device_kind kind;
+
+    return devices_kind_at(&request->nvidia->notify->devices, trap->tid, trap->fd, &kind, NULL) ==
+                       0 &&
+                   kind != DEVICE_UVM
+               ? TRAP_CONTINUE
+               : 0;
+}
+
+static int charge_managed(struct request *request)
+{
+    struct guard_process *process = request->process;
+    uint64_t bytes;
+
+    process->managed = request->file->node;
+    if (quota_set_managed(request->nvidia, process, process->managed_bytes + request->trap->address,
+                          false) == 0)
         return TRAP_CONTINUE;
     /* What was unmapped meanwhile is seen now. */
-    if (process_mapped(process->pid, &process->uvm, &bytes) == 0)
-        process_managed(guard, process, bytes, true);
-    return process_managed(guard, process, process->managed_bytes + trap->address, false) == 0
+    if (process_mapped(process->pid, &process->managed, &bytes) == 0)
+        quota_set_managed(request->nvidia, process, bytes, true);
+    return quota_set_managed(request->nvidia, process,
+                             process->managed_bytes + request->trap->address, false) == 0
                ? TRAP_CONTINUE
                : -ENOMEM;
 }
 
-int uvm_mmap(struct guard *guard, const struct trap *trap)
+static int managed_act(struct request *request)
 {
-    enum device_kind kind;
-    int rc;
+    int rc = lifetime_process(request->nvidia, request->trap->tid, &request->process);
 
-    /* Most are of files that are nobody's concern. (What is put in its place meanwhile is found by
-     * the watch thread.)
-     */
-    if (devices_kind_at(&guard->devices, trap->tid, trap->fd, &kind, NULL) == 0 &&
-        kind != DEVICE_UVM)
+    if (rc == 0) {
+        lifetime_renew(request->nvidia, request->process);
+        rc = request_identify(request);
+    }
+    if (rc == -ENOTTY)
+        return TRAP_CONTINUE; /* another shared file; see managed_read() */
+    if (rc < 0)
+        return rc == -EPERM || rc == -EACCES || rc == -EBADF ? rc : -ENOMEM;
+    if (request->file->kind != DEVICE_UVM)
         return TRAP_CONTINUE;
-    rc = trap_begin(guard) ? map_managed(guard, trap) : -ENOSYS;
-    account_settle(guard);
-    trap_end(guard);
-    return rc;
+    if (use_space(request) < 0 || request->trap->address > MAPPED_BYTES_MAX)
+        return -ENOMEM;
+    return charge_managed(request);
 }
+
+const struct request_steps managed_steps = {.read = managed_read, .act = managed_act};

@@ -1,4 +1,6 @@
-#include "guard/guard_internal.h"
+#include "guard/nvidia/cards.h"
+#include "guard/nvidia/quota.h"
+#include "guard/nvidia/request.h"
 
 #define KIB 1024u
 
@@ -7,21 +9,23 @@ static uint32_t at_most(uint32_t value, uint64_t bytes)
     return value < bytes / KIB ? value : (uint32_t)(bytes / KIB);
 }
 
-/* What is there for the instance, and what is left of it. False: it has no quota on the card. */
-static bool share_of(struct guard *guard, unsigned vdev, uint64_t *ret_total, uint64_t *ret_free)
+/* The instance's quota, and what is left of it. False: it has none on the device. */
+static bool share_of(const struct nvidia *nvidia, unsigned vdev, uint64_t *ret_total,
+                     uint64_t *ret_free)
 {
-    uint64_t quota = processes_quota(guard, vdev), used = processes_used(guard, vdev);
+    uint64_t quota = quota_bytes(nvidia, vdev), used = quota_used(nvidia, vdev);
 
     *ret_total = quota;
     *ret_free = used < quota ? quota - used : 0;
     return quota > 0;
 }
 
-void view_heap(struct guard *guard, unsigned vdev, uint64_t *total, uint64_t *available)
+static void view_heap(const struct nvidia *nvidia, unsigned vdev, uint64_t *total,
+                      uint64_t *available)
 {
     uint64_t most, left;
 
-    if (!share_of(guard, vdev, &most, &left))
+    if (!share_of(nvidia, vdev, &most, &left))
         return;
     if (*total > most)
         *total = most;
@@ -29,11 +33,12 @@ void view_heap(struct guard *guard, unsigned vdev, uint64_t *total, uint64_t *av
         *available = left;
 }
 
-void view_fb_info(struct guard *guard, unsigned vdev, struct rm_fb_info_item *items, uint32_t count)
+static void view_fb_info(const struct nvidia *nvidia, unsigned vdev, struct rm_fb_info_item *items,
+                         uint32_t count)
 {
     uint64_t total, available;
 
-    if (!share_of(guard, vdev, &total, &available))
+    if (!share_of(nvidia, vdev, &total, &available))
         return;
     for (uint32_t i = 0; i < count && i < RM_FB_INFO_MAX; i++) {
         switch (items[i].index) {
@@ -52,4 +57,28 @@ void view_fb_info(struct guard *guard, unsigned vdev, struct rm_fb_info_item *it
             break;
         }
     }
+}
+
+void view_rewrite(struct request *request)
+{
+    const struct nvidia *nvidia = request->nvidia;
+    const struct rm_call *call = &request->call;
+    struct rm_bytes *rm = &request->rm;
+    struct rm_vid_heap_control *heap = (struct rm_vid_heap_control *)rm->arg;
+    struct rm_fb_info *info = (struct rm_fb_info *)rm->params;
+    bool is_heap = call->kind == RM_KIND_HEAP_ALLOC || call->kind == RM_KIND_HEAP_FREE ||
+                   call->kind == RM_KIND_HEAP_OTHER;
+    unsigned vdev;
+
+    if ((call->kind != RM_KIND_CONTROL && !is_heap) ||
+        card_of(request->nvidia, request->file, call->client, is_heap ? call->parent : call->handle,
+                &vdev) < 0)
+        return;
+    if (is_heap)
+        view_heap(nvidia, vdev, &heap->total, &heap->free);
+    else if (call->control == RM_CTRL_FB_GET_INFO_V2)
+        view_fb_info(nvidia, vdev, info->item, info->count);
+    else if (call->control == RM_CTRL_FB_GET_INFO && rm->list_bytes)
+        view_fb_info(nvidia, vdev, (struct rm_fb_info_item *)rm->list,
+                     (uint32_t)(rm->list_bytes / sizeof(struct rm_fb_info_item)));
 }

@@ -1,0 +1,29 @@
+/*
+ * Processes that end and files that nobody has any more: what is theirs in the object model and the
+ * tables ends with them, or is inherited. All under notify->lock.
+ */
+#ifndef VGPU_GUARD_LIFETIME_H
+#define VGPU_GUARD_LIFETIME_H
+
+#include "guard/nvidia/nvidia.h"
+
+/* The process of a thread that makes a call. Errors of task_get() and process_add(). */
+int lifetime_process(struct nvidia *nvidia, pid_t tid, struct guard_process **ret_process);
+/* Its open file: errors of file_get(). */
+int lifetime_file(struct nvidia *nvidia, pid_t tid, int fd, struct guard_file **ret_file);
+
+/* Before a process maps managed memory: if it has become another program, that has none of the old
+ * one's mappings. */
+void lifetime_renew(struct nvidia *nvidia, struct guard_process *process);
+
+/* A process that was known by this number may have ended. */
+void lifetime_ended(struct nvidia *nvidia, uint32_t owner);
+
+/* Nobody has the file, as far as one can see. */
+void lifetime_close(struct nvidia *nvidia, struct guard_file *file);
+
+/* Finds files that nobody has any more and mappings that are gone, unless that was done less than
+ * so long ago. */
+void lifetime_check(struct nvidia *nvidia, uint64_t at_least_ns);
+
+#endif

@@ -1,7 +1,6 @@
 #include "cli/compute.h"
 
-#include "cli/table.h"
-
+#include <inttypes.h>
 #include <stdio.h>
 
 uint64_t compute_gpu_ns(const struct vgpu_compute_usage *usage)
@@ -19,6 +18,21 @@ bool compute_used(const struct vgpu_compute_usage *usage)
         if (usage->calls[work] || usage->amount[work])
             return true;
     return false;
+}
+
+const char *compute_show(enum cli_type type, uint64_t value, char *buffer, size_t size)
+{
+    unsigned count;
+
+    if (cli_words(type, &count))
+        return cli_word_name(type, value);
+    if (type == CLI_NUMBER)
+        snprintf(buffer, size, "%" PRIu64, value);
+    else if (value)
+        format_bytes(value, buffer, size);
+    else
+        snprintf(buffer, size, "none");
+    return buffer;
 }
 
 const char *format_cap(const struct vgpu_limits *limits, unsigned vdev, char *buffer, size_t size)

@@ -2,12 +2,16 @@
 #ifndef VGPU_CLI_COMPUTE_H
 #define VGPU_CLI_COMPUTE_H
 
+#include "cli/table.h"
 #include "region/region.h"
 
 /* All GPU time of an instance on a device. */
 uint64_t compute_gpu_ns(const struct vgpu_compute_usage *usage);
 /* Whether it has given any work to the device, copies included. */
 bool compute_used(const struct vgpu_compute_usage *usage);
+
+/* A value of COMPUTE_LIMIT, by the type of its option: "300", "5.0 GiB", "none", "elastic". */
+const char *compute_show(enum cli_type type, uint64_t value, char *buffer, size_t size);
 
 /* "30%", "30% elastic", "none" */
 #define CAP_TEXT_BYTES 24

@@ -6,9 +6,10 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/setting.h"
+#include "cli/compute.h"
 #include "cli/message.h"
 #include "cli/path.h"
-#include "cli/table.h"
+#include "cli/options.h"
 #include "account/member.h"
 
 #include <dirent.h>
@@ -209,33 +210,21 @@ static int compare_vdevs(const struct instance_request *request, const struct vg
     return 0;
 }
 
-static int numbers_differ(const char *name, const char *what, uint32_t has, uint32_t given)
-{
-    char a[16], b[16];
-
-    snprintf(a, sizeof(a), "%u", has);
-    snprintf(b, sizeof(b), "%u", given);
-    return differs(name, what, a, b);
-}
-
 static int compare_compute(const struct instance_request *request, const struct vgpu_compute *has)
 {
     const struct vgpu_compute *asked = &request->limits.compute;
-    const char *name = request->limits.name;
-    char a[SIZE_TEXT_BYTES] = "none", b[SIZE_TEXT_BYTES];
+    char option[64], a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 
-    if (request->has_weight && has->weight != asked->weight)
-        return numbers_differ(name, "--weight", has->weight, asked->weight);
-    if (request->has_priority && has->priority != asked->priority)
-        return numbers_differ(name, "--priority", has->priority, asked->priority);
-    if (request->has_cap_policy && has->cap_policy != asked->cap_policy)
-        return differs(name, "--cores-policy", cli_word_name(CLI_CAP_POLICY, has->cap_policy),
-                       cli_word_name(CLI_CAP_POLICY, asked->cap_policy));
-    if (request->has_copy_rate && has->copy_bytes_s != asked->copy_bytes_s) {
-        if (has->copy_bytes_s)
-            format_bytes(has->copy_bytes_s, a, sizeof(a));
-        return differs(name, "--copy-bw", a, format_bytes(asked->copy_bytes_s, b, sizeof(b)));
+#define COMPUTE_LIMIT(field, ...)                                                                  \
+    if (request->has.field && has->field != asked->field) {                                        \
+        const struct cli_option *row = cli_option_of("run", offsetof(struct run_options, field));  \
+                                                                                                   \
+        snprintf(option, sizeof(option), "--%s", row->name);                                       \
+        return differs(request->limits.name, option,                                               \
+                       compute_show(row->type, has->field, a, sizeof(a)),                          \
+                       compute_show(row->type, asked->field, b, sizeof(b)));                       \
     }
+#include "limits.def"
     return 0;
 }
 

@@ -32,8 +32,11 @@ struct instance_request {
     struct vgpu_limits limits;
     const char *dir; /* of the instance to join, wherever it is; NULL: by its name, in the runtime
                         directory */
-    bool has_devices, has_quota, has_host_quota, has_cap, has_cap_policy, has_weight, has_priority,
-        has_copy_rate;
+    bool has_devices, has_quota, has_host_quota, has_cap;
+    struct {
+#define COMPUTE_LIMIT(field, ...) bool field;
+#include "limits.def"
+    } has;
 };
 
 /*

@@ -29,8 +29,10 @@ static bool has_setting(const struct vgpu_limits *limits)
     for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
         if (limits->vdev[vdev].cap_percent)
             return true;
-    return compute->weight != VGPU_WEIGHT_DEFAULT || compute->priority || compute->turn_policy ||
-           compute->copy_bytes_s;
+    return false
+#define COMPUTE_LIMIT(field, type, most, initial, none, lower, json) || compute->field != (initial)
+#include "limits.def"
+        ;
 }
 
 static bool has_used_any(const struct vgpu_snapshot *snapshot)

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/compute.h"
-#include "cli/table.h"
+#include "cli/options.h"
 #include "cli/turns.h"
 
 #define SCHEMA 2
@@ -71,18 +71,28 @@ static json_t *compute_json(struct ps_list *list, const struct ps_instance *inst
     return result;
 }
 
+/* A value of COMPUTE_LIMIT, by the type of its option. */
+static json_t *setting_json(enum cli_type type, uint64_t value)
+{
+    const char *word;
+    unsigned count;
+
+    if (!cli_words(type, &count))
+        return type == CLI_NUMBER ? number(value) : number_or_null(value);
+    word = cli_word_name(type, value);
+    return word ? json_string(word) : json_null();
+}
+
 static json_t *settings_json(const struct vgpu_compute *compute)
 {
-    const char *turn_policy = cli_word_name(CLI_TURN_POLICY, compute->turn_policy);
     json_t *result = json_object();
 
-    json_object_set_new(result, "weight", number(compute->weight));
-    json_object_set_new(result, "priority", number(compute->priority));
-    json_object_set_new(result, "cap_policy",
-                        json_string(cli_word_name(CLI_CAP_POLICY, compute->cap_policy)));
-    json_object_set_new(result, "turn_policy",
-                        turn_policy ? json_string(turn_policy) : json_null());
-    json_object_set_new(result, "copy_bytes_per_s", number_or_null(compute->copy_bytes_s));
+#define COMPUTE_LIMIT(field, c_type, most, initial, none, lower, json_name)                        \
+    json_object_set_new(                                                                           \
+        result, json_name,                                                                         \
+        setting_json(cli_option_of("run", offsetof(struct run_options, field))->type,              \
+                     compute->field));
+#include "limits.def"
     return result;
 }
 

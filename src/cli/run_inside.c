@@ -43,30 +43,26 @@ static bool less_quota(const struct vgpu_limit *asked, const struct vgpu_limit *
     return less(asked->quota_bytes, has->quota_bytes);
 }
 
-static const char *lower_compute(const struct instance_request *request,
-                                 const struct vgpu_limits *has)
+/* Returns an option that asks for less than the instance has; NULL: there is none. */
+static const struct cli_option *lower_compute(const struct instance_request *request,
+                                              const struct vgpu_compute *has)
 {
     const struct vgpu_compute *asked = &request->limits.compute;
     struct vgpu_compute *to = &around.limits.compute;
-    const char *option = NULL;
+    const struct cli_option *option = NULL;
 
-    *to = (struct vgpu_compute){.priority = VGPU_PRIORITY_MAX, .cap_policy = VGPU_CAP_HARD};
-    if (request->has_priority && asked->priority < has->compute.priority) {
-        to->priority = asked->priority;
-        option = "--priority";
+#define COMPUTE_LIMIT(field, type, most, initial, none, lower, json)                               \
+    to->field = none;                                                                              \
+    if (request->has.field && lower(asked->field, has->field) != has->field) {                     \
+        to->field = asked->field;                                                                  \
+        option = cli_option_of("run", offsetof(struct run_options, field));                        \
     }
-    if (request->has_weight && asked->weight < has->compute.weight) {
-        to->weight = asked->weight;
-        option = "--weight";
-    }
-    if (request->has_copy_rate && less(asked->copy_bytes_s, has->compute.copy_bytes_s)) {
-        to->copy_bytes_s = asked->copy_bytes_s;
-        option = "--copy-bw";
-    }
-    if (request->has_cap_policy) {
+#include "limits.def"
+    /* The group's own cap, if it has one, goes by the policy asked for. */
+    if (request->has.cap_policy) {
         to->cap_policy = asked->cap_policy;
-        if (asked->cap_policy < has->compute.cap_policy)
-            option = "--cores-policy";
+        if (asked->cap_policy < has->cap_policy)
+            option = cli_option_of("run", offsetof(struct run_options, cap_policy));
     }
     return option;
 }
@@ -82,11 +78,12 @@ static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsign
  * Makes the limits of the group: whatever is asked that is less than this has. Returns one of the
  * options that are; NULL: none. The request asks for nothing any more.
  */
-static const char *lower(struct instance_request *request, const struct vgpu_limits *has)
+static const struct cli_option *lower_limits(struct instance_request *request,
+                                             const struct vgpu_limits *has)
 {
-    const char *option = lower_compute(request, has);
+    const struct cli_option *option = lower_compute(request, &has->compute);
     bool harder =
-        request->has_cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
+        request->has.cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
 
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         const struct vgpu_limit *asked = asked_of(&request->limits, i, has), *one = &has->vdev[i];
@@ -96,18 +93,18 @@ static const char *lower(struct instance_request *request, const struct vgpu_lim
         if ((host ? request->has_host_quota : request->has_quota) && less_quota(asked, one)) {
             to->quota_bytes = asked->quota_bytes;
             to->quota_percent = asked->quota_percent;
-            option = host ? "--host-mem" : "--mem";
+            option = cli_option_of("run", host ? offsetof(struct run_options, host_mem)
+                                               : offsetof(struct run_options, mem));
         }
         if (!host && request->has_cap && less(asked->cap_percent, one->cap_percent)) {
             to->cap_percent = asked->cap_percent;
-            option = "--cores";
+            option = cli_option_of("run", offsetof(struct run_options, cores));
         } else if (!host && harder) {
             to->cap_percent = one->cap_percent;
         }
     }
-    request->has_quota = request->has_cap = request->has_host_quota = request->has_copy_rate =
-        false;
-    request->has_weight = request->has_priority = request->has_cap_policy = false;
+    request->has_quota = request->has_cap = request->has_host_quota = false;
+    memset(&request->has, 0, sizeof(request->has));
     return option;
 }
 
@@ -176,13 +173,13 @@ static struct vgpu_region *open_around(const char *dir, int *ret_error)
 
 /* Says what holds for the command, or why it cannot be so. */
 static bool tell(const struct run_options *options, const struct vgpu_limits *has,
-                 const char *option)
+                 const struct cli_option *option)
 {
     if (option && around.group) {
-        message_error("run: %s is lower than that of the run this is inside of, which is inside "
+        message_error("run: --%s is lower than that of the run this is inside of, which is inside "
                       "instance %s itself: "
                       "limits go two deep; leave it out",
-                      option, has->name);
+                      option->name, has->name);
         return false;
     }
     if (option)
@@ -198,8 +195,8 @@ static bool tell(const struct run_options *options, const struct vgpu_limits *ha
 bool run_inside(const struct run_options *options, struct instance_request *request)
 {
     static char dir[PATH_MAX];
+    const struct cli_option *option;
     struct vgpu_limits has;
-    const char *option;
     int error = instance_folder(dir, sizeof(dir));
 
     if (error == -ENOENT)
@@ -223,7 +220,7 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
         around.group = instance_group_id();
     if (request->has_devices && !choose_devices(options, request, &has))
         return false;
-    option = lower(request, &has);
+    option = lower_limits(request, &has);
     if (!tell(options, &has, option))
         return false;
     around.lower = option != NULL;

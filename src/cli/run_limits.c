@@ -220,17 +220,11 @@ static bool take_caps(const struct run_options *options, const char *nvml,
 
 static void take_compute(const struct run_options *options, struct instance_request *request)
 {
-    struct vgpu_compute *compute = &request->limits.compute;
-
-    request->has_cap_policy = options->cap_policy.text != NULL;
-    request->has_weight = options->weight.text != NULL;
-    request->has_priority = options->priority.text != NULL;
-    request->has_copy_rate = options->copy_bytes_s.text != NULL;
-    compute->weight = (uint32_t)options->weight.value;
-    compute->priority = (uint32_t)options->priority.value;
-    compute->cap_policy = (uint32_t)options->cap_policy.value;
-    compute->turn_policy = (uint32_t)options->turn_policy.value;
-    compute->copy_bytes_s = options->copy_bytes_s.value;
+#define COMPUTE_LIMIT(limit, type, most, initial, none, lower, json)                               \
+    request->has.limit = options->limit.text != NULL;                                              \
+    request->limits.compute.limit = (type)options->limit.value;
+#include "limits.def"
+    request->has.turn_policy = false; /* a running instance takes it over */
 }
 
 /* No more than `has`. A percentage is of what that leaves. */

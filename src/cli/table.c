@@ -158,6 +158,15 @@ const struct cli_command *cli_find_command(const char *name)
     return NULL;
 }
 
+const struct cli_option *cli_option_of(const char *command, size_t offset)
+{
+    const struct cli_option *option = cli_options;
+
+    while (strcmp(option->command, command) != 0 || option->offset != offset)
+        option++;
+    return option;
+}
+
 bool cli_argument_optional(const struct cli_option *option)
 {
     return option->argument[0] == '[';

@@ -102,6 +102,9 @@ extern const struct cli_entry cli_examples[];
 
 const struct cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
+/* The option that is stored at `offset` of the command's options struct. */
+const struct cli_option *cli_option_of(const char *command, size_t offset);
+
 /* The words of a type; NULL: it has none. */
 const struct cli_word *cli_words(enum cli_type type, unsigned *ret_count);
 /* The word of a stored value: NULL for "not chosen", "?" where the value is out of range. */

@@ -144,12 +144,9 @@ bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_li
         region_load_limits(layout, &limits);
         for (unsigned i = 0; i < VGPU_VDEVS; i++)
             lower_limit(&limits.vdev[i], &layout->vdev[i], &group->vdev[i]);
-        limits.compute.copy_bytes_s =
-            vgpu_lower_limit(group->compute.copy_bytes_s, limits.compute.copy_bytes_s);
-        limits.compute.weight =
-            (uint32_t)vgpu_lower_limit(group->compute.weight, limits.compute.weight);
-        if (group->compute.priority < limits.compute.priority)
-            limits.compute.priority = group->compute.priority;
+#define COMPUTE_LIMIT(field, type, most, initial, none, lower, json)                               \
+    limits.compute.field = (type)lower(group->compute.field, limits.compute.field);
+#include "limits.def"
         *ret_limits = limits;
     }
     region_unlock(region, &hold);

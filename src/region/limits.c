@@ -44,16 +44,12 @@ static uint32_t at_most(uint32_t value, uint32_t max)
     return value < max ? value : max;
 }
 
-/* What is out of range is brought into it: limits may come from a region that anybody has written
- * to. */
-static struct vgpu_compute sane_compute(const struct vgpu_compute *compute)
+struct vgpu_compute vgpu_compute_within(const struct vgpu_compute *compute)
 {
     return (struct vgpu_compute){
-        .weight = compute->weight ? at_most(compute->weight, VGPU_WEIGHT_MAX) : VGPU_WEIGHT_DEFAULT,
-        .priority = at_most(compute->priority, VGPU_PRIORITY_MAX),
-        .cap_policy = at_most(compute->cap_policy, VGPU_CAP_POLICIES - 1),
-        .turn_policy = at_most(compute->turn_policy, VGPU_TURN_POLICIES),
-        .copy_bytes_s = compute->copy_bytes_s,
+#define COMPUTE_LIMIT(field, type, most, initial, none, lower, json)                               \
+    .field = (type)(compute->field ? vgpu_least(compute->field, most) : (initial)),
+#include "limits.def"
     };
 }
 
@@ -78,7 +74,7 @@ void region_store_limit(struct region_layout *layout, unsigned index,
 
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits)
 {
-    layout->compute = sane_compute(&limits->compute);
+    layout->compute = vgpu_compute_within(&limits->compute);
     copy_text(layout->name, limits->name, sizeof(layout->name));
     layout->device_count =
         limits->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : limits->device_count;
@@ -106,7 +102,7 @@ void region_load_limits(const struct region_layout *layout, struct vgpu_limits *
         layout->device_count > VGPU_DEVICES_MAX ? VGPU_DEVICES_MAX : layout->device_count;
     ret_limits->tier =
         at_most(atomic_load_explicit(&layout->tier, memory_order_acquire), VGPU_TIERS - 1);
-    ret_limits->compute = sane_compute(&layout->compute);
+    ret_limits->compute = vgpu_compute_within(&layout->compute);
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
         const struct vgpu_limit *limit = &layout->vdev[i].limit;
 
@@ -159,14 +155,16 @@ static bool is_limit(const struct vgpu_limit *limit)
 
 static bool same_compute(const struct vgpu_compute *a, const struct vgpu_compute *b)
 {
-    return a->weight == b->weight && a->priority == b->priority && a->cap_policy == b->cap_policy &&
-           a->turn_policy == b->turn_policy && a->copy_bytes_s == b->copy_bytes_s;
+    return true
+#define COMPUTE_LIMIT(field, ...) &&a->field == b->field
+#include "limits.def"
+        ;
 }
 
 /* By what region_store_limits() never writes. */
 static const char *damage(const struct region_layout *layout)
 {
-    const struct vgpu_compute compute = sane_compute(&layout->compute);
+    const struct vgpu_compute compute = vgpu_compute_within(&layout->compute);
 
     if (!is_text(layout->name, sizeof(layout->name)))
         return "its name";
@@ -208,7 +206,7 @@ static bool same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
 
 static bool same_settings(const struct vgpu_compute *compute, const struct vgpu_compute *asked)
 {
-    const struct vgpu_compute a = sane_compute(compute), b = sane_compute(asked);
+    const struct vgpu_compute a = vgpu_compute_within(compute), b = vgpu_compute_within(asked);
 
     return same_compute(&a, &b);
 }

@@ -124,6 +124,18 @@ static inline uint64_t vgpu_lower_limit(uint64_t a, uint64_t b)
     return a && (!b || a < b) ? a : b;
 }
 
+/* For COMPUTE_LIMIT rows: the lower of two limits; the second of them. */
+static inline uint64_t vgpu_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t vgpu_keep(uint64_t a, uint64_t b)
+{
+    (void)a;
+    return b;
+}
+
 /* Whether both are the same, whatever the device. */
 static inline bool vgpu_same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
 {
@@ -135,15 +147,14 @@ static inline bool vgpu_same_limit(const struct vgpu_limit *a, const struct vgpu
 #define VGPU_WEIGHT_MAX     1000
 #define VGPU_PRIORITY_MAX   255
 
-/* What an instance is among others, on every device. All zero: the defaults. */
+/* What an instance is among others, on every device: spec/limits.def. All zero: the defaults. */
 struct vgpu_compute {
-    uint32_t weight;       /* 1..VGPU_WEIGHT_MAX; 0: VGPU_WEIGHT_DEFAULT */
-    uint32_t priority;     /* 0..VGPU_PRIORITY_MAX, higher first */
-    uint32_t cap_policy;   /* enum vgpu_cap_policy */
-    uint32_t turn_policy;  /* 1 + enum vgpu_turn_policy, which its devices are to have; 0: it does
-                              not ask for one */
-    uint64_t copy_bytes_s; /* bytes a second from the host, and as many to it; 0: no limit */
+#define COMPUTE_LIMIT(field, type, ...) type field;
+#include "limits.def"
 };
+
+/* The same, with every value brought into its range: others can write to a region. */
+struct vgpu_compute vgpu_compute_within(const struct vgpu_compute *compute);
 
 struct vgpu_limits {
     char name[VGPU_NAME_LEN];

@@ -259,21 +259,10 @@ static int join(struct share *share, const struct share_self *of)
     return rc;
 }
 
-static uint32_t at_most(uint32_t value, uint32_t most)
-{
-    return value < most ? value : most;
-}
-
 static struct share_limits sane(const struct share_limits *limits)
 {
-    const struct vgpu_compute *compute = &limits->compute;
-
     return (struct share_limits){
-        .compute = {.weight = compute->weight ? at_most(compute->weight, VGPU_WEIGHT_MAX)
-                                              : VGPU_WEIGHT_DEFAULT,
-                    .priority = at_most(compute->priority, VGPU_PRIORITY_MAX),
-                    .cap_policy = at_most(compute->cap_policy, VGPU_CAP_POLICIES - 1),
-                    .turn_policy = at_most(compute->turn_policy, VGPU_TURN_POLICIES)},
+        .compute = vgpu_compute_within(&limits->compute),
         .cap_percent = limits->cap_percent < 100 ? limits->cap_percent : 0,
     };
 }

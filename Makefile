@@ -40,10 +40,10 @@ needs: $(if $(filter demo,$(MAKECMDGOALS)),deps) $(if $(filter test,$(MAKECMDGOA
 demo: build ## the main job, on the GPU where there is a driver, else on the simulator
 	@demo/demo.sh $(BUILD)
 
-test: build ## unit, ABI, simulator and command-line tests; CTEST_ARGS="-R name" for some of them
+test: build ## the fast tests, without a GPU; CTEST_ARGS="-R name" for some of all
 	@scripts/test.sh $(BUILD)
 
-check: build ## test, and: both compilers with -Werror, sanitizers, aarch64, Debian 11
+check: build ## all tests, and: both compilers with -Werror, sanitizers, aarch64, Debian 11
 	@FULL=1 scripts/test.sh $(BUILD)
 
 bench: build ## what the hooks cost, as differences measured in pairs

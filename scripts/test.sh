@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of a build folder and ends with "N passed, N failed". CTEST_ARGS: words for ctest. With FULL=1 also the
-# checks that need other compilers and other systems; each of those counts as one.
+# Runs the tests of a build folder and ends with "N passed, N failed". CTEST_ARGS: words for ctest; without any, the
+# slow tests are left out. With FULL=1 all tests are run, and also the checks that need other compilers and other
+# systems; each of those counts as one.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-build}
@@ -24,6 +25,7 @@ step() { # name, command...: 77 is for "not here", and its last line says why
 }
 
 read -ra words <<<"${CTEST_ARGS:-}"
+[ -n "${CTEST_ARGS:-}" ] || [ "${FULL:-}" = 1 ] || words=(-LE slow)
 # Most tests wait most of the time. Part of one may be skipped and say so, also where it passes and prints much.
 ctest --test-dir "$build" --output-on-failure --test-output-size-passed 1000000 --output-junit "$log/junit.xml" \
     -j "$((2 * $(nproc)))" ${words[@]+"${words[@]}"}
@@ -47,6 +49,8 @@ if [ "${FULL:-}" = 1 ]; then
 fi
 
 head -n -1 "$log/report"
+[ "${words[*]-}" != "-LE slow" ] ||
+    echo "$(ctest --test-dir "$build" -N -L '^slow$' | sed -n 's/^Total Tests: //p') slow tests left out: make check runs all"
 [ "$skipped" -eq 0 ] || echo "$skipped skipped"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -45,7 +45,8 @@ guard_attack(signals)
 guard_test(signals --mem 4G -- ${attack} 1G -- ${out}/attack_signals 9000 50)
 
 guard_attack(refs)
-guard_test(refs --mem 4G -- ${attack} 1G -- ${out}/attack_refs)
+guard_test(refs --mem 4G -- ${attack} 1G -- ${out}/attack_refs 5)
+guard_test(refs_every_order --mem 4G -- ${attack} 1G -- ${out}/attack_refs)
 guard_test(refs_mapped --mem 4G -- env VGPU_GUARD_MAP=supervisor ${attack} 1G --guard=strict -- ${out}/attack_refs)
 
 guard_attack(uvm)

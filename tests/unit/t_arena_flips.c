@@ -154,7 +154,7 @@ static void flip_for_a_while(uint64_t seed)
     world_free(world);
 }
 
-TEST(changed_words)
+SLOW_TEST(changed_words)
 {
     unsigned changed = 0;
 

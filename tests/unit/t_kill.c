@@ -217,7 +217,7 @@ static void kill_everywhere(bool in_group, unsigned part)
     region_close(region);
 }
 
-TEST(killed_everywhere)
+SLOW_TEST(killed_everywhere)
 {
     kill_everywhere(false, 1);
 }

@@ -18,7 +18,7 @@ CUDA_DEVICE_MEMORY_LIMIT=' 0x400m' expect 0 with_library "$TEST_SIMTEST" cap $gi
 CUDA_DEVICE_MEMORY_LIMIT=0m expect 0 with_library "$TEST_SIMTEST" cap 0
 
 # Somebody is attached: the old limits stand, with one line about it.
-CUDA_DEVICE_MEMORY_LIMIT=2g with_library "$TEST_SIMTEST" hold 30 &
+CUDA_DEVICE_MEMORY_LIMIT=2g LD_PRELOAD=$library "$TEST_SIMTEST" hold 30 &
 holder=$!
 wait_for_file "$TEST_WORK/holding"
 CUDA_DEVICE_MEMORY_LIMIT=1g with_library "$TEST_SIMTEST" view_of_total 2>"$TEST_WORK/stderr" >"$TEST_WORK/stdout"

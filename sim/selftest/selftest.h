@@ -23,12 +23,22 @@
         }                                                                                          \
     } while (0)
 
-static inline uint64_t now_ns(void)
+static inline uint64_t time_of(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t now_ns(void)
+{
+    return time_of(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t cpu_ns(void)
+{
+    return time_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 struct selftest {
@@ -45,6 +55,9 @@ pid_t start(void (*function)(void));
 /* Waits for it; its exit status, 128 + signal where it was killed. */
 int finish(pid_t pid);
 
+enum { NOT_READY = 600, BLOCKING = 0, NON_BLOCKING = 1 };
+
+void *new_stream(unsigned flags);
 /* A function of a module of its own. */
 void *kernel(const char *name);
 /* Launches simgpu_busy. */

@@ -9,16 +9,6 @@
 
 #define MS 1000000ULL
 
-enum { NOT_READY = 600, NON_BLOCKING = 1 };
-
-static void *new_stream(void)
-{
-    void *stream;
-
-    CHECK(cuStreamCreate(&stream, NON_BLOCKING) == 0);
-    return stream;
-}
-
 static uint64_t busy_ns(int device)
 {
     char start_of_line[32];
@@ -59,7 +49,7 @@ static void launches(void)
     setenv("SIMGPU_COUNT", "2", 1);
     void *context = begin(), *second, *old = kernel("simgpu_busy"), *busy = kernel("simgpu_busy"),
          *any = kernel("any");
-    void *stream = new_stream();
+    void *stream = new_stream(NON_BLOCKING);
     struct abi_launch_config config = {{1, 1, 1}, {32, 1, 1}, 0, stream, NULL, 0};
     TAKES(10000, cuLaunchKernel(any, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
     TAKES(3 * MS, cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
@@ -78,7 +68,7 @@ static void launches(void)
     TAKES(2 * MS, cuLaunchGridAsync(old, 4, 4, stream));
     CHECK(cuLaunchGrid(old, 0, 4) == 1);
     CHECK(cuCtxCreate_v2(&second, 0, 1) == 0);
-    void *away = kernel("simgpu_busy"), *stream_away = new_stream();
+    void *away = kernel("simgpu_busy"), *stream_away = new_stream(NON_BLOCKING);
     CHECK(cuCtxSetCurrent(context) == 0);
     struct abi_launch_params list[] = {{busy, {1, 1, 1}, {32, 1, 1}, 0, stream, parameters},
                                        {away, {1, 1, 1}, {32, 1, 1}, 0, stream_away, others}};
@@ -103,7 +93,7 @@ static void graphs(void)
 
     setenv("SIMGPU_BANDWIDTH", "1000000000", 1);
     begin();
-    void *busy = kernel("simgpu_busy"), *stream = new_stream();
+    void *busy = kernel("simgpu_busy"), *stream = new_stream(NON_BLOCKING);
     struct abi_kernel_node shape = {busy, {1, 1, 1}, {32, 1, 1}, 0, parameters, NULL, NULL, NULL},
                            back;
     CHECK(cuGraphCreate(&graph, 0) == 0 && cuMemAlloc_v2(&memory, MIB) == 0);
@@ -154,7 +144,7 @@ static void device_copies(void)
 
     setenv("SIMGPU_BANDWIDTH", "1000000000", 1);
     begin();
-    void *stream = new_stream(), *busy = kernel("simgpu_busy");
+    void *stream = new_stream(NON_BLOCKING), *busy = kernel("simgpu_busy");
     CHECK(cuMemAlloc_v2(&one, 4 * MIB) == 0 && cuMemAlloc_v2(&two, 4 * MIB) == 0);
     CHECK(cuMemAllocManaged(&managed, 4 * MIB, 1) == 0);
     TAKES(big, cuMemsetD8Async(one, 1, big, stream));
@@ -201,8 +191,8 @@ static void host_copies(void)
 
     setenv("SIMGPU_COPY_BANDWIDTH", "2500000000", 1);
     begin();
-    void *stream = new_stream(), *other = new_stream(), *busy = kernel("simgpu_busy"),
-         *pageable = malloc(bytes);
+    void *stream = new_stream(NON_BLOCKING), *other = new_stream(NON_BLOCKING),
+         *busy = kernel("simgpu_busy"), *pageable = malloc(bytes);
     CHECK(pageable && cuMemHostAlloc(&pinned, bytes, 0) == 0 &&
           cuMemHostAlloc(&back, bytes, 0) == 0);
     CHECK(cuMemAlloc_v2(&one, bytes) == 0 && cuMemAlloc_v2(&two, bytes) == 0 &&
@@ -257,7 +247,7 @@ static void held_contents(void)
     devptr memory;
 
     begin();
-    void *stream = new_stream();
+    void *stream = new_stream(NON_BLOCKING);
     CHECK(cuMemAlloc_v2(&memory, 4096) == 0 && cuMemsetD8_v2(memory, 0, 4096) == 0);
     CHECK(cuLaunchHostFunc(stream, wait_turn, &go) == 0);
     CHECK(cuMemcpyHtoDAsync_v2(memory, source, sizeof(source), stream) == 0);
@@ -293,7 +283,8 @@ static void until(void)
     void *event;
 
     begin();
-    void *function = kernel("simgpu_until"), *busy = kernel("simgpu_busy"), *stream = new_stream();
+    void *function = kernel("simgpu_until"), *busy = kernel("simgpu_busy"),
+         *stream = new_stream(NON_BLOCKING);
     uint32_t *word = new_word(&address);
     CHECK(cuEventCreate(&event, 0) == 0);
     uint64_t begun = now_ns();
@@ -323,10 +314,10 @@ static void never_ends(void)
     devptr address;
 
     begin();
-    void *function = kernel("simgpu_until"), *stream = new_stream();
+    void *function = kernel("simgpu_until"), *stream = new_stream(NON_BLOCKING);
     new_word(&address);
     launch_until(function, stream, address, 1);
-    launch_busy(kernel("simgpu_busy"), new_stream(), UINT64_MAX);
+    launch_busy(kernel("simgpu_busy"), new_stream(NON_BLOCKING), UINT64_MAX);
     CHECK(write(pipes[1], "r", 1) == 1);
     CHECK(cuStreamSynchronize(stream) == 0);
 }
@@ -341,7 +332,7 @@ static void beside_endless(void)
     pid_t other = start(never_ends);
     CHECK(read(pipes[0], &byte, 1) == 1);
     begin();
-    void *busy = kernel("simgpu_busy"), *stream = new_stream();
+    void *busy = kernel("simgpu_busy"), *stream = new_stream(NON_BLOCKING);
     uint64_t begun = now_ns();
     launch_busy(busy, stream, 100 * MS);
     CHECK(cuStreamSynchronize(stream) == 0);
@@ -360,7 +351,7 @@ static void beside_endless(void)
 static void work_30(void)
 {
     begin();
-    void *stream = new_stream(), *busy = kernel("simgpu_busy");
+    void *stream = new_stream(NON_BLOCKING), *busy = kernel("simgpu_busy");
     for (int at = 0; at < 30; at++)
         launch_busy(busy, stream, MS);
     CHECK(cuStreamSynchronize(stream) == 0);
@@ -394,7 +385,7 @@ static void descriptors_closed(void)
     CHECK(pipe(pipes) == 0);
     other = start(come_by);
     begin();
-    stream = new_stream();
+    stream = new_stream(NON_BLOCKING);
     busy = kernel("simgpu_busy");
     for (int at = 0; at < 4; at++)
         CHECK(cuEventCreate(&events[at], 0) == 0);

@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { NOT_READY = 600, BLOCKING = 0, NON_BLOCKING = 1 };
-
 static void store(volatile uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -24,14 +22,6 @@ static uint32_t look(const volatile uint32_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-static void *new_stream(unsigned flags)
-{
-    void *stream;
-
-    CHECK(cuStreamCreate(&stream, flags) == 0);
-    return stream;
-}
-
 /* Zeroed words of pinned memory. */
 static uint32_t *new_words(devptr *ret_address)
 {
@@ -40,14 +30,6 @@ static uint32_t *new_words(devptr *ret_address)
     CHECK(cuMemHostAlloc(&memory, 4096, 2) == 0 &&
           cuMemHostGetDevicePointer_v2(ret_address, memory, 0) == 0);
     return memory;
-}
-
-static uint64_t cpu_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
 /* For as long as ms milliseconds. */

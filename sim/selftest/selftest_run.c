@@ -34,6 +34,14 @@ int finish(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void *new_stream(unsigned flags)
+{
+    void *stream;
+
+    CHECK(cuStreamCreate(&stream, flags) == 0);
+    return stream;
+}
+
 void *kernel(const char *name)
 {
     void *module, *function;

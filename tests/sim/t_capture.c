@@ -141,3 +141,109 @@ TEST(case_H7_capture_limited)
     tenant_check_empty("other");
     return 0;
 }
+
+/* H7 and graph memory: during capture nothing is charged, nothing is synchronised, the capture
+ * stays valid. */
+TEST(case_H7_capture_unbroken)
+{
+    open_device(0);
+    CUmodule module = NULL;
+    CUfunction kernel = new_kernel("any", &module);
+    CUstream stream = new_stream(), other = new_stream();
+    CUdeviceptr captured = 0, plain = 0;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    CUdeviceptr held = 0;
+    CU_OK(cu.cuMemAllocAsync(&held, 8 * MIB, other));
+    uint64_t before = truth_used(0);
+    CU_OK(cu.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    CU_OK(cu.cuMemAllocAsync(&captured, 40 * MIB, stream));
+    CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    CU_OK(cu.cuMemFreeAsync(captured, stream));
+    size_t free_bytes = 0, total_bytes = 0;
+    CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
+    CUstreamCaptureStatus status = 0;
+    CU_OK(cu.cuStreamIsCapturing(stream, &status));
+    CHECK_U(status, ==, 1);
+    CU_OK(cu.cuStreamEndCapture(stream, &graph));
+    CHECK(graph != NULL);
+    CU_OK(cu.cuStreamSynchronize(other));
+    CHECK_U(truth_used(0), ==, before);
+    check_agreement();
+    CU_OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK_U(truth_used(0), ==, before);
+    for (unsigned i = 0; i < 3; i++) {
+        CU_OK(cu.cuGraphLaunch(exec, stream));
+        CU_OK(cu.cuStreamSynchronize(stream));
+        CHECK_U(truth_used(0), ==, before + 64 * MIB);
+        check_agreement();
+    }
+    /* A launch that does not fit is refused with 2, and works once there is room. */
+    CU_OK(cu.cuDeviceGraphMemTrim(0));
+    CHECK_U(truth_used(0), ==, before);
+    CU_OK(
+        cu.cuMemAlloc_v2(&plain, (quota_bytes() - before) / BLOCK_BYTES * BLOCK_BYTES - 16 * MIB));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cu.cuGraphLaunch(exec, stream));
+    check_agreement();
+    CU_OK(cu.cuMemFree_v2(plain));
+    CU_OK(cu.cuGraphLaunch(exec, stream));
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuGraphExecDestroy(exec));
+    CU_OK(cu.cuGraphDestroy(graph));
+    CU_OK(cu.cuDeviceGraphMemTrim(0));
+    CU_OK(cu.cuMemFreeAsync(held, other));
+    CU_OK(cu.cuStreamSynchronize(other));
+    check_agreement();
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuStreamDestroy_v2(other));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}
+
+/* A thread captures for itself (as PyTorch does it); another one goes on allocating, in every
+ * way. */
+static void *beside_capture(void *arg)
+{
+    CUdeviceptr address[2] = {0};
+    CU_OK(cu.cuCtxSetCurrent(arg));
+    CUstream stream = new_stream();
+    for (unsigned i = 0; i < 50; i++) {
+        CU_OK(cu.cuMemAllocAsync(&address[0], 20 * MIB, stream));
+        CU_OK(cu.cuMemAlloc_v2(&address[1], 3 * MIB));
+        CU_OK(cu.cuMemFreeAsync(address[0], stream));
+        CU_OK(cu.cuMemFree_v2(address[1]));
+    }
+    CU_OK(cu.cuStreamSynchronize(stream));
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    return NULL;
+}
+
+TEST(case_H7_capture_of_one_thread)
+{
+    CUcontext context = open_device(0);
+    CUmodule module = NULL;
+    CUfunction kernel = new_kernel("any", &module);
+    CUstream stream = new_stream();
+    uint64_t before = truth_used(0);
+    for (CUstreamCaptureMode mode = 1; mode <= 2; mode++) {
+        pthread_t thread;
+        CUgraph graph = NULL;
+        CUdeviceptr address = 0;
+        CU_OK(cu.cuStreamBeginCapture_v2(stream, mode));
+        CU_OK(cu.cuMemAllocAsync(&address, 40 * MIB, stream));
+        CHECK(pthread_create(&thread, NULL, beside_capture, context) == 0);
+        pthread_join(thread, NULL);
+        CU_OK(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+        CU_OK(cu.cuMemFreeAsync(address, stream));
+        CU_OK(cu.cuStreamEndCapture(stream, &graph));
+        CU_OK(cu.cuGraphDestroy(graph));
+        CHECK_U(truth_used(0), ==, before);
+        check_agreement();
+    }
+    CU_OK(cu.cuStreamDestroy_v2(stream));
+    CU_OK(cu.cuModuleUnload(module));
+    close_device(0);
+    return 0;
+}

@@ -9,14 +9,23 @@
 #include "sched/arena.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* One tenant, and what it gets once things have settled. */
 struct tenant {
     const char *name, *settings, *load;
+    double part;        /* of what all of them get, within PART_SLACK; or ... */
+    double least, most; /* ... a share of the device */
+    unsigned gap_ms;    /* the longest time without anything; 0: any */
     pid_t pid;
 };
+
+#define PART_SLACK 0.08
+#define LOAD       "us=1000 sync=8"
 
 static void begin_tenants(struct watch *watch, struct tenant *tenants, unsigned count)
 {
@@ -57,7 +66,6 @@ static void report(const struct watch *watch)
     printf("sum %.4f; late by up to %.1f ms\n", sum_of_shares(watch), (double)watch->late_ns / 1e6);
 }
 
-/* Its part of what all of them got. */
 static void settle_part(struct watch *watch, unsigned who, double part, double slack)
 {
     double got = watch_share(watch, who) / sum_of_shares(watch);
@@ -82,6 +90,20 @@ static void settle_gap(struct watch *watch, unsigned who, unsigned ms)
     watch_expect(watch, gap_ns <= ms * MS + 2 * watch->late_ns,
                  "%s had nothing for %.1f ms, more than %u (and %.1f that the machine was late)",
                  watch->who[who].group, (double)gap_ns / 1e6, ms, (double)watch->late_ns / 1e6);
+}
+
+/* What each tenant is to get. */
+static void settle_tenants(struct watch *watch, const struct tenant *tenants, unsigned count)
+{
+    report(watch);
+    for (unsigned i = 0; i < count; i++) {
+        if (tenants[i].part > 0)
+            settle_part(watch, i, tenants[i].part, PART_SLACK);
+        else
+            settle_share(watch, i, tenants[i].least, tenants[i].most);
+        if (tenants[i].gap_ms)
+            settle_gap(watch, i, tenants[i].gap_ms);
+    }
 }
 
 static void settle_sum(struct watch *watch, double least)
@@ -115,109 +137,86 @@ static unsigned look_at_arena(unsigned *ret_flags)
     return used;
 }
 
-/* Two that are equal; by kernels that are waited for, and such that are queued. */
-TEST(turns_of_two)
-{
-    struct tenant tenants[] = {{.name = "one", .settings = "", .load = "us=1000 sync=8"},
-                               {.name = "two", .settings = "", .load = "us=1000 sync=16"}};
-    struct watch watch = {0};
+/* Tenants that stay, one row each. Windows of `ms` are looked at. */
+static const struct scenario {
+    const char *name;
+    unsigned ms;
+    double sum_least; /* how much of the device all of them use */
+    struct tenant tenants[4];
+} scenarios[] = {
+    /* Equal; kernels that are waited for, and such that are queued. */
+    {"of_two",
+     900,
+     0.75,
+     {{"one", "", LOAD, .part = 0.5, .gap_ms = 150},
+      {"two", "", "us=1000 sync=16", .part = 0.5, .gap_ms = 150}}},
+    {"by_weight",
+     900,
+     0.75,
+     {{"light", "weight=100", "us=1000 sync=64", .part = 0.25, .gap_ms = 150},
+      {"heavy", "weight=300", "us=1000 sync=64", .part = 0.75, .gap_ms = 150}}},
+    /* The policy asked for last is the device's. The lower priority does not starve. */
+    {"by_priority",
+     2500,
+     0,
+     {{"low", "priority=1", "us=1000 sync=16", .least = 0.001, .most = 0.3, .gap_ms = 1200},
+      {"high", "priority=2 turn_policy=2", "us=1000 sync=16", .least = 0.6, .most = 1,
+       .gap_ms = 50}}},
+    /* Short kernels beside long ones: the driver alone would give the long ones most. */
+    {"of_four",
+     1100,
+     0.70,
+     {{"one", "", LOAD, .part = 0.25, .gap_ms = 300},
+      {"two", "", "us=200 sync=32", .part = 0.25, .gap_ms = 300},
+      {"three", "", "us=5000 sync=4", .part = 0.25, .gap_ms = 300},
+      {"four", "", "us=1000 sync=1", .part = 0.25, .gap_ms = 300}}},
+    /* A cap holds among others too, and turns leave to others what it does not let through. */
+    {"and_caps",
+     900,
+     0,
+     {{"small", "cores=30", LOAD, .least = 0.24, .most = 0.32, .gap_ms = 150},
+      {"large", "cores=60", LOAD, .least = 0.50, .most = 0.62, .gap_ms = 150}}},
+};
 
-    begin_tenants(&watch, tenants, 2);
-    while (watch_settles(&watch, 900)) {
-        report(&watch);
-        for (unsigned i = 0; i < 2; i++) {
-            settle_part(&watch, i, 0.5, 0.08);
-            settle_gap(&watch, i, 150);
+TEST(turns)
+{
+    const struct scenario *scenario = scenarios;
+    struct watch watch = {0};
+    struct tenant tenants[4];
+    unsigned count = 0;
+
+    while (strcmp(scenario->name, argv[0]) != 0)
+        CHECK(++scenario < scenarios + sizeof scenarios / sizeof scenarios[0]);
+    memcpy(tenants, scenario->tenants, sizeof tenants);
+    while (count < 4 && tenants[count].name)
+        count++;
+    begin_tenants(&watch, tenants, count);
+    while (watch_settles(&watch, scenario->ms)) {
+        settle_tenants(&watch, tenants, count);
+        settle_sum(&watch, scenario->sum_least);
+        if (scenario == scenarios) {
+            watch_expect(&watch, tenant_number("one", 0, "turns") > 10,
+                         "hardly any turns are counted");
+            watch_expect(&watch, tenant_number("one", 0, "turn_wait_ns") > 200 * MS,
+                         "hardly any waiting is counted");
         }
-        settle_sum(&watch, 0.75);
-        watch_expect(&watch, tenant_number("one", 0, "turns") > 10, "hardly any turns are counted");
-        watch_expect(&watch, tenant_number("one", 0, "turn_wait_ns") > 200 * MS,
-                     "hardly any waiting is counted");
     }
-    end_tenants(&watch, tenants, 2);
-    return 0;
-}
-
-TEST(turns_by_weight)
-{
-    struct tenant tenants[] = {
-        {.name = "light", .settings = "weight=100", .load = "us=1000 sync=64"},
-        {.name = "heavy", .settings = "weight=300", .load = "us=1000 sync=64"}};
-    struct watch watch = {0};
-
-    begin_tenants(&watch, tenants, 2);
-    while (watch_settles(&watch, 900)) {
-        report(&watch);
-        settle_part(&watch, 0, 0.25, 0.08);
-        settle_part(&watch, 1, 0.75, 0.08);
-        for (unsigned i = 0; i < 2; i++)
-            settle_gap(&watch, i, 150);
-        settle_sum(&watch, 0.75);
-    }
-    end_tenants(&watch, tenants, 2);
-    return 0;
-}
-
-/* The device's policy is the one asked for last; the higher priority has the device, and the lower
- * one does not starve.
- */
-TEST(turns_by_priority)
-{
-    struct tenant tenants[] = {
-        {.name = "low", .settings = "priority=1", .load = "us=1000 sync=16"},
-        {.name = "high", .settings = "priority=2 turn_policy=2", .load = "us=1000 sync=16"}};
-    struct watch watch = {0};
-
-    begin_tenants(&watch, tenants, 2);
-    while (watch_settles(&watch, 2500)) {
-        report(&watch);
-        settle_share(&watch, 0, 0.001, 0.3);
-        settle_share(&watch, 1, 0.6, 1);
-        settle_gap(&watch, 0, 1200);
-        settle_gap(&watch, 1, 50);
-    }
-    end_tenants(&watch, tenants, 2);
-    return 0;
-}
-
-/* Short kernels beside long ones: the driver alone would give the long ones most. */
-TEST(turns_of_four)
-{
-    struct tenant tenants[] = {{.name = "one", .settings = "", .load = "us=1000 sync=8"},
-                               {.name = "two", .settings = "", .load = "us=200 sync=32"},
-                               {.name = "three", .settings = "", .load = "us=5000 sync=4"},
-                               {.name = "four", .settings = "", .load = "us=1000 sync=1"}};
-    struct watch watch = {0};
-
-    begin_tenants(&watch, tenants, 4);
-    while (watch_settles(&watch, 1100)) {
-        report(&watch);
-        for (unsigned i = 0; i < 4; i++) {
-            settle_part(&watch, i, 0.25, 0.08);
-            settle_gap(&watch, i, 300);
-        }
-        settle_sum(&watch, 0.70);
-    }
-    end_tenants(&watch, tenants, 4);
+    end_tenants(&watch, tenants, count);
     return 0;
 }
 
 /* An instance with two processes counts as one. */
 TEST(turns_are_the_instances)
 {
-    struct tenant tenants[] = {{.name = "pair", .settings = "", .load = "us=1000 sync=8"},
-                               {.name = "single", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{"pair", "", LOAD, .part = 0.5, .gap_ms = 150},
+                               {"single", "", LOAD, .part = 0.5, .gap_ms = 150}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 2);
-    pid_t pid = tenant_start("pair", "load secs=600 us=1000 sync=8");
+    pid_t pid = tenant_start("pair", "load secs=600 " LOAD);
     watch_for(&watch, 200);
     while (watch_settles(&watch, 900)) {
-        report(&watch);
-        for (unsigned i = 0; i < 2; i++) {
-            settle_part(&watch, i, 0.5, 0.08);
-            settle_gap(&watch, i, 150);
-        }
+        settle_tenants(&watch, tenants, 2);
         settle_sum(&watch, 0.70);
     }
     tenant_end(pid);
@@ -229,8 +228,8 @@ TEST(turns_are_the_instances)
  * next. */
 TEST(turns_with_changing_company)
 {
-    struct tenant tenants[] = {{.name = "stays", .settings = "", .load = "us=1000 sync=8"},
-                               {.name = "goes", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{.name = "stays", .settings = "", .load = LOAD},
+                               {.name = "goes", .settings = "", .load = LOAD}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 2);
@@ -240,7 +239,7 @@ TEST(turns_with_changing_company)
         report(&watch);
         settle_share(&watch, 0, 0.85, 1.01);
     }
-    tenants[1].pid = tenant_start("goes", "load secs=600 us=1000 sync=8");
+    tenants[1].pid = tenant_start("goes", "load secs=600 " LOAD);
     watch_until_busy(&watch, 1);
     watch_for(&watch, 200);
     while (watch_settles(&watch, 700)) {
@@ -254,31 +253,12 @@ TEST(turns_with_changing_company)
     return 0;
 }
 
-/* A cap holds among others as well, and turns leave to others what it does not let through. */
-TEST(turns_and_caps)
-{
-    struct tenant tenants[] = {{.name = "small", .settings = "cores=30", .load = "us=1000 sync=8"},
-                               {.name = "large", .settings = "cores=60", .load = "us=1000 sync=8"}};
-    struct watch watch = {0};
-
-    begin_tenants(&watch, tenants, 2);
-    while (watch_settles(&watch, 900)) {
-        report(&watch);
-        settle_share(&watch, 0, 0.24, 0.32);
-        settle_share(&watch, 1, 0.50, 0.62);
-        for (unsigned i = 0; i < 2; i++)
-            settle_gap(&watch, i, 150);
-    }
-    end_tenants(&watch, tenants, 2);
-    return 0;
-}
-
 /* An elastic cap holds while another instance uses the device. */
 TEST(turns_and_elastic_cap)
 {
     struct tenant tenants[] = {
-        {.name = "elastic", .settings = "cores=30 cap_policy=1", .load = "us=1000 sync=8"},
-        {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+        {.name = "elastic", .settings = "cores=30 cap_policy=1", .load = LOAD},
+        {.name = "other", .settings = "", .load = LOAD}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 1);
@@ -288,7 +268,7 @@ TEST(turns_and_elastic_cap)
     }
     watch_add(&watch, 0, "other");
     tenant_make("other", "");
-    tenants[1].pid = tenant_start("other", "load secs=600 us=1000 sync=8");
+    tenants[1].pid = tenant_start("other", "load secs=600 " LOAD);
     watch_until_busy(&watch, 1);
     while (watch_settles(&watch, 600)) {
         report(&watch);
@@ -323,9 +303,9 @@ static unsigned threads_of(pid_t pid)
 
 TEST(turns_of_one_alone)
 {
-    struct tenant tenants[] = {{.name = "alone", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{.name = "alone", .settings = "", .load = LOAD}};
     struct watch watch = {0};
-    pid_t plain = tenant_start(NULL, "load secs=600 us=1000 sync=8 device=1");
+    pid_t plain = tenant_start(NULL, "load secs=600 " LOAD " device=1");
 
     begin_tenants(&watch, tenants, 1);
     while (watch_settles(&watch, 300)) {
@@ -384,7 +364,7 @@ TEST(endless)
 TEST(turns_beside_an_endless_kernel)
 {
     static const char *const ways[] = {"asks", "waits"};
-    struct tenant tenants[] = {{.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{.name = "other", .settings = "", .load = LOAD}};
     struct watch watch = {0};
 
     begin_tenants(&watch, tenants, 1);
@@ -486,7 +466,7 @@ static bool gone(pid_t pid)
 TEST(turns_of_collectives)
 {
     static const char *const names[] = {"forth", "back"};
-    struct tenant tenants[] = {{.name = "beside", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{.name = "beside", .settings = "", .load = LOAD}};
     struct watch watch = {0};
     pid_t pids[2];
 
@@ -521,8 +501,8 @@ TEST(turns_of_collectives)
  * do. */
 TEST(turns_beside_a_stopped_one)
 {
-    struct tenant tenants[] = {{.name = "stopped", .settings = "", .load = "us=1000 sync=8"},
-                               {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{.name = "stopped", .settings = "", .load = LOAD},
+                               {.name = "other", .settings = "", .load = LOAD}};
     struct watch watch = {0};
     uint64_t seed = (uint64_t)getpid();
 
@@ -548,8 +528,8 @@ TEST(turns_beside_a_stopped_one)
 /* One is killed again and again, at whatever it was doing then: the other goes on. */
 TEST(turns_beside_killed_ones)
 {
-    struct tenant tenants[] = {{.name = "killed", .settings = "", .load = "us=1000 sync=8"},
-                               {.name = "other", .settings = "", .load = "us=1000 sync=8"}};
+    struct tenant tenants[] = {{.name = "killed", .settings = "", .load = LOAD},
+                               {.name = "other", .settings = "", .load = LOAD}};
     struct watch watch = {0};
     uint64_t seed = (uint64_t)getpid();
 
@@ -558,7 +538,7 @@ TEST(turns_beside_killed_ones)
         watch_for(&watch, 40 + (unsigned)(random_next(&seed) % 50));
         CHECK(kill(tenants[0].pid, SIGKILL) == 0);
         wait_status(tenants[0].pid);
-        tenants[0].pid = tenant_start("killed", "load secs=600 us=1000 sync=8");
+        tenants[0].pid = tenant_start("killed", "load secs=600 " LOAD);
         watch_gains(&watch, 1, 20 * MS);
     }
     report(&watch);
@@ -573,5 +553,45 @@ TEST(turns_beside_killed_ones)
     unsigned flags = 0;
     CHECK_U(look_at_arena(&flags), ==, 2); /* the places of the dead are free */
     end_tenants(&watch, tenants, 2);
+    return 0;
+}
+
+/* An arena that cannot be used, or a folder that is not there: no turns, one line about it, and
+ * nothing else. */
+TEST(turns_without_arena)
+{
+    char path[4200], uuid[64];
+    const char *const argv_uuid[] = {getenv("TEST_SIMTEST_DL"), "list_uuids", NULL};
+    char *text = capture_output(argv_uuid);
+
+    CHECK(sscanf(text, "%63s", uuid) == 1);
+    free(text);
+    tenant_make("guest", "");
+    snprintf(path, sizeof path, "%s/vgpu-%s", getenv("VGPU_ARENA_DIR"), uuid);
+    for (unsigned kind = 0; kind < 5; kind++) {
+        switch (kind) {
+        case 0:
+            CHECK(mkdir(path, 0700) == 0);
+            break;
+        case 1:
+            CHECK(rmdir(path) == 0 && mkfifo(path, 0600) == 0);
+            break;
+        case 2:
+            CHECK(unlink(path) == 0 && symlink("/dev/zero", path) == 0);
+            break;
+        case 3:
+            CHECK(unlink(path) == 0 && truncate("/dev/null", 0) <= 0);
+            CHECK(close(open(path, O_WRONLY | O_CREAT, 0600)) == 0);
+            break;
+        default:
+            CHECK(truncate(path, 8 << 20) == 0);
+        }
+        pid_t pid = tenant_start("guest", "load secs=0.3 us=1000 sync=4 least=0.3");
+        wait_ok(pid);
+    }
+    CHECK(unlink(path) == 0);
+    CHECK(setenv("VGPU_ARENA_DIR", "/nonexistent", 1) == 0);
+    wait_ok(tenant_start("guest", "load secs=0.3 us=1000 sync=4 least=0.3"));
+    tenant_check_empty("guest");
     return 0;
 }

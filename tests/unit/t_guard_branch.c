@@ -1,19 +1,11 @@
 /* What the guard makes of a driver's version. */
-#include "unit.h"
+#include "guard_calls.h"
 
 #include "base/file.h"
 #include "guard/nvidia/abi.h"
 #include "guard/nvidia/branch.h"
 
 #include <errno.h>
-
-static const struct rm_branch *branch(unsigned major)
-{
-    const struct rm_branch *found = NULL;
-
-    assert_int_equal(branch_find(&(struct rm_version){.major = major, .minor = 100}, &found), 0);
-    return found;
-}
 
 TEST(versions)
 {

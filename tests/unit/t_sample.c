@@ -243,12 +243,18 @@ static unsigned harvest(void)
     return atomic_load(&seen.count);
 }
 
+/* One launch, and the one sample that it leaves. */
+static uint64_t sampled(bool known, long gap_ns)
+{
+    assert_true(launch(new_cell(known), gap_ns, CUDA_SUCCESS));
+    assert_int_equal(harvest(), 1);
+    return atomic_load(&seen.measured_ns);
+}
+
 static uint64_t measure(uint64_t pair_ns)
 {
     answer.pair_ns = pair_ns;
-    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    return atomic_load(&seen.measured_ns);
+    return sampled(true, 0);
 }
 
 /* The figures of an H200. */
@@ -269,9 +275,7 @@ TEST(on_an_idle_stream, setup, teardown)
     answer.event_before = CUDA_SUCCESS;
     assert_in_range(measure(22600), 19000, 20200);
     answer.pair_ns = NS_PER_S;
-    assert_true(launch(new_cell(false), 3000000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), NS_PER_S / 2, NS_PER_S - 3000000);
+    assert_in_range(sampled(false, 3000000), NS_PER_S / 2, NS_PER_S - 3000000);
 }
 
 /* The simulator's events cost nothing, so nothing is taken off. */
@@ -298,28 +302,18 @@ TEST(imprecise_samples, setup, teardown)
     /* Ran dry just then: no telling how long the device has waited. */
     answer.stream = CUDA_ERROR_NOT_READY;
     answer.event_before = CUDA_SUCCESS;
-    assert_true(launch(new_cell(true), 100000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.measured_ns), 0);
-    assert_true(launch(new_cell(false), 100000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), NS_PER_MS / 2, 9 * NS_PER_MS / 10);
+    assert_int_equal(sampled(true, 100000), 0);
+    assert_in_range(sampled(false, 100000), NS_PER_MS / 2, 9 * NS_PER_MS / 10);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL);
     /* The thread was held up. */
     answer.pair_ns = 30000;
     answer.stream = CUDA_SUCCESS;
-    assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.measured_ns), 0);
-    assert_true(launch(new_cell(false), 200000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.measured_ns), 777);
+    assert_int_equal(sampled(true, 200000), 0);
+    assert_int_equal(sampled(false, 200000), 777);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
     /* Where the kernel takes a hundred times that, neither matters. */
     answer.pair_ns = 100 * 1000000ULL;
-    assert_true(launch(new_cell(true), 200000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), 95000000, 100000000);
+    assert_in_range(sampled(true, 200000), 95000000, 100000000);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2);
     answer.pair_ns = 30000;
     /* On a busy stream that does not matter. */
@@ -367,12 +361,8 @@ static void held_up(long *where_ns, long ns)
 {
     *where_ns = ns;
     answer.pair_ns = 2 * NS_PER_MS + (uint64_t)ns;
-    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.measured_ns), 0);
-    assert_true(launch(new_cell(false), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), 777, 2 * NS_PER_MS);
+    assert_int_equal(sampled(true, 0), 0);
+    assert_in_range(sampled(false, 0), 777, 2 * NS_PER_MS);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
     *where_ns = 0;
 }
@@ -386,15 +376,11 @@ TEST(held_up_in_a_call, setup, teardown)
     answer.stream = CUDA_ERROR_NOT_READY;
     answer.event_before = CUDA_ERROR_NOT_READY;
     answer.end_ns = 20000000;
-    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_int_equal(atomic_load(&seen.measured_ns), 0);
+    assert_int_equal(sampled(true, 0), 0);
     /* A full queue: the call waits for room in it, and the pair is as good as any. */
     answer.event_before = answer.event_in_queue = CUDA_ERROR_NOT_READY;
     answer.pair_ns = 203300;
-    assert_true(launch(new_cell(true), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), 199700, 200300);
+    assert_in_range(sampled(true, 0), 199700, 200300);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2);
 }
 
@@ -407,9 +393,7 @@ TEST(held_up_in_a_graph, setup, teardown)
     answer.event_before = CUDA_SUCCESS;
     answer.waited_most_ns = 4000;
     answer.pair_ns = 22 * NS_PER_MS;
-    assert_true(launch(new_cell(false), 20000000, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), 777, 2 * NS_PER_MS);
+    assert_in_range(sampled(false, 20000000), 777, 2 * NS_PER_MS);
     assert_int_equal(atomic_load(&seen.flags), 42 << 2 | SAMPLE_DOUBTFUL | SAMPLE_VAGUE);
     sample = sample_begin(STREAM, new_cell(false));
     assert_non_null(sample);
@@ -426,9 +410,7 @@ TEST(longer_than_it_can_be, setup, teardown)
     answer.takes_ns = NS_PER_MS;
     assert_int_equal(measure(1000 * NS_PER_S), 0);
     answer.pair_ns = 1000 * NS_PER_S;
-    assert_true(launch(new_cell(false), 0, CUDA_SUCCESS));
-    assert_int_equal(harvest(), 1);
-    assert_in_range(atomic_load(&seen.measured_ns), 777, NS_PER_MS + 1000);
+    assert_in_range(sampled(false, 0), 777, NS_PER_MS + 1000);
     assert_true(atomic_load(&seen.flags) & SAMPLE_DOUBTFUL);
     /* The clocks need not go exactly alike. */
     assert_in_range(measure(NS_PER_MS + NS_PER_MS / 200), NS_PER_MS - 5000, NS_PER_MS + 5000);

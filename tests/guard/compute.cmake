@@ -2,5 +2,5 @@
 
 foreach(what starts caps idle reset again subdevice hidden slice short)
   guard_test(compute_${what} --mem 4G -- ${CMAKE_CURRENT_SOURCE_DIR}/compute.sh ${what})
-  set_tests_properties(guard.compute_${what} PROPERTIES RUN_SERIAL ON)
+  set_tests_properties(guard.compute.${what} PROPERTIES RUN_SERIAL ON)
 endforeach()

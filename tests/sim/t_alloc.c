@@ -386,7 +386,7 @@ static void a11_process(struct a11 *shared, unsigned rounds)
     close_device(0);
 }
 
-TEST(case_A11_allocate_at_once)
+TEST(race_processes_on_slow_driver)
 {
     enum { PROCESSES = 4, ROUNDS = 40 };
     struct a11 *shared = shared_page(sizeof *shared);
@@ -438,7 +438,7 @@ static void *a11_thread(void *arg)
     return NULL;
 }
 
-TEST(case_A11_threads)
+TEST(race_threads_on_slow_driver)
 {
     enum { THREADS = 8, ROUNDS = 25 };
     struct a11_thread threads[THREADS];

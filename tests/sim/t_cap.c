@@ -19,7 +19,7 @@ extern char **environ;
  * the book. The first argument: options of all loads; then the ways, each with options of its own
  * after colons.
  */
-TEST(case_H1_ways)
+TEST(cap_of_ways)
 {
     pid_t pids[PROCESSES];
     int device = 0, bad = 0;

@@ -97,7 +97,7 @@ static void run_graph(CUgraph graph, struct start *captured)
  * The second round is on a contended device; it becomes that while the last capture of the first
  * goes on.
  */
-TEST(case_H7_capture_limited)
+TEST(capture_limited)
 {
     struct beside beside = {.stop = false};
     struct start captured, other;
@@ -144,7 +144,7 @@ TEST(case_H7_capture_limited)
 
 /* H7 and graph memory: during capture nothing is charged, nothing is synchronised, the capture
  * stays valid. */
-TEST(case_H7_capture_unbroken)
+TEST(capture_unbroken)
 {
     open_device(0);
     CUmodule module = NULL;
@@ -220,7 +220,7 @@ static void *beside_capture(void *arg)
     return NULL;
 }
 
-TEST(case_H7_capture_of_one_thread)
+TEST(capture_of_one_thread)
 {
     CUcontext context = open_device(0);
     CUmodule module = NULL;

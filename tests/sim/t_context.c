@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* A1 (b): a context alone raises the usage by what it costs; destroying it gives that back. */
-TEST(case_A1_context_charged)
+TEST(context_charged)
 {
     CUcontext primary = NULL, created = NULL;
     driver_load();
@@ -120,7 +120,7 @@ TEST(context_refused)
  * once the driver has made it, so that one is undone again; from then on the cost is known and the
  * driver is not even asked.
  */
-TEST(first_context_refused)
+TEST(context_first_refused)
 {
     CUcontext context = (CUcontext)(uintptr_t)CANARY;
     driver_load();
@@ -140,7 +140,7 @@ TEST(first_context_refused)
 
 /* Limits that cost memory: at the quota, refused with 2 and unchanged; below it, charged and given
  * back. */
-TEST(limit_stack_heap_printf)
+TEST(context_stack_heap_printf)
 {
     static const CUlimit limits[] = {CU_LIMIT_STACK_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE,
                                      CU_LIMIT_PRINTF_FIFO_SIZE};
@@ -173,7 +173,7 @@ TEST(limit_stack_heap_printf)
 
 /* D4: the library makes no context of its own: none before the program's first, and then exactly
  * one. */
-TEST(case_D4_no_context_of_our_own)
+TEST(context_none_of_our_own)
 {
     int count = 0, active = -1;
     unsigned flags = 0;
@@ -224,7 +224,7 @@ static void *starter_thread(void *arg)
     return NULL;
 }
 
-TEST(start_threads)
+TEST(context_started_by_threads)
 {
     enum { THREADS = 16 };
     struct starter starters[THREADS];

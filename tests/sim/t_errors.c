@@ -119,7 +119,7 @@ static void frees_of_the_rest(void)
     }
 }
 
-TEST(case_J2_frees)
+TEST(codes_of_frees)
 {
     open_device(0);
     ways_init();
@@ -164,7 +164,7 @@ TEST(codes_bad_sizes)
 
 /* J1: at the quota every way is refused with exactly 2 (the ways check their outputs), and a
  * smaller one goes on. */
-TEST(case_J1_always_two)
+TEST(codes_always_two)
 {
     CUdeviceptr rest = 0;
     open_device(0);
@@ -223,7 +223,7 @@ TEST(card_filler)
     return 0;
 }
 
-TEST(case_B9_driver_out_of_memory)
+TEST(card_out_of_memory)
 {
     CUdeviceptr address[64], canary = CANARY;
     unsigned count = 0;
@@ -287,7 +287,7 @@ TEST(driver_fault_rolls_back)
 }
 
 /* L6: a cuInit that failed is passed on and tried again. Run with SIMGPU_FAULT=cuInit:1:100. */
-TEST(case_L6_init_retried)
+TEST(init_retried)
 {
     driver_load();
     CU_IS(CUDA_ERROR_NO_DEVICE, cu.cuInit(0));

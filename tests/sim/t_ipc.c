@@ -45,7 +45,7 @@ static void ipc_importer(int maker, int orders, const char *end)
     exit(0);
 }
 
-TEST(case_G3_ipc_handles)
+TEST(ipc_handles)
 {
     int ends[2], orders;
     socket_pair(ends);

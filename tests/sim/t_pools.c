@@ -29,7 +29,7 @@ static CUmemoryPool new_pool(uint64_t max_bytes)
 
 /* B2: thousands of pairs on two streams and from a pool of the program's own; usage comes back to
  * where it was. */
-TEST(case_B2_async_pairs)
+TEST(pool_async_pairs)
 {
     enum { PAIRS = 10000 };
     open_device(0);
@@ -220,7 +220,7 @@ static void fill_free_and_ask_for_more(CUstream stream, CUfunction kernel, uint6
 
 /* Plain memory freed in the order of a stream is held until that stream is waited for, and no
  * longer. */
-TEST(plain_freed_in_order)
+TEST(pool_plain_freed_in_order)
 {
     open_device(0);
     CUstream stream = new_stream(), other = new_stream();
@@ -249,7 +249,7 @@ TEST(plain_freed_in_order)
 
 /* Plain memory cannot be freed into a capture: the driver refuses, and it stays what it was,
  * charged. */
-TEST(plain_not_freed_by_capture)
+TEST(pool_plain_not_freed_by_capture)
 {
     open_device(0);
     CUstream stream = new_stream();
@@ -442,7 +442,7 @@ static void *pairs_thread(void *arg)
     return NULL;
 }
 
-TEST(case_B1_no_drift)
+TEST(pool_no_drift)
 {
     enum { THREADS = 4 };
     struct pairs threads[THREADS];

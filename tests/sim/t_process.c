@@ -73,7 +73,7 @@ static void b5_second(struct stage *stage)
     close_device(0);
 }
 
-TEST(case_B5_second_process)
+TEST(process_second_one)
 {
     struct stage *stage = shared_page(sizeof *stage);
     driver_load();
@@ -104,7 +104,7 @@ TEST(case_B5_second_process)
 }
 
 /* B6: the first is killed; the second needs its memory and gets it; the third goes on. */
-TEST(case_B6_neighbour_killed)
+TEST(process_neighbour_killed)
 {
     struct stage *one = shared_page(sizeof *one), *three = shared_page(sizeof *three);
     pid_t first = start_process(holder, one);
@@ -146,7 +146,7 @@ static void busy(struct stage *stage)
     close_device(0);
 }
 
-TEST(case_F1_lock_holder_killed)
+TEST(process_lock_holder_killed)
 {
     enum { KILLS = 30 };
     struct stage *stage = shared_page(sizeof *stage), *victims = shared_page(sizeof *victims);
@@ -197,7 +197,7 @@ static void *waker_thread(void *arg)
     return NULL;
 }
 
-TEST(stopped_process)
+TEST(process_stopped)
 {
     struct stage *stage = shared_page(sizeof *stage);
     uint64_t seed = 99, slowest = 0;
@@ -343,7 +343,7 @@ TEST(exec_second)
 
 /* exec with memory held: the same pid, but what it held is gone, and no descriptor of ours is left
  * behind. */
-TEST(exec_gives_back)
+TEST(fork_exec_gives_back)
 {
     CUdeviceptr address = 0;
     open_device(0);
@@ -374,7 +374,7 @@ TEST(exec_gave_back)
 
 /* Programs that close every descriptor they don't know (daemons do) keep their account, and keep to
  * the quota. */
-TEST(all_descriptors_closed)
+TEST(descriptors_all_closed)
 {
     CUdeviceptr first = 0, second = 0, third = CANARY;
     open_device(0);
@@ -410,7 +410,7 @@ TEST(start_process_once)
     return 0;
 }
 
-TEST(case_F2_many_starts)
+TEST(start_many_at_once)
 {
     unsigned count = argc > 0 ? (unsigned)atoi(argv[0]) : 60;
     pid_t *pids = calloc(count, sizeof *pids);
@@ -504,9 +504,9 @@ static pid_t random_start(struct random_shared *shared, uint64_t seed)
     return pid;
 }
 
-/* random_steps [SEED [STEPS]]: workers allocate, free, fork and die; some are killed at any
+/* process_random_steps [SEED [STEPS]]: workers allocate, free, fork and die; some are killed at any
  * point. */
-TEST(random_steps)
+TEST(process_random_steps)
 {
     uint64_t seed = argc > 0 ? strtoull(argv[0], NULL, 10) : now_ns() % 1000000;
     struct random_shared *shared = shared_page(sizeof *shared);

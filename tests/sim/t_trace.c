@@ -88,7 +88,7 @@ TEST(one_of_two)
 }
 
 /* A10: the negative control. Without the library the same program takes what it likes. */
-TEST(control_A10_without_library)
+TEST(control_without_library)
 {
     CUdeviceptr address = 0;
     open_device(0);
@@ -167,7 +167,7 @@ TEST(trace_script)
 
 /* E9: the driver appears after the program has begun: a clear failure first, and then it works,
  * limited. */
-TEST(case_E9_driver_appears_later)
+TEST(load_driver_appears_later)
 {
     const char *from = getenv("TEST_LATE_FROM"), *to = getenv("TEST_LATE_TO");
     CHECK(from != NULL && to != NULL);
@@ -187,7 +187,7 @@ TEST(case_E9_driver_appears_later)
 
 /* E10: private tables are the driver's business: whatever it answers, for any id, is what the
  * program gets. */
-TEST(export_tables)
+TEST(lookup_export_tables)
 {
     open_device(0);
     uint64_t seed = 12345;
@@ -246,7 +246,7 @@ static const int versions[] = {11020, 11030, 11040, 11080, 12000, 12030, 12080, 
  * has, we answer, and it is the library's; what it does not have is NULL with the driver's own
  * status.
  */
-TEST(case_A5_versions_are_ours)
+TEST(lookup_versions_are_ours)
 {
     unsigned checked = 0;
     driver_load();
@@ -291,7 +291,7 @@ static void print_variants(const char *const *names, unsigned count)
 }
 
 /* E2: for each version and flag the variant that the driver itself gives, be it wrapped or not. */
-TEST(case_E2_variants)
+TEST(lookup_variants)
 {
     driver_load();
     CHECK(driver_get_proc_address != NULL);
@@ -301,7 +301,7 @@ TEST(case_E2_variants)
 }
 
 /* The _ptsz twins share the body: pairs through them are charged and given back like the others. */
-TEST(per_thread_stream_twins)
+TEST(stream_per_thread_twins)
 {
     CUresult (*alloc)(CUdeviceptr *, size_t, CUstream), (*drop)(CUdeviceptr, CUstream),
         (*launch)(CUgraphExec, CUstream);
@@ -328,7 +328,7 @@ TEST(per_thread_stream_twins)
 
 /* A descriptor count before and after the library was at work: nothing is left open without
  * close-on-exec. */
-TEST(no_descriptor_without_cloexec)
+TEST(descriptors_all_cloexec)
 {
     char name[64], target[512], line[256];
     open_device(0);
@@ -356,7 +356,7 @@ TEST(no_descriptor_without_cloexec)
 
 /* E7: a driver that lacks half of today's functions: what it has works and is limited, the rest is
  * not there. */
-TEST(case_E7_old_driver)
+TEST(load_old_driver)
 {
     CUdeviceptr address = CANARY;
     CUcontext context = NULL;
@@ -415,7 +415,7 @@ TEST(init_from_helper_thread)
 }
 
 /* A driver whose calls re-enter the hooks: nothing waits for itself, and everything is counted. */
-TEST(case_G2_driver_calls_back)
+TEST(load_driver_calls_back)
 {
     CUdeviceptr plain = 0, managed = 0;
     CUcontext context = NULL;

@@ -63,7 +63,7 @@ static uint64_t check_views(nvmlDevice_t device, uint64_t total)
 }
 
 /* C2, C3: the same total and free everywhere, and free moves by exactly what the truth moves by. */
-TEST(case_C2_C3_views_agree)
+TEST(view_all_agree)
 {
     CUdeviceptr address = 0;
     open_device(0);
@@ -81,7 +81,7 @@ TEST(case_C2_C3_views_agree)
 }
 
 /* C3: capturing and launching a graph with memory lowers free by what the graph's pool took. */
-TEST(case_C3_graph_pool_in_view)
+TEST(view_graph_pool)
 {
     open_device(0);
     if (!cu.cuGraphAddMemAllocNode) {
@@ -143,7 +143,7 @@ static uint64_t listed(const struct nvml_process_v2 *list, unsigned count, pid_t
 
 /* C1: the list holds this instance's processes and nobody else, each with its size, in every
  * version of the call. */
-TEST(case_C1_process_lists)
+TEST(view_process_lists)
 {
     struct view_child *shared = shared_page(sizeof *shared);
     pid_t child = fork();
@@ -225,7 +225,7 @@ TEST(view_nvml_only)
 }
 
 /* C8: what NVML itself answers is passed on: run with SIMGPU_FAULT=nvmlInit_v2:1:999. */
-TEST(case_C8_nvml_error_passes)
+TEST(view_nvml_error_passes)
 {
     nvml_load();
     NVML_IS(NVML_ERROR_UNKNOWN, nvml.nvmlInit_v2());
@@ -261,7 +261,7 @@ static void *unhooked(const char *name)
  * B1: memory that no hook saw counts all the same, and an instance that holds more than its quota
  * is shown as full, never as 18 EB free. Everything is as before once that memory is gone.
  */
-TEST(case_B1_usage_above_quota)
+TEST(view_usage_above_quota)
 {
     enum { SETTLE_MS = 150 }; /* the driver's own figure is looked at every 100 ms */
     CUdeviceptr unseen[2] = {0}, address = CANARY;
@@ -313,7 +313,7 @@ TEST(view_quota_above_card)
 }
 
 /* All of D2's combinations, and that only what was asked for is written. */
-TEST(case_D2_memgetinfo_null)
+TEST(view_null_pointers)
 {
     driver_load();
     CU_IS(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemGetInfo_v2(NULL, NULL));

@@ -16,7 +16,7 @@ static CUmemAllocationProp device_prop(int device)
 }
 
 /* A1: NCCL's way. Two handles of 60 % of what is left: the second is refused. */
-TEST(case_A1_vmm_charged)
+TEST(vmm_charged)
 {
     CUmemGenericAllocationHandle first = 0, second = CANARY;
     CUmemAllocationProp prop = device_prop(0);
@@ -128,7 +128,7 @@ static void *d1_thread(void *arg)
     return NULL;
 }
 
-TEST(case_D1_no_context)
+TEST(vmm_without_context)
 {
     pthread_t thread;
     CUcontext second = NULL;
@@ -168,7 +168,7 @@ static void g3_importer(int socket)
     close_device(0);
 }
 
-TEST(case_G3_export_import)
+TEST(ipc_export_import)
 {
     int ends[2], fd = -1;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -225,7 +225,7 @@ static CUmemAllocationProp exported_prop(void)
 
 /* Imported by its own maker and let go of by its first handle: charged once, until the last handle
  * is gone. */
-TEST(import_own_export)
+TEST(ipc_import_own_export)
 {
     const uint64_t size = 128 * MIB;
     CUmemGenericAllocationHandle handle = 0, held[64], second;
@@ -258,7 +258,7 @@ TEST(import_own_export)
 
 /* A descriptor alone keeps the memory: it stays charged until the last one is closed, or imported
  * and let go of. */
-TEST(export_kept_by_descriptor)
+TEST(ipc_export_kept_by_descriptor)
 {
     const uint64_t size = 256 * MIB;
     CUmemGenericAllocationHandle handle = 0, other = 0;
@@ -364,7 +364,7 @@ static void run_importer(int peer, int orders, const char *end)
 
 /* The maker lets go, and another process has the memory still: the instance is charged until that
  * lets go, too. */
-TEST(import_outlives_maker)
+TEST(ipc_import_outlives_maker)
 {
     const char *end = argc > 0 ? argv[0] : "release";
     int peers[2], to_importer, to_maker;
@@ -422,7 +422,7 @@ static CUresult checkpoint_call(const char *symbol, pid_t pid)
 }
 
 /* What a checkpoint has put away is charged to nobody; it comes back only where it fits. */
-TEST(checkpoint_gives_back)
+TEST(process_checkpoint_gives_back)
 {
     CUdeviceptr memory = 0;
     int orders;

@@ -5,4 +5,4 @@ source "$(dirname "$0")/lib.sh"
 export OLDCUDA_REAL=$TEST_BUILD/sim/libcuda.so.1
 export LD_LIBRARY_PATH=$TEST_BUILD/tests/sim/old:$LD_LIBRARY_PATH
 expect 0 with_instance bash -c 'exit 0'
-expect 0 with_instance "$TEST_SIMTEST_DL" case_E7_old_driver
+expect 0 with_instance "$TEST_SIMTEST_DL" load_old_driver

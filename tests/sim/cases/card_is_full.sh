@@ -6,7 +6,7 @@ SIMGPU_GROUP=neighbour "$TEST_SIMTEST" card_filler 60000 >"$TEST_WORK/filler" &
 filler=$!
 wait_for grep -q filled "$TEST_WORK/filler"
 status=0
-with_instance "$TEST_SIMTEST" case_B9_driver_out_of_memory || status=$?
+with_instance "$TEST_SIMTEST" card_out_of_memory || status=$?
 kill "$filler"
 wait "$filler" 2>/dev/null
 exit "$status"

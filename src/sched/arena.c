@@ -181,7 +181,7 @@ static const struct shm_lock_rules rules = {
     .lost = lost,
     .ask_first_ns = ARENA_LOCK_STALE_NS,
     .ask_last_ns = ARENA_LOCK_STALE_NS,
-    .nap_ns = NS_PER_MS,
+    .nap_ns = ARENA_LOCK_NAP_NS,
 };
 
 bool arena_lock(struct vgpu_arena *arena, unsigned page, uint32_t *ret_word)

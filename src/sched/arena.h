@@ -11,11 +11,9 @@
 #define VGPU_SCHED_ARENA_H
 
 #include "sched/arena_layout.h"
+#include "sched/sched_params.h"
 
 #include <stdbool.h>
-
-#define ARENA_LOCK_STALE_NS 20000000ULL
-#define ARENA_LOCK_BOUND_NS 100000000ULL
 
 #define ARENA_PATH_MAX 512
 

@@ -15,10 +15,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* While another process is about to replace the file, which takes it some system calls. */
-#define TRIES  100
-#define NAP_NS NS_PER_MS
-
 const char *arena_folder(void)
 {
     const char *folder = setting_text(SETTING_ARENA_DIR);
@@ -185,7 +181,7 @@ static int open_again(const char *path, const struct stat *st)
  */
 static int replace_file(const struct arena_place *place, const char *uuid, const struct stat *st)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct timespec nap = {.tv_nsec = ARENA_FILE_NAP_NS};
     int fd CLEANUP_CLOSE = open_again(place->path, st);
     struct stat now;
     int rc;
@@ -230,7 +226,7 @@ int arena_file_get(const struct arena_place *place, const char *uuid, bool make,
 {
     int rc = -EAGAIN;
 
-    for (unsigned i = 0; i < TRIES && rc == -EAGAIN; i++)
+    for (unsigned i = 0; i < ARENA_FILE_TRIES && rc == -EAGAIN; i++)
         rc = get_or_make(place, uuid, make, ret_liveness, ret_fd);
     return rc;
 }

@@ -21,16 +21,11 @@
 #ifndef VGPU_SCHED_BUCKET_H
 #define VGPU_SCHED_BUCKET_H
 
+#include "sched/sched_params.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Idle time that may be made up for, also that of waking up late. */
-#define BUCKET_BURST_NS    5000000ULL
-#define BUCKET_SLACK_NS    100000ULL /* debt that nobody waits for: sleeping takes about as long */
-#define BUCKET_DEBT_MAX_NS 50000000000ULL /* what would be owed beyond it is forgiven */
-/* More than the greatest debt, for clocks read a while apart. */
-#define BUCKET_INSANE_NS 60000000000ULL
 
 /*
  * Work of cost_ns is to start. 0: it may, and is charged. Else how long until then, and nothing is

@@ -6,22 +6,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define CELLS_LOG 13
-#define CELLS     (1u << CELLS_LOG)
-#define PROBES    32u
+#define CELLS (1u << COST_CELLS_LOG)
 
 #define KEY_FREE 0u
 #define KEY_GONE 2u /* keys are odd */
 
-#define FIRST_SAMPLES 4u /* so many launches are measured at once */
-#define ASKED_MASK    0xffffu
-#define UNSEEN_ONE    0x10000u
-#define WILD          20.0f /* times what is usual: see believable() */
-#define SAMPLE_MAX_NS (3600ULL * 1000000000ULL)
-#define CALM_SAMPLES  1000u
+#define ASKED_MASK 0xffffu
+#define UNSEEN_ONE 0x10000u
 
 /* A launch of a cell in pace p is measured with a probability of 1 to .period. */
-enum pace { PACE_STEADY, PACE_SPREAD, PACE_LONG, PACE_VERY_LONG };
+enum pace {
+#define X(pace, period, window, from_ns) pace,
+    COST_PACE_LIST(X)
+#undef X
+};
 
 /*
  * The mean is over about the last `window` launches, so a sample, which stands for `period`
@@ -33,10 +31,9 @@ static const struct {
     float period, window;
     float from_ns; /* a sample as long as that sets this pace */
 } paces[] = {
-    [PACE_STEADY] = {64, 512, 0},
-    [PACE_SPREAD] = {16, 512, 0},
-    [PACE_LONG] = {4, 64, 1e6f},
-    [PACE_VERY_LONG] = {1, 16, 5e6f},
+#define X(pace, period, window, from_ns) [pace] = {period, window, from_ns},
+    COST_PACE_LIST(X)
+#undef X
 };
 
 union state {
@@ -92,7 +89,7 @@ struct cost_table *cost_table_new(void)
 
 static struct cost_cell *probe(struct cost_table *table, uint64_t key, uint32_t i)
 {
-    uint32_t home = (uint32_t)((key * 0x9E3779B97F4A7C15ULL) >> (64 - CELLS_LOG));
+    uint32_t home = (uint32_t)((key * 0x9E3779B97F4A7C15ULL) >> (64 - COST_CELLS_LOG));
 
     return &table->cell[(home + i) % CELLS];
 }
@@ -125,7 +122,7 @@ static bool take(struct cost_cell *cell, uint64_t had, uint64_t key)
  * last search. */
 static struct cost_cell *take_unused(struct cost_table *table, uint64_t key)
 {
-    for (uint32_t i = 0; i < PROBES; i++) {
+    for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t had = LOAD(&cell->key);
 
@@ -139,7 +136,7 @@ static struct cost_cell *take_unused(struct cost_table *table, uint64_t key)
 
 static struct cost_cell *insert(struct cost_table *table, uint64_t key)
 {
-    for (uint32_t i = 0; i < PROBES; i++) {
+    for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t had = LOAD(&cell->key);
 
@@ -152,7 +149,7 @@ static struct cost_cell *insert(struct cost_table *table, uint64_t key)
 struct cost_cell *cost_find(struct cost_table *table, uint64_t key)
 {
     key |= 1;
-    for (uint32_t i = 0; i < PROBES; i++) {
+    for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t has = LOAD(&cell->key);
 
@@ -168,7 +165,7 @@ void cost_forget(struct cost_table *table, uint64_t key)
 {
     key |= 1;
     /* Threads that came at once may have made it twice. */
-    for (uint32_t i = 0; i < PROBES; i++) {
+    for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t has = LOAD(&cell->key);
 
@@ -213,12 +210,12 @@ bool cost_wants_sample(struct cost_cell *cell, uint32_t random)
     union state state = {.word = LOAD(&cell->state)};
     uint32_t asked = LOAD(&cell->asked) & ASKED_MASK, period;
 
-    if (asked < FIRST_SAMPLES) {
+    if (asked < COST_FIRST_SAMPLES) {
         atomic_fetch_add_explicit(&cell->asked, 1, memory_order_relaxed);
         return true;
     }
-    if (state.samples < FIRST_SAMPLES)
-        period = FIRST_SAMPLES; /* those on their way will do, if they arrive */
+    if (state.samples < COST_FIRST_SAMPLES)
+        period = COST_FIRST_SAMPLES; /* those on their way will do, if they arrive */
     else
         period = (uint32_t)paces[state.pace].period;
     if (state.doubtful && period < (uint32_t)paces[PACE_SPREAD].period)
@@ -230,7 +227,7 @@ bool cost_measured_always(const struct cost_cell *cell)
 {
     union state state = {.word = LOAD(&cell->state)};
 
-    return !state.doubtful && (state.samples < FIRST_SAMPLES || state.pace == PACE_VERY_LONG);
+    return !state.doubtful && (state.samples < COST_FIRST_SAMPLES || state.pace == PACE_VERY_LONG);
 }
 
 void cost_defer(struct cost_cell *cell)
@@ -242,7 +239,7 @@ void cost_defer(struct cost_cell *cell)
 void cost_doubt(struct cost_table *table, uint64_t key)
 {
     key |= 1;
-    for (uint32_t i = 0; i < PROBES; i++) {
+    for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t has = LOAD(&cell->key);
 
@@ -284,7 +281,7 @@ static enum pace pace_of(union state *state, union learned learned, float sample
         fits = PACE_VERY_LONG;
     else if (longest > paces[PACE_LONG].from_ns)
         fits = PACE_LONG;
-    else if (state->samples < FIRST_SAMPLES ||
+    else if (state->samples < COST_FIRST_SAMPLES ||
              learned.spread_ns > learned.mean_ns / 20 + COST_MIN_NS)
         fits = PACE_SPREAD;
     else
@@ -294,7 +291,7 @@ static enum pace pace_of(union state *state, union learned learned, float sample
         return fits;
     }
     state->calm = longest < paces[pace].from_ns / 2 ? state->calm + 1 : 0;
-    if (state->calm < CALM_SAMPLES)
+    if (state->calm < COST_CALM_SAMPLES)
         return pace;
     state->calm = 0;
     return pace == PACE_VERY_LONG ? PACE_LONG : fits;
@@ -321,10 +318,10 @@ static float believable(struct cost_cell *cell, const union state *state, union 
     float usual, wild;
     uint32_t word = LOAD(&cell->wild_ns);
 
-    if (state->samples < 2 * FIRST_SAMPLES)
-        usual = learned.mean_ns * WILD;
+    if (state->samples < 2 * COST_FIRST_SAMPLES)
+        usual = learned.mean_ns * COST_WILD;
     else
-        usual = learned.mean_ns + WILD * larger(learned.spread_ns, learned.mean_ns / 20);
+        usual = learned.mean_ns + COST_WILD * larger(learned.spread_ns, learned.mean_ns / 20);
     if (sample <= usual)
         return sample;
     memcpy(&wild, &word, sizeof(wild));
@@ -335,14 +332,14 @@ static float believable(struct cost_cell *cell, const union state *state, union 
     return smaller(sample, usual);
 }
 
-/* The mean with a sample; it never grows by more than WILD times at once. */
+/* The mean with a sample; it never grows by more than COST_WILD times at once. */
 static union learned mixed(union learned learned, float sample, float weight)
 {
     float away = distance(sample, learned.mean_ns);
 
     learned.spread_ns += larger(weight, 1.0f / 16) * (away - learned.spread_ns);
     if (weight < 1)
-        sample = smaller(sample, learned.mean_ns * (1 + (WILD - 1) / weight));
+        sample = smaller(sample, learned.mean_ns * (1 + (COST_WILD - 1) / weight));
     learned.mean_ns += weight * (sample - learned.mean_ns);
     return learned;
 }
@@ -353,9 +350,9 @@ uint32_t cost_learn(struct cost_cell *cell, uint64_t sample_ns, bool doubtful)
     uint64_t before = LOAD(&cell->learned);
     union learned learned = {.word = before}, next;
     union state state = {.word = LOAD(&cell->state)};
-    float sample = (float)(sample_ns < 1               ? 1
-                           : sample_ns > SAMPLE_MAX_NS ? SAMPLE_MAX_NS
-                                                       : sample_ns);
+    float sample = (float)(sample_ns < 1                    ? 1
+                           : sample_ns > COST_SAMPLE_MAX_NS ? COST_SAMPLE_MAX_NS
+                                                            : sample_ns);
     float counts = sample;
 
     STORE(&cell->used, 1);

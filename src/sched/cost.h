@@ -12,6 +12,8 @@
 #ifndef VGPU_SCHED_COST_H
 #define VGPU_SCHED_COST_H
 
+#include "sched/sched_params.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,7 +46,6 @@ void cost_forget(struct cost_table *table, uint64_t key);
 
 /* What to charge for one launch now, in ns; at least COST_MIN_NS. `unknown_ns` where there is no
  * sample yet. */
-#define COST_MIN_NS 500
 uint64_t cost_estimate(const struct cost_cell *cell, uint64_t unknown_ns);
 bool cost_known(const struct cost_cell *cell);
 

@@ -15,10 +15,6 @@
 
 #include "sched/sched_client.h"
 
-#define GANG_DRAIN_NS 4000000ULL
-/* That the owner of a slot may do nothing before others have the rest. */
-#define GANG_IDLE_NS 1000000ULL
-
 /*
  * The instance runs on the devices of these arenas as well, which stay open; none: on this client's
  * device alone. Under the caller's lock; takes the arena's where the number of devices changes.

@@ -2,21 +2,8 @@
 
 /*
  * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1
- * percent. With many tenants turns become shorter, so that each comes round within CYCLE_NS.
+ * percent. With many tenants turns become shorter, so that each comes round within POLICY_CYCLE_NS.
  */
-#define QUANTUM_NS     16000000ULL
-#define CYCLE_NS       64000000ULL
-#define SHORT_NS       2000000ULL /* of a turn that a higher priority may want to end */
-#define CREDIT_NS      10000000ULL
-#define LAG_MOST_NS    200000000ULL
-#define DEBT_NS        500000000ULL /* use beyond a share that is remembered */
-#define EQUAL_NS       2000000ULL   /* virtual times no further apart are equal */
-#define CUT_NS         1000000ULL   /* but a turn is this long at least; */
-#define CUT_PATIENT_NS 4000000ULL   /* a cap's burst makes up for that */
-#define AHEAD_NS       10000000ULL
-#define AHEAD_LOW_NS   400000ULL
-#define LEVELS         4u
-#define LEVEL_BASE_NS  2500000ULL
 
 /*
  * An interactive tenant yields its turns early, to wait for its results. While one takes part, the
@@ -24,8 +11,6 @@
  * so bursts of two programs alternate, rather than that the shorter one comes twice now and then,
  * which the other would see in its 99th percentile.
  */
-#define SHORT_TURN_NS      3500000ULL
-#define INTERACTIVE_LEVELS 2u /* of tenants that yield at least every other turn */
 
 struct policy {
     /* Whether `a` is due before `b`. Both wait. */
@@ -71,7 +56,7 @@ static bool behind(const struct arena_tenant *a, const struct arena_tenant *b)
 {
     uint64_t a_ns = LOAD(a->virtual_ns), b_ns = LOAD(b->virtual_ns);
 
-    return a_ns < b_ns && b_ns - a_ns > EQUAL_NS;
+    return a_ns < b_ns && b_ns - a_ns > POLICY_EQUAL_NS;
 }
 
 static bool fairer(const struct arena_tenant *a, const struct arena_tenant *b)
@@ -118,7 +103,7 @@ static unsigned taking_part(const struct arena_layout *layout)
 /* The level of one who has used a turn up. */
 static uint32_t level_below(uint32_t level)
 {
-    return level + 1 < LEVELS ? level + 1 : LEVELS - 1;
+    return level + 1 < POLICY_LEVELS ? level + 1 : POLICY_LEVELS - 1;
 }
 
 static uint64_t less_of(uint64_t a, uint64_t b)
@@ -128,23 +113,23 @@ static uint64_t less_of(uint64_t a, uint64_t b)
 
 static bool interactive(const struct arena_tenant *tenant)
 {
-    return LOAD(tenant->level) < INTERACTIVE_LEVELS;
+    return LOAD(tenant->level) < POLICY_INTERACTIVE_LEVELS;
 }
 
 /* A short turn of `self`, while `other` waits. */
 static uint64_t short_turn_ns(const struct arena_tenant *self, const struct arena_tenant *other)
 {
-    uint64_t turn_ns = SHORT_TURN_NS * weight_of(self) / weight_of(other);
+    uint64_t turn_ns = POLICY_SHORT_TURN_NS * weight_of(self) / weight_of(other);
 
     return turn_ns < POLICY_MIN_NS ? POLICY_MIN_NS : turn_ns;
 }
 
 static uint64_t even_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    uint64_t share = CYCLE_NS / taking_part(layout);
+    uint64_t share = POLICY_CYCLE_NS / taking_part(layout);
 
     (void)tenant;
-    return share < QUANTUM_NS ? share : QUANTUM_NS;
+    return share < POLICY_QUANTUM_NS ? share : POLICY_QUANTUM_NS;
 }
 
 static bool below_another(const struct arena_layout *layout, unsigned tenant)
@@ -161,20 +146,21 @@ static bool below_another(const struct arena_layout *layout, unsigned tenant)
 /* Below the highest priority that is about, turns are short. */
 static uint64_t priority_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    return below_another(layout, tenant) ? SHORT_NS : even_quantum_ns(layout, tenant);
+    return below_another(layout, tenant) ? POLICY_LOW_PRIORITY_TURN_NS
+                                         : even_quantum_ns(layout, tenant);
 }
 
 static uint64_t mlfq_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
     uint32_t level = LOAD(layout->tenant[tenant].level);
 
-    return LEVEL_BASE_NS << (level < LEVELS ? level : LEVELS - 1);
+    return POLICY_LEVEL_BASE_NS << (level < POLICY_LEVELS ? level : POLICY_LEVELS - 1);
 }
 
 /* Longer turns while all use theirs up. */
 static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    uint64_t share = 2 * CYCLE_NS / taking_part(layout);
+    uint64_t share = 2 * POLICY_CYCLE_NS / taking_part(layout);
 
     (void)tenant;
     return share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
@@ -188,7 +174,7 @@ static const struct policy *policy_of(const struct arena_layout *layout)
         [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_STARVED_NS,
                                 POLICY_AGED_TURN_NS, true},
         [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS,
-                            LEVEL_BASE_NS, false},
+                            POLICY_LEVEL_BASE_NS, false},
         [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS, false},
         [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS,
                                 POLICY_MIN_NS, true},
@@ -221,9 +207,6 @@ static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigne
 }
 
 /* Turns of instances that run on several devices (sched/gang.h). */
-#define SLOTS_MOST    8u /* of one tenant in a row */
-#define GANG_GRACE_NS 1000000ULL
-#define GANG_AHEAD_NS 2000000ULL
 
 static bool contends(const struct arena_tenant *tenant)
 {
@@ -276,7 +259,7 @@ static unsigned slots_of(const struct contender *one, uint32_t least_weight)
 {
     unsigned slots = (one->weight + least_weight / 2) / least_weight;
 
-    return slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : slots;
+    return slots < 1 ? 1 : slots > POLICY_SLOTS_MOST ? POLICY_SLOTS_MOST : slots;
 }
 
 int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns)
@@ -403,7 +386,7 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
     const struct policy *policy = policy_of(layout);
     uint64_t start_ns = LOAD(layout->start_ns);
     uint32_t blocked = LOAD(self->blocked);
-    uint64_t least_ns = blocked == ARENA_BLOCKED_BY_CAP ? CUT_PATIENT_NS : CUT_NS;
+    uint64_t least_ns = blocked == ARENA_BLOCKED_BY_CAP ? POLICY_CUT_CAPPED_NS : POLICY_CUT_NS;
 
     if (!eligible(self, now_ns))
         return UINT64_MAX;
@@ -426,10 +409,10 @@ uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
     const struct policy *policy = policy_of(layout);
 
     if (policy_gang(layout))
-        return GANG_AHEAD_NS;
+        return POLICY_GANG_AHEAD_NS;
     if (policy->before == higher && below_another(layout, tenant))
-        return AHEAD_LOW_NS;
-    return less_of(AHEAD_NS, beside_interactive_ns(layout, tenant));
+        return POLICY_AHEAD_LOW_PRIORITY_NS;
+    return less_of(POLICY_AHEAD_NS, beside_interactive_ns(layout, tenant));
 }
 
 bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant)
@@ -454,7 +437,7 @@ uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uin
     uint64_t grace_ns = LOAD(layout->tenant[tenant].grace_ns);
 
     if (policy_gang(layout))
-        return GANG_GRACE_NS;
+        return POLICY_GANG_GRACE_NS;
     if (burst_ns >= POLICY_BURST_NS && !above_all(layout, tenant))
         return POLICY_QUICK_NS;
     return grace_ns < POLICY_GRACE_NS        ? POLICY_GRACE_NS
@@ -534,19 +517,19 @@ static uint64_t more(uint64_t a, uint64_t b)
 void policy_wants(struct arena_layout *layout, unsigned tenant)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t had_ns = LOAD(self->lag_ns), lag_ns = had_ns < LAG_MOST_NS ? had_ns : LAG_MOST_NS,
-             least_ns, most_ns;
+    uint64_t had_ns = LOAD(self->lag_ns),
+             lag_ns = had_ns < POLICY_LAG_MOST_NS ? had_ns : POLICY_LAG_MOST_NS, least_ns, most_ns;
 
     /* The holder, which wants its next turn, is yet to be charged for this one. */
     if (tenant + 1 != LOAD(layout->holder) && others(layout, tenant, &least_ns, &most_ns))
-        keep_within(self, less(least_ns, lag_ns + weighted_ns(self, CREDIT_NS)),
-                    more(most_ns, weighted_ns(self, DEBT_NS)));
+        keep_within(self, less(least_ns, lag_ns + weighted_ns(self, POLICY_CREDIT_NS)),
+                    more(most_ns, weighted_ns(self, POLICY_DEBT_NS)));
 }
 
 void policy_returns(struct arena_layout *layout, unsigned tenant)
 {
     struct arena_tenant *self = &layout->tenant[tenant];
-    uint64_t credit_ns = weighted_ns(self, CREDIT_NS), least_ns, most_ns;
+    uint64_t credit_ns = weighted_ns(self, POLICY_CREDIT_NS), least_ns, most_ns;
 
     self->lag_ns = 0;
     self->level = 0;
@@ -559,8 +542,8 @@ void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
 {
     struct arena_tenant *self = &layout->tenant[tenant];
     bool spent = end == POLICY_SPENT,
-         burst = !spent && held_ns >= POLICY_BURST_NS && held_ns < SHORT_TURN_NS;
-    uint64_t charged_ns = burst && policy_of(layout)->short_turns ? SHORT_TURN_NS : held_ns;
+         burst = !spent && held_ns >= POLICY_BURST_NS && held_ns < POLICY_SHORT_TURN_NS;
+    uint64_t charged_ns = burst && policy_of(layout)->short_turns ? POLICY_SHORT_TURN_NS : held_ns;
     uint64_t virtual_ns = LOAD(self->virtual_ns) + weighted_ns(self, charged_ns), least_ns, most_ns;
     uint32_t level = LOAD(self->level);
 

@@ -15,17 +15,9 @@
 #define VGPU_SCHED_POLICY_H
 
 #include "sched/arena_layout.h"
+#include "sched/sched_params.h"
 
 #include <stdbool.h>
-
-#define POLICY_MIN_NS     1000000ULL
-#define POLICY_MAX_NS     20000000ULL
-#define POLICY_STARVED_NS 1000000000ULL
-#define POLICY_AGED_NS    400000000ULL
-
-#define POLICY_AGED_TURN_NS 3000000ULL
-
-#define POLICY_BURST_NS 1500000ULL /* work of this length, waited for, is worth a turn */
 
 /*
  * Whether the tenants that contend all run on several devices, where their turns are slots of the
@@ -35,23 +27,11 @@ bool policy_gang(const struct arena_layout *layout);
 
 /* The slot of a time, and whose it is: the tenant, or -1. The same on every device with the same
  * tenants. */
-#define POLICY_SLOT_NS 10000000ULL
 int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns);
 
 /* Whether a light program may run beside the others, outside of turns: not under a higher
  * priority. */
 bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant);
-
-/*
- * How long a holder without work keeps the device, for its next launch may come: after a burst, or
- * when its time is up; else at least, and at most.
- */
-#define POLICY_QUICK_NS      20000ULL
-#define POLICY_GRACE_NS      50000ULL
-#define POLICY_GRACE_MOST_NS 250000ULL
-
-/* That a tenant may be said to stay away from turns. */
-#define POLICY_AWAY_MOST_NS 100000000000ULL
 
 /* The waiting tenant that is due, or -1. `except`: one that is passed over where another waits; -1:
  * none. */

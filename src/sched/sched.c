@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-#define QUIET_NS     200000000ULL /* without a launch, a process is no longer active */
-#define NATIVE_NS    1000000000ULL
-#define NATIVE_SHIFT 6u
-#define UNKNOWN_NS   5000000ULL    /* what may still run of the time in which nobody measured */
-#define HELD_MOST_NS 2000000000ULL /* no turn is longer: what says so is nonsense */
-
 bool sched_drained(const struct arena_page *page)
 {
     if (LOAD(page->unfenced))
@@ -151,7 +145,8 @@ static void charge(struct arena_layout *layout, enum policy_end end, uint64_t no
     int holder = sched_holder(layout);
 
     if (holder >= 0)
-        policy_held(layout, (unsigned)holder, held_ns < HELD_MOST_NS ? held_ns : HELD_MOST_NS, end);
+        policy_held(layout, (unsigned)holder,
+                    held_ns < SCHED_HELD_MOST_NS ? held_ns : SCHED_HELD_MOST_NS, end);
     STORE(layout->start_ns, now_ns);
 }
 
@@ -202,7 +197,7 @@ bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
     struct arena_layout *layout = arena->layout;
     uint64_t start_ns = LOAD(layout->start_ns);
 
-    if (until_ns < now_ns || until_ns > now_ns + HELD_MOST_NS)
+    if (until_ns < now_ns || until_ns > now_ns + SCHED_HELD_MOST_NS)
         until_ns = now_ns;
     if (policy_due_again(layout, tenant, until_ns > start_ns ? until_ns - start_ns : 0, now_ns)) {
         sched_next(arena, POLICY_SPENT, true, now_ns);
@@ -266,12 +261,13 @@ void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
 void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
-    uint32_t had = LOAD(self->unscheduled_count), count = had < NATIVE_SHIFT ? had : NATIVE_SHIFT;
+    uint32_t had = LOAD(self->unscheduled_count),
+             count = had < SCHED_UNSCHEDULED_DOUBLINGS ? had : SCHED_UNSCHEDULED_DOUBLINGS;
     uint64_t last_ns = LOAD(self->unscheduled_last_ns), until_ns;
 
-    if (now_ns > last_ns && now_ns - last_ns > 2 * (NATIVE_NS << count))
+    if (now_ns > last_ns && now_ns - last_ns > 2 * (SCHED_UNSCHEDULED_NS << count))
         count = 0;
-    until_ns = now_ns + (NATIVE_NS << count);
+    until_ns = now_ns + (SCHED_UNSCHEDULED_NS << count);
     self->unscheduled_last_ns = until_ns;
     self->unscheduled_count = count + 1;
     STORE(self->unscheduled_until_ns, until_ns);
@@ -342,7 +338,7 @@ static void contend(struct arena_page *page, uint64_t now_ns)
         return;
     STORE(page->unfenced, 1);
     STORE(page->unknown, 1);
-    STORE(page->busy_until_ns, now_ns + UNKNOWN_NS);
+    STORE(page->busy_until_ns, now_ns + SCHED_UNTIMED_NS);
     atomic_fetch_or(&page->flags, ARENA_CONTENDED);
     arena_wake(page);
 }
@@ -425,8 +421,8 @@ static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned o
     if (launches != LOAD(page->seen_launches) || LOAD(page->runnable)) {
         STORE(page->seen_launches, launches);
         STORE(page->seen_ns, now_ns);
-    } else if (LOAD(page->active) && quiet_ns >= QUIET_NS &&
-               (sched_idle(page, now_ns) || quiet_ns >= 4 * QUIET_NS)) {
+    } else if (LOAD(page->active) && quiet_ns >= SCHED_INACTIVE_NS &&
+               (sched_idle(page, now_ns) || quiet_ns >= 4 * SCHED_INACTIVE_NS)) {
         STORE(page->active, 0);
         atomic_fetch_or(&page->flags, ARENA_RESUME);
     }

@@ -11,30 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define TIDY_NS 50000000ULL
-
-/* A program that launches without waiting, while the device is idle for most of the time, */
-#define IDLE_NS     30000ULL /* this long: */
-#define AHEAD_LEAST 50000ULL /* and it has not been this far ahead meanwhile */
-
-/* What makes a program a light one. */
-#define WINDOW_NS        100000000ULL
-#define LOW_USE_LAUNCHES 200u
-#define LOW_USE_WAITS    20u
-#define LOW_USE_PERCENT  15u
-
-#define PACED_MOST_NS 100000000ULL   /* that a launch is held back; then none is for */
-#define UNPACED_NS    10000000000ULL /* this long */
-#define PROBE_NS      50000000ULL
-
-/* A process that its cap has held back within this time has one that matters. */
-#define PAUSED_NS 100000000ULL
-
-#define COUNT_MOST 1000000ULL
-
-#define NEARLY_MOST                                                                                \
-    (SCHED_QUEUED_MOST * 7 / 8) /* of launches at the semaphore: a thread will stand still soon */
-
 int sched_client_join(struct vgpu_arena *arena, const struct sched_identity *self,
                       struct sched_client *ret_client)
 {
@@ -92,7 +68,7 @@ void sched_client_tidy(struct sched_client *client, uint64_t now_ns)
     uint64_t tidied_ns = LOAD(client->arena->layout->tidied_ns);
     uint32_t word;
 
-    if (now_ns > tidied_ns && now_ns - tidied_ns < TIDY_NS)
+    if (now_ns > tidied_ns && now_ns - tidied_ns < SCHED_TIDY_NS)
         return;
     if (!arena_lock(client->arena, client->index, &word))
         return;
@@ -121,7 +97,7 @@ static uint64_t busy_until_ns(const struct arena_page *page, uint64_t now_ns)
 {
     uint64_t busy_ns = LOAD(page->busy_until_ns);
 
-    return busy_ns > now_ns && busy_ns < now_ns + BOUND_MOST_NS ? busy_ns : now_ns;
+    return busy_ns > now_ns && busy_ns < now_ns + SCHED_ESTIMATE_MOST_NS ? busy_ns : now_ns;
 }
 
 /*
@@ -132,7 +108,7 @@ static bool launch_bound(struct sched_client *client, uint64_t now_ns)
 {
     uint64_t busy_ns = LOAD(client->page->busy_until_ns);
 
-    if (client->waited || busy_ns > now_ns + AHEAD_LEAST) {
+    if (client->waited || busy_ns > now_ns + SCHED_LAUNCH_AHEAD_NS) {
         client->idle_ns = 0;
         client->idle_since_ns = now_ns;
     } else if (busy_ns < now_ns) {
@@ -140,7 +116,8 @@ static bool launch_bound(struct sched_client *client, uint64_t now_ns)
 
         client->idle_ns += now_ns - from_ns;
     }
-    return client->idle_ns > IDLE_NS && client->idle_ns > (now_ns - client->idle_since_ns) / 2;
+    return client->idle_ns > SCHED_LAUNCH_IDLE_NS &&
+           client->idle_ns > (now_ns - client->idle_since_ns) / 2;
 }
 
 /* Whether the turn goes on because the tenant would get the next one as well: then nothing need be
@@ -232,9 +209,9 @@ static bool far_ahead(struct sched_client *client, uint64_t now_ns)
         return false;
     if (reached(client->page, client->older)) {
         client->far = false;
-    } else if (now_ns - client->far_since_ns > PACED_MOST_NS) {
+    } else if (now_ns - client->far_since_ns > SCHED_PACED_MOST_NS) {
         client->far = false;
-        client->unpaced_until_ns = now_ns + UNPACED_NS;
+        client->unpaced_until_ns = now_ns + SCHED_UNPACED_NS;
     }
     return client->far;
 }
@@ -320,7 +297,8 @@ static void press(struct sched_client *client, uint64_t now_ns)
 
     if (!arena_lock(client->arena, client->index, &word))
         return;
-    sched_boost(client->arena, client->tenant, now_ns - client->paused_ns < PAUSED_NS, now_ns);
+    sched_boost(client->arena, client->tenant, now_ns - client->paused_ns < SCHED_PAUSED_NS,
+                now_ns);
     arena_unlock(client->arena, word);
 }
 
@@ -348,7 +326,7 @@ static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uin
     ticket->queued = !sched_client_open(client, queued);
     launches = LOAD(page->backlog);
     ticket->full = launches > SCHED_QUEUED_MOST || LOAD(page->backlog_ns) > client->ahead_ns;
-    if (ticket->queued && (ticket->full || launches == NEARLY_MOST))
+    if (ticket->queued && (ticket->full || launches == SCHED_QUEUED_NEARLY_MOST))
         press(client, now_ns);
 }
 
@@ -363,7 +341,7 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
         STORE(self->unscheduled_until_ns, 0);
         client->probing = false;
     } else if (!client->probing) {
-        STORE(self->unscheduled_until_ns, now_ns + PROBE_NS);
+        STORE(self->unscheduled_until_ns, now_ns + SCHED_PROBE_NS);
         client->probes = client->probing = true;
         ticket->fences = true;
     } else {
@@ -410,12 +388,13 @@ static void reckon(struct sched_client *client, uint64_t cost_ns, uint64_t now_n
 {
     uint64_t window_ns = now_ns - client->window_since_ns;
 
-    if (window_ns >= WINDOW_NS) {
-        bool light = window_ns < 2 * WINDOW_NS && client->window_launches >= LOW_USE_LAUNCHES &&
-                     client->window_waits <= client->window_launches / LOW_USE_WAITS &&
-                     client->window_cost_ns < window_ns / 100 * LOW_USE_PERCENT;
+    if (window_ns >= SCHED_WINDOW_NS) {
+        bool light = window_ns < 2 * SCHED_WINDOW_NS &&
+                     client->window_launches >= SCHED_LOW_USE_LAUNCHES &&
+                     client->window_waits <= client->window_launches / SCHED_LOW_USE_WAITS &&
+                     client->window_cost_ns < window_ns / 100 * SCHED_LOW_USE_PERCENT;
 
-        client->low_use_until_ns = light ? now_ns + WINDOW_NS + WINDOW_NS / 2 : 0;
+        client->low_use_until_ns = light ? now_ns + SCHED_WINDOW_NS + SCHED_WINDOW_NS / 2 : 0;
         client->window_since_ns = now_ns;
         client->window_cost_ns = 0;
         client->window_launches = client->window_waits = 0;
@@ -512,7 +491,7 @@ void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
     *ret_turns = turns - client->told_turns;
     *ret_waited_ns = waited_ns - client->told_waited_ns;
     /* Since a moment ago: more is nonsense. */
-    if (*ret_turns > COUNT_MOST || *ret_waited_ns > COUNT_MOST * POLICY_MIN_NS)
+    if (*ret_turns > SCHED_COUNT_MOST || *ret_waited_ns > SCHED_COUNT_MOST * POLICY_MIN_NS)
         *ret_turns = *ret_waited_ns = 0;
     client->told_turns = turns;
     client->told_waited_ns = waited_ns;

@@ -13,24 +13,9 @@
 #define VGPU_SCHED_SCHED_CLIENT_H
 
 #include "sched/arena.h"
-
-/* After its estimated end, work without a fence is taken for done. */
-#define SCHED_QUIET_NS 1000000ULL
-#define SCHED_BOUND_NS 100000000ULL /* after its estimated end, a turn is over in any case */
-/* The same, where work of a time runs in which nobody measured. */
-#define SCHED_STRANGE_NS 15000000ULL
-#define SCHED_RESCUE_NS  2000000000ULL
-
-/*
- * What a launch counts for in a turn while nothing is known of its cost: many are queued before the
- * first has ended, and what a program queues at a semaphore runs in one go.
- */
-#define SCHED_UNKNOWN_NS 500000ULL
+#include "sched/sched_params.h"
 
 #define SCHED_OTHERS (VGPU_VDEVS - 1)
-
-/* Launches at the semaphore that threads don't wait for; the driver makes them at 1024. */
-#define SCHED_QUEUED_MOST 800u
 
 struct sched_identity {
     uint64_t id; /* of the instance; not 0 */
@@ -94,8 +79,6 @@ struct sched_ticket {
     bool ahead, fences, queued, full;
     uint32_t turn;
 };
-
-#define SCHED_NAP_NS 50000ULL
 
 /* Joins the turns. The client stays for the life of the process. -errno of arena_claim(). */
 int sched_client_join(struct vgpu_arena *arena, const struct sched_identity *self,

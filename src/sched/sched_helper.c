@@ -6,16 +6,6 @@
 
 #include <stdint.h>
 
-#define DRAIN_NS      1000000000ULL
-#define STRANGE_MOST  12u
-#define MUCH_LAUNCHES 64u
-#define DRAINED_MOST  10000000000ULL
-
-#define NEAR_NS     60000ULL /* before the expected end, a look costs less than being late */
-#define STEP_NS     30000ULL
-#define STEP_MOST   500000ULL
-#define NOT_NEXT_NS 2000000ULL
-
 bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns)
 {
     uint32_t word;
@@ -84,7 +74,7 @@ enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
 static uint64_t bound_ns(const struct holder_state *seen)
 {
-    return seen->gang ? GANG_DRAIN_NS : seen->unknown ? SCHED_STRANGE_NS : SCHED_BOUND_NS;
+    return seen->gang ? GANG_DRAIN_NS : seen->unknown ? SCHED_UNTIMED_BOUND_NS : SCHED_BOUND_NS;
 }
 
 static enum verdict judge(const struct arena_layout *layout, const struct holder_state *seen,
@@ -106,8 +96,8 @@ static enum verdict judge(const struct arena_layout *layout, const struct holder
         /* Not between two launches. */
         return now_ns >= end_ns && now_ns - observer->idle_ns >= POLICY_QUICK_NS ? UP : GOES_ON;
     }
-    if (last_ns > end_ns + BOUND_MOST_NS)
-        last_ns = end_ns + BOUND_MOST_NS;
+    if (last_ns > end_ns + SCHED_ESTIMATE_MOST_NS)
+        last_ns = end_ns + SCHED_ESTIMATE_MOST_NS;
     return now_ns > last_ns + bound_ns(seen) ? OVERDUE : GOES_ON;
 }
 
@@ -118,14 +108,15 @@ static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant
     uint64_t left_ns = seen->busy_until_ns > now_ns ? seen->busy_until_ns - now_ns : 0;
 
     if (LOAD(client->arena->layout->next) != tenant + 1)
-        return NOT_NEXT_NS;
+        return SCHED_NOT_NEXT_NS;
     if (seen->idle)
         return now_ns - observer->idle_ns < seen->grace_ns
                    ? observer->idle_ns + seen->grace_ns - now_ns
                    : 0;
-    if (left_ns > NEAR_NS + STEP_NS)
-        return left_ns - NEAR_NS < STEP_MOST ? left_ns - NEAR_NS : STEP_MOST;
-    return ended && now_ns < seen->busy_until_ns + 2 * NEAR_NS ? 0 : STEP_NS;
+    if (left_ns > SCHED_NEAR_NS + SCHED_STEP_NS)
+        return left_ns - SCHED_NEAR_NS < SCHED_STEP_MOST_NS ? left_ns - SCHED_NEAR_NS
+                                                            : SCHED_STEP_MOST_NS;
+    return ended && now_ns < seen->busy_until_ns + 2 * SCHED_NEAR_NS ? 0 : SCHED_STEP_NS;
 }
 
 /*
@@ -137,8 +128,8 @@ static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
-    if (much && self->untimed_overruns++ < STRANGE_MOST)
-        sched_drain(arena, tenant, now_ns + DRAIN_NS, now_ns);
+    if (much && self->untimed_overruns++ < SCHED_OVERRUNS_MOST)
+        sched_drain(arena, tenant, now_ns + SCHED_DRAIN_NS, now_ns);
     else
         sched_set_unscheduled(arena, tenant, now_ns);
 }
@@ -162,7 +153,7 @@ static void end_turn(struct sched_client *client, enum verdict verdict,
      * it. */
     if (holder >= 0 && verdict == OVERDUE && !seen->gang)
         outlast(client->arena, (unsigned)holder,
-                seen->unknown || seen->submitted_launches > MUCH_LAUNCHES ||
+                seen->unknown || seen->submitted_launches > SCHED_LAUNCHES_MUCH ||
                     layout->tenant[holder].untimed_overruns,
                 now_ns);
     else if (holder >= 0 && (seen->unknown || layout->tenant[holder].untimed_overruns))
@@ -200,13 +191,13 @@ static bool rescue(struct sched_client *client, unsigned tenant, struct sched_ob
                    uint64_t now_ns)
 {
     uint64_t draining_ns = LOAD(client->arena->layout->tenant[tenant].draining_until_ns);
-    bool draining =
-        draining_ns > now_ns && draining_ns <= now_ns + DRAIN_NS && !sched_drained(client->page);
+    bool draining = draining_ns > now_ns && draining_ns <= now_ns + SCHED_DRAIN_NS &&
+                    !sched_drained(client->page);
 
     if (!observer->waiting_ns || observer->queued != LOAD(client->queued))
         observer->waiting_ns = now_ns;
     observer->queued = LOAD(client->queued);
-    if (draining && now_ns - observer->waiting_ns < DRAINED_MOST)
+    if (draining && now_ns - observer->waiting_ns < SCHED_RESCUE_DRAIN_NS)
         return false;
     if (now_ns - observer->waiting_ns < SCHED_RESCUE_NS)
         return false;
@@ -241,7 +232,8 @@ static void look_at_draining(struct sched_client *client, unsigned tenant, uint6
     if (!until_ns)
         return;
     idle = look_at(arena, tenant, turn, now_ns).idle;
-    if ((!idle && until_ns > now_ns + 2 * NOT_NEXT_NS) || !arena_lock(arena, client->index, &word))
+    if ((!idle && until_ns > now_ns + 2 * SCHED_NOT_NEXT_NS) ||
+        !arena_lock(arena, client->index, &word))
         return;
     if (idle)
         sched_known(arena, tenant);
@@ -289,13 +281,13 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
         return let_go(client, observer);
     sched_client_tidy(client, now_ns);
     if (!sched_client_waiting(client, tenant) && !sched_client_wants(client, tenant, now_ns))
-        return STEP_NS;
+        return SCHED_STEP_NS;
     look_at_draining(client, tenant, now_ns);
     if (policy_gang(layout))
         look_at_slot(client, observer, now_ns);
     if (holder < 0) {
         hand_on(client, turn, OVER, &seen, POLICY_YIELDED, now_ns);
-        return STEP_NS;
+        return SCHED_STEP_NS;
     }
     seen = look_at(client->arena, (unsigned)holder, turn, now_ns);
     seen.gang = policy_gang(layout);

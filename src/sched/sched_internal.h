@@ -17,9 +17,6 @@
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_acquire)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_release)
 
-/* That an estimate may be ahead, and put off the end of a turn. */
-#define BOUND_MOST_NS 1000000000ULL
-
 /* The tenant that holds the device, or -1. Also without the lock. */
 static inline int sched_holder(const struct arena_layout *layout)
 {

@@ -2,15 +2,6 @@
 
 #include "sched/sched_internal.h"
 
-/* Within this, who was given a turn is expected to say that it goes on. */
-#define GRANTED_NS 20000000ULL
-#define BEYOND_NS  10000000ULL /* the end of a turn, for switching off */
-#define AGAIN_NS   1000000ULL
-#define SOON_NS    20000ULL
-/* No turn began longer ago: what says so is nonsense, or nobody waited. */
-#define SPAN_NS      1000000000ULL
-#define NATIVE_SHIFT 5u
-
 int preempt_join(struct vgpu_arena *arena, const struct sched_identity *self,
                  struct preempt *ret_preempt)
 {
@@ -46,7 +37,7 @@ static void close_semaphore(struct preempt *preempt)
 
     STORE(client->queued, queued);
     STORE(client->page->pending_turn, queued);
-    STORE(client->page->backlog_ns, GRANTED_NS);
+    STORE(client->page->backlog_ns, PREEMPT_GRANTED_NS);
     STORE(client->page->queued_unfenced, 1);
 }
 
@@ -176,7 +167,7 @@ static void lengthen(struct preempt *preempt, uint64_t now_ns)
     quantum_ns = policy_quantum_ns(layout, client->tenant, now_ns);
     longer_ns = quantum_ns * 5 / 4;
     longer_ns = longer_ns < PREEMPT_TURN_NS ? longer_ns : PREEMPT_TURN_NS;
-    if (is_mine(preempt) && start_ns <= now_ns && now_ns - start_ns < SPAN_NS &&
+    if (is_mine(preempt) && start_ns <= now_ns && now_ns - start_ns < PREEMPT_SPAN_NS &&
         LOAD(layout->end_ns) == start_ns + quantum_ns)
         STORE(layout->end_ns, start_ns + longer_ns);
     arena_unlock(client->arena, word);
@@ -229,13 +220,13 @@ static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand d
         return PREEMPT_RUNS;
     }
     end_ns = end_of_turn_ns(preempt, now_ns);
-    tell_busy(preempt, (end_ns > now_ns ? end_ns : now_ns) + BEYOND_NS);
+    tell_busy(preempt, (end_ns > now_ns ? end_ns : now_ns) + PREEMPT_BEYOND_NS);
     if (LOAD(layout->waiting) == 0)
         return PREEMPT_RUNS;
     if (now_ns < end_ns)
         *ret_again_ns = end_ns - now_ns;
     else if (renew(preempt, now_ns))
-        *ret_again_ns = SOON_NS;
+        *ret_again_ns = PREEMPT_SOON_NS;
     else
         return PREEMPT_ENDS;
     return PREEMPT_RUNS;
@@ -244,7 +235,9 @@ static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand d
 /* It has waited for too long: something is wrong with the turns. */
 static void go_native(struct preempt *preempt, uint64_t now_ns)
 {
-    unsigned shift = preempt->natives < NATIVE_SHIFT ? preempt->natives : NATIVE_SHIFT;
+    unsigned shift = preempt->natives < PREEMPT_UNSCHEDULED_DOUBLINGS
+                         ? preempt->natives
+                         : PREEMPT_UNSCHEDULED_DOUBLINGS;
 
     preempt->natives++;
     preempt->unscheduled_ns = now_ns + 2 * (PREEMPT_OFF_MOST_NS << shift);
@@ -270,7 +263,7 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
 
     if (since_ns == 0 || is_open(preempt)) {
         if (!arena_lock(client->arena, client->index, &word)) {
-            *ret_again_ns = AGAIN_NS;
+            *ret_again_ns = PREEMPT_AGAIN_NS;
             return since_ns == 0 ? PREEMPT_RUNS : PREEMPT_WAITS;
         }
         begin_to_wait(preempt, now_ns);
@@ -285,8 +278,8 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
     }
     left_ns = preempt->waiting_ns + PREEMPT_OFF_MOST_NS - now_ns;
     *ret_again_ns = sched_client_watch(client, &preempt->observer, now_ns);
-    if (*ret_again_ns < SOON_NS)
-        *ret_again_ns = SOON_NS;
+    if (*ret_again_ns < PREEMPT_SOON_NS)
+        *ret_again_ns = PREEMPT_SOON_NS;
     if (*ret_again_ns > left_ns)
         *ret_again_ns = left_ns;
     return is_native(preempt, now_ns) ? PREEMPT_RUNS : PREEMPT_WAITS;

@@ -20,10 +20,6 @@
 
 #include "sched/sched_client.h"
 
-#define PREEMPT_TURN_NS     25000000ULL
-#define PREEMPT_LEAST_NS    5000000ULL
-#define PREEMPT_OFF_MOST_NS 1200000000ULL
-
 struct preempt {
     struct sched_client client;
     struct sched_observer observer;

@@ -1,35 +1,6 @@
 #include "sched/throttle.h"
 
-#define MS 1e6
-
 #define BURST_NS ((double)THROTTLE_BURST_NS)
-/* Chance takes a tenant that is at its cap so many standard deviations beyond it once in hours. */
-#define DOUBT 4.5
-
-#define PERIOD_NS    (25 * MS) /* of switching, but */
-#define ON_LEAST_NS  (2 * MS)  /* no shorter than these */
-#define OFF_LEAST_NS (1 * MS)
-
-/* On-time between looks, on average: of who is far from its cap, is using it, is close to the
- * burst, is held. */
-#define IDLE_PROBE_NS  (8 * MS)
-#define PROBE_NS       (4 * MS)
-#define CLOSE_PROBE_NS (1.5 * MS)
-#define HELD_PROBE_NS  (3 * MS)
-/* No more of the time goes into them than one part in so many. */
-#define PROBE_PART       20
-#define CLOSE_PROBE_PART 8
-#define PROBE_MOST_NS    (50 * MS) /* whatever a probe costs */
-
-/* What the two estimates of how busy the tenant is are made of; how far apart they contradict each
- * other; over which time what was charged by estimate is put right. */
-#define QUICK_PROBES 12
-#define SLOW_NS      (3000 * MS)
-#define FAR          .35
-#define FAR_DOUBT    4.5 /* and that by so many standard deviations */
-#define SETTLE_NS    (4000 * MS)
-
-#define COST_MOST_NS (20 * MS) /* what took longer was something else */
 
 static double least(double a, double b)
 {
@@ -44,7 +15,8 @@ static double most(double a, double b)
 /* By how much the excess goes up and down while the tenant is held. */
 static double band(double cap)
 {
-    double period_ns = most(PERIOD_NS, most(ON_LEAST_NS / cap, OFF_LEAST_NS / (1 - cap)));
+    double period_ns = most(THROTTLE_PERIOD_NS,
+                            most(THROTTLE_ON_LEAST_NS / cap, THROTTLE_OFF_LEAST_NS / (1 - cap)));
 
     return period_ns * cap * (1 - cap);
 }
@@ -64,13 +36,14 @@ static void plan_look(struct throttle *throttle)
     double ns, cost_ns = throttle->look_cost_ns;
 
     if (throttle->held)
-        ns = most(HELD_PROBE_NS, PROBE_PART * cost_ns);
+        ns = most(THROTTLE_HELD_PROBE_NS, THROTTLE_PROBE_PART * cost_ns);
     else if (throttle->excess_ns > BURST_NS / 3)
-        ns = most(CLOSE_PROBE_NS, CLOSE_PROBE_PART * cost_ns);
+        ns = most(THROTTLE_CLOSE_PROBE_NS, THROTTLE_CLOSE_PROBE_PART * cost_ns);
     else
-        ns = most(throttle->busy || throttle->excess_ns > 0 ? PROBE_NS : IDLE_PROBE_NS,
-                  PROBE_PART * cost_ns);
-    throttle->probe_in_ns = least(ns, PROBE_MOST_NS) * (.5 + fraction(throttle));
+        ns = most(throttle->busy || throttle->excess_ns > 0 ? THROTTLE_PROBE_NS
+                                                            : THROTTLE_IDLE_PROBE_NS,
+                  THROTTLE_PROBE_PART * cost_ns);
+    throttle->probe_in_ns = least(ns, THROTTLE_PROBE_MOST_NS) * (.5 + fraction(throttle));
 }
 
 void throttle_init(struct throttle *throttle, uint64_t seed, uint64_t now_ns)
@@ -79,9 +52,9 @@ void throttle_init(struct throttle *throttle, uint64_t seed, uint64_t now_ns)
         .on = true,
         .at_ns = now_ns,
         .on_since_ns = now_ns,
-        .goes_ns = THROTTLE_GOES * .4 * MS,
-        .stops_ns = THROTTLE_STOPS * .65 * MS,
-        .look_cost_ns = .8 * MS,
+        .goes_ns = THROTTLE_GOES * THROTTLE_GOES_FIRST_NS,
+        .stops_ns = THROTTLE_STOPS * THROTTLE_STOPS_FIRST_NS,
+        .look_cost_ns = THROTTLE_PROBE_FIRST_NS,
         .random = seed ? seed : 1,
     };
     plan_look(throttle);
@@ -135,7 +108,7 @@ static void learn(double *average, double value, double weight)
 
 static double cost(uint64_t begin_ns, uint64_t end_ns)
 {
-    return end_ns > begin_ns ? least((double)(end_ns - begin_ns), COST_MOST_NS) : 0;
+    return end_ns > begin_ns ? least((double)(end_ns - begin_ns), THROTTLE_COST_MOST_NS) : 0;
 }
 
 void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, uint64_t end_ns)
@@ -158,15 +131,17 @@ void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, ui
 /* The slow estimate, and a new one where the quick one contradicts it. */
 static void learn_rate(struct throttle *throttle, double busy)
 {
-    double quick_ns = QUICK_PROBES * most(HELD_PROBE_NS, PROBE_PART * throttle->look_cost_ns),
+    double quick_ns = THROTTLE_QUICK_PROBES *
+                      most(THROTTLE_HELD_PROBE_NS, THROTTLE_PROBE_PART * throttle->look_cost_ns),
            apart, variance;
 
     learn(&throttle->quick, busy, least(1, throttle->on_ns / quick_ns));
-    throttle->learned_ns = least(throttle->learned_ns + throttle->on_ns, SLOW_NS);
+    throttle->learned_ns = least(throttle->learned_ns + throttle->on_ns, THROTTLE_SLOW_NS);
     learn(&throttle->rate, busy, least(1, throttle->on_ns / throttle->learned_ns));
     apart = throttle->quick - throttle->rate;
-    variance = throttle->rate * (1 - throttle->rate) / 2 / QUICK_PROBES;
-    if (apart * apart > most(FAR * FAR, FAR_DOUBT * FAR_DOUBT * variance)) {
+    variance = throttle->rate * (1 - throttle->rate) / 2 / THROTTLE_QUICK_PROBES;
+    if (apart * apart >
+        most(THROTTLE_FAR * THROTTLE_FAR, THROTTLE_FAR_DOUBT * THROTTLE_FAR_DOUBT * variance)) {
         throttle->rate = throttle->quick;
         throttle->learned_ns = quick_ns;
     }
@@ -177,7 +152,7 @@ static void learn_rate(struct throttle *throttle, double busy)
  */
 static void settle(struct throttle *throttle, double busy)
 {
-    double part = least(1, throttle->on_ns / SETTLE_NS), ns;
+    double part = least(1, throttle->on_ns / THROTTLE_SETTLE_NS), ns;
 
     throttle->owed_ns += (busy - throttle->rate) * throttle->on_ns;
     ns = throttle->owed_ns * part;
@@ -190,8 +165,8 @@ static void settle(struct throttle *throttle, double busy)
  * cap. */
 static bool too_much(const struct throttle *throttle)
 {
-    return throttle->excess_ns > BURST_NS &&
-           throttle->excess_ns * throttle->excess_ns > DOUBT * DOUBT * throttle->chance;
+    return throttle->excess_ns > BURST_NS && throttle->excess_ns * throttle->excess_ns >
+                                                 THROTTLE_DOUBT * THROTTLE_DOUBT * throttle->chance;
 }
 
 /* What the probe says of the time since the last one. */
@@ -211,7 +186,7 @@ static void charge(struct throttle *throttle, double busy, double lost_ns)
     throttle->held = true;
     throttle->excess_ns = BURST_NS;
     throttle->rate = most(throttle->quick, throttle->cap);
-    throttle->learned_ns = QUICK_PROBES * HELD_PROBE_NS;
+    throttle->learned_ns = THROTTLE_QUICK_PROBES * THROTTLE_HELD_PROBE_NS;
     throttle->owed_ns = 0;
 }
 

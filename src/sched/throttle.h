@@ -24,21 +24,10 @@
 #ifndef VGPU_SCHED_THROTTLE_H
 #define VGPU_SCHED_THROTTLE_H
 
+#include "sched/sched_params.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-/*
- * Measured on an H200, of a kernel that never ends (docs/measurements.md): work goes on after so
- * much of the call that switches it on, and stops after so much of the one that switches it off.
- */
-#define THROTTLE_GOES  .85
-#define THROTTLE_STOPS .73
-
-/* The same of a probe, for which work is stopped and goes on again: that part of it is lost. */
-#define THROTTLE_LOST .45
-
-#define THROTTLE_BURST_NS 25000000ULL
-#define THROTTLE_SLACK_NS 40000000ULL /* what it takes to notice, and to switch */
 
 struct throttle {
     double cap; /* 0..1; 0: none */

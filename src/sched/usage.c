@@ -115,8 +115,6 @@ struct vgpu_compute usage_settings(const struct vgpu_region *region)
     return settings;
 }
 
-#define LATE_SPANS 600
-
 /*
  * Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose
  * one's part. Who comes late, because the driver has kept it for so long, adds to what is there by
@@ -128,7 +126,7 @@ static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_
     unsigned i = span % REGION_SPANS;
 
     stamp = load_relaxed(&compute->span_stamp[i]);
-    if (stamp - span > LATE_SPANS &&
+    if (stamp - span > USAGE_LATE_SPANS &&
         atomic_compare_exchange_strong(&compute->span_stamp[i], &stamp, span))
         store_relaxed(&compute->span_ns[i], ns);
     else

@@ -1,24 +1,28 @@
 #include "sched/policy.h"
 
-/*
- * A switch between processes costs the device about 0.15 ms (H200): 16 ms keep that below 1
- * percent. With many tenants turns become shorter, so that each comes round within POLICY_CYCLE_NS.
- */
-
-/*
- * An interactive tenant yields its turns early, to wait for its results. While one takes part, the
- * turns of others are short. A burst of at least POLICY_BURST_NS is charged as a whole short turn:
- * so bursts of two programs alternate, rather than that the shorter one comes twice now and then,
- * which the other would see in its 99th percentile.
- */
-
+/* What one policy decides. Every member of every row is set; rows are at the end of this part. */
 struct policy {
     /* Whether `a` is due before `b`. Both wait. */
     bool (*before)(const struct arena_tenant *a, const struct arena_tenant *b);
+
+    /* How long the next turn of `tenant` is, before bounds that hold for every policy. */
     uint64_t (*quantum_ns)(const struct arena_layout *layout, unsigned tenant);
-    /* Whether `a`, which waits and can do nothing else, is due so much before `b` that b's turn is
-     * cut short. */
+
+    /* Whether `a`, a thread of which is blocked until its turn, cuts the turn of `b` short. */
     bool (*urgent)(const struct arena_tenant *a, const struct arena_tenant *b);
+
+    /* Whether `a`, which waits, ends the turn of `b` at once, blocked or not. */
+    bool (*preempts)(const struct arena_tenant *a, const struct arena_tenant *b);
+
+    /* How far launches of `tenant` run ahead of the device while nobody waits. */
+    uint64_t (*run_ahead_ns)(const struct arena_layout *layout, unsigned tenant);
+
+    /* Whether `tenant`, a light program, may run unscheduled beside the others. */
+    bool (*runs_beside)(const struct arena_layout *layout, unsigned tenant);
+
+    /* Whether `tenant` keeps the device after a burst, although others wait. */
+    bool (*keeps_after_burst)(const struct arena_layout *layout, unsigned tenant);
+
     uint64_t starved_ns, starved_turn_ns;
     bool short_turns; /* while an interactive tenant takes part */
 };
@@ -38,13 +42,6 @@ static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
 
     return (unscheduled_ns <= now_ns || unscheduled_ns > now_ns + POLICY_AWAY_MOST_NS) &&
            (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
-}
-
-static uint32_t weight_of(const struct arena_tenant *tenant)
-{
-    uint32_t weight = LOAD(tenant->weight);
-
-    return weight == 0 ? VGPU_WEIGHT_DEFAULT : weight > VGPU_WEIGHT_MAX ? VGPU_WEIGHT_MAX : weight;
 }
 
 static bool longer(const struct arena_tenant *a, const struct arena_tenant *b)
@@ -78,6 +75,11 @@ static bool fresher(const struct arena_tenant *a, const struct arena_tenant *b)
     return of_a != of_b ? of_a < of_b : longer(a, b);
 }
 
+static bool higher_priority(const struct arena_tenant *a, const struct arena_tenant *b)
+{
+    return LOAD(a->priority) > LOAD(b->priority);
+}
+
 static bool fresher_by_level(const struct arena_tenant *a, const struct arena_tenant *b)
 {
     return LOAD(a->level) < LOAD(b->level);
@@ -100,7 +102,7 @@ static unsigned taking_part(const struct arena_layout *layout)
     return count > 0 ? count : 1;
 }
 
-/* The level of one who has used a turn up. */
+/* The level of a tenant that has used a turn up. */
 static uint32_t level_below(uint32_t level)
 {
     return level + 1 < POLICY_LEVELS ? level + 1 : POLICY_LEVELS - 1;
@@ -119,9 +121,30 @@ static bool interactive(const struct arena_tenant *tenant)
 /* A short turn of `self`, while `other` waits. */
 static uint64_t short_turn_ns(const struct arena_tenant *self, const struct arena_tenant *other)
 {
-    uint64_t turn_ns = POLICY_SHORT_TURN_NS * weight_of(self) / weight_of(other);
+    uint64_t turn_ns = POLICY_SHORT_TURN_NS * policy_weight(self) / policy_weight(other);
 
     return turn_ns < POLICY_MIN_NS ? POLICY_MIN_NS : turn_ns;
+}
+
+static bool always(const struct arena_layout *layout, unsigned tenant)
+{
+    (void)layout;
+    (void)tenant;
+    return true;
+}
+
+static bool yields_after_burst(const struct arena_layout *layout, unsigned tenant)
+{
+    (void)layout;
+    (void)tenant;
+    return false;
+}
+
+static uint64_t even_run_ahead_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    (void)layout;
+    (void)tenant;
+    return POLICY_AHEAD_NS;
 }
 
 static uint64_t even_quantum_ns(const struct arena_layout *layout, unsigned tenant)
@@ -132,18 +155,39 @@ static uint64_t even_quantum_ns(const struct arena_layout *layout, unsigned tena
     return share < POLICY_QUANTUM_NS ? share : POLICY_QUANTUM_NS;
 }
 
+/* Priorities */
+
 static bool below_another(const struct arena_layout *layout, unsigned tenant)
 {
     for (unsigned i = 0; i < ARENA_TENANTS; i++) {
         const struct arena_tenant *other = &layout->tenant[i];
 
-        if (LOAD(other->id) && LOAD(other->priority) > LOAD(layout->tenant[tenant].priority))
+        if (LOAD(other->id) && higher_priority(other, &layout->tenant[tenant]))
             return true;
     }
     return false;
 }
 
-/* Below the highest priority that is about, turns are short. */
+static bool below_none(const struct arena_layout *layout, unsigned tenant)
+{
+    return !below_another(layout, tenant);
+}
+
+static bool above_all_that_wait(const struct arena_layout *layout, unsigned tenant)
+{
+    for (unsigned i = 0; i < ARENA_TENANTS; i++)
+        if (i != tenant && waits(&layout->tenant[i]) &&
+            !higher_priority(&layout->tenant[tenant], &layout->tenant[i]))
+            return false;
+    return true;
+}
+
+static uint64_t priority_run_ahead_ns(const struct arena_layout *layout, unsigned tenant)
+{
+    return below_another(layout, tenant) ? POLICY_AHEAD_LOW_PRIORITY_NS : POLICY_AHEAD_NS;
+}
+
+/* Turns are short below the highest priority of the arena. */
 static uint64_t priority_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
     return below_another(layout, tenant) ? POLICY_LOW_PRIORITY_TURN_NS
@@ -157,7 +201,7 @@ static uint64_t mlfq_quantum_ns(const struct arena_layout *layout, unsigned tena
     return POLICY_LEVEL_BASE_NS << (level < POLICY_LEVELS ? level : POLICY_LEVELS - 1);
 }
 
-/* Longer turns while all use theirs up. */
+/* Turns are longer than the even ones; beside interactive tenants they are short all the same. */
 static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned tenant)
 {
     uint64_t share = 2 * POLICY_CYCLE_NS / taking_part(layout);
@@ -166,26 +210,85 @@ static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned 
     return share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
 }
 
+static const struct policy policy_FAIR = {
+    .before = fairer,
+    .quantum_ns = even_quantum_ns,
+    .urgent = behind,
+    .preempts = never,
+    .run_ahead_ns = even_run_ahead_ns,
+    .runs_beside = always,
+    .keeps_after_burst = yields_after_burst,
+    .starved_ns = POLICY_STARVED_NS,
+    .starved_turn_ns = POLICY_MIN_NS,
+    .short_turns = true,
+};
+
+static const struct policy policy_PRIORITY = {
+    .before = higher,
+    .quantum_ns = priority_quantum_ns,
+    .urgent = never,
+    .preempts = higher_priority,
+    .run_ahead_ns = priority_run_ahead_ns,
+    .runs_beside = below_none,
+    .keeps_after_burst = above_all_that_wait,
+    .starved_ns = POLICY_STARVED_NS,
+    .starved_turn_ns = POLICY_AGED_TURN_NS,
+    .short_turns = true,
+};
+
+static const struct policy policy_MLFQ = {
+    .before = fresher,
+    .quantum_ns = mlfq_quantum_ns,
+    .urgent = fresher_by_level,
+    .preempts = never,
+    .run_ahead_ns = even_run_ahead_ns,
+    .runs_beside = always,
+    .keeps_after_burst = yields_after_burst,
+    .starved_ns = POLICY_AGED_NS,
+    .starved_turn_ns = POLICY_LEVEL_BASE_NS,
+    .short_turns = false,
+};
+
+static const struct policy policy_RR = {
+    .before = longer,
+    .quantum_ns = even_quantum_ns,
+    .urgent = never,
+    .preempts = never,
+    .run_ahead_ns = even_run_ahead_ns,
+    .runs_beside = always,
+    .keeps_after_burst = yields_after_burst,
+    .starved_ns = POLICY_STARVED_NS,
+    .starved_turn_ns = POLICY_MIN_NS,
+    .short_turns = false,
+};
+
+static const struct policy policy_ADAPTIVE = {
+    .before = fairer,
+    .quantum_ns = adaptive_quantum_ns,
+    .urgent = behind,
+    .preempts = never,
+    .run_ahead_ns = even_run_ahead_ns,
+    .runs_beside = always,
+    .keeps_after_burst = yields_after_burst,
+    .starved_ns = POLICY_STARVED_NS,
+    .starved_turn_ns = POLICY_MIN_NS,
+    .short_turns = true,
+};
+
+/* The order and the names are the list's: a policy of the list that has no row does not compile. */
+static const struct policy *const policies[VGPU_TURN_POLICIES] = {
+#define TURN_POLICY(id, name, meaning) [VGPU_TURN_##id] = &policy_##id,
+#include "policies.def"
+};
+
 static const struct policy *policy_of(const struct arena_layout *layout)
 {
-    static const struct policy policies[] = {
-        [VGPU_TURN_FAIR] = {fairer, even_quantum_ns, behind, POLICY_STARVED_NS, POLICY_MIN_NS,
-                            true},
-        [VGPU_TURN_PRIORITY] = {higher, priority_quantum_ns, never, POLICY_STARVED_NS,
-                                POLICY_AGED_TURN_NS, true},
-        [VGPU_TURN_MLFQ] = {fresher, mlfq_quantum_ns, fresher_by_level, POLICY_AGED_NS,
-                            POLICY_LEVEL_BASE_NS, false},
-        [VGPU_TURN_RR] = {longer, even_quantum_ns, never, POLICY_STARVED_NS, POLICY_MIN_NS, false},
-        [VGPU_TURN_ADAPTIVE] = {fairer, adaptive_quantum_ns, behind, POLICY_STARVED_NS,
-                                POLICY_MIN_NS, true},
-    };
     uint32_t which = LOAD(layout->policy);
 
-    return &policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
+    return policies[which < VGPU_TURN_POLICIES ? which : VGPU_TURN_FAIR];
 }
 
-/* How long a turn may be beside the interactive tenants that take part; UINT64_MAX: there are
- * none. */
+/* The longest turn beside the interactive tenants that take part; UINT64_MAX: there are none. */
 static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigned tenant)
 {
     uint64_t most_ns = UINT64_MAX;
@@ -204,85 +307,6 @@ static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigne
         }
     }
     return most_ns;
-}
-
-/* Turns of instances that run on several devices (sched/gang.h). */
-
-static bool contends(const struct arena_tenant *tenant)
-{
-    return LOAD(tenant->id) && LOAD(tenant->active);
-}
-
-bool policy_gang(const struct arena_layout *layout)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < ARENA_TENANTS; i++) {
-        if (!contends(&layout->tenant[i]))
-            continue;
-        if (LOAD(layout->tenant[i].devices) < 2)
-            return false;
-        count++;
-    }
-    return count > 1;
-}
-
-/* Who contends, by id: copies, for whoever shares the arena may change ids and weights
- * meanwhile. */
-struct contender {
-    uint64_t id;
-    uint32_t weight;
-    int tenant;
-};
-
-static unsigned list_contenders(const struct arena_layout *layout, struct contender *ret_list)
-{
-    unsigned count = 0;
-
-    for (int i = 0; i < ARENA_TENANTS; i++) {
-        const struct arena_tenant *tenant = &layout->tenant[i];
-        struct contender one = {.id = LOAD(tenant->id), .weight = weight_of(tenant), .tenant = i};
-        unsigned at = count;
-
-        if (!one.id || !LOAD(tenant->active))
-            continue;
-        for (; at > 0 && ret_list[at - 1].id > one.id; at--)
-            ret_list[at] = ret_list[at - 1];
-        ret_list[at] = one;
-        count++;
-    }
-    return count;
-}
-
-/* How many slots in a row a tenant has, where the one with the least weight has one. */
-static unsigned slots_of(const struct contender *one, uint32_t least_weight)
-{
-    unsigned slots = (one->weight + least_weight / 2) / least_weight;
-
-    return slots < 1 ? 1 : slots > POLICY_SLOTS_MOST ? POLICY_SLOTS_MOST : slots;
-}
-
-int policy_slot_owner(const struct arena_layout *layout, uint64_t now_ns)
-{
-    struct contender list[ARENA_TENANTS];
-    unsigned count = list_contenders(layout, list), all = 0, slot;
-    uint32_t least_weight = VGPU_WEIGHT_MAX;
-
-    for (unsigned i = 0; i < count; i++)
-        least_weight = list[i].weight < least_weight ? list[i].weight : least_weight;
-    for (unsigned i = 0; i < count; i++)
-        all += slots_of(&list[i], least_weight);
-    if (all == 0)
-        return -1;
-    slot = (unsigned)(now_ns / POLICY_SLOT_NS % all);
-    for (unsigned i = 0; i < count; i++) {
-        unsigned slots = slots_of(&list[i], least_weight);
-
-        if (slot < slots)
-            return list[i].tenant;
-        slot -= slots;
-    }
-    return -1;
 }
 
 /* Until the end of the slot, or of the next one where this one is about to end. */
@@ -345,7 +369,7 @@ uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, u
         return slot_left_ns(now_ns);
     if (!given_us)
         quantum = less_of(quantum, beside_interactive_ns(layout, tenant));
-    /* Who goes first only because it would starve has no claim to a whole turn. */
+    /* A tenant that goes first only because it would starve has no claim to a whole turn. */
     if (starved(policy, &layout->tenant[tenant], now_ns))
         quantum = policy->starved_turn_ns;
     return quantum < POLICY_MIN_NS   ? POLICY_MIN_NS
@@ -355,7 +379,7 @@ uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, u
 
 static uint64_t weighted_ns(const struct arena_tenant *tenant, uint64_t held_ns)
 {
-    return held_ns * VGPU_WEIGHT_DEFAULT / weight_of(tenant);
+    return held_ns * VGPU_WEIGHT_DEFAULT / policy_weight(tenant);
 }
 
 bool policy_due_again(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
@@ -392,7 +416,7 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
         return UINT64_MAX;
     if (policy_gang(layout))
         return policy_slot_owner(layout, now_ns) == (int)tenant ? now_ns : UINT64_MAX;
-    if (policy->before == higher && LOAD(self->priority) > LOAD(other->priority))
+    if (policy->preempts(self, other))
         return now_ns;
     if (!blocked)
         return UINT64_MAX;
@@ -406,30 +430,15 @@ uint64_t policy_preempts_ns(const struct arena_layout *layout, unsigned tenant, 
 
 uint64_t policy_ahead_ns(const struct arena_layout *layout, unsigned tenant)
 {
-    const struct policy *policy = policy_of(layout);
-
     if (policy_gang(layout))
         return POLICY_GANG_AHEAD_NS;
-    if (policy->before == higher && below_another(layout, tenant))
-        return POLICY_AHEAD_LOW_PRIORITY_NS;
-    return less_of(POLICY_AHEAD_NS, beside_interactive_ns(layout, tenant));
+    return less_of(policy_of(layout)->run_ahead_ns(layout, tenant),
+                   beside_interactive_ns(layout, tenant));
 }
 
 bool policy_lets_beside(const struct arena_layout *layout, unsigned tenant)
 {
-    return policy_of(layout)->before != higher || !below_another(layout, tenant);
-}
-
-/* Whether all that wait are of a lower priority, where that counts. */
-static bool above_all(const struct arena_layout *layout, unsigned tenant)
-{
-    if (policy_of(layout)->before != higher)
-        return false;
-    for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        if (i != tenant && waits(&layout->tenant[i]) &&
-            LOAD(layout->tenant[i].priority) >= LOAD(layout->tenant[tenant].priority))
-            return false;
-    return true;
+    return policy_of(layout)->runs_beside(layout, tenant);
 }
 
 uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
@@ -438,7 +447,7 @@ uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uin
 
     if (policy_gang(layout))
         return POLICY_GANG_GRACE_NS;
-    if (burst_ns >= POLICY_BURST_NS && !above_all(layout, tenant))
+    if (burst_ns >= POLICY_BURST_NS && !policy_of(layout)->keeps_after_burst(layout, tenant))
         return POLICY_QUICK_NS;
     return grace_ns < POLICY_GRACE_NS        ? POLICY_GRACE_NS
            : grace_ns > POLICY_GRACE_MOST_NS ? POLICY_GRACE_MOST_NS
@@ -448,7 +457,8 @@ uint64_t policy_grace_ns(const struct arena_layout *layout, unsigned tenant, uin
 bool policy_ends_with_burst(const struct arena_layout *layout, unsigned tenant, uint64_t burst_ns)
 {
     return burst_ns >= POLICY_BURST_NS && policy_of(layout)->short_turns &&
-           interactive(&layout->tenant[tenant]) && !above_all(layout, tenant);
+           interactive(&layout->tenant[tenant]) &&
+           !policy_of(layout)->keeps_after_burst(layout, tenant);
 }
 
 void policy_yields(struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
@@ -470,9 +480,8 @@ void policy_comes_back(struct arena_layout *layout, unsigned tenant, uint64_t no
     atomic_store_explicit(&self->grace_ns, grace_ns, memory_order_relaxed);
 }
 
-/* Of those that wait or have the device, but for `tenant`: the least virtual time and the most.
- * False: there are none.
- */
+/* The least and the most virtual time of the other tenants that wait or have the device. False:
+ * there are none. */
 static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t *ret_least_ns,
                    uint64_t *ret_most_ns)
 {
@@ -520,7 +529,7 @@ void policy_wants(struct arena_layout *layout, unsigned tenant)
     uint64_t had_ns = LOAD(self->lag_ns),
              lag_ns = had_ns < POLICY_LAG_MOST_NS ? had_ns : POLICY_LAG_MOST_NS, least_ns, most_ns;
 
-    /* The holder, which wants its next turn, is yet to be charged for this one. */
+    /* The holder is not charged for its present turn yet. */
     if (tenant + 1 != LOAD(layout->holder) && others(layout, tenant, &least_ns, &most_ns))
         keep_within(self, less(least_ns, lag_ns + weighted_ns(self, POLICY_CREDIT_NS)),
                     more(most_ns, weighted_ns(self, POLICY_DEBT_NS)));
@@ -537,6 +546,11 @@ void policy_returns(struct arena_layout *layout, unsigned tenant)
         keep_within(self, less(least_ns, credit_ns), more(most_ns, credit_ns));
 }
 
+/*
+ * A burst of at least POLICY_BURST_NS is charged as a whole short turn. So bursts of two programs
+ * alternate. Charged by its length, the shorter one would now and then come twice in a row, which
+ * the other program would see in its 99th percentile.
+ */
 void policy_held(struct arena_layout *layout, unsigned tenant, uint64_t held_ns,
                  enum policy_end end)
 {

@@ -2,21 +2,13 @@
 
 #include <errno.h>
 
-static bool lock(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
-{
-    uint64_t registration = ledger_registration(ledger);
-
-    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
-                       LEDGER_LOCK_BOUND_NS, ret_hold) == 0;
-}
-
 void ledger_put_away(struct vgpu_ledger *ledger, pid_t pid)
 {
     struct region_hold hold;
     unsigned index;
 
     fork_check();
-    if (ledger_counts_only(ledger, 0) || !lock(ledger, &hold))
+    if (ledger_counts_only(ledger, 0) || ledger_lock(ledger, LEDGER_LOCK_BOUND_NS, &hold) < 0)
         return;
     if (slot_of_pid(ledger->region, pid, &index) == 0)
         slot_put_away(ledger->region->layout, index);
@@ -37,7 +29,7 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev,
         return 0;
     *ret_vdev = 0;
     *ret_bytes = 0;
-    if (!lock(ledger, &hold))
+    if (ledger_lock(ledger, LEDGER_LOCK_BOUND_NS, &hold) < 0)
         return -ENOMEM;
     if (slot_of_pid(ledger->region, pid, &index) < 0)
         goto out;
@@ -60,15 +52,4 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev,
 out:
     region_unlock(ledger->region, &hold);
     return rc;
-}
-
-void ledger_is_back(struct vgpu_ledger *ledger, uint64_t registration)
-{
-    struct region_hold hold;
-
-    if (!lock(ledger, &hold))
-        return;
-    if (registration_ours(ledger, registration))
-        slot_bring_back(ledger->region->layout, registration_index(registration));
-    region_unlock(ledger->region, &hold);
 }

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/setting.h"
-#include "account/ledger_internal.h"
+#include "account/registration.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -198,8 +198,7 @@ void hami_refresh(struct vgpu_ledger *ledger)
     unsigned high;
 
     /* A picture for people is not worth a long wait. */
-    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
-                    REFRESH_NS, &hold) < 0)
+    if (ledger_lock(ledger, REFRESH_NS, &hold) < 0)
         return;
     ledger_reap(ledger);
     high = region_slots_high(layout);

@@ -104,7 +104,9 @@ static int instance_path(const char *name_or_folder, const char *file, char *buf
     return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
 }
 
-int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes)
+/* "<folder>/region" of an instance that is named by its folder or its name. -EINVAL: no such name
+ * can be; -ENAMETOOLONG. */
+static int region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes)
 {
     return instance_path(name_or_folder, "/region", buffer, buffer_bytes);
 }
@@ -323,7 +325,7 @@ static int open_implicit(struct vgpu_region **ret_region)
 static int open_named(const char *name, struct vgpu_region **ret_region)
 {
     char path[PATH_MAX];
-    int rc = instance_region_path(name, path, sizeof(path));
+    int rc = region_path(name, path, sizeof(path));
 
     if (rc == 0)
         rc = region_open(path, 0, ret_region);

@@ -27,10 +27,6 @@ uint64_t instance_group_id(void);
 /* Whether the environment names an instance. Opens nothing. */
 bool instance_configured(void);
 
-/* "<folder>/region" of an instance that is named by its folder or its name. -EINVAL: no such name
- * can be; -ENAMETOOLONG. */
-int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer_bytes);
-
 /*
  * The limits that this process brings by the numbers of its devices: of an implicit instance, where
  * CUDA_VISIBLE_DEVICES numbers them. False: it brings none, or lets them be numbered as the machine
@@ -38,8 +34,8 @@ int instance_region_path(const char *name_or_folder, char *buffer, size_t buffer
  */
 bool instance_limits_by_number(struct vgpu_limits *ret_limits);
 
-/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; else as
- * instance_region_path(). */
+/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; -EINVAL: no such
+ * name can be; -ENAMETOOLONG. */
 int instance_folder(char *buffer, size_t buffer_bytes);
 
 /*

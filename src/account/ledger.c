@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/nocancel.h"
-#include "account/ledger_internal.h"
+#include "account/registration.h"
 
 #include <errno.h>
 #include <time.h>
@@ -294,6 +294,18 @@ void ledger_cancel(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_
     give_back(ledger, vdev, reserved_bytes);
 }
 
+/* Memory of this process that another process has restored after a checkpoint. */
+static void bring_back_own(struct vgpu_ledger *ledger, uint64_t registration)
+{
+    struct region_hold hold;
+
+    if (ledger_lock(ledger, LEDGER_LOCK_BOUND_NS, &hold) < 0)
+        return;
+    if (registration_ours(ledger, registration))
+        slot_bring_back(ledger->region->layout, registration_index(registration));
+    region_unlock(ledger->region, &hold);
+}
+
 int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
                   uint64_t reserved_bytes, uint64_t actual_bytes)
 {
@@ -312,7 +324,7 @@ int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind
     /* The driver has just answered, so whatever was put away is back, whoever has restored it. */
     if (registration &&
         load_relaxed(&registration_slot(ledger, registration)->vdev[vdev].away_bytes))
-        ledger_is_back(ledger, registration);
+        bring_back_own(ledger, registration);
     add_held(ledger, vdev, kind, actual_bytes);
     if (actual_bytes < reserved_bytes)
         give_back(ledger, vdev, reserved_bytes - actual_bytes);
@@ -364,16 +376,6 @@ void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, 
         give_back(ledger, vdev, before - bytes);
     }
     ledger_notify(ledger, vdev);
-}
-
-int ledger_take(struct vgpu_ledger *ledger, unsigned vdev, uint64_t want_bytes,
-                uint64_t *ret_taken_bytes)
-{
-    int rc = ledger_reserve(ledger, vdev, want_bytes);
-
-    if (rc == 0)
-        *ret_taken_bytes = want_bytes;
-    return rc;
 }
 
 int ledger_settle(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,

@@ -90,15 +90,11 @@ void ledger_release(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind ki
 void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes);
 
 /*
- * The quick path for pools. take: `want_bytes` of reservation, from this process's idle reservation
- * where it is enough (no lock), else from the quota; what else is idle stays so, for the other
- * threads. settle: of `taken_bytes`, `grown_bytes` (may be negative: the pool shrank) becomes a
- * charge of `kind`, the rest becomes idle again. Idle reservations count as free: any process of
- * the instance that needs them takes them. settle returns -ENOMEM where grown > taken and the rest
- * does not fit; the growth is charged all the same.
+ * The quick path for pools, after ledger_reserve() of `taken_bytes`: `grown_bytes` (negative: the
+ * pool shrank) become a charge of `kind`, and the rest becomes idle again. Idle reservations count
+ * as free: any process of the instance that needs them takes them. -ENOMEM if the pool has grown by
+ * more than was taken and the rest does not fit; the growth is charged all the same.
  */
-int ledger_take(struct vgpu_ledger *ledger, unsigned vdev, uint64_t want_bytes,
-                uint64_t *ret_taken_bytes);
 int ledger_settle(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
                   uint64_t taken_bytes, int64_t grown_bytes);
 
@@ -121,12 +117,6 @@ uint64_t ledger_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind k
  * NVML counts, but for UNTRACKED. Never less than what of it the driver has been asked for.
  */
 uint64_t ledger_accounted_in_nvml(struct vgpu_ledger *ledger, unsigned vdev);
-
-/*
- * Counts a refusal in the region (size, used, quota, pid, api), and writes the one line a user
- * needs to stderr, once per instance, vdev and api, unless the log level is below 1.
- */
-void ledger_refuse(struct vgpu_ledger *ledger, unsigned vdev, uint64_t size_bytes, const char *api);
 
 /*
  * What the program is to see of a device whose driver reports `physical_*`: total = min(quota,

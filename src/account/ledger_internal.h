@@ -45,30 +45,18 @@ struct vgpu_ledger {
     struct own_vdev vdev[VGPU_VDEVS];
 };
 
-static inline unsigned registration_index(uint64_t registration)
-{
-    return (unsigned)(registration >> 32) - 1;
-}
-
-static inline uint32_t registration_generation(uint64_t registration)
-{
-    return (uint32_t)registration;
-}
-
-static inline unsigned registration_lock_id(uint64_t registration)
-{
-    return (unsigned)(registration >> 32);
-}
-
-static inline struct region_slot *registration_slot(const struct vgpu_ledger *ledger,
-                                                    uint64_t registration)
-{
-    return &ledger->region->layout->slot[registration_index(registration)];
-}
-
 static inline uint64_t ledger_registration(const struct vgpu_ledger *ledger)
 {
     return atomic_load_explicit(&ledger->registration, memory_order_acquire);
+}
+
+/* The region's lock, under our slot's identity or, without a slot, a visitor's. As region_lock().
+ */
+static inline int ledger_lock(struct vgpu_ledger *ledger, uint64_t bound_ns,
+                              struct region_hold *ret_hold)
+{
+    return region_lock(ledger->region, (unsigned)(ledger_registration(ledger) >> 32), bound_ns,
+                       ret_hold);
 }
 
 /* Under the guard a process's own figures are for people: they reserve nothing. Host memory it does
@@ -80,31 +68,12 @@ static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned
                VGPU_TIER_GUARD;
 }
 
-/* Whether the slot is still the one that we were given. */
-static inline bool registration_ours(const struct vgpu_ledger *ledger, uint64_t registration)
-{
-    return atomic_load_explicit(&registration_slot(ledger, registration)->generation,
-                                memory_order_acquire) == registration_generation(registration);
-}
-
-/*
- * registration.c. A registration in place of `old` (0: the first). Where `old` was lost, the new
- * slot holds from the start what this process uses, except `pending_bytes` of `vdev`, which the
- * caller is about to ask for. Returns 0 and the registration, also where another thread has just
- * taken it; -errno, said once on stderr.
- */
-int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev,
-                       uint64_t pending_bytes, uint64_t *ret_registration);
-
 /*
  * ledger.c. Under the lock: whether `bytes` more fit into the instance and the group (0: none),
  * with what can be taken from the dead and the idle, but for slot `except`.
  */
 bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev,
                       uint64_t bytes);
-
-/* away.c. This process's own memory is back: somebody else has restored it. */
-void ledger_is_back(struct vgpu_ledger *ledger, uint64_t registration);
 
 /* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
 uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,

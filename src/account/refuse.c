@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "account/ledger_internal.h"
+#include "account/refuse.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,20 +78,18 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned vdev, uint64_t size_byte
         .time_ns = clock_real_ns(), .size_bytes = size_bytes, .vdev = vdev};
     char name[VGPU_NAME_LEN];
     struct region_hold hold;
-    uint64_t registration, count;
+    uint64_t count;
     unsigned group;
     bool first = false, whole_card;
 
     if (vdev >= VGPU_VDEVS)
         return;
     fork_check();
-    registration = ledger_registration(ledger);
     refusal.pid = getpid();
     snprintf(refusal.api, sizeof(refusal.api), "%s", api);
     /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second
      * wait. */
-    if (region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
-                    100 * NS_PER_MS, &hold) < 0)
+    if (ledger_lock(ledger, 100 * NS_PER_MS, &hold) < 0)
         return;
     ledger_reap(ledger);
     group = tighter(layout, ledger_group(ledger), vdev);

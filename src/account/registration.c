@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "account/hami.h"
-#include "account/ledger_internal.h"
+#include "account/registration.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,14 +151,4 @@ void ledger_free(struct vgpu_ledger *ledger)
     ledger_notify(ledger, VGPU_VDEVS);
     fork_watch_remove(&ledger->watch);
     free(ledger);
-}
-
-unsigned ledger_group(const struct vgpu_ledger *ledger)
-{
-    return atomic_load_explicit(&ledger->group, memory_order_relaxed);
-}
-
-struct vgpu_region *ledger_region(struct vgpu_ledger *ledger)
-{
-    return ledger->region;
 }

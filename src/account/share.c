@@ -1,6 +1,6 @@
 #include "account/share.h"
 
-#include "account/ledger_internal.h"
+#include "account/registration.h"
 
 #include <errno.h>
 

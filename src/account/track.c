@@ -75,19 +75,6 @@ bool track_take(struct vgpu_track *track, uint64_t key, struct vgpu_track_entry 
     return found;
 }
 
-uint64_t track_count(struct vgpu_track *track)
-{
-    uint64_t count = 0;
-
-    fork_check();
-    for (int i = 0; i < TABLE_SHARDS; i++) {
-        mutex_lock(&track->table.shard[i].lock);
-        count += track->table.shard[i].count;
-        mutex_unlock(&track->table.shard[i].lock);
-    }
-    return count;
-}
-
 /*
  * Removal moves later entries of the same run of used places into the hole. Beginning behind an
  * unused place, runs are walked from their beginning, so that what moves has not been visited yet:

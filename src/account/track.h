@@ -26,7 +26,6 @@ int track_put(struct vgpu_track *track, uint64_t key,
 bool track_get(struct vgpu_track *track, uint64_t key, struct vgpu_track_entry *ret_entry);
 bool track_take(struct vgpu_track *track, uint64_t key,
                 struct vgpu_track_entry *ret_entry); /* get and remove */
-uint64_t track_count(struct vgpu_track *track);
 
 /*
  * Calls back for each entry with key in [first, last], in no order; the callback may change the

@@ -13,12 +13,14 @@
 #define REAP_FREE_SLOTS  16
 #define REAP_INTERVAL_NS (5 * NS_PER_MS)
 
-static int lock_region(struct vgpu_ledger *ledger, struct region_hold *ret_hold)
+unsigned ledger_group(const struct vgpu_ledger *ledger)
 {
-    uint64_t registration = ledger_registration(ledger);
+    return atomic_load_explicit(&ledger->group, memory_order_relaxed);
+}
 
-    return region_lock(ledger->region, registration ? registration_lock_id(registration) : 0,
-                       LEDGER_LOCK_BOUND_NS, ret_hold);
+struct vgpu_region *ledger_region(struct vgpu_ledger *ledger)
+{
+    return ledger->region;
 }
 
 void ledger_reap(struct vgpu_ledger *ledger)
@@ -68,7 +70,7 @@ int ledger_device_limited(struct vgpu_ledger *ledger, unsigned vdev, const char 
         return -EINVAL;
     fork_check();
     to = &ledger->region->layout->vdev[vdev];
-    rc = lock_region(ledger, &hold);
+    rc = ledger_lock(ledger, LEDGER_LOCK_BOUND_NS, &hold);
     if (rc < 0)
         return rc;
     if (to->limit.uuid[0] && strncasecmp(to->limit.uuid, uuid, VGPU_UUID_LEN) != 0) {
@@ -132,7 +134,7 @@ void ledger_view(struct vgpu_ledger *ledger, unsigned vdev, uint64_t physical_to
     bool locked;
 
     if (quota) {
-        locked = lock_region(ledger, &hold) == 0;
+        locked = ledger_lock(ledger, LEDGER_LOCK_BOUND_NS, &hold) == 0;
         if (locked)
             ledger_reap(ledger);
         total = quota < physical_total ? quota : physical_total;
@@ -186,11 +188,12 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned vdev,
     struct region_hold hold;
     unsigned count = 0, high, group = ledger_group(ledger);
     bool guard = atomic_load_explicit(&layout->tier, memory_order_relaxed) == VGPU_TIER_GUARD;
+    struct slot_pass pass = {0};
 
     if (vdev >= VGPU_VDEVS)
         return 0;
     fork_check();
-    if (lock_region(ledger, &hold) < 0)
+    if (ledger_lock(ledger, LEDGER_LOCK_BOUND_NS, &hold) < 0)
         return 0;
     ledger_reap(ledger);
     high = region_slots_high(layout);
@@ -206,7 +209,7 @@ unsigned ledger_processes(struct vgpu_ledger *ledger, unsigned vdev,
             continue;
         if (count < max)
             ret_procs[count] = (struct vgpu_proc_memory){
-                .pid = (uint32_t)slot_pid(ledger->region, i), .bytes = bytes};
+                .pid = (uint32_t)slot_pid(ledger->region, i, &pass), .bytes = bytes};
         count++;
     }
     region_unlock(ledger->region, &hold);

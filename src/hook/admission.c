@@ -3,6 +3,7 @@
 #include "hook/reconcile.h"
 #include "hook/shared.h"
 #include "hook/sources.h"
+#include "account/refuse.h"
 
 static const struct {
     enum vgpu_kind kind;

@@ -4,6 +4,7 @@
  * away is charged to nobody, and comes back only where it fits.
  */
 #include "hook/admission.h"
+#include "account/refuse.h"
 
 CUresult hook_checkpoint_checkpoint(enum hook_symbol sym, int pid, CUcheckpointCheckpointArgs *args)
 {

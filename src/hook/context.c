@@ -10,6 +10,7 @@
 #include "hook/device.h"
 #include "hook/primary.h"
 #include "hook/reconcile.h"
+#include "account/refuse.h"
 
 #define GREEN_BYTES (6ULL << 20) /* a green context beside the primary one */
 

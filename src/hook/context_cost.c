@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "hook/device.h"
 #include "hook/reconcile.h"
+#include "account/refuse.h"
 
 #include <time.h>
 

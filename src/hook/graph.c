@@ -12,6 +12,7 @@
 #include "hook/driver_sized.h"
 #include "hook/sources.h"
 #include "hook/stream_key.h"
+#include "account/refuse.h"
 
 #include <stdlib.h>
 

@@ -14,6 +14,7 @@
 #include "hook/reconcile.h"
 #include "hook/sources.h"
 #include "hook/stream_key.h"
+#include "account/refuse.h"
 
 #include <stdlib.h>
 

@@ -9,9 +9,10 @@
 int slot_of_pid(struct vgpu_region *region, pid_t pid, unsigned *ret_index)
 {
     unsigned high = region_slots_high(region->layout);
+    struct slot_pass pass = {0};
 
     for (unsigned i = 0; i < high; i++) {
-        if (slot_live(&region->layout->slot[i]) && slot_pid(region, i) == pid) {
+        if (slot_live(&region->layout->slot[i]) && slot_pid(region, i, &pass) == pid) {
             *ret_index = i;
             return 0;
         }

@@ -16,30 +16,6 @@ unsigned group_find(const struct region_layout *layout, uint64_t id)
     return 0;
 }
 
-/* The instance's quota is what a percentage is of, else the device's size; and the most that there
- * can be. */
-static void resolve_quota(struct region_layout *layout, struct region_group *group, unsigned vdev)
-{
-    const struct region_vdev *of = &layout->vdev[vdev];
-    const struct vgpu_limit *limit = &group->vdev[vdev].limit;
-    bool unresolved = of->limit.quota_percent && !of->physical_bytes;
-    uint64_t whole = unresolved ? 0 : load_relaxed(&of->quota_bytes), quota;
-
-    if (!whole)
-        whole = of->physical_bytes;
-    quota = vgpu_limit_quota(limit, whole);
-    /* A part that is less than a byte is not "no limit". */
-    if (!quota && (limit->quota_bytes || limit->quota_percent))
-        quota = 1;
-    store_relaxed(&group->vdev[vdev].quota_bytes, quota);
-}
-
-void group_resolve_quotas(struct region_layout *layout, unsigned vdev)
-{
-    for (unsigned i = 1; i < group_count(layout); i++)
-        resolve_quota(layout, &layout->group[i], vdev);
-}
-
 static bool group_empty(const struct region_layout *layout, unsigned group)
 {
     unsigned high = region_slots_high(layout);
@@ -71,7 +47,7 @@ static uint64_t fill(struct region_layout *layout, unsigned index, const struct 
         atomic_store_explicit(&vdev->cap_percent,
                               limits->vdev[i].cap_percent < 100 ? limits->vdev[i].cap_percent : 0,
                               memory_order_relaxed);
-        resolve_quota(layout, group, i);
+        region_resolve_group_quota(layout, group, i);
     }
     if (index >= group_count(layout))
         atomic_store_explicit(&layout->groups_high, index + 1, memory_order_release);

@@ -144,7 +144,7 @@ static inline unsigned slot_id(unsigned index)
 /* region.c: whether the layout is a region of this version. */
 bool region_layout_valid(const struct region_layout *layout);
 
-/* slots.c. Under the lock unless said otherwise. */
+/* slot_claim.c. */
 
 /*
  * Takes a free slot and fills it: for this process, or for `supervised`, one that a guard looks
@@ -163,22 +163,35 @@ int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervi
  * left to be found dead. */
 void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
 void slots_release_all(struct vgpu_region *region); /* of this handle */
-void slot_empty(struct region_layout *layout, unsigned index);
+
+/* slot_owner.c, without the lock. */
+
+/* One pass over slots, {0} at its begin: it asks for this process's PID namespace once at most. */
+struct slot_pass {
+    uint64_t pid_namespace;
+    bool asked;
+};
+uint64_t slot_pid_namespace(void); /* inode number of this process's own; 0: unknown */
+
 /*
- * Whether somebody has the identity: false only where it is certainly dead. Without a lock. The pid
- * in a slot is its process's own word: a false one keeps or loses that slot, and no other.
+ * Whether a process has the identity: false only if it is certainly dead. The pid in a slot is
+ * written by its own process: a false one keeps or loses that slot, and no other.
  */
-bool slot_alive(struct vgpu_region *region, unsigned id);
+bool slot_alive(struct vgpu_region *region, unsigned id, struct slot_pass *pass);
 
 /* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another
  * PID namespace. */
-bool slot_exiting(const struct region_slot *slot);
+bool slot_exiting(const struct region_slot *slot, struct slot_pass *pass);
 
 /* Without the lock: whether a process exits that has something of the vdev, but for that of slot
  * `except`. */
 bool slots_exiting(const struct region_layout *layout, unsigned vdev, unsigned except);
 /* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
-pid_t slot_pid(struct vgpu_region *region, unsigned index);
+pid_t slot_pid(struct vgpu_region *region, unsigned index, struct slot_pass *pass);
+
+/* slots.c. Under the lock unless said otherwise. */
+
+void slot_empty(struct region_layout *layout, unsigned index);
 
 /*
  * Takes up to `want_bytes` of idle reservation from slots other than `except`, of a group or of all
@@ -268,13 +281,15 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
 void region_resolve_quota(struct region_layout *layout, unsigned vdev); /* and those of groups */
+/* The quota of a group in effect. A percentage is of the instance's quota, or of the device's size
+ * where there is none. */
+void region_resolve_group_quota(struct region_layout *layout, struct region_group *group,
+                                unsigned vdev);
 /* The quota and the cap of `limit`; the vdev's device stays. */
 void region_store_limit(struct region_layout *layout, unsigned vdev,
                         const struct vgpu_limit *limit);
 
 /* groups.c. Under the lock: the group of that id; 0: none. */
 unsigned group_find(const struct region_layout *layout, uint64_t id);
-void group_resolve_quotas(struct region_layout *layout,
-                          unsigned vdev); /* after the instance's has changed */
 
 #endif

@@ -31,12 +31,30 @@ uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_byte
     return quota && physical_bytes && quota > physical_bytes ? physical_bytes : quota;
 }
 
+void region_resolve_group_quota(struct region_layout *layout, struct region_group *group,
+                                unsigned vdev)
+{
+    const struct region_vdev *of = &layout->vdev[vdev];
+    const struct vgpu_limit *limit = &group->vdev[vdev].limit;
+    bool unresolved = of->limit.quota_percent && !of->physical_bytes;
+    uint64_t whole = unresolved ? 0 : load_relaxed(&of->quota_bytes), quota;
+
+    if (!whole)
+        whole = of->physical_bytes;
+    quota = vgpu_limit_quota(limit, whole);
+    /* A part that is less than a byte is not "no limit". */
+    if (!quota && (limit->quota_bytes || limit->quota_percent))
+        quota = 1;
+    store_relaxed(&group->vdev[vdev].quota_bytes, quota);
+}
+
 void region_resolve_quota(struct region_layout *layout, unsigned vdev)
 {
     struct region_vdev *of = &layout->vdev[vdev];
 
     store_relaxed(&of->quota_bytes, vgpu_limit_quota(&of->limit, of->physical_bytes));
-    group_resolve_quotas(layout, vdev);
+    for (unsigned i = 1; i < group_count(layout); i++)
+        region_resolve_group_quota(layout, &layout->group[i], vdev);
 }
 
 static uint32_t at_most(uint32_t value, uint32_t max)
@@ -246,6 +264,7 @@ int region_adopt_limits(struct vgpu_region *region, const struct vgpu_limits *li
 {
     struct region_layout *layout = region->layout;
     struct region_hold hold;
+    struct slot_pass pass = {0};
     bool in_use = false;
     int rc = region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold);
 
@@ -253,7 +272,7 @@ int region_adopt_limits(struct vgpu_region *region, const struct vgpu_limits *li
         return rc;
     region_reap(region);
     for (unsigned i = 0; i < region_slots_high(layout) && !in_use; i++)
-        in_use = slot_live(&layout->slot[i]) && slot_alive(region, slot_id(i));
+        in_use = slot_live(&layout->slot[i]) && slot_alive(region, slot_id(i), &pass);
     if (!in_use || !limits_given(layout))
         region_store_limits(layout, limits);
     else if (!same_limits(layout, limits))

@@ -11,7 +11,9 @@ _Static_assert(LOCK_IDS <= SHM_LOCK_ID_MASK + 1, "identities fit into the lock's
 /* An identity that does not exist is damage, and nobody's. */
 static bool lost(void *region, unsigned id)
 {
-    return id >= LOCK_ID_GROUP || !slot_alive(region, id);
+    struct slot_pass pass = {0};
+
+    return id >= LOCK_ID_GROUP || !slot_alive(region, id, &pass);
 }
 
 /* A waiter asks soon, for nobody gets on while the holder is dead, then less and less often, for

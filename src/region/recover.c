@@ -24,12 +24,13 @@ void region_reap(struct vgpu_region *region)
 {
     struct region_layout *layout = region->layout;
     unsigned high = region_slots_high(layout);
+    struct slot_pass pass = {0};
 
     for (unsigned i = 0; i < high; i++) {
         uint32_t state = atomic_load_explicit(&layout->slot[i].state, memory_order_acquire);
 
-        if (state != SLOT_FREE && !slot_alive(region, slot_id(i)) &&
-            !slot_exiting(&layout->slot[i]))
+        if (state != SLOT_FREE && !slot_alive(region, slot_id(i), &pass) &&
+            !slot_exiting(&layout->slot[i], &pass))
             slot_empty(layout, i);
     }
 }

@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
-static void copy_proc(struct vgpu_region *region, unsigned index, struct vgpu_proc_usage *ret_proc)
+static void copy_proc(struct vgpu_region *region, unsigned index, struct slot_pass *pass,
+                      struct vgpu_proc_usage *ret_proc)
 {
     const struct region_slot *slot = &region->layout->slot[index];
 
     memset(ret_proc, 0, sizeof(*ret_proc));
-    ret_proc->pid = slot_pid(region, index);
+    ret_proc->pid = slot_pid(region, index, pass);
     ret_proc->own_pid = slot->pid;
     ret_proc->guarded = slot->guarded;
     ret_proc->start_ns = slot->start_ns;
@@ -96,6 +97,7 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
     struct vgpu_snapshot snapshot;
     struct vgpu_proc_usage *procs, *proc_of[VGPU_PROCS_MAX] = {NULL};
     struct region_hold hold;
+    struct slot_pass pass = {0};
     unsigned high;
     int rc;
 
@@ -117,7 +119,7 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
     for (unsigned i = 0; i < high; i++) {
         if (slot_live(&layout->slot[i])) {
             proc_of[i] = &procs[snapshot.proc_count++];
-            copy_proc(region, i, proc_of[i]);
+            copy_proc(region, i, &pass, proc_of[i]);
         }
     }
     shares_show(layout, proc_of);
@@ -140,9 +142,10 @@ bool region_in_use(struct vgpu_region *region)
 {
     KEEP_ERRNO;
     unsigned high = region_slots_high(region->layout);
+    struct slot_pass pass = {0};
 
     for (unsigned i = 0; i < high; i++) {
-        if (slot_live(&region->layout->slot[i]) && slot_alive(region, slot_id(i)))
+        if (slot_live(&region->layout->slot[i]) && slot_alive(region, slot_id(i), &pass))
             return true;
     }
     return false;

@@ -90,7 +90,8 @@ int arena_file_check(int fd, const struct arena_place *place, uid_t owner, struc
     return is_arena(fd, ret_stat) ? 0 : -EPROTO;
 }
 
-bool arena_file_used(int fd)
+/* Whether a process, but this one, has a page of the file. Unknown counts as yes. */
+static bool arena_file_used(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE_BASE};
 

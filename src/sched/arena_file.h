@@ -37,9 +37,6 @@ int arena_place_find(const char *uuid, uid_t uid, struct arena_place *ret_place)
  */
 int arena_file_check(int fd, const struct arena_place *place, uid_t owner, struct stat *ret_stat);
 
-/* Whether a process, but this one, has a page of the file. Unknown counts as yes. */
-bool arena_file_used(int fd);
-
 /*
  * The file at a place, which is this user's; made if need be (`make`), and put in the place of a
  * damaged one that nobody uses. *ret_fd is as liveness_get()'s. -errno as arena_open().

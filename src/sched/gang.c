@@ -1,6 +1,6 @@
 #include "sched/gang.h"
 
-#include "sched/sched_internal.h"
+#include "sched/sched.h"
 
 void gang_set(struct sched_client *client, struct vgpu_arena *const *others, unsigned count)
 {

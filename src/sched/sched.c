@@ -1,7 +1,7 @@
 /*
  * Changes of an arena, under its lock: turns begin and end, processes come and go.
  */
-#include "sched/sched_internal.h"
+#include "sched/sched.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "sched/gang.h"
-#include "sched/sched_internal.h"
+#include "sched/sched.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -300,6 +300,22 @@ static void press(struct sched_client *client, uint64_t now_ns)
     sched_boost(client->arena, client->tenant, now_ns - client->paused_ns < SCHED_PAUSED_NS,
                 now_ns);
     arena_unlock(client->arena, word);
+}
+
+bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns)
+{
+    uint32_t word;
+
+    if (!arena_lock(client->arena, client->index, &word))
+        return false;
+    sched_want(client->arena, client->page, tenant, now_ns);
+    arena_unlock(client->arena, word);
+    return true;
+}
+
+bool sched_client_waiting(const struct sched_client *client, unsigned tenant)
+{
+    return LOAD(client->page->runnable) && LOAD(client->arena->layout->tenant[tenant].wanted_ns);
 }
 
 static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,

@@ -141,6 +141,14 @@ void sched_client_tidy(struct sched_client *client, uint64_t now_ns);
 void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
                               uint64_t *ret_waited_ns);
 
+/* For the helper and sched_preempt; they take the arena's lock. */
+
+/* Whether others know that work of the process, which is of `tenant`, waits. */
+bool sched_client_waiting(const struct sched_client *client, unsigned tenant);
+
+/* The process begins to wait. False: the arena's lock is not to be had. */
+bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns);
+
 /* The helper's, without the caller's lock. What it has seen of the holder, and since when. */
 struct sched_observer {
     uint32_t launches;

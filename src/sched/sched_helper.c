@@ -2,25 +2,9 @@
  * A process's helper: what it sees of the others, and when it hands the device on.
  */
 #include "sched/gang.h"
-#include "sched/sched_internal.h"
+#include "sched/sched.h"
 
 #include <stdint.h>
-
-bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns)
-{
-    uint32_t word;
-
-    if (!arena_lock(client->arena, client->index, &word))
-        return false;
-    sched_want(client->arena, client->page, tenant, now_ns);
-    arena_unlock(client->arena, word);
-    return true;
-}
-
-bool sched_client_waiting(const struct sched_client *client, unsigned tenant)
-{
-    return LOAD(client->page->runnable) && LOAD(client->arena->layout->tenant[tenant].wanted_ns);
-}
 
 struct holder_state {
     bool any;                    /* the holder has a page at all */

@@ -1,6 +1,6 @@
 #include "sched/sched_preempt.h"
 
-#include "sched/sched_internal.h"
+#include "sched/sched.h"
 
 int preempt_join(struct vgpu_arena *arena, const struct sched_identity *self,
                  struct preempt *ret_preempt)
@@ -121,7 +121,8 @@ void preempt_part(struct preempt *preempt, uint64_t now_ns)
     arena_release(preempt->client.arena, preempt->client.index);
 }
 
-void preempt_look_around(struct preempt *preempt, uint64_t now_ns)
+/* Whether somebody else uses the device as well, or may want to; no system call. */
+static void preempt_look_around(struct preempt *preempt, uint64_t now_ns)
 {
     struct sched_client *client = &preempt->client;
     uint32_t flags = sched_client_flags(client);

@@ -45,9 +45,6 @@ int preempt_join(struct vgpu_arena *arena, const struct sched_identity *self,
 /* Gives the turn and the page up. */
 void preempt_part(struct preempt *preempt, uint64_t now_ns);
 
-/* Whether somebody else uses the device as well, or may want to; no system call. */
-void preempt_look_around(struct preempt *preempt, uint64_t now_ns);
-
 /* It has been seen to be busy: others know that it uses the device. */
 void preempt_active(struct preempt *preempt, uint64_t now_ns);
 

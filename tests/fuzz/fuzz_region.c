@@ -15,6 +15,7 @@
 #include "account/ledger_internal.h"
 #include "sched/usage.h"
 #include "account/share.h"
+#include "account/refuse.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -100,15 +101,15 @@ static bool any_key(uint64_t key, void *arg)
 static void use_memory(struct vgpu_ledger *ledger)
 {
     struct vgpu_proc_memory procs[4];
-    uint64_t total, available, taken;
+    uint64_t total, available;
 
     if (ledger_reserve(ledger, 0, 4096) == 0)
         ledger_commit(ledger, 0, VGPU_KIND_DATA, 4096, 1000);
     ledger_set(ledger, 1, VGPU_KIND_CONTEXT, 5000);
     ledger_device(ledger, 2, "GPU-fuzz", 1 << 30);
     write_all();
-    if (ledger_take(ledger, 0, 1 << 16, &taken) == 0)
-        ledger_settle(ledger, 0, VGPU_KIND_POOL, taken, 1 << 15);
+    if (ledger_reserve(ledger, 0, 1 << 16) == 0)
+        ledger_settle(ledger, 0, VGPU_KIND_POOL, 1 << 16, 1 << 15);
     ledger_view(ledger, 0, 1 << 30, 1 << 30, &total, &available);
     if (total > 1 << 30 || available > 1 << 30)
         abort();

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/proc.h"
-#include "account/ledger_internal.h"
+#include "account/registration.h"
 
 #include <fcntl.h>
 #include <pthread.h>

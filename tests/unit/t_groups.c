@@ -2,7 +2,8 @@
  * instance. */
 #include "unit.h"
 
-#include "account/ledger_internal.h"
+#include "account/registration.h"
+#include "account/refuse.h"
 #include "sched/usage.h"
 
 #include <signal.h>

@@ -8,7 +8,8 @@
  */
 #include "unit.h"
 
-#include "account/ledger_internal.h"
+#include "account/registration.h"
+#include "account/refuse.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* What one process, and two that take turns, see of the ledger. */
 #include "unit.h"
 
-#include "account/ledger_internal.h"
+#include "account/registration.h"
+#include "account/refuse.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -265,24 +266,20 @@ TEST(quota_lowered_and_raised, setup, teardown)
     assert_int_equal(ledger_reserve(ledger, 0, 1), -ENOMEM);
 }
 
-TEST(take_and_settle, setup, teardown)
+TEST(reserve_and_settle, setup, teardown)
 {
-    uint64_t taken = 0;
-
-    assert_int_equal(ledger_take(ledger, 0, 32 * MIB, &taken), 0);
-    assert_true(taken >= 32 * MIB);
-    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, taken, 0), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 32 * MIB), 0);
+    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 32 * MIB, 0), 0);
     assert_int_equal(used(0), 0);
-    assert_int_equal(ledger_take(ledger, 0, 32 * MIB, &taken), 0);
-    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, taken, 32 * MIB), 0);
+    assert_int_equal(ledger_reserve(ledger, 0, 32 * MIB), 0);
+    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 32 * MIB, 32 * MIB), 0);
     assert_int_equal(ledger_held(ledger, 0, VGPU_KIND_POOL), 32 * MIB);
     assert_int_equal(used(0), 32 * MIB);
-    assert_int_equal(ledger_take(ledger, 0, 0, &taken), 0);
-    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, taken, 32 * MIB), 0);
+    assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 0, 32 * MIB), 0);
     assert_int_equal(used(0), 64 * MIB);
     assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 0, -(int64_t)(64 * MIB)), 0);
     assert_int_equal(used(0), 0);
-    assert_int_equal(ledger_take(ledger, 0, GIB + 1, &taken), -ENOMEM);
+    assert_int_equal(ledger_reserve(ledger, 0, GIB + 1), -ENOMEM);
     /* What has happened is charged though it does not fit. */
     assert_int_equal(ledger_settle(ledger, 0, VGPU_KIND_POOL, 0, 2 * (int64_t)GIB), -ENOMEM);
     assert_int_equal(used(0), 2 * GIB);

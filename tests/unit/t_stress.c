@@ -60,19 +60,16 @@ static bool count(long long bytes)
  * first. */
 static bool one_operation(unsigned *seed)
 {
-    uint64_t bytes = (uint64_t)(rand_r(seed) % 12 + 1) * MIB / 2 + (unsigned)(rand_r(seed) % 3),
-             taken = 0;
+    uint64_t bytes = (uint64_t)(rand_r(seed) % 12 + 1) * MIB / 2 + (unsigned)(rand_r(seed) % 3);
     int way = rand_r(seed) % 4, rc;
     bool fine = true;
 
-    rc = way == 3 ? ledger_take(ledger, 0, bytes, &taken) : ledger_reserve(ledger, 0, bytes);
+    rc = ledger_reserve(ledger, 0, bytes);
     atomic_fetch_add(&truth->operations, 1);
     if (rc < 0) {
         atomic_fetch_add(&truth->refused, 1);
         return rc == -ENOMEM;
     }
-    if (way == 3)
-        bytes = taken;
     fine = count((long long)bytes);
     if (rand_r(seed) % 4 == 0)
         sched_yield();

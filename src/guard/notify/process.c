@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "guard/notify/pidfd.h"
 #include "guard/notify/ratelimit.h"
+#include "account/refuse.h"
 
 #include <errno.h>
 #include <fcntl.h>

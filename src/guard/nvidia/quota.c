@@ -1,6 +1,7 @@
 #include "guard/nvidia/quota.h"
 
 #include "guard/notify/ratelimit.h"
+#include "account/refuse.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * a divisor is loaded once and bounded, and the copy is used. A `tenant` that is passed here is
  * such a copy, or the client's own.
  */
-#ifndef VGPU_SCHED_SCHED_INTERNAL_H
-#define VGPU_SCHED_SCHED_INTERNAL_H
+#ifndef VGPU_SCHED_SCHED_H
+#define VGPU_SCHED_SCHED_H
 
 #include "base/mutex.h"
 #include "sched/sched_client.h"
@@ -103,13 +103,5 @@ unsigned sched_tenant(struct arena_layout *layout, const struct sched_identity *
 /* `page`, of `tenant`, is active from now on. */
 void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
                     uint64_t now_ns);
-
-/* Between the thread that launches and the helper; they take the arena's lock. */
-
-/* Others know that work of the process, which is of `tenant`, waits. */
-bool sched_client_waiting(const struct sched_client *client, unsigned tenant);
-
-/* Begins to wait. False: without the arena's lock. */
-bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns);
 
 #endif

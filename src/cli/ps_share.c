@@ -58,7 +58,9 @@ static uint64_t weights_in_arena(const struct arena_view *view, uint64_t except)
     uint64_t sum = 0;
 
     for (unsigned i = 0; i < view->count; i++)
-        sum += view->member[i].active && view->member[i].id != except ? view->member[i].weight : 0;
+        sum += view->member[i].state != TENANT_INACTIVE && view->member[i].id != except
+                   ? view->member[i].weight
+                   : 0;
     return sum;
 }
 

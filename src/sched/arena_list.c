@@ -1,10 +1,12 @@
 #include "sched/arena_list.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "sched/arena_file.h"
 #include "region/liveness.h"
+#include "sched/arena_file.h"
+#include "sched/policy.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -102,11 +104,6 @@ static bool read_at(int fd, void *buffer, size_t bytes, size_t from)
     return pread(fd, buffer, bytes, (off_t)from) == (ssize_t)bytes;
 }
 
-static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
 /* Counts the living processes of each tenant. False: the file is too short by now. */
 static bool count_processes(int fd, struct liveness *liveness, unsigned *ret_processes,
                             bool *ret_active)
@@ -131,21 +128,20 @@ static bool count_processes(int fd, struct liveness *liveness, unsigned *ret_pro
     return true;
 }
 
-static bool read_member(int fd, unsigned tenant, struct arena_member *ret_member)
+static bool read_member(int fd, unsigned index, bool active, struct arena_member *ret_member)
 {
-    size_t at = offsetof(struct arena_layout, tenant[tenant]);
-    uint32_t weight;
+    struct arena_tenant tenant;
+    uint32_t holder;
 
-    if (!read_at(fd, &ret_member->id, sizeof(ret_member->id),
-                 at + offsetof(struct arena_tenant, id)) ||
-        !read_at(fd, &weight, sizeof(weight), at + offsetof(struct arena_tenant, weight)) ||
-        !read_at(fd, &ret_member->priority, sizeof(ret_member->priority),
-                 at + offsetof(struct arena_tenant, priority)) ||
-        !read_at(fd, ret_member->name, sizeof(ret_member->name),
-                 at + offsetof(struct arena_tenant, name)))
+    if (!read_at(fd, &tenant, sizeof(tenant), offsetof(struct arena_layout, tenant[index])) ||
+        !read_at(fd, &holder, sizeof(holder), offsetof(struct arena_layout, holder)))
         return false;
+    ret_member->id = tenant.id;
+    ret_member->weight = policy_weight(&tenant);
+    ret_member->priority = tenant.priority;
+    ret_member->state = tenant_state(&tenant, active, holder == index + 1, clock_ns());
+    memcpy(ret_member->name, tenant.name, sizeof(ret_member->name));
     ret_member->name[sizeof(ret_member->name) - 1] = '\0';
-    ret_member->weight = weight == 0 ? VGPU_WEIGHT_DEFAULT : within(weight, 1, VGPU_WEIGHT_MAX);
     return true;
 }
 
@@ -161,10 +157,9 @@ static int read_members(int fd, struct liveness *liveness, struct arena_view *vi
 
         if (processes[i] == 0)
             continue;
-        if (!read_member(fd, i, member))
+        if (!read_member(fd, i, active[i], member))
             return -EPROTO;
         member->processes = processes[i];
-        member->active = active[i];
         view->count += member->id != 0;
     }
     return 0;

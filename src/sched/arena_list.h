@@ -8,6 +8,7 @@
 #define VGPU_SCHED_ARENA_LIST_H
 
 #include "sched/arena.h"
+#include "sched/tenant.h"
 
 #include <sys/types.h>
 
@@ -35,7 +36,7 @@ struct arena_member {
     uint64_t id;               /* of the instance; as its region says */
     uint32_t weight, priority; /* within what the settings allow */
     unsigned processes;
-    bool active;              /* one of them has used the device lately */
+    enum tenant_state state;
     char name[VGPU_NAME_LEN]; /* whatever whoever shares the arena has written; to be filtered
                                  before it is shown */
 };

@@ -1,5 +1,7 @@
 #include "sched/policy.h"
 
+#include "sched/tenant.h"
+
 /* What one policy decides. Every member of every row is set; rows are at the end of this part. */
 struct policy {
     /* Whether `a` is due before `b`. Both wait. */
@@ -29,19 +31,10 @@ struct policy {
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
 
-static bool waits(const struct arena_tenant *tenant)
-{
-    return LOAD(tenant->id) && LOAD(tenant->wanted_ns);
-}
-
-/* Could be given the device, if it waits. Times far away are nonsense. */
+/* Could be given the device, if it waits. */
 static bool eligible(const struct arena_tenant *tenant, uint64_t now_ns)
 {
-    uint64_t unscheduled_ns = LOAD(tenant->unscheduled_until_ns),
-             draining_ns = LOAD(tenant->draining_until_ns);
-
-    return (unscheduled_ns <= now_ns || unscheduled_ns > now_ns + POLICY_AWAY_MOST_NS) &&
-           (draining_ns <= now_ns || draining_ns > now_ns + POLICY_AWAY_MOST_NS);
+    return !tenant_unscheduled(tenant, now_ns) && !tenant_draining(tenant, now_ns);
 }
 
 static bool longer(const struct arena_tenant *a, const struct arena_tenant *b)
@@ -98,7 +91,7 @@ static unsigned taking_part(const struct arena_layout *layout)
     unsigned count = 0, holder = LOAD(layout->holder);
 
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        count += waits(&layout->tenant[i]) || i + 1 == holder;
+        count += tenant_waits(&layout->tenant[i]) || i + 1 == holder;
     return count > 0 ? count : 1;
 }
 
@@ -176,7 +169,7 @@ static bool below_none(const struct arena_layout *layout, unsigned tenant)
 static bool above_all_that_wait(const struct arena_layout *layout, unsigned tenant)
 {
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
-        if (i != tenant && waits(&layout->tenant[i]) &&
+        if (i != tenant && tenant_waits(&layout->tenant[i]) &&
             !higher_priority(&layout->tenant[tenant], &layout->tenant[i]))
             return false;
     return true;
@@ -300,7 +293,7 @@ static uint64_t beside_interactive_ns(const struct arena_layout *layout, unsigne
     for (unsigned i = 0; i < ARENA_TENANTS; i++) {
         const struct arena_tenant *other = &layout->tenant[i];
 
-        if (i != tenant && interactive(other) && (waits(other) || i + 1 == holder)) {
+        if (i != tenant && interactive(other) && (tenant_waits(other) || i + 1 == holder)) {
             uint64_t turn_ns = short_turn_ns(&layout->tenant[tenant], other);
 
             most_ns = less_of(turn_ns, most_ns);
@@ -321,7 +314,7 @@ static bool starved(const struct policy *policy, const struct arena_tenant *tena
 {
     uint64_t wanted_ns = LOAD(tenant->wanted_ns);
 
-    return waits(tenant) && now_ns > wanted_ns && now_ns - wanted_ns >= policy->starved_ns;
+    return tenant_waits(tenant) && now_ns > wanted_ns && now_ns - wanted_ns >= policy->starved_ns;
 }
 
 bool policy_starved(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
@@ -344,19 +337,20 @@ int policy_pick(const struct arena_layout *layout, int except, uint64_t now_ns)
     const struct policy *policy = policy_of(layout);
     int owner = policy_gang(layout) ? policy_slot_owner(layout, now_ns) : -1, best = -1;
 
-    if (owner >= 0 && waits(&layout->tenant[owner]) && eligible(&layout->tenant[owner], now_ns))
+    if (owner >= 0 && tenant_waits(&layout->tenant[owner]) &&
+        eligible(&layout->tenant[owner], now_ns))
         return owner;
     if (owner >= 0 && LOAD(layout->free_slot) != now_ns / POLICY_SLOT_NS)
         return -1;
     for (int i = 0; i < ARENA_TENANTS; i++) {
         const struct arena_tenant *tenant = &layout->tenant[i];
 
-        if (i == except || !waits(tenant) || !eligible(tenant, now_ns))
+        if (i == except || !tenant_waits(tenant) || !eligible(tenant, now_ns))
             continue;
         if (best < 0 || due_before(policy, tenant, &layout->tenant[best], now_ns))
             best = i;
     }
-    return best < 0 && except >= 0 && waits(&layout->tenant[except]) ? except : best;
+    return best < 0 && except >= 0 && tenant_waits(&layout->tenant[except]) ? except : best;
 }
 
 uint64_t policy_quantum_ns(const struct arena_layout *layout, unsigned tenant, uint64_t now_ns)
@@ -492,7 +486,7 @@ static bool others(const struct arena_layout *layout, unsigned tenant, uint64_t 
         const struct arena_tenant *other = &layout->tenant[i];
         uint64_t virtual_ns;
 
-        if (i == tenant || (!waits(other) && i + 1 != holder))
+        if (i == tenant || (!tenant_waits(other) && i + 1 != holder))
             continue;
         virtual_ns = LOAD(other->virtual_ns);
         least_ns = virtual_ns < least_ns ? virtual_ns : least_ns;

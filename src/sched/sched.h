@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "sched/sched_client.h"
 #include "sched/policy.h"
+#include "sched/tenant.h"
 
 #include <stdatomic.h>
 
@@ -29,14 +30,6 @@ static inline int sched_holder(const struct arena_layout *layout)
 static inline bool sched_page_of(const struct arena_page *page, unsigned tenant)
 {
     return LOAD(page->used) && LOAD(page->tenant) == tenant;
-}
-
-static inline bool sched_unscheduled(const struct arena_layout *layout, unsigned tenant,
-                                     uint64_t now_ns)
-{
-    uint64_t until_ns = LOAD(layout->tenant[tenant].unscheduled_until_ns);
-
-    return until_ns > now_ns && until_ns <= now_ns + POLICY_AWAY_MOST_NS;
 }
 
 /* page.unmarked: launches without a fence; a fence behind them is being made. */

@@ -349,7 +349,8 @@ static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uin
 /* What a tenant's native time is to end with: its fences of then are asked for, or have been
  * reached, or will not be.
  */
-static void end_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
+static void end_unscheduled(struct sched_client *client, uint64_t now_ns,
+                            struct sched_ticket *ticket)
 {
     struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
 
@@ -369,7 +370,8 @@ static void end_native(struct sched_client *client, uint64_t now_ns, struct sche
  * A tenant that was taken off turns comes back when the work of that time is over: it would hold
  * the others up again. Fences tell, made when the time is up.
  */
-static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sched_ticket *ticket)
+static bool stays_unscheduled(struct sched_client *client, uint64_t now_ns,
+                              struct sched_ticket *ticket)
 {
     struct arena_tenant *self = &client->arena->layout->tenant[client->tenant];
     uint64_t until_ns = LOAD(self->unscheduled_until_ns);
@@ -383,12 +385,12 @@ static bool stays_native(struct sched_client *client, uint64_t now_ns, struct sc
         client->probes = false;
         look_at_fences(client->page, client->probe);
     }
-    if (sched_unscheduled(client->arena->layout, client->tenant, now_ns) &&
+    if (tenant_unscheduled(&client->arena->layout->tenant[client->tenant], now_ns) &&
         !(client->probing && reached(client->page, client->probe)))
         return true;
     if (!arena_lock(client->arena, client->index, &word))
         return true;
-    end_native(client, now_ns, ticket);
+    end_unscheduled(client, now_ns, ticket);
     arena_unlock(client->arena, word);
     return LOAD(self->unscheduled_until_ns) != 0;
 }
@@ -462,7 +464,7 @@ void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t
     *ret_ticket = (struct sched_ticket){.turn = LOAD(client->queued)};
     client->burst_ns += cost_ns;
     reckon(client, cost_ns, now_ns);
-    if (client->tenant >= ARENA_TENANTS || stays_native(client, now_ns, ret_ticket)) {
+    if (client->tenant >= ARENA_TENANTS || stays_unscheduled(client, now_ns, ret_ticket)) {
         sched_open(client->page, ret_ticket->turn);
     } else if (now_ns < client->low_use_until_ns &&
                policy_lets_beside(client->arena->layout, client->tenant)) {

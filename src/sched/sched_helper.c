@@ -260,7 +260,8 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
     }
     restore_page(client, tenant);
     /* The last of these: the grant came between two words of ours. */
-    if (rescue(client, tenant, observer, now_ns) || sched_unscheduled(layout, tenant, now_ns) ||
+    if (rescue(client, tenant, observer, now_ns) ||
+        tenant_unscheduled(&layout->tenant[tenant], now_ns) ||
         (holder == (int)tenant && LOAD(client->page->yielded_turn) != turn))
         return let_go(client, observer);
     sched_client_tidy(client, now_ns);

@@ -207,7 +207,7 @@ static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand d
     uint64_t end_ns;
 
     preempt->waiting_ns = 0;
-    preempt->natives = 0;
+    preempt->unscheduled_count = 0;
     sched_open(preempt->client.page, LOAD(preempt->client.queued));
     if (preempt->turn != LOAD(layout->turn)) {
         preempt->turn = LOAD(layout->turn);
@@ -234,24 +234,24 @@ static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand d
 }
 
 /* It has waited for too long: something is wrong with the turns. */
-static void go_native(struct preempt *preempt, uint64_t now_ns)
+static void go_unscheduled(struct preempt *preempt, uint64_t now_ns)
 {
-    unsigned shift = preempt->natives < PREEMPT_UNSCHEDULED_DOUBLINGS
-                         ? preempt->natives
+    unsigned shift = preempt->unscheduled_count < PREEMPT_UNSCHEDULED_DOUBLINGS
+                         ? preempt->unscheduled_count
                          : PREEMPT_UNSCHEDULED_DOUBLINGS;
 
-    preempt->natives++;
+    preempt->unscheduled_count++;
     preempt->unscheduled_ns = now_ns + 2 * (PREEMPT_OFF_MOST_NS << shift);
     preempt_leave(preempt, false, now_ns);
     let_go(preempt);
 }
 
-static bool is_native(const struct preempt *preempt, uint64_t now_ns)
+static bool is_unscheduled(const struct preempt *preempt, uint64_t now_ns)
 {
     const struct sched_client *client = &preempt->client;
 
     return now_ns < preempt->unscheduled_ns || now_ns < LOAD(client->unscheduled_until_ns) ||
-           sched_unscheduled(client->arena->layout, client->tenant, now_ns);
+           tenant_unscheduled(&client->arena->layout->tenant[client->tenant], now_ns);
 }
 
 /* Somebody else has the device, or nobody. */
@@ -274,7 +274,7 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
         preempt->waiting_ns = since_ns ? since_ns : now_ns;
     }
     if (now_ns - preempt->waiting_ns >= PREEMPT_OFF_MOST_NS) {
-        go_native(preempt, now_ns);
+        go_unscheduled(preempt, now_ns);
         return PREEMPT_RUNS;
     }
     left_ns = preempt->waiting_ns + PREEMPT_OFF_MOST_NS - now_ns;
@@ -283,7 +283,7 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
         *ret_again_ns = PREEMPT_SOON_NS;
     if (*ret_again_ns > left_ns)
         *ret_again_ns = left_ns;
-    return is_native(preempt, now_ns) ? PREEMPT_RUNS : PREEMPT_WAITS;
+    return is_unscheduled(preempt, now_ns) ? PREEMPT_RUNS : PREEMPT_WAITS;
 }
 
 /* What others find this tenant by is as it should be. */
@@ -304,7 +304,7 @@ enum preempt_decision preempt_step(struct preempt *preempt, enum preempt_demand 
 
     *ret_again_ns = UINT64_MAX;
     preempt_look_around(preempt, now_ns);
-    if (!preempt->contended || is_native(preempt, now_ns)) {
+    if (!preempt->contended || is_unscheduled(preempt, now_ns)) {
         if (preempt->waiting_ns)
             let_go(preempt);
         if (preempt->contended && is_mine(preempt))

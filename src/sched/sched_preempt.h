@@ -25,10 +25,10 @@ struct preempt {
     struct sched_observer observer;
     uint32_t turn;       /* the last one of its own that it has seen begin */
     uint64_t waiting_ns; /* since when it has waited for one, by its own clock; 0: it does not */
-    uint64_t unscheduled_ns; /* until then it runs outside of turns, whatever the arena says */
-    unsigned natives;        /* how often in a row that was */
-    bool contended;          /* as of the last look */
-    bool others;             /* somebody else is active on the device */
+    uint64_t unscheduled_ns;    /* until then it runs outside of turns, whatever the arena says */
+    unsigned unscheduled_count; /* how often in a row that was */
+    bool contended;             /* as of the last look */
+    bool others;                /* somebody else is active on the device */
 };
 
 /* What the tenant has to do. PREEMPT_HELD: it must not run now, for other reasons. */

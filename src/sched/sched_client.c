@@ -1,6 +1,5 @@
 /*
- * A process's part in the turns: what its launches do. What its helper does is in
- * sched_client_watch.c.
+ * The launches of a process. Its helper is in sched_helper.c.
  */
 #include "sched/sched_client.h"
 
@@ -45,7 +44,7 @@ void sched_client_resume(struct sched_client *client, uint64_t now_ns)
         sched_activate(client->arena, client->page, tenant, now_ns);
     else
         atomic_fetch_and(&client->page->flags,
-                         ~ARENA_RESUME); /* no room: it runs as the driver lets it */
+                         ~ARENA_RESUME); /* no entry is free: it runs unscheduled */
     arena_unlock(client->arena, word);
 }
 
@@ -92,7 +91,7 @@ static void new_turn(struct sched_client *client, uint32_t turn, uint64_t now_ns
     STORE(page->backlog_ns, 0);
 }
 
-/* When what the process has launched is estimated to be over. */
+/* When the process's launches are estimated to be over. */
 static uint64_t busy_until_ns(const struct arena_page *page, uint64_t now_ns)
 {
     uint64_t busy_ns = LOAD(page->busy_until_ns);
@@ -101,8 +100,8 @@ static uint64_t busy_until_ns(const struct arena_page *page, uint64_t now_ns)
 }
 
 /*
- * Whether launching takes the program longer than running takes the device, which is idle most of
- * the time: then its work may as well pile up at the semaphore, and be done in one go.
+ * Whether the program launches more slowly than the device runs, which is then idle most of the
+ * time. Its work may as well pile up at the semaphore and run in one go.
  */
 static bool launch_bound(struct sched_client *client, uint64_t now_ns)
 {
@@ -120,8 +119,7 @@ static bool launch_bound(struct sched_client *client, uint64_t now_ns)
            client->idle_ns > (now_ns - client->idle_since_ns) / 2;
 }
 
-/* Whether the turn goes on because the tenant would get the next one as well: then nothing need be
- * drained. */
+/* Whether the tenant gets the next turn as well. Then it need not drain in between. */
 static bool renew(struct sched_client *client, uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
@@ -142,8 +140,8 @@ static bool renew(struct sched_client *client, uint64_t now_ns)
     return again;
 }
 
-/* The same where turns are slots: until the slot's end, and then as long as work on another device
- * may wait for it. */
+/* The same for a gang: the turn lasts until the slot's end, and then as long as work on another
+ * device may wait for this one. */
 static bool gang_goes_on(struct sched_client *client, uint64_t now_ns)
 {
     uint64_t end_ns = sched_end_ns(client->arena->layout, now_ns);
@@ -153,7 +151,7 @@ static bool gang_goes_on(struct sched_client *client, uint64_t now_ns)
            (now_ns - end_ns < GANG_DRAIN_NS && gang_behind(client, now_ns));
 }
 
-/* Whether the turn, which the tenant has, goes on for this process; it has not left it. */
+/* Whether the tenant's turn goes on for this process, which has not left it. */
 static bool goes_on(struct sched_client *client, uint64_t now_ns)
 {
     const struct arena_layout *layout = client->arena->layout;
@@ -162,7 +160,7 @@ static bool goes_on(struct sched_client *client, uint64_t now_ns)
     bool waited = client->waited;
 
     client->waited = false;
-    /* The first is quick, and the other includes it. */
+    /* The first test is quick, and the second includes it. */
     if (client->self.devices > 1 && policy_gang(layout))
         return gang_goes_on(client, now_ns);
     if (LOAD(layout->waiting) == 0)
@@ -194,8 +192,8 @@ static bool reached(const struct arena_page *page, const uint32_t *fences)
     return true;
 }
 
-/* Whether the last segment but one still runs; not for ever, for streams may wait for anything,
- * this thread as well. */
+/* Whether the last segment but one still runs. Bounded, for a stream may wait for anything, even
+ * for this thread. */
 static bool far_ahead(struct sched_client *client, uint64_t now_ns)
 {
     if (client->ended) {
@@ -216,7 +214,7 @@ static bool far_ahead(struct sched_client *client, uint64_t now_ns)
     return client->far;
 }
 
-/* Now and then a fence, to see how far the device has got. */
+/* Asks for a fence at the end of each segment: it tells how far the device has got. */
 static void pace(struct sched_client *client, uint64_t cost_ns, struct sched_ticket *ticket)
 {
     if (client->segment_ns >= client->ahead_ns / 2) {
@@ -227,7 +225,7 @@ static void pace(struct sched_client *client, uint64_t cost_ns, struct sched_tic
     client->segment_ns += cost_ns;
 }
 
-/* Launches go to the device, as far as it keeps up. */
+/* A launch goes to the device, unless it is too far ahead. */
 static void pass(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
                  struct sched_ticket *ticket)
 {
@@ -251,10 +249,10 @@ void sched_client_launched(struct sched_client *client, uint32_t turn)
 
     if (!sched_client_open(client, turn))
         atomic_store(&page->queued_unfenced, 1);
-    /* The semaphore may have been opened just now, by somebody who saw no launch. */
+    /* The semaphore may have been opened just now, by a process that saw no launch. */
     if (sched_client_open(client, turn))
         atomic_fetch_or(&page->unfenced, UNMARKED);
-    /* The fences of a turn that it has left are made by now. */
+    /* The fences of a turn that this process has left are made by now. */
     if (LOAD(page->unfenced) & FENCING)
         atomic_fetch_and(&page->unfenced, ~FENCING);
 }
@@ -290,8 +288,8 @@ void sched_client_drop_fence(struct sched_client *client, unsigned stream)
 
 /* Standing at the semaphore */
 
-/* A thread stands still until the semaphore opens. */
-static void press(struct sched_client *client, uint64_t now_ns)
+/* A thread is blocked until the semaphore opens. */
+static void boost(struct sched_client *client, uint64_t now_ns)
 {
     uint32_t word;
 
@@ -325,7 +323,7 @@ static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uin
     uint32_t queued = LOAD(client->queued), launches;
 
     if (sched_client_open(client, queued)) {
-        STORE(page->granted_turn, queued); /* which it is, unless somebody has written nonsense */
+        STORE(page->granted_turn, queued); /* it has this value unless the page is damaged */
         client->ahead_ns = policy_ahead_ns(client->arena->layout, client->tenant);
         STORE(page->backlog, 0);
         STORE(page->backlog_ns, 0);
@@ -343,12 +341,11 @@ static void wait_at_semaphore(struct sched_client *client, uint64_t cost_ns, uin
     launches = LOAD(page->backlog);
     ticket->full = launches > SCHED_QUEUED_MOST || LOAD(page->backlog_ns) > client->ahead_ns;
     if (ticket->queued && (ticket->full || launches == SCHED_QUEUED_NEARLY_MOST))
-        press(client, now_ns);
+        boost(client, now_ns);
 }
 
-/* What a tenant's native time is to end with: its fences of then are asked for, or have been
- * reached, or will not be.
- */
+/* Unscheduled time ends once the work of that time is over. Fences are asked for, or have been
+ * reached, or will not be. */
 static void end_unscheduled(struct sched_client *client, uint64_t now_ns,
                             struct sched_ticket *ticket)
 {
@@ -367,8 +364,8 @@ static void end_unscheduled(struct sched_client *client, uint64_t now_ns,
 }
 
 /*
- * A tenant that was taken off turns comes back when the work of that time is over: it would hold
- * the others up again. Fences tell, made when the time is up.
+ * An unscheduled tenant comes back to turns when its work of that time is over, for it would hold
+ * the others up again. Fences that are made when the time is up tell so.
  */
 static bool stays_unscheduled(struct sched_client *client, uint64_t now_ns,
                               struct sched_ticket *ticket)
@@ -396,13 +393,12 @@ static bool stays_unscheduled(struct sched_client *client, uint64_t now_ns,
 }
 
 /*
- * A program that launching keeps busy, and that needs little of the device, is light: its short
- * kernels run between and beside those of others at hardly any cost, as the driver shares (measured
- * on an H200: training 0.96 of alone and matrix products 0.98, where turns gave 0.87 and 0.96).
- * Waiting for turns it would only be held up where it waits for its own results. By the last spell:
- * many launches, few waits, little time.
+ * A program is light if launching keeps it busy and it needs little of the device: in the last
+ * window many launches, few waits, little time. Its short kernels run beside those of others at
+ * hardly any cost, while turns would hold it up where it waits for its own results (sched_params.h
+ * has the figures).
  */
-static void reckon(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns)
+static void note_use(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns)
 {
     uint64_t window_ns = now_ns - client->window_since_ns;
 
@@ -421,7 +417,7 @@ static void reckon(struct sched_client *client, uint64_t cost_ns, uint64_t now_n
     client->window_launches++;
 }
 
-/* Nothing of a light program waits, and nobody waits for it. */
+/* A light program neither waits for others nor makes them wait. */
 static void defer_turn(struct sched_client *client, uint64_t now_ns)
 {
     struct vgpu_arena *arena = client->arena;
@@ -463,7 +459,7 @@ void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t
 {
     *ret_ticket = (struct sched_ticket){.turn = LOAD(client->queued)};
     client->burst_ns += cost_ns;
-    reckon(client, cost_ns, now_ns);
+    note_use(client, cost_ns, now_ns);
     if (client->tenant >= ARENA_TENANTS || stays_unscheduled(client, now_ns, ret_ticket)) {
         sched_open(client->page, ret_ticket->turn);
     } else if (now_ns < client->low_use_until_ns &&
@@ -492,7 +488,7 @@ void sched_client_waits(struct sched_client *client)
         STORE(client->page->burst_ns, client->burst_ns);
     client->burst_ns = 0;
     if (client->tenant < ARENA_TENANTS && !sched_client_open(client, LOAD(client->queued)))
-        press(client, clock_ns());
+        boost(client, clock_ns());
 }
 
 void sched_client_pauses(struct sched_client *client, bool pausing, uint64_t now_ns)
@@ -508,7 +504,7 @@ void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
 
     *ret_turns = turns - client->told_turns;
     *ret_waited_ns = waited_ns - client->told_waited_ns;
-    /* Since a moment ago: more is nonsense. */
+    /* Both count from the last call: a larger number is damage. */
     if (*ret_turns > SCHED_COUNT_MOST || *ret_waited_ns > SCHED_COUNT_MOST * POLICY_MIN_NS)
         *ret_turns = *ret_waited_ns = 0;
     client->told_turns = turns;

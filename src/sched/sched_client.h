@@ -1,13 +1,13 @@
 /*
- * A process's part in the turns of a device. Knows the arena and the time; not CUDA, and not how a
- * semaphore or a fence is made: whoever launches asks sched_client_launch() what to do, and a
- * helper thread, which calls nothing but sched_client_watch(), hands the device on when a turn is
- * over.
+ * A process's part in the turns of a device. It knows the arena and the time, but neither CUDA nor
+ * how semaphores and fences are made. A thread that launches asks sched_client_launch() what to do.
+ * A helper thread calls sched_client_watch() and nothing else; it hands the device on when a turn
+ * is over.
  *
- * Whoever waits watches whoever holds: a holder that is stopped, killed or busy elsewhere loses the
- * device all the same. A turn that does not end (kernels that wait for somebody else, or never end)
- * is ended after SCHED_BOUND_NS, and its tenant runs outside of turns for a while, as the driver
- * shares; the others go on taking turns.
+ * The processes that wait watch the holder: one that is stopped, killed or busy elsewhere loses the
+ * device all the same. A turn that does not end, because its kernels wait for something or never
+ * end, is ended after SCHED_BOUND_NS. Its tenant then runs unscheduled for a while; the others go
+ * on taking turns.
  */
 #ifndef VGPU_SCHED_SCHED_CLIENT_H
 #define VGPU_SCHED_SCHED_CLIENT_H
@@ -20,7 +20,7 @@
 struct sched_identity {
     uint64_t id; /* of the instance; not 0 */
     uint32_t weight, priority;
-    uint32_t devices; /* that the instance runs on; 0: as 1 */
+    uint32_t devices; /* on which the instance runs; 0: as 1 */
     char name[VGPU_NAME_LEN];
 };
 
@@ -31,38 +31,38 @@ struct sched_client {
     struct sched_identity self;
 
     _Atomic unsigned tenant; /* ARENA_TENANTS: none yet. Written under the caller's lock */
-    /* What is in the page may be anything; these are the process's own. As `tenant`, but for the
-     * second: the helper's.
-     */
-    _Atomic uint32_t queued;               /* the last turn that launches were made to wait for */
-    _Atomic uint64_t unscheduled_until_ns; /* until then there are no turns for this process,
-                                              whatever the arena says */
+    /* The page may contain anything; these words are the process's own. `queued` is written as
+     * `tenant` is, the other one by the helper. */
+    _Atomic uint32_t queued; /* the last turn for which launches wait at the semaphore */
+    _Atomic uint64_t
+        unscheduled_until_ns; /* until then the process runs unscheduled, whatever the arena says */
 
-    /* The arenas of the other devices that the instance runs on, first to last. Written under the
-     * caller's lock. */
+    /* The arenas of the other devices of the instance, without gaps. Written under the caller's
+     * lock. */
     _Atomic(struct vgpu_arena *) others[SCHED_OTHERS];
 
     /* Under the caller's lock. */
-    uint32_t turn;                   /* the arena's number of the turn that the next three are of */
-    uint64_t submitted_ns;           /* launched in it */
-    uint64_t idle_ns, idle_since_ns; /* how long the device has had nothing to do, since when */
-    bool waited;                     /* a thread has waited for the device since the last launch */
-    uint64_t burst_ns;               /* launched since a thread last waited */
+    uint32_t turn;         /* the arena's number of the turn to which the next three belong */
+    uint64_t submitted_ns; /* launched in it */
+    uint64_t idle_ns,
+        idle_since_ns; /* how long the device has been idle in the turn, counted up to the second */
+    bool waited;       /* a thread has waited for the device since the last launch */
+    uint64_t burst_ns; /* launched since a thread last waited */
 
-    /* How far launches are ahead of the device: two segments, each with a fence at its end. */
-    uint64_t ahead_ns; /* how far they may be, by the policy */
+    /* Launches run ahead of the device by two segments, each with a fence at its end. */
+    uint64_t ahead_ns; /* how far they may run ahead, by the policy */
     uint64_t segment_ns, far_since_ns, unpaced_until_ns;
-    bool ended,
-        far; /* a segment's last fence has been asked for; the one before it may still run */
+    bool ended, far; /* `ended`: the caller fences the segment; `far`: the segment before it may
+                        still run */
     uint32_t older[ARENA_STREAMS], newer[ARENA_STREAMS];
 
-    /* Whether the work of before it was taken off turns is over: fences have been asked for, and
-     * are known. */
+    /* Whether the work from before the tenant ran unscheduled is over: `probes` while fences are
+     * being made, `probing` once their numbers are known. */
     bool probes, probing;
     uint32_t probe[ARENA_STREAMS];
 
     uint64_t paused_ns; /* when its cap last made it sleep */
-    /* A spell of launches, by which a light program is told; until when it is taken for one. */
+    /* The window by which a light program is recognised, and until when it counts as one. */
     uint64_t window_since_ns, window_cost_ns, low_use_until_ns;
     unsigned window_launches, window_waits;
 
@@ -70,7 +70,8 @@ struct sched_client {
 };
 
 /*
- * What a launch must do, in this order.
+ * What a launch must do, in this order:
+ *
  *   ahead   too much is on the device already: ask again in SCHED_NAP_NS, without the lock
  * meanwhile fences  fence the work launched so far on every stream queued  make its stream wait
  * until the page's `granted_turn` is at least `turn` full    wait for that in the thread as well
@@ -96,48 +97,48 @@ static inline bool sched_client_open(const struct sched_client *client, uint32_t
                      turn) >= 0;
 }
 
-/* The rest under the caller's lock, one thread of the process at a time. */
+/* All functions below need the caller's lock: one thread of the process at a time. */
 
-/* After ARENA_RESUME: the process is active (again). Weight and priority may have changed. */
+/* Called after ARENA_RESUME: the process is active (again). Weight and priority may have
+ * changed. */
 void sched_client_resume(struct sched_client *client, uint64_t now_ns);
 
-/* Weight and priority have changed, or not. */
+/* Passes weight and priority on to the arena if they have changed. */
 void sched_client_settings(struct sched_client *client, uint32_t weight, uint32_t priority);
 
-/* For a launch on a contended device, estimated to cost cost_ns. Does not wait. */
+/* Decides about a launch on a contended device that is estimated to take cost_ns. Does not wait. */
 void sched_client_launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_ns,
                          struct sched_ticket *ret_ticket);
 
-/* Work of `turn` is put into a stream (before it is): there is no fence behind it. */
+/* Called before work of `turn` is put into a stream: there is no fence behind it. */
 void sched_client_launched(struct sched_client *client, uint32_t turn);
 
-/* All launches so far are about to be fenced, one stream after the other. */
+/* Called before all launches so far are fenced, one stream after the other. */
 void sched_client_fences(struct sched_client *client);
 
-/* The number of the fence that is about to be put behind work of `turn`; the GPU writes it to the
- * page's `fence_completed`. */
+/* Called before a fence is put behind work of `turn`. Returns its number, which the GPU writes to
+ * the page's `fence_completed`. */
 uint32_t sched_client_fence(struct sched_client *client, unsigned stream, uint32_t turn);
 
-/* No fence of this stream will be reached any more: it could not be made, or its context is
+/* The GPU will reach no fence of this stream any more: it could not be made, or its context is
  * gone. */
 void sched_client_drop_fence(struct sched_client *client, unsigned stream);
 
-/* How long what was launched is estimated to take from now on; of what stands at the semaphore,
- * from when it opens. */
+/* How long the launched work is estimated to take from now on; for work at a closed semaphore, from
+ * the moment when it opens. */
 uint64_t sched_client_left_ns(const struct sched_client *client, uint64_t now_ns);
 
-/* A thread of the process is about to wait for the device. */
+/* Called before a thread of the process waits for the device. */
 void sched_client_waits(struct sched_client *client);
 
-/* The process sleeps because of its cap, or no more: whoever waits need not wait for another launch
+/* The process begins or ends a sleep because of its cap. Meanwhile other tenants expect no launch
  * of it. */
 void sched_client_pauses(struct sched_client *client, bool pausing, uint64_t now_ns);
 
-/* Looks after the arena every now and then: who is gone, who is quiet, whether the device is still
- * contended. */
+/* Calls sched_tidy() every SCHED_TIDY_NS. */
 void sched_client_tidy(struct sched_client *client, uint64_t now_ns);
 
-/* Turns got and time waited since the last call. */
+/* The turns that the process got, and the time that it waited, since the last call. */
 void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
                               uint64_t *ret_waited_ns);
 
@@ -149,21 +150,21 @@ bool sched_client_waiting(const struct sched_client *client, unsigned tenant);
 /* The process begins to wait. False: the arena's lock is not to be had. */
 bool sched_client_wants(struct sched_client *client, unsigned tenant, uint64_t now_ns);
 
-/* The helper's, without the caller's lock. What it has seen of the holder, and since when. */
+/* What a helper has seen of the holder. The helper's own; it does not take the caller's lock. */
 struct sched_observer {
     uint32_t launches;
     int holder;
-    uint64_t idle_ns; /* since when the holder has had nothing to do and has launched nothing; 0: it
-                         has */
-    uint64_t waiting_ns;   /* since when we have waited without a grant; 0: we don't */
+    uint64_t idle_ns; /* since when the holder has been idle and has launched nothing; 0: it is not
+                         idle */
+    uint64_t waiting_ns;   /* since when this process has waited for a grant; 0: it does not wait */
     uint32_t queued;       /* for which turn */
-    uint64_t slot_idle_ns; /* since when the owner of the slot has done nothing on any device; 0: it
-                              does */
+    uint64_t slot_idle_ns; /* since when the slot's owner has been idle on every device; 0: it is
+                              not idle */
 };
 
 /*
- * Hands the device on if the turn is over. Returns after how long to look again, in ns; 0: at once,
- * the end is near. UINT64_MAX: nothing waits here; sleep until the page's `wake` changes.
+ * Hands the device on if the turn is over. Returns the time in ns after which to call again. 0: at
+ * once, for the end is near. UINT64_MAX: nothing waits here; sleep until the page's `wake` changes.
  */
 uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *observer,
                             uint64_t now_ns);

@@ -1,5 +1,5 @@
 /*
- * A process's helper: what it sees of the others, and when it hands the device on.
+ * The helper of a process: what it sees of the other processes, and when it hands the device on.
  */
 #include "sched/gang.h"
 #include "sched/sched.h"
@@ -8,16 +8,16 @@
 
 struct holder_state {
     bool any;                    /* the holder has a page at all */
-    bool idle;                   /* nothing of it runs, as far as fences and estimates say */
-    bool yielded_turn;           /* all of its processes have ended their part; */
-    uint32_t early;              /* some although they had time: ARENA_EARLY_* */
+    bool idle;                   /* no work of it runs, as far as fences and estimates tell */
+    bool yielded_turn;           /* all of its processes have left the turn */
+    uint32_t early;              /* why some left it although there was time: ARENA_EARLY_* */
     bool pausing;                /* all of them sleep because of their cap */
-    bool unknown;                /* it may be work of the time before the device was contended */
+    bool unknown;                /* what runs may be work from before the device was contended */
     uint32_t submitted_launches; /* launches of the turn */
     uint32_t launches;
     uint64_t busy_until_ns, burst_ns;
-    bool gang;         /* turns are slots of the clock; */
-    bool elsewhere;    /* and work of the holder runs on another device */
+    bool gang;         /* turns are slots of the clock */
+    bool elsewhere;    /* of a gang: work of the holder runs on another device */
     uint64_t grace_ns; /* how long it may keep the device without work */
 };
 
@@ -52,8 +52,7 @@ static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tena
     return seen;
 }
 
-/* What is said of a turn: it goes on; its time is up, and it ends unless the tenant is due again;
- * it is over; it has not ended when it should have. */
+/* What a helper concludes about a turn (STATES.md). */
 enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
 static uint64_t bound_ns(const struct holder_state *seen)
@@ -72,12 +71,12 @@ static enum verdict judge(const struct arena_layout *layout, const struct holder
     if (seen->idle) {
         if (seen->elsewhere && now_ns < end_ns + GANG_DRAIN_NS)
             return GOES_ON;
-        /* Who has left by estimates alone may be due again. */
+        /* A tenant that has left by estimates alone may be due again. */
         if (seen->yielded_turn && !seen->early)
             return UP;
         if (seen->yielded_turn || seen->pausing || now_ns - observer->idle_ns >= seen->grace_ns)
             return OVER;
-        /* Not between two launches. */
+        /* The turn does not end between two launches. */
         return now_ns >= end_ns && now_ns - observer->idle_ns >= POLICY_QUICK_NS ? UP : GOES_ON;
     }
     if (last_ns > end_ns + SCHED_ESTIMATE_MOST_NS)
@@ -104,11 +103,12 @@ static uint64_t look_again_ns(const struct sched_client *client, unsigned tenant
 }
 
 /*
- * Work of before the device was contended may be a lot: the driver queues a thousand launches. So
- * may work that takes longer than was thought. While it runs, beside the turns of others, its
- * tenant's launches wait; unless it does not end.
+ * A turn is overdue. Its work may be from before the device was contended, when the driver queues a
+ * thousand launches, or take longer than estimated. Then the tenant drains: its launches wait while
+ * that work runs beside the turns of others. Work that does not end at all makes the tenant
+ * unscheduled.
  */
-static void outlast(struct vgpu_arena *arena, unsigned tenant, bool much, uint64_t now_ns)
+static void handle_overdue(struct vgpu_arena *arena, unsigned tenant, bool much, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
@@ -126,20 +126,19 @@ static enum policy_end how_it_ended(const struct holder_state *seen, bool ended)
     return seen->yielded_turn && seen->early == ARENA_EARLY_BURST ? POLICY_BURST : POLICY_YIELDED;
 }
 
-/* Under the arena's lock: the turn that was judged is still the one. */
+/* Under the arena's lock. The turn is still the one that was judged. */
 static void end_turn(struct sched_client *client, enum verdict verdict,
                      const struct holder_state *seen, enum policy_end end, uint64_t now_ns)
 {
     struct arena_layout *layout = client->arena->layout;
     int holder = sched_holder(layout);
 
-    /* Where turns are slots, what still runs may wait for the next slot: the device goes on beside
-     * it. */
+    /* A gang's work may wait for the next slot of another device. The device goes on beside it. */
     if (holder >= 0 && verdict == OVERDUE && !seen->gang)
-        outlast(client->arena, (unsigned)holder,
-                seen->unknown || seen->submitted_launches > SCHED_LAUNCHES_MUCH ||
-                    layout->tenant[holder].untimed_overruns,
-                now_ns);
+        handle_overdue(client->arena, (unsigned)holder,
+                       seen->unknown || seen->submitted_launches > SCHED_LAUNCHES_MUCH ||
+                           layout->tenant[holder].untimed_overruns,
+                       now_ns);
     else if (holder >= 0 && (seen->unknown || layout->tenant[holder].untimed_overruns))
         sched_known(client->arena, (unsigned)holder);
     if (holder >= 0 && end == POLICY_YIELDED)
@@ -159,8 +158,8 @@ static void hand_on(struct sched_client *client, uint32_t turn, enum verdict ver
     arena_unlock(client->arena, word);
 }
 
-/* The semaphores of this process are opened; no work of it waits any more. */
-static uint64_t let_go(struct sched_client *client, struct sched_observer *observer)
+/* Opens the semaphores of this process: no work of it waits any more. */
+static uint64_t stop_waiting(struct sched_client *client, struct sched_observer *observer)
 {
     observer->waiting_ns = 0;
     STORE(client->page->runnable, 0);
@@ -168,9 +167,8 @@ static uint64_t let_go(struct sched_client *client, struct sched_observer *obser
     return UINT64_MAX;
 }
 
-/* Nothing that others do or leave undone makes a process wait for ever; what waits for its own work
- * waits for longer.
- */
+/* Whatever other processes do or leave undone, a process does not wait for ever. One that waits for
+ * its own work waits for longer. */
 static bool rescue(struct sched_client *client, unsigned tenant, struct sched_observer *observer,
                    uint64_t now_ns)
 {
@@ -189,7 +187,7 @@ static bool rescue(struct sched_client *client, unsigned tenant, struct sched_ob
     return true;
 }
 
-/* What others find this process by is as it should be. */
+/* Repairs the words by which other processes find this one. */
 static void restore_page(const struct sched_client *client, unsigned tenant)
 {
     uint32_t high = client->index + 1;
@@ -204,8 +202,8 @@ static void restore_page(const struct sched_client *client, unsigned tenant)
         STORE(client->arena->layout->pages_high, high);
 }
 
-/* A tenant gets turns again once its work of long ago is over, or a little before that could be
- * seen by others. */
+/* Gives a tenant turns again once its earlier work is over, or a little before other processes
+ * would. */
 static void look_at_draining(struct sched_client *client, unsigned tenant, uint64_t now_ns)
 {
     struct vgpu_arena *arena = client->arena;
@@ -225,7 +223,7 @@ static void look_at_draining(struct sched_client *client, unsigned tenant, uint6
     arena_unlock(arena, word);
 }
 
-/* Where the owner of a slot does nothing on any device, others may have the rest. */
+/* Gives the rest of a slot away if its owner is idle on all devices. */
 static void look_at_slot(struct sched_client *client, struct sched_observer *observer,
                          uint64_t now_ns)
 {
@@ -259,11 +257,11 @@ uint64_t sched_client_watch(struct sched_client *client, struct sched_observer *
         return UINT64_MAX;
     }
     restore_page(client, tenant);
-    /* The last of these: the grant came between two words of ours. */
+    /* The last condition: the grant came between two words that this process wrote. */
     if (rescue(client, tenant, observer, now_ns) ||
         tenant_unscheduled(&layout->tenant[tenant], now_ns) ||
         (holder == (int)tenant && LOAD(client->page->yielded_turn) != turn))
-        return let_go(client, observer);
+        return stop_waiting(client, observer);
     sched_client_tidy(client, now_ns);
     if (!sched_client_waiting(client, tenant) && !sched_client_wants(client, tenant, now_ns))
         return SCHED_STEP_NS;

@@ -21,14 +21,14 @@ static bool is_mine(const struct preempt *preempt)
            LOAD(preempt->client.page->yielded_turn) != LOAD(layout->turn);
 }
 
-/* The semaphore, which nothing but preempt_step() looks at. */
+/* The semaphore, at which only preempt_step() looks. */
 
 static bool is_open(const struct preempt *preempt)
 {
     return sched_client_open(&preempt->client, LOAD(preempt->client.queued));
 }
 
-/* Whoever grants the turn opens it, and says for the time being that there is work on the
+/* Whoever grants the turn opens it. Until the tenant reports, the page claims work on the
  * device. */
 static void close_semaphore(struct preempt *preempt)
 {
@@ -58,20 +58,20 @@ static void tell_busy(struct preempt *preempt, uint64_t until_ns)
     STORE(page->unfenced, UNMARKED);
 }
 
-/* Not to wait any more, for whatever reason. */
-static void let_go(struct preempt *preempt)
+/* The tenant does not wait any more. */
+static void stop_waiting(struct preempt *preempt)
 {
     preempt->waiting_ns = 0;
     STORE(preempt->client.page->runnable, 0);
     sched_open(preempt->client.page, LOAD(preempt->client.queued));
 }
 
-/* Under the arena's lock. It does not take part, and the device is somebody else's. */
+/* Under the arena's lock. The tenant does not take part, and another one gets the device. */
 static void defer_turn(struct preempt *preempt, uint64_t now_ns)
 {
     struct sched_client *client = &preempt->client;
 
-    let_go(preempt);
+    stop_waiting(preempt);
     tell_idle(preempt);
     if (sched_holder(client->arena->layout) == (int)client->tenant)
         sched_next(client->arena, sched_end(client->arena->layout, now_ns), false, now_ns);
@@ -97,7 +97,7 @@ void preempt_leave(struct preempt *preempt, bool wants, uint64_t now_ns)
     if (client->tenant >= ARENA_TENANTS)
         return;
     if (!arena_lock(client->arena, client->index, &word)) {
-        /* Whoever waits sees that it has left. */
+        /* The tenants that wait see that it has left. */
         tell_idle(preempt);
         STORE(client->page->yielded_turn, turn);
         return;
@@ -121,7 +121,7 @@ void preempt_part(struct preempt *preempt, uint64_t now_ns)
     arena_release(preempt->client.arena, preempt->client.index);
 }
 
-/* Whether somebody else uses the device as well, or may want to; no system call. */
+/* Looks whether another tenant uses the device or may want to. No system call. */
 static void preempt_look_around(struct preempt *preempt, uint64_t now_ns)
 {
     struct sched_client *client = &preempt->client;
@@ -153,7 +153,7 @@ void preempt_active(struct preempt *preempt, uint64_t now_ns)
 
 /* Turns */
 
-/* The turn is a longer one than the policy gave, unless somebody has said how long turns are, or
+/* Makes the turn longer than the policy's, unless the setting fixes its length or another tenant
  * has cut it already. */
 static void lengthen(struct preempt *preempt, uint64_t now_ns)
 {
@@ -199,7 +199,7 @@ static bool renew(struct preempt *preempt, uint64_t now_ns)
     return again;
 }
 
-/* It has the device. */
+/* The tenant holds the device. */
 static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand demand,
                                   uint64_t now_ns, uint64_t *ret_again_ns)
 {
@@ -233,7 +233,7 @@ static enum preempt_decision hold(struct preempt *preempt, enum preempt_demand d
     return PREEMPT_RUNS;
 }
 
-/* It has waited for too long: something is wrong with the turns. */
+/* The tenant has waited for too long: something is wrong with the turns. */
 static void go_unscheduled(struct preempt *preempt, uint64_t now_ns)
 {
     unsigned shift = preempt->unscheduled_count < PREEMPT_UNSCHEDULED_DOUBLINGS
@@ -243,7 +243,7 @@ static void go_unscheduled(struct preempt *preempt, uint64_t now_ns)
     preempt->unscheduled_count++;
     preempt->unscheduled_ns = now_ns + 2 * (PREEMPT_OFF_MOST_NS << shift);
     preempt_leave(preempt, false, now_ns);
-    let_go(preempt);
+    stop_waiting(preempt);
 }
 
 static bool is_unscheduled(const struct preempt *preempt, uint64_t now_ns)
@@ -254,7 +254,7 @@ static bool is_unscheduled(const struct preempt *preempt, uint64_t now_ns)
            tenant_unscheduled(&client->arena->layout->tenant[client->tenant], now_ns);
 }
 
-/* Somebody else has the device, or nobody. */
+/* The tenant does not hold the device. */
 static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now_ns,
                                            uint64_t *ret_again_ns)
 {
@@ -270,7 +270,7 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
         begin_to_wait(preempt, now_ns);
         sched_boost(client->arena, client->tenant, true, now_ns);
         arena_unlock(client->arena, word);
-        /* It was given a turn, and has lost it without having had it. */
+        /* It was granted a turn and lost it before it ran. */
         preempt->waiting_ns = since_ns ? since_ns : now_ns;
     }
     if (now_ns - preempt->waiting_ns >= PREEMPT_OFF_MOST_NS) {
@@ -286,7 +286,7 @@ static enum preempt_decision wait_for_turn(struct preempt *preempt, uint64_t now
     return is_unscheduled(preempt, now_ns) ? PREEMPT_RUNS : PREEMPT_WAITS;
 }
 
-/* What others find this tenant by is as it should be. */
+/* Repairs the words by which other processes find this tenant. */
 static void restore_page(struct preempt *preempt)
 {
     struct sched_client *client = &preempt->client;
@@ -306,7 +306,7 @@ enum preempt_decision preempt_step(struct preempt *preempt, enum preempt_demand 
     preempt_look_around(preempt, now_ns);
     if (!preempt->contended || is_unscheduled(preempt, now_ns)) {
         if (preempt->waiting_ns)
-            let_go(preempt);
+            stop_waiting(preempt);
         if (preempt->contended && is_mine(preempt))
             preempt_leave(preempt, false, now_ns);
         return PREEMPT_RUNS;

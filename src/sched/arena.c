@@ -78,11 +78,12 @@ bool arena_alive(struct vgpu_arena *arena, unsigned page)
 bool arena_holds(struct vgpu_arena *arena, unsigned page)
 {
     liveness_check(arena->liveness, page_id(ARENA_PAGES),
-                   NULL); /* looks after the descriptor, whoever is asked for */
+                   NULL); /* any call looks after the descriptor */
     return liveness_holds(arena->liveness, page_id(page));
 }
 
-/* With those before it: whoever made them may have failed, and everybody looks at all of them. */
+/* Together with the pages before it: the process that made them may have failed, and every process
+ * looks at all of them. */
 static int make_pages_real(struct vgpu_arena *arena, unsigned page)
 {
     struct liveness *same;
@@ -93,7 +94,7 @@ static int make_pages_real(struct vgpu_arena *arena, unsigned page)
     if (same == arena->liveness)
         rc = file_make_real(fd, 0, (off_t)offsetof(struct arena_layout, page[page + 1]));
     else
-        rc = -ESTALE; /* the file is another one by now */
+        rc = -ESTALE; /* another file has this path by now */
     liveness_put(same);
     return rc;
 }
@@ -113,14 +114,14 @@ struct arena_page *arena_page_again(struct vgpu_arena *arena, unsigned page)
 
     if (liveness_get(arena->path, &same, &fd) < 0)
         return NULL;
-    /* All of it: where pages of memory are larger than those of the arena, one alone cannot be
-     * mapped. */
+    /* Maps the whole file: where pages of memory are larger than pages of the arena, one alone
+     * cannot be mapped. */
     layout = same == arena->liveness ? map_file(fd) : NULL;
     liveness_put(same);
     return layout ? &layout->page[page] : NULL;
 }
 
-/* Whoever has the identity of a page may empty it: its former process is gone. */
+/* The process with the identity of a page may empty it: its former process is dead. */
 static void empty_page(struct arena_page *page)
 {
     atomic_store(&page->used, 0);
@@ -166,9 +167,9 @@ void arena_release(struct vgpu_arena *arena, unsigned page)
 /* The lock */
 
 /*
- * A holder loses the lock by time alone. It has it for some hundred instructions, so one that has
- * had it for ARENA_LOCK_STALE_NS is dead or stopped. Nothing is repaired: the next turn decides
- * anew, from the pages.
+ * A holder loses the lock by time alone. It keeps it for some hundred instructions, so one that has
+ * had it for ARENA_LOCK_STALE_NS is dead or stopped. Nothing is repaired: the next turn makes its
+ * decisions anew, from the pages.
  */
 static bool lost(void *arena, unsigned id)
 {

@@ -1,5 +1,5 @@
 /*
- * Changes of an arena, under its lock: turns begin and end, processes come and go.
+ * Transitions of an arena, under its lock (STATES.md).
  */
 #include "sched/sched.h"
 
@@ -41,7 +41,7 @@ static void add_relaxed(_Atomic uint64_t *word, uint64_t value)
     atomic_fetch_add_explicit(word, value, memory_order_relaxed);
 }
 
-/* The fences of work at the semaphore are of the open turn now. */
+/* Fences of work at the semaphore belong to the open turn now. */
 static void take_fences(struct arena_page *page)
 {
     for (unsigned i = 0; i < ARENA_STREAMS; i++)
@@ -50,7 +50,7 @@ static void take_fences(struct arena_page *page)
         atomic_fetch_or(&page->unfenced, UNMARKED);
 }
 
-/* What the page's work at the semaphore was waiting for has come. */
+/* Opens the page's semaphore: its turn has come. */
 static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
 {
     if (LOAD(page->runnable)) {
@@ -61,7 +61,7 @@ static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
         STORE(page->runnable, 0);
     }
     sched_open(page, LOAD(page->pending_turn));
-    /* Again: the process may have made a fence just now, and seen the semaphore closed. */
+    /* Once more: the process may have made a fence just now and seen the semaphore closed. */
     atomic_thread_fence(memory_order_seq_cst);
     take_fences(page);
 }
@@ -84,7 +84,7 @@ static void count_waiting(struct arena_layout *layout)
     STORE(layout->waiting, count);
 }
 
-/* Who is due next is told to look. */
+/* Wakes the helpers of the tenant that is due next. */
 static void tell_next(struct vgpu_arena *arena, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
@@ -150,7 +150,7 @@ static void charge(struct arena_layout *layout, enum policy_end end, uint64_t no
     STORE(layout->start_ns, now_ns);
 }
 
-/* A tenant waits if a page of it does: pages come and go without asking. */
+/* A tenant waits if a page of it does. Pages come and go without notice. */
 static void look_who_waits(struct vgpu_arena *arena, uint64_t now_ns)
 {
     struct arena_layout *layout = arena->layout;
@@ -203,23 +203,23 @@ bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
         sched_next(arena, POLICY_SPENT, true, now_ns);
         return sched_holder(layout) == (int)tenant;
     }
-    /* For the other processes of the tenant, and for those who wait. */
+    /* Tells the other processes of the tenant, and those that wait. */
     if (LOAD(layout->end_ns) > now_ns)
         STORE(layout->end_ns, now_ns);
     return false;
 }
 
-void sched_boost(struct vgpu_arena *arena, unsigned tenant, bool patient, uint64_t now_ns)
+void sched_boost(struct vgpu_arena *arena, unsigned tenant, bool capped, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
 
     if (!self->wanted_ns)
         return;
-    self->blocked = patient ? ARENA_BLOCKED_BY_CAP : ARENA_BLOCKED;
+    self->blocked = capped ? ARENA_BLOCKED_BY_CAP : ARENA_BLOCKED;
     preempt(arena->layout, tenant, now_ns);
 }
 
-/* For the time in which nobody waited, the holder owes nothing to those who come now. */
+/* The holder owes newcomers nothing for the time in which nobody waited. */
 static void forgive(struct arena_layout *layout, unsigned holder, uint64_t now_ns)
 {
     uint64_t quantum_ns = policy_quantum_ns(layout, holder, now_ns);
@@ -257,7 +257,7 @@ void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
     tell_next(arena, now_ns);
 }
 
-/* Longer each time, until all is well for four times as long as the last. */
+/* Each time is longer, until the tenant has kept to its turns for twice as long as the last one. */
 void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
 {
     struct arena_tenant *self = &arena->layout->tenant[tenant];
@@ -289,13 +289,13 @@ void sched_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
 
     STORE(layout->tenant[tenant].draining_until_ns, until_ns);
     if (until_ns == 0) {
-        /* It has had the device meanwhile, for what it did. */
+        /* It has used the device meanwhile, for its earlier work. */
         policy_wants(layout, tenant);
         tell_next(arena, now_ns);
     }
 }
 
-/* Coming and going */
+/* Tenants and pages come and go */
 
 static unsigned find_tenant(struct arena_layout *layout, uint64_t id)
 {
@@ -331,7 +331,7 @@ unsigned sched_tenant(struct arena_layout *layout, const struct sched_identity *
     return index;
 }
 
-/* The device has become contended: what runs of the time before is not fenced. */
+/* The device has become contended. The work that runs has no fences yet. */
 static void contend(struct arena_page *page, uint64_t now_ns)
 {
     if (LOAD(page->flags) & ARENA_CONTENDED)
@@ -373,7 +373,7 @@ static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)
     }
 }
 
-/* Whether a page of the tenant is active, `but` for one (NULL: none). */
+/* Whether a page of the tenant other than `but` (may be NULL) is active. */
 static bool tenant_active(const struct vgpu_arena *arena, unsigned tenant,
                           const struct arena_page *but)
 {
@@ -399,7 +399,7 @@ void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned 
     STORE(page->used, 1);
     layout->tenant[tenant].active = 1;
     atomic_fetch_and(&page->flags, ~ARENA_RESUME);
-    /* Alone, it holds the device: whoever comes then has somebody to wait for. */
+    /* A tenant that is alone holds the device, so a newcomer has a holder to wait for. */
     if (sched_holder(layout) < 0) {
         STORE(layout->start_ns, now_ns);
         STORE(layout->end_ns, now_ns + policy_quantum_ns(layout, tenant, now_ns));
@@ -407,10 +407,10 @@ void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned 
         STORE(layout->holder, tenant + 1);
     }
     set_contended(arena, now_ns);
-    STORE(page->unknown, 0); /* it has only just come */
+    STORE(page->unknown, 0); /* it has launched nothing yet */
 }
 
-/* False: its process is gone, and the page is free. */
+/* False: its process is dead, and the page is free now. */
 static bool look_after_page(struct vgpu_arena *arena, unsigned index, unsigned own_page,
                             uint64_t now_ns)
 {

@@ -22,7 +22,7 @@ const char *arena_folder(void)
     return folder && folder[0] == '/' ? folder : setting_rows[SETTING_ARENA_DIR].initial;
 }
 
-/* Whose files are in a folder, and what they are like. */
+/* The owner, mode and group of files in a folder. */
 static void judge_folder(const struct stat *folder, struct arena_place *ret_place)
 {
     ret_place->mode = 0600;
@@ -90,7 +90,7 @@ int arena_file_check(int fd, const struct arena_place *place, uid_t owner, struc
     return is_arena(fd, ret_stat) ? 0 : -EPROTO;
 }
 
-/* Whether a process, but this one, has a page of the file. Unknown counts as yes. */
+/* Whether another process has a page of the file. Unknown counts as yes. */
 static bool arena_file_used(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE_BASE};
@@ -98,7 +98,7 @@ static bool arena_file_used(int fd)
     return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-/* The mode and the group are those wanted, whatever the program's umask and groups are. */
+/* Sets mode and group by hand, whatever the program's umask and groups are. */
 static int fill_file(int fd, const struct arena_place *place, const char *uuid)
 {
     struct arena_layout *layout;
@@ -126,8 +126,8 @@ static int fill_file(int fd, const struct arena_place *place, const char *uuid)
     return 0;
 }
 
-/* Writes the file under another name and puts it at its place whole: one that is mapped is never
- * changed in size. */
+/* Writes the file under another name, then renames it: a file that is mapped never changes its
+ * size. */
 static int make_file(const struct arena_place *place, const char *uuid, bool replace)
 {
     char temporary[PATH_MAX];
@@ -149,18 +149,18 @@ static int make_file(const struct arena_place *place, const char *uuid, bool rep
     return rc;
 }
 
-/* Whether what is at the place, which is of no use (`rc`), is for this user to replace. */
+/* Whether this user may replace the file at the place, which cannot be used (`rc`). */
 static bool may_replace(int fd, const struct arena_place *place, const struct stat *st, int rc)
 {
     uid_t user = geteuid();
 
     if (rc != -EPROTO && rc != -EPERM)
         return false;
-    /* By its name it is this user's, whoever has made it; the folder lets nobody but root rename
-     * over it, though. */
+    /* By its name it is this user's, whichever user made it. The folder lets only root rename over
+     * it. */
     if (place->mode == 0600 && st->st_uid != user && !(place->each && user == 0))
         return false;
-    /* Who has a page of one that is too short is lost already. */
+    /* A process that has mapped a file that is too short is lost already. */
     return st->st_size < (off_t)sizeof(struct arena_layout) || !arena_file_used(fd);
 }
 
@@ -177,8 +177,8 @@ static int open_again(const char *path, const struct stat *st)
 }
 
 /*
- * One process replaces it: who has the lock of the file that is there. -EAGAIN: it is done, by this
- * one or another; look again.
+ * One process replaces the file: the one that holds the old file's lock. -EAGAIN: one has; look
+ * again.
  */
 static int replace_file(const struct arena_place *place, const char *uuid, const struct stat *st)
 {

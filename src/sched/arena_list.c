@@ -17,7 +17,7 @@
 
 #define PREFIX "vgpu-"
 
-#define ENTRIES_MOST 256u /* that a view looks through for arenas of others */
+#define ENTRIES_MOST 256u /* files that a view looks through for other users' arenas */
 
 /* "vgpu-UID-UUID" or "vgpu-UUID"; a UUID begins with a letter. Files that are being made have a dot
  * in their name. */
@@ -97,7 +97,7 @@ int arena_list(struct arena_entry *entries, unsigned most, unsigned *ret_count)
     return 0;
 }
 
-/* Reading who takes turns */
+/* Reading the tenants */
 
 static bool read_at(int fd, void *buffer, size_t bytes, size_t from)
 {

@@ -1,6 +1,6 @@
 #include "sched/bucket.h"
 
-/* Paid until when, if nonsense is now. */
+/* The word, or now if the word is damaged. */
 static uint64_t sane(uint64_t word, uint64_t now_ns)
 {
     return word > now_ns && word - now_ns > BUCKET_INSANE_NS ? now_ns : word;
@@ -10,7 +10,7 @@ static uint64_t add_debt(uint64_t paid_until_ns, uint64_t now_ns, uint64_t ns)
 {
     uint64_t most = now_ns + BUCKET_DEBT_MAX_NS;
 
-    if (paid_until_ns >= most) /* the clock of another is a little ahead */
+    if (paid_until_ns >= most) /* another process's clock is a little ahead */
         return paid_until_ns;
     return ns < most - paid_until_ns ? paid_until_ns + ns : most;
 }
@@ -35,7 +35,7 @@ static bool replace(_Atomic uint64_t *word, uint64_t *old, uint64_t value)
                                                  memory_order_relaxed);
 }
 
-/* What is waited for is all of the debt, so that waits are few and each is worth a sleep. */
+/* A waiter waits for all of the debt: waits are few, and each is worth a sleep. */
 static uint64_t owed(uint64_t paid_until_ns, uint64_t now_ns)
 {
     return paid_until_ns > now_ns + BUCKET_SLACK_NS ? paid_until_ns - now_ns : 0;
@@ -69,14 +69,6 @@ uint64_t bucket_wait(const _Atomic uint64_t *paid_until_ns, uint64_t now_ns)
     return owed(sane(atomic_load_explicit(paid_until_ns, memory_order_relaxed), now_ns), now_ns);
 }
 
-uint64_t bucket_take(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns,
-                     unsigned percent)
-{
-    uint64_t until_ns;
-
-    return percent > 0 ? take(paid_until_ns, now_ns, scaled(cost_ns, percent), &until_ns) : 0;
-}
-
 uint64_t bucket_take_and_hold(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uint64_t cost_ns,
                               uint64_t hold_ns, unsigned percent, struct bucket_hold *ret_hold)
 {
@@ -101,8 +93,7 @@ uint64_t bucket_take_bytes(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, uin
                : 0;
 }
 
-/* Idle time that has passed since is not looked at: the word becomes what it would be, had the
- * charge been right. */
+/* Idle time since the charge does not matter: the word becomes what a right charge had made it. */
 void bucket_correct(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns,
                     unsigned percent)
 {
@@ -123,7 +114,7 @@ void bucket_correct(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t de
 bool bucket_settle(_Atomic uint64_t *paid_until_ns, uint64_t now_ns, int64_t delta_ns,
                    const struct bucket_hold *hold, unsigned percent)
 {
-    /* At another percentage it is another time, and what was held is given back in any case. */
+    /* At another percentage `until_ns` is wrong, and the hold is given back in any case. */
     bool back =
         hold->ns == 0 || hold->percent != percent || now_ns + BUCKET_SLACK_NS < hold->until_ns;
 

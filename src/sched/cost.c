@@ -14,7 +14,7 @@
 #define ASKED_MASK 0xffffu
 #define UNSEEN_ONE 0x10000u
 
-/* A launch of a cell in pace p is measured with a probability of 1 to .period. */
+/* In pace p, one of .period launches is measured, at random. */
 enum pace {
 #define X(pace, period, window, from_ns) pace,
     COST_PACE_LIST(X)
@@ -22,10 +22,10 @@ enum pace {
 };
 
 /*
- * The mean is over about the last `window` launches, so a sample, which stands for `period`
- * launches, gets a weight of period / window. It is this that makes the mean right: were the weight
- * the same in each pace, then a long sample, which makes the next ones come sooner, would be
- * averaged away in fewer launches than it stands for, and what varies would be charged too little.
+ * The mean is over about the last `window` launches. A sample stands for `period` launches, so its
+ * weight is period / window. An equal weight in each pace would be wrong: after a long sample the
+ * next ones come sooner, so it would be averaged away in fewer launches than it stands for, and
+ * work that varies would be charged too little.
  */
 static const struct {
     float period, window;
@@ -57,12 +57,12 @@ union learned {
 struct cost_cell {
     _Atomic uint64_t key;
     _Atomic uint64_t learned;
-    _Atomic uint32_t state;   /* changed by whoever has changed `learned` */
-    _Atomic uint32_t wild_ns; /* the longest sample lately that was not believed at once */
-    _Atomic uint32_t asked;   /* launches that were measured because they were the first; UNSEEN_ONE
-                                 each: those not */
+    _Atomic uint32_t state;   /* changed by the thread that has changed `learned` */
+    _Atomic uint32_t wild_ns; /* the longest recent sample that was not believed at once */
+    _Atomic uint32_t asked;   /* first launches, all of which are measured; UNSEEN_ONE each: first
+                                 launches that were not */
     _Atomic uint16_t
-        used; /* learned from since the table was last searched for a cell to give up */
+        used; /* a sample has come since the table was last searched for a cell to reuse */
     _Atomic uint16_t generation;
 };
 
@@ -118,8 +118,7 @@ static bool take(struct cost_cell *cell, uint64_t had, uint64_t key)
     return true;
 }
 
-/* All places of the key are taken: the first is given up that nobody has learned from since the
- * last search. */
+/* All cells of the key are used. Reuses the first one without a sample since the last search. */
 static struct cost_cell *take_unused(struct cost_table *table, uint64_t key)
 {
     for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
@@ -164,7 +163,7 @@ struct cost_cell *cost_find(struct cost_table *table, uint64_t key)
 void cost_forget(struct cost_table *table, uint64_t key)
 {
     key |= 1;
-    /* Threads that came at once may have made it twice. */
+    /* Two threads at once may have made the key twice. */
     for (uint32_t i = 0; i < COST_CELL_PROBES; i++) {
         struct cost_cell *cell = probe(table, key, i);
         uint64_t has = LOAD(&cell->key);
@@ -215,7 +214,7 @@ bool cost_wants_sample(struct cost_cell *cell, uint32_t random)
         return true;
     }
     if (state.samples < COST_FIRST_SAMPLES)
-        period = COST_FIRST_SAMPLES; /* those on their way will do, if they arrive */
+        period = COST_FIRST_SAMPLES; /* the samples on their way are enough, if they arrive */
     else
         period = (uint32_t)paces[state.pace].period;
     if (state.doubtful && period < (uint32_t)paces[PACE_SPREAD].period)
@@ -245,7 +244,7 @@ void cost_doubt(struct cost_table *table, uint64_t key)
 
         if (has == KEY_FREE)
             break;
-        if (has == key) /* nothing is known any more, but the mean is a better guess than none */
+        if (has == key) /* doubted, but the mean is a better guess than none */
             doubt(cell);
     }
 }
@@ -268,9 +267,9 @@ static float smaller(float a, float b)
 }
 
 /*
- * Up at the first long sample, down when none has come for a while: what is long once in many
- * launches must not be looked for less only because some samples have missed it. Steady and spread
- * share a window, so they may alternate.
+ * Raises the pace at the first long sample, and lowers it when none has come for a while: work that
+ * is long once in many launches must not be measured less only because some samples missed it.
+ * Steady and spread share a window, so they may alternate.
  */
 static enum pace pace_of(union state *state, union learned learned, float sample)
 {
@@ -297,8 +296,7 @@ static enum pace pace_of(union state *state, union learned learned, float sample
     return pace == PACE_VERY_LONG ? PACE_LONG : fits;
 }
 
-/* The first launch is often slower than all others (cold caches), so the second sample replaces the
- * first. */
+/* The first launch is often slower than all others (cold caches): the second sample replaces it. */
 static float weight_of(const union state *state)
 {
     if (state->samples < 2)
@@ -308,9 +306,9 @@ static float weight_of(const union state *state)
 }
 
 /*
- * What of a sample counts. One that is far beyond what is usual may be a stall, so it counts up to
- * the limit of the usual only. But then such samples are expected: from the second on they count in
- * full, whenever it comes, so at most one is lost of those that are really part of the cell's work.
+ * The part of a sample that counts. A sample far beyond the usual may be a stall, and counts up to
+ * the limit of the usual only. From the second on such samples count in full, whenever they come.
+ * So at most one sample is lost that belongs to the cell's work.
  */
 static float believable(struct cost_cell *cell, const union state *state, union learned learned,
                         float sample)
@@ -332,7 +330,7 @@ static float believable(struct cost_cell *cell, const union state *state, union 
     return smaller(sample, usual);
 }
 
-/* The mean with a sample; it never grows by more than COST_WILD times at once. */
+/* The mean after a sample. It grows by at most COST_WILD times at once. */
 static union learned mixed(union learned learned, float sample, float weight)
 {
     float away = distance(sample, learned.mean_ns);
@@ -375,7 +373,7 @@ uint32_t cost_learn(struct cost_cell *cell, uint64_t sample_ns, bool doubtful)
         counts = believable(cell, &state, learned, sample);
     next = mixed(learned, counts, weight_of(&state));
     state.pace = pace_of(&state, next, sample);
-    /* Where another sample was quicker, this one is lost. */
+    /* If another sample was quicker, this one is lost. */
     if (atomic_compare_exchange_strong(&cell->learned, &before, next.word))
         STORE(&cell->state, state.word);
     return unseen;

@@ -12,7 +12,7 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-/* By how much the excess goes up and down while the tenant is held. */
+/* How far the excess goes up and down while the tenant is held. */
 static double band(double cap)
 {
     double period_ns = most(THROTTLE_PERIOD_NS,
@@ -89,7 +89,7 @@ void throttle_cap(struct throttle *throttle, unsigned percent, uint64_t now_ns)
     if (cap == throttle->cap)
         return;
     advance(throttle, now_ns);
-    /* What it did before is no matter of this cap. */
+    /* Earlier use does not count against this cap. */
     if (!throttle->held)
         throttle->used_ns += throttle->rate * throttle->on_ns;
     throttle->on_ns = 0;
@@ -128,7 +128,7 @@ void throttle_switched(struct throttle *throttle, bool on, uint64_t begin_ns, ui
     throttle->on = on;
 }
 
-/* The slow estimate, and a new one where the quick one contradicts it. */
+/* Learns both estimates. Where the quick one contradicts the slow one, it replaces it. */
 static void learn_rate(struct throttle *throttle, double busy)
 {
     double quick_ns = THROTTLE_QUICK_PROBES *
@@ -147,9 +147,7 @@ static void learn_rate(struct throttle *throttle, double busy)
     }
 }
 
-/* What the probe says of the time since the last one, and what was charged for that: the difference
- * is charged slowly.
- */
+/* Charges the difference between a probe's result and the charges since the last one, slowly. */
 static void settle(struct throttle *throttle, double busy)
 {
     double part = least(1, throttle->on_ns / THROTTLE_SETTLE_NS), ns;
@@ -161,15 +159,14 @@ static void settle(struct throttle *throttle, double busy)
     throttle->excess_ns = most(0, throttle->excess_ns + ns);
 }
 
-/* Whether the excess is more than a burst, and more than chance makes of a tenant that is at its
- * cap. */
+/* Whether the excess is larger than a burst and than chance makes of a tenant at its cap. */
 static bool too_much(const struct throttle *throttle)
 {
     return throttle->excess_ns > BURST_NS && throttle->excess_ns * throttle->excess_ns >
                                                  THROTTLE_DOUBT * THROTTLE_DOUBT * throttle->chance;
 }
 
-/* What the probe says of the time since the last one. */
+/* Charges a probe's result for the time since the last one. */
 static void charge(struct throttle *throttle, double busy, double lost_ns)
 {
     double used_ns = most(0, busy * throttle->on_ns - lost_ns);

@@ -71,7 +71,8 @@ uint32_t usage_group_cap_policy(const struct vgpu_region *region, unsigned group
     return __atomic_load_n(&region->layout->group[group].compute.cap_policy, __ATOMIC_RELAXED);
 }
 
-/* To the highest that a live slot has. The dead count until somebody finds them so. */
+/* Lowers weight and priority to the highest of the live slots. A dead process counts until its slot
+ * is reaped. */
 static void lower_to_groups(const struct region_layout *layout, struct vgpu_compute *settings)
 {
     uint32_t weight = 0, priority = 0;
@@ -116,9 +117,8 @@ struct vgpu_compute usage_settings(const struct vgpu_region *region)
 }
 
 /*
- * Whoever finds a span's entry to be an older one's begins it anew; two who do so at once may lose
- * one's part. Who comes late, because the driver has kept it for so long, adds to what is there by
- * now.
+ * A writer that finds an older span in the entry starts it anew. If two do so at once, one's part
+ * may be lost. A writer whose report is late adds to the span that is there by now.
  */
 static void add_to_span(struct region_compute *compute, uint64_t now_ns, uint64_t ns)
 {

@@ -8,6 +8,13 @@
 #include <sched.h>
 #include <stdlib.h>
 
+static uint64_t take(_Atomic uint64_t *word, uint64_t now_ns, uint64_t cost_ns, unsigned percent)
+{
+    struct bucket_hold none;
+
+    return bucket_take_and_hold(word, now_ns, cost_ns, 0, percent, &none);
+}
+
 #define US    1000ULL
 #define MS    1000000ULL
 #define START (1000 * NS_PER_S)
@@ -58,14 +65,14 @@ enum { LOG_MAX = 200000, LAUNCH_NS = 4000 };
 /* How long until something may start. */
 static uint64_t wait_of(_Atomic uint64_t *word, uint64_t now_ns)
 {
-    return bucket_take(word, now_ns, 0, 100);
+    return take(word, now_ns, 0, 100);
 }
 
 static void launch(struct launcher *l, unsigned percent)
 {
     uint64_t wait_ns;
 
-    while ((wait_ns = bucket_take(l->word, l->now_ns, l->cost_ns, percent)) != 0)
+    while ((wait_ns = take(l->word, l->now_ns, l->cost_ns, percent)) != 0)
         l->now_ns += wait_ns + l->late();
     if (l->log && l->logged < LOG_MAX)
         l->log[l->logged++] = (struct launch){l->now_ns, l->cost_ns};
@@ -173,7 +180,7 @@ TEST(idleness_is_no_credit)
                  credit = idle[i] < BUCKET_BURST_NS ? idle[i] : BUCKET_BURST_NS, done = 0;
 
         atomic_store(&word, START);
-        while (bucket_take(&word, now, 10 * US, 50) == 0)
+        while (take(&word, now, 10 * US, 50) == 0)
             done += 10 * US;
         assert_in_range(done, (credit + BUCKET_SLACK_NS) / 2,
                         (credit + BUCKET_SLACK_NS) / 2 + 10 * US);
@@ -230,7 +237,7 @@ TEST(debts)
 {
     _Atomic uint64_t word = START;
 
-    assert_int_equal(bucket_take(&word, START, 2 * NS_PER_S, 10), 0);
+    assert_int_equal(take(&word, START, 2 * NS_PER_S, 10), 0);
     assert_int_equal(wait_of(&word, START), 20 * NS_PER_S);
     assert_int_equal(wait_of(&word, START + 20 * NS_PER_S - BUCKET_SLACK_NS), 0);
     bucket_rescale(&word, START, 10, 50);
@@ -243,7 +250,7 @@ TEST(debts)
     assert_int_equal(wait_of(&word, START), 0);
     /* Not for ever, and never so much that it is taken for nonsense. */
     for (unsigned i = 0; i < 10; i++) {
-        bucket_take(&word, START + i * NS_PER_S, i % 2 ? UINT64_MAX : 20 * NS_PER_S, 1);
+        take(&word, START + i * NS_PER_S, i % 2 ? UINT64_MAX : 20 * NS_PER_S, 1);
         bucket_correct(&word, START, INT64_MAX, 1);
         bucket_take_bytes(&word, START, UINT64_MAX, 1);
         bucket_rescale(&word, START, 99, 1);
@@ -254,19 +261,19 @@ TEST(debts)
     bucket_correct(&word, START - NS_PER_S, MS, 50);
     assert_int_equal(atomic_load(&word), START + BUCKET_DEBT_MAX_NS);
     atomic_store(&word, START);
-    assert_int_equal(bucket_take(&word, START, UINT64_MAX, 1), 0);
+    assert_int_equal(take(&word, START, UINT64_MAX, 1), 0);
     assert_int_equal(atomic_load(&word), START + BUCKET_DEBT_MAX_NS);
     atomic_store(&word, START);
     assert_int_equal(bucket_take_bytes(&word, START, UINT64_MAX, 1), 0);
     assert_int_equal(atomic_load(&word), START + BUCKET_DEBT_MAX_NS);
     /* No cap, and one of 100. */
     atomic_store(&word, START);
-    assert_int_equal(bucket_take(&word, START, MS, 0), 0);
+    assert_int_equal(take(&word, START, MS, 0), 0);
     bucket_correct(&word, START, MS, 0);
     assert_int_equal(atomic_load(&word), START);
-    assert_int_equal(bucket_take(&word, START, MS, 100), 0);
+    assert_int_equal(take(&word, START, MS, 100), 0);
     assert_int_equal(atomic_load(&word), START + MS);
-    assert_int_equal(bucket_take(&word, START + MS, MS, UINT32_MAX), 0);
+    assert_int_equal(take(&word, START + MS, MS, UINT32_MAX), 0);
     assert_int_equal(atomic_load(&word), START + 2 * MS);
 }
 
@@ -274,14 +281,14 @@ TEST(corrections)
 {
     _Atomic uint64_t word = START;
 
-    assert_int_equal(bucket_take(&word, START, MS, 25), 0);
+    assert_int_equal(take(&word, START, MS, 25), 0);
     bucket_correct(&word, START, 2 * MS, 25);
     assert_int_equal(atomic_load(&word), START + 12 * MS);
     bucket_correct(&word, START, -(int64_t)MS, 25);
     assert_int_equal(atomic_load(&word), START + 8 * MS);
     /* Given back more than is owed: credit, but no more than idleness gives. */
     bucket_correct(&word, START, -(int64_t)NS_PER_S, 25);
-    assert_int_equal(bucket_take(&word, START, MS, 25), 0);
+    assert_int_equal(take(&word, START, MS, 25), 0);
     assert_int_equal(atomic_load(&word), START - BUCKET_BURST_NS + 4 * MS);
     bucket_correct(&word, START, INT64_MIN, 1);
     bucket_correct(&word, START, INT64_MIN, 1);
@@ -292,7 +299,7 @@ TEST(corrections)
     atomic_store(&word, START);
     bucket_correct(&word, START + NS_PER_S, 100 * MS, 50);
     assert_int_equal(wait_of(&word, START + NS_PER_S), 0);
-    assert_int_equal(bucket_take(&word, START + NS_PER_S, 10 * MS, 50), 0);
+    assert_int_equal(take(&word, START + NS_PER_S, 10 * MS, 50), 0);
     assert_int_equal(wait_of(&word, START + NS_PER_S), 15 * MS);
 }
 
@@ -307,7 +314,7 @@ TEST(nonsense)
         assert_int_equal(wait_of(&word, START), 0);
         assert_int_equal(atomic_load(&word), START);
         atomic_store(&word, words[i]);
-        assert_int_equal(bucket_take(&word, START, MS, 50), 0);
+        assert_int_equal(take(&word, START, MS, 50), 0);
         assert_int_equal(atomic_load(&word), START + 2 * MS);
         atomic_store(&word, words[i]);
         bucket_correct(&word, START, MS, 50);
@@ -321,7 +328,7 @@ TEST(nonsense)
     /* A clock that has just begun. */
     atomic_store(&word, 0);
     assert_int_equal(wait_of(&word, 0), 0);
-    assert_int_equal(bucket_take(&word, 0, MS, 50), 0);
+    assert_int_equal(take(&word, 0, MS, 50), 0);
     assert_int_equal(atomic_load(&word), 2 * MS);
 }
 
@@ -365,7 +372,7 @@ static int charges(void *arg)
     }
     /* Each moment is one's. */
     for (unsigned i = 1; i <= ROUNDS; i++)
-        if (bucket_take(&crowd->moments, START + i * 2 * MS, MS, 50) == 0)
+        if (take(&crowd->moments, START + i * 2 * MS, MS, 50) == 0)
             atomic_fetch_add(&crowd->taken, 1);
     return 0;
 }
@@ -436,7 +443,7 @@ TEST(held_until_it_is_known)
 
         assert_int_equal(bucket_take_and_hold(&word, START, 20 * US, 100 * MS, 25, &hold), 0);
         assert_int_equal(hold.until_ns, START + 400 * MS + 80 * US);
-        assert_int_equal(bucket_take(&word, now, 1, 25), hold.until_ns - now);
+        assert_int_equal(take(&word, now, 1, 25), hold.until_ns - now);
         assert_int_equal(bucket_take_and_hold(&word, now, 1, 1, 25, &second), hold.until_ns - now);
         assert_int_equal(second.ns, 0);
         assert_true(bucket_settle(&word, now, (int64_t)took[i] - 20 * (int64_t)US, &hold, 25));
@@ -453,7 +460,7 @@ TEST(held_for_too_long)
     uint64_t now = START + 400 * MS, after;
 
     assert_int_equal(bucket_take_and_hold(&word, START, 0, 100 * MS, 25, &hold), 0);
-    assert_int_equal(bucket_take(&word, now, 50 * MS, 25), 0);
+    assert_int_equal(take(&word, now, 50 * MS, 25), 0);
     after = atomic_load(&word);
     assert_false(bucket_settle(&word, now, 10 * US, &hold, 25));
     assert_int_equal(atomic_load(&word), after);
@@ -486,7 +493,7 @@ TEST(started_late)
 {
     _Atomic uint64_t word = START;
 
-    assert_int_equal(bucket_take(&word, START, 20 * MS, 25), 0);
+    assert_int_equal(take(&word, START, 20 * MS, 25), 0);
     bucket_started(&word, START + 2 * MS, 20 * MS, 25);
     assert_int_equal(atomic_load(&word), START + 80 * MS);
     bucket_started(&word, START + 70 * MS, 20 * MS, 25);

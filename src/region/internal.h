@@ -1,5 +1,5 @@
 /*
- * What src/region, src/account and src/sched share about an open region; nobody else includes this.
+ * An open region from inside. For src/region, src/account and src/sched only.
  */
 #ifndef VGPU_REGION_INTERNAL_H
 #define VGPU_REGION_INTERNAL_H
@@ -11,16 +11,16 @@
 
 struct vgpu_region {
     struct region_layout *layout;
-    void *map; /* the file from its beginning; what is in front of the layout is not ours (see
-                  account/hami.h) */
+    void *map; /* the file from its beginning; the bytes before the layout are HAMi's
+                  (account/hami.h) */
     size_t map_bytes;
     struct liveness *liveness;
-    bool copied; /* by region_peek(): the layout is this process's alone, and needs no lock */
-    _Atomic uint64_t claimed[VGPU_PROCS_MAX / 64]; /* slots taken through this handle; a forked
-                                                      child has none of them */
+    bool copied; /* made by region_peek(): a private copy, which needs no lock */
+    _Atomic uint64_t claimed[VGPU_PROCS_MAX /
+                             64]; /* slots claimed through this handle; a forked child has none */
 };
 
-/* Whether the region is in a cache file of HAMi's. */
+/* Whether the region is part of a cache file of HAMi's. */
 static inline bool region_is_cache(const struct vgpu_region *region)
 {
     return (void *)region->layout != region->map;
@@ -48,7 +48,7 @@ static inline uint64_t subtract_clamped(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* What counts against a quota: of a group, or of the instance (0). */
+/* The bytes that count against the quota of a group, or of the instance (0). */
 static inline _Atomic uint64_t *region_total(struct region_layout *layout, unsigned group,
                                              unsigned vdev)
 {
@@ -63,8 +63,8 @@ static inline uint64_t region_quota(const struct region_layout *layout, unsigned
                               : &layout->vdev[vdev].quota_bytes);
 }
 
-/* Under the lock: what a group, or nobody in one (0), has more or less of. It is the instance's in
- * any case. */
+/* Under the lock. Adds to, or subtracts from, the total of a group (0: none) and of the
+ * instance. */
 static inline void region_total_add(struct region_layout *layout, unsigned group, unsigned vdev,
                                     uint64_t bytes)
 {
@@ -87,7 +87,7 @@ static inline void region_total_sub(struct region_layout *layout, unsigned group
         store_relaxed(of_group, subtract_clamped(load_relaxed(of_group), bytes));
 }
 
-/* Slots that were ever used; what the region says, within bounds. */
+/* The number of slots that were ever used, within bounds. */
 static inline unsigned region_slots_high(const struct region_layout *layout)
 {
     uint32_t high = atomic_load_explicit(&layout->slots_high, memory_order_acquire);
@@ -100,7 +100,7 @@ static inline bool slot_live(const struct region_slot *slot)
     return atomic_load_explicit(&slot->state, memory_order_acquire) == SLOT_LIVE;
 }
 
-/* A bad region may name any group: 0 then. */
+/* The group that a word names; 0 if it is out of bounds. */
 static inline unsigned region_group(const _Atomic uint16_t *word)
 {
     unsigned group = atomic_load_explicit(word, memory_order_relaxed);
@@ -108,7 +108,7 @@ static inline unsigned region_group(const _Atomic uint16_t *word)
     return group < VGPU_GROUPS ? group : 0;
 }
 
-/* Entries of groups to look at, the instance's 0 among them. */
+/* The number of group entries that were ever used, with the instance's 0. */
 static inline unsigned group_count(const struct region_layout *layout)
 {
     uint32_t high = atomic_load_explicit(&layout->groups_high, memory_order_acquire);
@@ -121,14 +121,15 @@ static inline unsigned slot_group(const struct region_layout *layout, unsigned i
     return region_group(&layout->slot[index].group);
 }
 
-/* What a slot really uses of its reservation. */
+/* The part of a slot's reservation that is used. */
 static inline uint64_t slot_used(const struct slot_vdev *vdev)
 {
     return subtract_clamped(load_relaxed(&vdev->reserved_bytes),
                             load_relaxed(&vdev->idle) & IDLE_BYTES_MASK);
 }
 
-/* The owner adds and subtracts without looking: below zero is damage, and nothing. */
+/* Bytes held of a kind. The owner adds and subtracts blindly: a value below zero is damage, and
+ * counts as 0. */
 static inline uint64_t slot_held(const struct slot_vdev *vdev, unsigned kind)
 {
     uint64_t bytes = load_relaxed(&vdev->held_bytes[kind]);
@@ -141,16 +142,16 @@ static inline unsigned slot_id(unsigned index)
     return index + 1;
 }
 
-/* region.c: whether the layout is a region of this version. */
+/* In region.c: whether the layout is a region of this version. */
 bool region_layout_valid(const struct region_layout *layout);
 
 /* slot_claim.c. */
 
 /*
- * Takes a free slot and fills it: for this process, or for `supervised`, one that a guard looks
- * after. Takes the lock itself. -EUSERS: all are in use; -ETIMEDOUT; errors of liveness_claim().
- * `reserved_bytes`, one a vdev or NULL, is what the process holds already. The slot is in the group
- * `group_id`; 0, or one that is gone: in none.
+ * Takes a free slot and fills it, for this process or for `supervised`, a guard's process. Takes
+ * the lock itself. -EUSERS: all are used; -ETIMEDOUT; errors of liveness_claim(). `reserved_bytes`,
+ * one a vdev or NULL, is what the process holds already. The slot joins the group `group_id`; 0, or
+ * one that is gone: none.
  */
 struct slot_supervised {
     pid_t pid;
@@ -159,10 +160,10 @@ struct slot_supervised {
 int slot_claim(struct vgpu_region *region, const struct slot_supervised *supervised,
                uint64_t group_id, const uint64_t *reserved_bytes, unsigned *ret_index,
                uint32_t *ret_generation);
-/* Gives it back, unless it is somebody else's by now. Takes the lock itself; without it the slot is
- * left to be found dead. */
+/* Gives the slot back, unless another process has it by now. Takes the lock itself. If it cannot,
+ * the slot stays until it is found dead. */
 void slot_release(struct vgpu_region *region, unsigned index, uint32_t generation);
-void slots_release_all(struct vgpu_region *region); /* of this handle */
+void slots_release_all(struct vgpu_region *region); /* claimed through this handle */
 
 /* slot_owner.c, without the lock. */
 
@@ -179,14 +180,13 @@ uint64_t slot_pid_namespace(void); /* inode number of this process's own; 0: unk
  */
 bool slot_alive(struct vgpu_region *region, unsigned id, struct slot_pass *pass);
 
-/* Whether the kernel takes the slot's process apart (proc_is_exiting()). False for one of another
- * PID namespace. */
+/* Whether the slot's process is exiting (proc_is_exiting()). False for a process of another PID
+ * namespace. */
 bool slot_exiting(const struct region_slot *slot, struct slot_pass *pass);
 
-/* Without the lock: whether a process exits that has something of the vdev, but for that of slot
- * `except`. */
+/* Whether a process that has memory of the vdev is exiting, other than that of slot `except`. */
 bool slots_exiting(const struct region_layout *layout, unsigned vdev, unsigned except);
-/* The pid of a live slot's process as our namespace numbers it; 0: it is not visible here. */
+/* The pid of a live slot's process in our PID namespace; 0: it is not visible there. */
 pid_t slot_pid(struct vgpu_region *region, unsigned index, struct slot_pass *pass);
 
 /* slots.c. Under the lock unless said otherwise. */
@@ -194,29 +194,29 @@ pid_t slot_pid(struct vgpu_region *region, unsigned index, struct slot_pass *pas
 void slot_empty(struct region_layout *layout, unsigned index);
 
 /*
- * Takes up to `want_bytes` of idle reservation from slots other than `except`, of a group or of all
- * (0), and out of the totals. Returns how much.
+ * Takes up to `want_bytes` of idle reservation off slots other than `except`, of a group or of all
+ * (0), and off the totals. Returns how much.
  */
 uint64_t slots_steal(struct region_layout *layout, unsigned group, unsigned vdev,
                      uint64_t want_bytes, unsigned except);
 uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
                     uint64_t want_bytes); /* of one */
 
-/* Sum of what live slots use of a vdev. Right under the lock, close without. */
+/* The bytes of a vdev that live slots use. Exact under the lock, close to it without. */
 uint64_t slots_used(const struct region_layout *layout, unsigned vdev);
-/* The same of a group; 0: of all. */
+/* The same for a group; 0: for all. */
 uint64_t slots_used_by(const struct region_layout *layout, unsigned group, unsigned vdev);
 
 /*
- * away.c, under the lock: memory of a slot's process that a checkpoint has taken off the device.
- * Whoever dies half-way leaves it charged.
+ * In away.c, under the lock: a checkpoint takes the memory of a slot's process off the device, and
+ * brings it back. If the caller dies half-way, the memory stays charged.
  */
 void slot_put_away(struct region_layout *layout, unsigned index);
 void slot_bring_back(struct region_layout *layout, unsigned index);
-/* The live slot of a process, by the pid that our namespace has for it; -ESRCH. */
+/* The live slot of a process, by its pid in our namespace; -ESRCH. */
 int slot_of_pid(struct vgpu_region *region, pid_t pid, unsigned *ret_index);
 
-/* shares.c: memory that was exported. Under the lock unless said otherwise. */
+/* In shares.c: exported memory. Under the lock unless said otherwise. */
 
 struct shares_ref {
     uint32_t index;
@@ -230,54 +230,55 @@ struct shares_view {
     uint64_t bytes;
     uint64_t key[REGION_SHARE_KEYS];
 };
-/* The next entry in use from *at on; false: there is none. Without the lock: it may be gone by
+/* The next used entry from *at on; false: there is none. Without the lock: it may be gone by
  * now. */
 bool shares_next(const struct region_layout *layout, unsigned *at, struct shares_view *ret_view);
 
-/* An entry for `bytes` that the slot `maker` is charged for. -ENOSPC: all are in use. */
+/* Makes an entry for `bytes`, which the slot `maker` is charged for. -ENOSPC: all are used. */
 int shares_new(struct region_layout *layout, unsigned maker, unsigned vdev, enum vgpu_kind kind,
                uint64_t bytes, struct shares_ref *ret_ref);
 void shares_add_key(struct region_layout *layout, struct shares_ref ref,
-                    uint64_t key); /* one that it has: nothing */
+                    uint64_t key); /* a key that it has already changes nothing */
 bool shares_join(struct region_layout *layout, struct shares_ref ref,
                  unsigned slot); /* false: the entry is gone */
 
-/* A slot lets go. True: its charge, which it had as the maker, is the entry's now, and is in the
- * total. */
+/* A slot gives the memory back. True: the slot was its maker, and the charge is the entry's now,
+ * and still in the total. */
 bool shares_leave(struct region_layout *layout, struct shares_ref ref, unsigned slot);
-void shares_forget(struct region_layout *layout, unsigned slot); /* a slot ends: lets go of all */
+void shares_forget(struct region_layout *layout,
+                   unsigned slot); /* a slot ends and gives back all */
 
-/* Sum of what was left of a vdev, of a group or of all (0). Right under the lock, close without. */
+/* The bytes of a vdev in SHARE_LEFT, of a group or of all (0). Exact under the lock, close to it
+ * without. */
 uint64_t shares_left(const struct region_layout *layout, unsigned group, unsigned vdev);
 bool shares_of_group(const struct region_layout *layout,
-                     unsigned group); /* whether any is left of it */
+                     unsigned group); /* whether a share of the group is left */
 
-/* Adds what was left to what processes show: each entry to the first slot that has it. `proc`: by
- * slot, may be NULL. */
+/* Adds shares that are left to the processes of a snapshot: each to the first slot that has it.
+ * `proc`: by slot, entries may be NULL. */
 void shares_show(const struct region_layout *layout,
                  struct vgpu_proc_usage *const proc[VGPU_PROCS_MAX]);
 
 /*
- * After what a process uses of a vdev has grown. Without the lock; two that grow at once see each
- * other's growth, so one of them at least sees the sum. A figure for people: bytes that move from
- * one process to another meanwhile may count twice, but never beyond what is reserved. One look
- * where the reserved sum was reached before.
+ * Called after a process's use of a vdev has grown. Without the lock: of two that grow at once, at
+ * least one sees the sum. For people only: bytes that move between processes meanwhile may count
+ * twice, but never beyond what is reserved. One load while the reserved sum is below the peak.
  */
 void slots_note_peak(struct region_layout *layout, unsigned vdev);
 
-/* recover.c */
-void region_recover(struct vgpu_region *region); /* under the lock, after its holder died */
+void region_recover(
+    struct vgpu_region *region); /* in recover.c; under the lock, after its holder died */
 
 /*
- * Under the lock: empties the slots of dead processes. A process that the kernel still takes apart
- * keeps its slot, for its memory may still be on the device.
+ * Under the lock. Empties the slots of dead processes. A process that is still exiting keeps its
+ * slot, for its memory may still be on the device.
  */
 void region_reap(struct vgpu_region *region);
 
-/* snapshot.c: GPU time of the second before now_ns (CLOCK_MONOTONIC). Without a lock. */
+/* In snapshot.c: GPU time of the second before now_ns (CLOCK_MONOTONIC). Without the lock. */
 uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t now_ns);
 
-/* limits.c, under the lock */
+/* In limits.c, under the lock. */
 void region_store_limits(struct region_layout *layout, const struct vgpu_limits *limits);
 void region_load_limits(const struct region_layout *layout, struct vgpu_limits *ret_limits);
 void region_resolve_quota(struct region_layout *layout, unsigned vdev); /* and those of groups */
@@ -285,11 +286,11 @@ void region_resolve_quota(struct region_layout *layout, unsigned vdev); /* and t
  * where there is none. */
 void region_resolve_group_quota(struct region_layout *layout, struct region_group *group,
                                 unsigned vdev);
-/* The quota and the cap of `limit`; the vdev's device stays. */
+/* Stores quota and cap of `limit`; the vdev keeps its device. */
 void region_store_limit(struct region_layout *layout, unsigned vdev,
                         const struct vgpu_limit *limit);
 
-/* groups.c. Under the lock: the group of that id; 0: none. */
+/* In groups.c, under the lock: the number of the group with this id; 0: there is none. */
 unsigned group_find(const struct region_layout *layout, uint64_t id);
 
 #endif

@@ -8,7 +8,7 @@
 
 _Static_assert(LOCK_IDS <= SHM_LOCK_ID_MASK + 1, "identities fit into the lock's word");
 
-/* An identity that does not exist is damage, and nobody's. */
+/* An identity that cannot hold the lock is damage. */
 static bool lost(void *region, unsigned id)
 {
     struct slot_pass pass = {0};
@@ -16,8 +16,8 @@ static bool lost(void *region, unsigned id)
     return id >= LOCK_ID_GROUP || !slot_alive(region, id, &pass);
 }
 
-/* A waiter asks soon, for nobody gets on while the holder is dead, then less and less often, for
- * waiters may be hundreds. */
+/* A waiter asks soon, for no process gets on while the holder is dead, and then less and less
+ * often, for waiters may be hundreds. */
 static const struct shm_lock_rules rules = {
     .lost = lost,
     .ask_first_ns = 2 * NS_PER_MS,
@@ -26,7 +26,7 @@ static const struct shm_lock_rules rules = {
 
 static int claim_visitor(struct vgpu_region *region, unsigned *ret_id)
 {
-    /* Begin somewhere else than the others. */
+    /* Processes begin at different identities. */
     unsigned start = (unsigned)(clock_ns() >> 4) % LOCK_VISITORS;
 
     for (unsigned i = 0; i < LOCK_VISITORS; i++) {

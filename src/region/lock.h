@@ -19,12 +19,12 @@
 struct vgpu_region;
 
 struct region_hold {
-    uint32_t word;    /* what the lock's word was when we got it */
+    uint32_t word;    /* the lock's word when it was taken */
     unsigned visitor; /* identity to give back with it; 0: none */
 };
 
 /*
- * Takes the lock as `id`, which this process holds (0: takes a visitor's identity for the time).
+ * Takes the lock as `id`, an identity of this process; 0: takes a visitor's identity meanwhile.
  * -ETIMEDOUT after bound_ns; -EUSERS: too many visitors; errors of liveness_claim().
  */
 int region_lock(struct vgpu_region *region, unsigned id, uint64_t bound_ns,
@@ -32,8 +32,8 @@ int region_lock(struct vgpu_region *region, unsigned id, uint64_t bound_ns,
 void region_unlock(struct vgpu_region *region, const struct region_hold *hold);
 
 /*
- * liveness_claim(), and where the identity's former owner died with the lock in its hand, takes the
- * lock over, repairs and frees it. To be used for every identity.
+ * liveness_claim(). If the identity's former owner died with the lock, takes the lock over, repairs
+ * the region and releases the lock. Use it for every identity.
  */
 int region_claim(struct vgpu_region *region, unsigned id);
 

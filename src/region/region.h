@@ -1,8 +1,8 @@
 /*
  * The shared-memory file of an instance: its limits, its processes and what each of them holds.
+ * region/layout.h describes who writes what, and in which order.
  *
- * Layout and locking (who writes what, under which order) are described in region/layout.h.
- * Every function here may be called from any thread. None exits, aborts or changes errno.
+ * Every function may be called from any thread. None exits, aborts or changes errno.
  */
 #ifndef VGPU_REGION_REGION_H
 #define VGPU_REGION_REGION_H
@@ -16,15 +16,15 @@
 #define VGPU_VDEV_HOST   VGPU_DEVICES_MAX /* the vdev that counts pinned host memory */
 #define VGPU_VDEVS       (VGPU_DEVICES_MAX + 1)
 #define VGPU_PROCS_MAX   1024
-/* One more than there can be runs with limits of their own inside an instance. */
+/* One more than the runs with limits of their own inside an instance. */
 #define VGPU_GROUPS   64
 #define VGPU_UUID_LEN 48 /* "GPU-xxxxxxxx-...", NUL-terminated, zero-filled */
 #define VGPU_NAME_LEN 64
 #define VGPU_API_LEN  48
-#define VGPU_REFUSALS 32 /* the newest refusals that a region remembers */
+#define VGPU_REFUSALS 32 /* a region keeps the newest refusals */
 
-/* What a process holds, by kind: X(enum suffix, name in JSON and tables, counted in NVML's figure
- * for the process). */
+/* The kinds of memory that a process holds: X(enum suffix, name in JSON and tables, whether NVML's
+ * figure for the process counts it). */
 #define VGPU_KIND_LIST(X)                                                                          \
     X(CONTEXT, "context", true)                                                                    \
     X(MODULE, "module", true)                                                                      \
@@ -49,9 +49,8 @@ bool vgpu_kind_in_nvml(enum vgpu_kind kind);
 
 /*
  * How the limits of an instance are enforced: X(enum suffix, name in JSON and tables). Under the
- * guard its supervisor keeps a slot for each process, of kind DRIVER, which alone counts against
- * the quota; what the processes say of themselves, where the library is preloaded too, is for
- * people.
+ * guard its supervisor keeps a slot of kind DRIVER for each process, and that alone counts against
+ * the quota. If the library is preloaded as well, the figures of the processes are for people.
  */
 #define VGPU_TIER_LIST(X)                                                                          \
     X(PRELOAD, "preload")                                                                          \
@@ -67,7 +66,7 @@ enum vgpu_tier {
 const char *vgpu_tier_name(enum vgpu_tier tier);
 
 /*
- * Work that a process gives to a device: X(enum suffix, name in JSON and tables, unit: what is
+ * Work that a process gives to a device: X(enum suffix, name in JSON and tables, unit that is
  * counted beside the number of calls). Work in nanoseconds draws on the cap and takes turns; copies
  * from and to the host have a rate.
  */
@@ -91,11 +90,11 @@ bool vgpu_work_is_time(enum vgpu_work work);
 
 /* Limits of one vdev, as the user gave them. */
 struct vgpu_limit {
-    uint64_t quota_bytes;     /* 0: no limit (unless quota_percent says otherwise) */
-    uint32_t quota_percent;   /* 1..100: of the physical device, resolved when its size is known; 0:
-                                 not used */
+    uint64_t quota_bytes; /* 0: no limit, or quota_percent */
+    uint32_t
+        quota_percent; /* 1..100: of the device's size, resolved when that is known; 0: not used */
     uint32_t cap_percent;     /* 1..99: of the device's time; 0: no cap (100 is stored as 0) */
-    char uuid[VGPU_UUID_LEN]; /* the device; "" until somebody has seen it */
+    char uuid[VGPU_UUID_LEN]; /* the device; "" until a process has seen it */
 };
 
 /* When a cap holds: spec/policies.def. */
@@ -113,12 +112,12 @@ enum vgpu_turn_policy {
 };
 
 /*
- * The quota of a device of that size; 0: none. Where the size is not known (0) a percentage is one
- * byte: nothing fits until it is.
+ * The quota on a device of that size; 0: none. While the size is unknown (0), a percentage is one
+ * byte: nothing fits.
  */
 uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_bytes);
 
-/* The lower of two limits, of which 0 is none. */
+/* The lower of two limits; 0 is no limit. */
 static inline uint64_t vgpu_lower_limit(uint64_t a, uint64_t b)
 {
     return a && (!b || a < b) ? a : b;
@@ -136,7 +135,7 @@ static inline uint64_t vgpu_keep(uint64_t a, uint64_t b)
     return b;
 }
 
-/* Whether both are the same, whatever the device. */
+/* Whether two limits are equal, whatever their device. */
 static inline bool vgpu_same_limit(const struct vgpu_limit *a, const struct vgpu_limit *b)
 {
     return a->quota_bytes == b->quota_bytes && a->quota_percent == b->quota_percent &&
@@ -147,7 +146,8 @@ static inline bool vgpu_same_limit(const struct vgpu_limit *a, const struct vgpu
 #define VGPU_WEIGHT_MAX     1000
 #define VGPU_PRIORITY_MAX   255
 
-/* What an instance is among others, on every device: spec/limits.def. All zero: the defaults. */
+/* The compute settings of an instance, for all its devices: spec/limits.def. All zero: the
+ * defaults. */
 struct vgpu_compute {
 #define COMPUTE_LIMIT(field, type, ...) type field;
 #include "limits.def"
@@ -168,13 +168,12 @@ struct vgpu_limits {
 struct vgpu_region;
 
 /*
- * Creates the region at `path` (its folder must exist) with `limits`, or opens the one that is
- * there. `base_offset` is where the region starts in the file: 0, except in a HAMi cache file. The
- * file is published whole (written under another name and linked), so nobody sees half of one. A
- * cache file that was removed or replaced while in use is found by its second name (".<file>.vgpu")
- * and restored. *ret_created tells which happened; an existing region keeps its limits. Returns 0;
- * -ENOENT, -EACCES, -ENOSPC, -EROFS ... from the system; -EPROTO if the file is no region of this
- * version.
+ * Creates the region at `path` (its folder must exist) with `limits`, or opens the one that exists.
+ * `base_offset` is where the region starts in the file: 0, except in a HAMi cache file. The file is
+ * written under another name and then linked, so no process sees half of one. A cache file that was
+ * removed or replaced while in use is found by its second name (".<file>.vgpu") and restored.
+ * *ret_created tells which happened; an existing region keeps its limits. -ENOENT, -EACCES,
+ * -ENOSPC, -EROFS ... from the system; -EPROTO: the file is no region of this version.
  */
 int region_create(const char *path, off_t base_offset, const struct vgpu_limits *limits,
                   struct vgpu_region **ret_region, bool *ret_created);
@@ -182,29 +181,28 @@ int region_create(const char *path, off_t base_offset, const struct vgpu_limits 
 /* Opens an existing region. Same errors as region_create(). */
 int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_region);
 /*
- * A copy of an existing region, to be looked at: what its users do afterwards is not in it, and
- * what is done to it reaches nobody. Nothing is mapped and no lock is waited for, so whoever may
- * write to the file cannot end or delay the caller. Which processes live is asked when the copy is
- * looked at. Same errors as region_create().
+ * A private copy of an existing region. Later changes of the region are not in it, and changes of
+ * the copy reach nobody. Nothing is mapped and no lock is waited for, so a user who may write the
+ * file cannot end or delay the caller. Whether processes live is asked when the copy is read. Same
+ * errors as region_create().
  */
 int region_peek(const char *path, off_t base_offset, struct vgpu_region **ret_region);
 
-/* Where the file is mapped, for who handles that others cut it short. */
+/* Where the file is mapped: for callers that handle a file that others cut short. */
 void region_mapping(const struct vgpu_region *region, void **ret_base, size_t *ret_bytes);
-void region_close(
-    struct vgpu_region *region); /* unmaps; a slot of this process is given back first */
+void region_close(struct vgpu_region *region); /* unmaps; gives a slot of this process back first */
 
 void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits);
 
 /*
- * What of the region's limits was not written by vgpu, for a message ("its devices"); NULL:
- * nothing, or somebody holds the region's lock for too long. Whoever may write to the file can have
- * damaged it.
+ * The part of the limits that vgpu cannot have written, for a message ("its devices"). Any user who
+ * may write the file can have damaged it. NULL: no part, or a process holds the region's lock for
+ * too long.
  */
 const char *region_damage(struct vgpu_region *region);
 
-/* The path of a region whose file has no name any more: whoever comes by it makes another file.
- * NULL: it has. */
+/* The path of a region whose file has lost its name: a process that opens the path makes another
+ * file. NULL: it has a name. */
 const char *region_unlinked(struct vgpu_region *region);
 
 /* Sets the limits of a region that may be in use: every process sees them at its next call. 0,
@@ -212,37 +210,36 @@ const char *region_unlinked(struct vgpu_region *region);
 int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
 
 /*
- * A group of processes inside the instance, with lower limits: those of `limits` hold as well as
- * the instance's. 0 as a weight, and VGPU_PRIORITY_MAX, are the instance's; names, devices and turn
- * policy are not looked at. *ret_id names the group to its processes (ledger_new_in()). It stays
- * while this process lives and has the region open, or a process is in it. -EUSERS: there are
- * VGPU_GROUPS - 1 already; -ETIMEDOUT.
+ * Makes a group of processes inside the instance, with lower limits: `limits` apply as well as the
+ * instance's. 0 as a weight, and VGPU_PRIORITY_MAX, mean the instance's; names, devices and turn
+ * policy are ignored. *ret_id names the group to its processes (ledger_new_in()). It lasts while
+ * this process lives and has the region open, or a process is in it. -EUSERS: there are VGPU_GROUPS
+ * - 1 already; -ETIMEDOUT.
  */
 int region_group_new(struct vgpu_region *region, const struct vgpu_limits *limits,
                      uint64_t *ret_id);
 
-/* The limits that a process of the group has, the lower of its own and the instance's. False: there
- * is none such. */
+/* The limits of a process of the group: the lower of the group's and the instance's. False: there
+ * is no such group. */
 bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_limits *ret_limits);
 
-/* Whether the work of an instance of tier GUARD stands still (vgpu pause); told by its supervisor,
+/* Whether the work of an instance of tier GUARD is paused (vgpu pause). Its supervisor writes it,
  * for people. */
 void region_stand(struct vgpu_region *region, bool stands);
 bool region_stands(struct vgpu_region *region);
 
 /*
- * For a process that brings limits along: they become the region's if no live process is attached,
- * or if the region has none at all. 0: they are the region's limits now; -EBUSY: processes are
- * attached and the region's limits are others, which stand.
+ * For a process that brings limits: they become the region's if no live process is attached, or if
+ * the region has no limits. 0: they are the region's now; -EBUSY: processes are attached, and the
+ * region keeps its other limits.
  */
 int region_adopt_limits(struct vgpu_region *region, const struct vgpu_limits *limits);
 
-/* A copy of everything a person wants to see. Dead processes are removed first. */
+/* A copy of all that people want to see. Dead processes are removed first. */
 struct vgpu_proc_usage {
-    int32_t pid; /* as the caller's PID namespace numbers it; 0 where it is not visible there */
-    int32_t
-        own_pid;  /* as its own namespace numbers it; under the guard, as the supervisor's does */
-    bool guarded; /* the slot is the one that the guard's supervisor keeps for the process */
+    int32_t pid;       /* in the caller's PID namespace; 0: not visible there */
+    int32_t own_pid;   /* in its own namespace; under the guard, in the supervisor's */
+    bool guarded;      /* the slot is the supervisor's for the process */
     uint64_t start_ns; /* CLOCK_REALTIME when it attached */
     char command[32];
     uint64_t held_bytes[VGPU_VDEVS][VGPU_KINDS];
@@ -263,11 +260,11 @@ struct vgpu_compute_usage {
     uint64_t calls[VGPU_WORKS];
     uint64_t amount[VGPU_WORKS]; /* nanoseconds of GPU time, or bytes: see VGPU_WORK_LIST */
     uint64_t last_second_ns;     /* GPU time of the second before the snapshot */
-    uint64_t throttles;          /* launches that the cap has made wait */
-    uint64_t throttled_ns;       /* how long, summed over threads */
-    uint64_t turns;              /* that the instance got on a contended device */
+    uint64_t throttles;          /* launches that waited because of the cap */
+    uint64_t throttled_ns;       /* for how long, summed over threads */
+    uint64_t turns;              /* turns on a contended device */
     uint64_t turn_wait_ns;       /* time between wanting a turn and getting it */
-    uint64_t copy_wait_ns;       /* that the limit of copies has made wait */
+    uint64_t copy_wait_ns;       /* time that copies waited because of their rate */
 };
 
 struct vgpu_vdev_usage {
@@ -275,8 +272,8 @@ struct vgpu_vdev_usage {
     struct vgpu_compute_usage compute;
     uint64_t quota_bytes;    /* effective: min(quota, physical); 0: no limit */
     uint64_t physical_bytes; /* 0 until a process has seen the device */
-    uint64_t used_bytes; /* held by live processes (reservations that nobody uses are not in it) */
-    uint64_t peak_bytes; /* the most that used_bytes has been since the region was made */
+    uint64_t used_bytes;     /* held by live processes, without idle reservations */
+    uint64_t peak_bytes;     /* the most that used_bytes has been since the region was made */
     uint64_t refusals;
 };
 
@@ -293,7 +290,7 @@ struct vgpu_snapshot {
 int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapshot);
 void snapshot_done(struct vgpu_snapshot *snapshot);
 
-/* Whether any process is attached (dead ones do not count). */
+/* Whether a live process is attached. */
 bool region_in_use(struct vgpu_region *region);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Memory that a checkpoint has taken off the device. Its process stands still meanwhile, in the
+ * Memory that a checkpoint has taken off the device. Its process is stopped meanwhile, in the
  * driver.
  */
 #include "region/internal.h"

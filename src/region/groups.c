@@ -67,7 +67,7 @@ int region_group_new(struct vgpu_region *region, const struct vgpu_limits *limit
     region_reap(region);
     rc = -EUSERS;
     for (unsigned i = 1; i < VGPU_GROUPS && rc != 0; i++) {
-        /* The maker's identity first: it tells whether the former maker lives. */
+        /* The maker's identity first: it tells whether the entry's former maker lives. */
         int claimed = liveness_claim(region->liveness, LOCK_ID_GROUP + i);
 
         if (claimed < 0 && claimed != -EBUSY) {
@@ -95,8 +95,7 @@ static void lower_limit(struct vgpu_limit *limit, const struct region_vdev *vdev
         return;
     limit->quota_percent = own->quota_percent;
     limit->quota_bytes = own->quota_bytes;
-    /* What a percentage is worth is known once the device is, or where the instance's quota is in
-     * bytes. */
+    /* A percentage is resolved once the device is known, or if the instance's quota is in bytes. */
     if (vdev->physical_bytes || (vdev->limit.quota_bytes && !vdev->limit.quota_percent)) {
         limit->quota_percent = 0;
         limit->quota_bytes = load_relaxed(&of_group->quota_bytes);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What an unresolved percentage stands for: nothing fits until the device's size is known. */
+/* The quota of an unresolved percentage: nothing fits until the device's size is known. */
 #define QUOTA_UNRESOLVED 1
 
 static void copy_text(char *to, const char *from, size_t bytes)
@@ -21,8 +21,8 @@ uint64_t vgpu_limit_quota(const struct vgpu_limit *limit, uint64_t physical_byte
     uint32_t percent = limit->quota_percent;
 
     if (percent > 0 && percent <= 100) {
-        /* In this order: 100 * a size may not fit, and the rest of size / 100 is worth less than
-         * 100 bytes. */
+        /* In this order, for 100 * size may overflow. The rest of size / 100 is worth less than 100
+         * bytes. */
         if (physical_bytes)
             part = physical_bytes / 100 * percent + physical_bytes % 100 * percent / 100;
         if (!quota || part < quota)
@@ -42,7 +42,7 @@ void region_resolve_group_quota(struct region_layout *layout, struct region_grou
     if (!whole)
         whole = of->physical_bytes;
     quota = vgpu_limit_quota(limit, whole);
-    /* A part that is less than a byte is not "no limit". */
+    /* A part below one byte is not "no limit". */
     if (!quota && (limit->quota_bytes || limit->quota_percent))
         quota = 1;
     store_relaxed(&group->vdev[vdev].quota_bytes, quota);
@@ -102,7 +102,7 @@ void region_store_limits(struct region_layout *layout, const struct vgpu_limits 
         struct region_vdev *vdev = &layout->vdev[i];
         char uuid[VGPU_UUID_LEN];
 
-        /* A device that a process has seen stays known where the limits do not name one. */
+        /* The vdev keeps a device that a process has seen, unless the limits name one. */
         copy_text(uuid, limits->vdev[i].uuid[0] ? limits->vdev[i].uuid : vdev->limit.uuid,
                   sizeof(uuid));
         if (strncasecmp(uuid, vdev->limit.uuid, sizeof(uuid)) != 0)
@@ -146,13 +146,13 @@ void region_limits(struct vgpu_region *region, struct vgpu_limits *ret_limits)
     struct region_hold hold;
     int locked = region_lock(region, 0, REGION_LOCK_BOUND_NS, &hold);
 
-    /* Without the lock it is what it is: limits hardly ever change. */
+    /* Without the lock the copy may be torn: limits hardly ever change. */
     region_load_limits(region->layout, ret_limits);
     if (locked == 0)
         region_unlock(region, &hold);
 }
 
-/* Text as copy_text() leaves it: printable, and zeros behind it. */
+/* Whether the text is as copy_text() leaves it: printable, with zeros behind it. */
 static bool is_text(const char *text, size_t bytes)
 {
     size_t length = strnlen(text, bytes);
@@ -179,7 +179,7 @@ static bool same_compute(const struct vgpu_compute *a, const struct vgpu_compute
         ;
 }
 
-/* By what region_store_limits() never writes. */
+/* The first value that region_store_limits() never writes; NULL: none. */
 static const char *damage(const struct region_layout *layout)
 {
     const struct vgpu_compute compute = vgpu_compute_within(&layout->compute);
@@ -229,8 +229,7 @@ static bool same_settings(const struct vgpu_compute *compute, const struct vgpu_
     return same_compute(&a, &b);
 }
 
-/* Vdevs of devices that nobody has seen say nothing about a difference that matters, once some
- * device was seen. */
+/* If a device was seen, vdevs without one do not matter for the comparison. */
 static bool same_limits(const struct region_layout *layout, const struct vgpu_limits *limits)
 {
     bool any_seen = false;
@@ -247,7 +246,7 @@ static bool same_limits(const struct region_layout *layout, const struct vgpu_li
            same_settings(&layout->compute, &limits->compute);
 }
 
-/* A process that came without limits has made the region: the first one that brings some is not too
+/* Whether the region has limits. If its maker brought none, the first process that does is not too
  * late. */
 static bool limits_given(const struct region_layout *layout)
 {

@@ -14,22 +14,22 @@
 #define F_OFD_SETLK 37
 #endif
 
-#define FD_FLOOR 700 /* descriptors of ours are at least this, where the limit allows */
+#define FD_FLOOR 700 /* our descriptors are at least this, if the process's limit allows */
 
 struct liveness {
     dev_t device;
     ino_t inode;
-    int fd;       /* what others map, and so a forked child keeps; no locks */
-    int life_fd;  /* another open file description, for locks only: no mapping is of it */
-    bool private; /* no parent shares it, and the kernel has locks of descriptions */
+    int fd;       /* mapped by callers, so a forked child keeps it; no locks */
+    int life_fd;  /* another open file description, for locks only, never mapped */
+    bool private; /* life_fd is not shared with a parent, and the kernel has OFD locks */
     unsigned references;
     char *path;
-    uint64_t mine[(LOCK_IDS + 63) / 64]; /* identities that this process holds: the kernel does not
-                                            tell us of those */
+    uint64_t mine[(LOCK_IDS + 63) /
+                  64]; /* identities of this process, which the kernel does not report to it */
     struct liveness *next;
 };
 
-/* Held for a few system calls at most. Guards everything below. */
+/* Held for a few system calls at most. Guards all that follows. */
 static struct vgpu_mutex registry_lock = VGPU_MUTEX_INIT;
 static struct liveness *registry;
 static bool watching;
@@ -75,8 +75,8 @@ static int open_at(const char *path, int flags, struct stat *ret_stat)
     return high >= 0 ? high : steal_fd(&fd);
 }
 
-/* The same file once more, by a descriptor or by its path: a description of its own. Only system
- * calls. */
+/* Opens the same file again, by a descriptor or by its path, as a new description. System calls
+ * only. */
 static int open_again(const struct liveness *l)
 {
     char path[40];
@@ -121,8 +121,8 @@ static int set_lock(const struct liveness *l, int command, off_t base, unsigned 
     return errno == EAGAIN || errno == EACCES ? -EBUSY : err_last();
 }
 
-/* Whether another process has the byte: *ret_pid is its holder, 0 not visible here, -1 a
- * description's. */
+/* Whether another process has locked the byte. *ret_pid: its pid; 0: not visible here; -1: locked
+ * by a description. */
 static int test_lock(const struct liveness *l, off_t base, unsigned id, pid_t *ret_pid)
 {
     struct flock lock = byte_of(base, id, F_WRLCK);
@@ -133,7 +133,7 @@ static int test_lock(const struct liveness *l, off_t base, unsigned id, pid_t *r
     return lock.l_type != F_UNLCK;
 }
 
-/* Under registry_lock. The byte of the owner first: it is what claims exclude each other by. */
+/* Under registry_lock. Takes the owner's byte first: by it, claims exclude each other. */
 static int take(struct liveness *l, unsigned id)
 {
     pid_t pid;
@@ -157,8 +157,9 @@ static int take(struct liveness *l, unsigned id)
 }
 
 /*
- * A child of fork holds none of the locks, and does not keep its parent's: it gets a description of
- * its own in place of the one that it shares. Runs in the fork handler, too: only system calls.
+ * In a child of fork: it has none of the locks, and must not keep its parent's. It gets a
+ * description of its own in place of the shared one. Runs in the fork handler, too, so system calls
+ * only.
  */
 static void leave_parent(struct liveness *l)
 {
@@ -182,8 +183,8 @@ static void in_child(void *arg)
         leave_parent(l);
 }
 
-/* Under registry_lock. A number that the program has closed may be the program's by now: not ours
- * to close. */
+/* Under registry_lock. Repairs a descriptor that the program has closed. Its number may be the
+ * program's by now, so it is not closed. */
 static int verify(struct liveness *l)
 {
     int fd;
@@ -202,7 +203,7 @@ static int verify(struct liveness *l)
     return 0;
 }
 
-/* The same for the descriptor that is handed out. */
+/* The same for the descriptor that callers get. */
 static int verify_map(struct liveness *l)
 {
     int fd;
@@ -269,8 +270,7 @@ int liveness_get(const char *path, struct liveness **ret_liveness, int *ret_fd)
         fork_watch_add(&watch);
         watching = true;
     }
-    /* Ask before opening: to open a file that we have already, and to close it again, drops the
-     * owners' bytes. */
+    /* Asks before it opens: opening a known file again and closing it drops the owners' bytes. */
     rc = file_stat_path(path, 0, &st);
     if (rc < 0)
         return rc;
@@ -360,7 +360,7 @@ int liveness_check(struct liveness *l, unsigned id, pid_t *ret_pid)
     MUTEX_SCOPE(&registry_lock);
     rc = verify(l);
     if (is_mine(l, id)) {
-        /* The owner's byte may have gone with a descriptor that the program has closed. */
+        /* The owner's byte may be lost with a descriptor that the program has closed. */
         if (rc == 0)
             set_lock(l, F_SETLK, OWNER_BYTE_BASE, id, F_WRLCK);
         pid = getpid();

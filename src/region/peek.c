@@ -23,7 +23,7 @@ static int read_part(int fd, off_t base_offset, struct region_layout *layout, si
     return 0;
 }
 
-/* What was never used is not read, and stays zero. */
+/* Entries that were never used are not read, and stay zero. */
 static int read_layout(int fd, off_t base_offset, struct region_layout *layout)
 {
     size_t slots = offsetof(struct region_layout, slot),

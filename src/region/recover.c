@@ -1,7 +1,7 @@
 #include "region/internal.h"
 
-/* A theft of idle bytes that was under way: finish it if the idle word says that it had happened.
- * Idempotent. */
+/* Finishes the taking of idle bytes that a dead holder had begun, if the idle word says that it had
+ * happened. Idempotent. */
 static void finish_steal(struct region_layout *layout)
 {
     struct region_steal *steal = &layout->steal;

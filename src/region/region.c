@@ -74,7 +74,7 @@ bool vgpu_work_is_time(enum vgpu_work work)
     return (unsigned)work < VGPU_WORKS && units[work] == NANOSECONDS;
 }
 
-/* Maps the file from its beginning to the region's end; the file is known to be long enough. */
+/* Maps the file from its beginning to the region's end. The caller has checked its length. */
 static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
 {
     size_t bytes = (size_t)base_offset + sizeof(struct region_layout);
@@ -88,8 +88,7 @@ static int map_layout(int fd, off_t base_offset, struct vgpu_region *region)
     return 0;
 }
 
-/* The slots and what follows are zero already, as the file was made: to write them would only make
- * all of it real memory. */
+/* The slots and all behind them are zero already. Writing them would only take real memory. */
 static void fill_layout(struct region_layout *layout, const struct vgpu_limits *limits)
 {
     memset(layout, 0, offsetof(struct region_layout, slot));
@@ -129,7 +128,7 @@ static void cleanup_region(struct vgpu_region **region)
         free_region(*region);
 }
 
-/* Opens the file and no more. */
+/* Opens the file, without a map. */
 static int open_file(const char *path, off_t base_offset, struct vgpu_region **ret_region,
                      int *ret_fd)
 {
@@ -170,10 +169,10 @@ int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_re
     return 0;
 }
 
-/* Writes a whole file under another name and publishes it. -EEXIST: somebody was faster. */
+/* Writes a whole file under another name and links it. -EEXIST: another process was faster. */
 static int make_file(const char *path, off_t base_offset, const struct vgpu_limits *limits)
 {
-    /* A file at an offset is one that containers and their users share. */
+    /* A region at an offset is in a file that containers and their users share. */
     mode_t mode = base_offset ? 0666 : 0600;
     char temporary[PATH_MAX];
     struct vgpu_region region = {0};
@@ -185,7 +184,7 @@ static int make_file(const char *path, off_t base_offset, const struct vgpu_limi
     fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return err_last();
-    /* The mode is the one wanted, whatever the program's umask is. */
+    /* Sets the mode by hand, whatever the program's umask is. */
     rc = fchmod(fd, mode) < 0
              ? err_last()
              : file_make_real(fd, 0, base_offset + (off_t)sizeof(struct region_layout));
@@ -201,9 +200,9 @@ static int make_file(const char *path, off_t base_offset, const struct vgpu_limi
 }
 
 /*
- * flock with a bound: whoever may open the file may hold it for ever. Returns whether it is held.
- * It is a courtesy in front of make_file(), so that 300 starters make one file and not 300, and a
- * need in fill_file().
+ * flock with a bound, for any user who may open the file may hold it for ever. Returns whether it
+ * is held. make_file() does without it, so that 300 starters make one file and not 300. fill_file()
+ * needs it.
  */
 static bool flock_bounded(int fd)
 {
@@ -234,9 +233,9 @@ static int open_folder_of(const char *path)
 }
 
 /*
- * Whether a file without a region is one to put a region into: HAMi's by its magic, or by its size
- * where its maker died before it wrote that, or one that has only been made. A path that names
- * something else, by mistake or malice, is not written to.
+ * Whether a region may be put into a file that has none: a file of HAMi's, known by its magic, or
+ * by its size if its maker died before it wrote that, or an empty one. Any other file, named by
+ * mistake or malice, is not written.
  */
 static bool is_cache_file(int fd)
 {
@@ -254,8 +253,7 @@ static bool is_cache_file(int fd)
     return true;
 }
 
-/* Whether what is there is a region of another version, or nothing at all, and no process uses it
- * any more. */
+/* Whether the file has a region of another version, or none, that no process uses any more. */
 static bool outlived(const struct vgpu_region *region)
 {
     if (region_layout_valid(region->layout))
@@ -266,7 +264,8 @@ static bool outlived(const struct vgpu_region *region)
     return true;
 }
 
-/* Makes the region in a file that is there without one, in place, magic last: a HAMi cache file. */
+/* Makes the region in place, in an existing file without one: a HAMi cache file. Writes the magic
+ * last. */
 static int fill_file(const char *path, off_t base_offset, const struct vgpu_limits *limits,
                      bool *ret_created)
 {
@@ -295,9 +294,9 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
 }
 
 /*
- * The second name of a cache file, "<folder>/.<file>.vgpu", for a cleaner of /tmp knows the first.
- * It is no name that HAMi's monitor looks at. Whoever may write to the folder may put a file of his
- * own there, as at the first name.
+ * The second name of a cache file, "<folder>/.<file>.vgpu": a cleaner of /tmp knows the first only,
+ * and HAMi's monitor ignores the second. A user who may write to the folder may put another file
+ * there, as at the first name.
  */
 static int second_name(const char *path, char *buffer, size_t buffer_bytes)
 {
@@ -315,9 +314,9 @@ static bool file_in_use(const char *path, off_t base_offset)
 }
 
 /*
- * A cache file that was removed, or replaced by one that nobody uses, while processes of its
- * instance run, gets its name back, so that who comes now does not begin with a full quota.
- * Afterwards the second name is the same file's, or none, or both files are in use.
+ * Gives a cache file its name back if it was removed, or replaced by one that no process uses,
+ * while processes of its instance run. Else newcomers would begin with a full quota. Afterwards the
+ * second name is the same file's, or does not exist, or both files are in use.
  */
 static void restore_name(const char *path, off_t base_offset)
 {
@@ -345,7 +344,7 @@ static void keep_second_name(const char *path)
 {
     char second[PATH_MAX];
 
-    /* Not every file system has hard links, nor every folder room for the caller's. */
+    /* Some file systems have no hard links, and some folders no room for the caller's. */
     if (second_name(path, second, sizeof(second)) == 0)
         (void)!link(path, second);
 }

@@ -1,5 +1,5 @@
 /*
- * Memory that was exported: see struct region_share.
+ * Exported memory: see struct region_share.
  */
 #include "region/internal.h"
 
@@ -33,13 +33,13 @@ static unsigned first_holder(const struct region_share *share)
     return VGPU_PROCS_MAX;
 }
 
-/* What an entry counts for: 0 unless it was left. */
+/* The bytes that an entry counts for: 0 unless it is in SHARE_LEFT. */
 static uint64_t left_bytes(const struct region_share *share)
 {
     return state_of(share) == SHARE_LEFT ? load_relaxed(&share->bytes) : 0;
 }
 
-/* A bad region may name any. VGPU_VDEVS: none of ours. */
+/* The vdev of an entry; VGPU_VDEVS if the word is damaged. */
 static unsigned vdev_of(const struct region_share *share)
 {
     uint32_t vdev = atomic_load_explicit(&share->vdev, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /*
- * A process takes a slot, and gives it back.
+ * Claiming slots and giving them back.
  */
 #include "base/clock.h"
 #include "region/internal.h"
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 /*
- * Fills a free slot whose identity we have: nobody else writes to it, so this needs no lock. A
- * region with hundreds of starters would otherwise make them wait for each other.
+ * Fills a free slot whose identity this process has. No other process writes to it, so no lock is
+ * needed: hundreds of starters do not wait for each other.
  */
 static void fill(struct region_layout *layout, unsigned index,
                  const struct slot_supervised *supervised, unsigned group,
@@ -38,8 +38,9 @@ static void fill(struct region_layout *layout, unsigned index,
 }
 
 /*
- * Makes a slot live whose identity we have. Only what others may be at needs the lock: what a
- * former owner that died has left in the slot, the totals, and that a group is still there.
+ * Makes a slot live whose identity this process has. The lock is needed only for words that others
+ * may write: what a dead owner has left in the slot, the totals, and whether the group still
+ * exists.
  */
 static int occupy(struct vgpu_region *region, unsigned index,
                   const struct slot_supervised *supervised, uint64_t group_id,
@@ -66,8 +67,7 @@ static int occupy(struct vgpu_region *region, unsigned index,
     return 0;
 }
 
-/* The slot at `index` has an identity now: whoever looks for a free one, or for the dead, is to
- * know at once. */
+/* Shows at once, to processes that look for free or dead slots, that the slot has an owner. */
 static void mark_claimed(struct region_layout *layout, unsigned index)
 {
     uint32_t high = atomic_load_explicit(&layout->slots_high, memory_order_relaxed);
@@ -86,7 +86,7 @@ static void unclaim(struct vgpu_region *region, unsigned index)
     liveness_drop(region->liveness, slot_id(index));
 }
 
-/* The identity of a slot that looks free. -EUSERS: none does. */
+/* Claims the identity of a slot that looks free. -EUSERS: none does. */
 static int claim_free(struct vgpu_region *region, unsigned *ret_index)
 {
     for (unsigned i = 0; i < VGPU_PROCS_MAX; i++) {

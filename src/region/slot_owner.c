@@ -1,5 +1,5 @@
 /*
- * The processes that have slots: whether they live, exit, and what their pids are.
+ * The processes that have slots: whether they live or exit, and their pids.
  */
 #include "base/file.h"
 #include "base/proc.h"
@@ -15,7 +15,7 @@ uint64_t slot_pid_namespace(void)
     return file_stat_path("/proc/self/ns/pid", 1, &found) == 0 ? found.st_ino : 0;
 }
 
-/* What the slot itself says; 0: another namespace's. */
+/* The pid as the slot has it; 0: it is of another namespace. */
 static pid_t written_pid(const struct region_slot *slot, struct slot_pass *pass)
 {
     pid_t pid = __atomic_load_n(&slot->pid, __ATOMIC_RELAXED);

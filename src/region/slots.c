@@ -1,5 +1,5 @@
 /*
- * What slots hold: emptied, taken from, and summed up.
+ * The contents of slots: emptied, taken from, and summed up.
  */
 #include "region/internal.h"
 
@@ -24,7 +24,7 @@ void slot_empty(struct region_layout *layout, unsigned index)
     atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_release);
 }
 
-/* Takes up to want_bytes from one slot; see struct region_steal for why in this order. */
+/* Takes up to want_bytes off one slot. struct region_steal explains the order. */
 uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
                     uint64_t want_bytes)
 {
@@ -39,7 +39,7 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
         uint64_t steals = idle >> IDLE_STEAL_SHIFT & IDLE_STEAL_MASK;
         uint64_t after;
 
-        /* More idle than reserved is damage: do not make bytes out of it. */
+        /* More idle than reserved bytes are damage: do not create bytes from it. */
         if (bytes > reserved)
             bytes = reserved;
         if (bytes > want_bytes)
@@ -64,7 +64,7 @@ uint64_t slot_steal(struct region_layout *layout, unsigned index, unsigned vdev,
         store_relaxed(&from->reserved_bytes, reserved - bytes);
         region_total_sub(layout, slot_group(layout, index), vdev, bytes);
         atomic_store_explicit(&steal->active, 0, memory_order_release);
-        /* The next theft's words must not be written before this one is over. */
+        /* The next journal entry must not be written before this one is closed. */
         atomic_signal_fence(memory_order_seq_cst);
         return bytes;
     }
@@ -108,7 +108,7 @@ void slots_note_peak(struct region_layout *layout, unsigned vdev)
 
     if (load_relaxed(&of->total_bytes) <= peak)
         return;
-    /* Our growth first, then the look at the others'. */
+    /* This process's growth must be visible before it reads the others'. */
     atomic_thread_fence(memory_order_seq_cst);
     used = slots_used(layout, vdev);
     total = load_relaxed(&of->total_bytes);

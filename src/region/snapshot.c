@@ -28,7 +28,7 @@ uint64_t region_last_second_ns(const struct region_compute *compute, uint64_t no
     uint64_t now = now_ns / REGION_SPAN_NS, sum = 0;
     uint64_t spans = NS_PER_S / REGION_SPAN_NS;
 
-    /* The span that is under way counts in place of the part of the oldest that is over. */
+    /* The current span counts in place of the part of the oldest one that is over. */
     for (unsigned i = 0; i < REGION_SPANS; i++) {
         uint64_t stamp = load_relaxed(&compute->span_stamp[i]),
                  ns = load_relaxed(&compute->span_ns[i]);
@@ -102,8 +102,7 @@ int region_snapshot(struct vgpu_region *region, struct vgpu_snapshot *ret_snapsh
     int rc;
 
     memset(&snapshot, 0, sizeof(snapshot));
-    /* Room for all before the lock is taken: nothing is allocated under it. Pages that stay
-     * untouched cost nothing. */
+    /* Allocates room for all slots before it takes the lock. Untouched pages cost nothing. */
     procs = calloc(VGPU_PROCS_MAX, sizeof(*procs));
     if (!procs)
         return -ENOMEM;

@@ -89,3 +89,19 @@ json() # json FILTER: jq on the output, as text
 {
     jq -r "$1" <<<"$output"
 }
+
+# golden FILE: it is as the file of this name here keeps it. GOLDEN=1 keeps it anew.
+golden()
+{
+    [ -z "${GOLDEN:-}" ] || cp "$1" "$BATS_TEST_DIRNAME/$1"
+    diff -u "$BATS_TEST_DIRNAME/$1" "$1" || fail "what people read has changed, see CONTRIBUTING.md"
+}
+
+# masked [PID...]: stdin without what differs between machines and runs; columns are a space apart.
+masked()
+{
+    local pid pids=()
+    for pid; do pids+=(-e "s/\b$pid\b/PID/g"); done
+    sed -E -e "s|$VGPU_BUILD|BUILD|g; s|$PWD|HERE|g; s|GPU-[0-9a-f]{8}[0-9a-f-]*|GPU-UUID|g; s/\b$(id -un)\b/USER/g" \
+        -e 's/ [0-9.]+ m?s ago/ T ago/g; s/glibc [0-9.]+/glibc V/; s/ +/ /g; s/ $//' "${pids[@]}"
+}

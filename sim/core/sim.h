@@ -5,6 +5,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "api.h"
 #include "fault.h"
 #include "sim_abi.h"
 #include "state.h"
@@ -13,36 +14,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Defines an exported driver function. */
-#define API(symbol, ...)                                                                           \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
-    SIM_EXPORT int symbol(__VA_ARGS__)
-
-/* First statement of every driver function: counts the call, injects faults, refuses before
- * cuInit. */
-#define ENTER(symbol)                                                                              \
-    do {                                                                                           \
-        int enter_ = sim_enter(CALL_##symbol);                                                     \
-        if (enter_)                                                                                \
-            return enter_;                                                                         \
-    } while (0)
-
-/* The same for calls that may come before cuInit. */
-#define ENTER_EARLY(symbol)                                                                        \
-    do {                                                                                           \
-        int enter_ = sim_enter_early(CALL_##symbol);                                               \
-        if (enter_)                                                                                \
-            return enter_;                                                                         \
-    } while (0)
-
-/* The same for calls that a real driver takes to the kernel: they cost SIMGPU_LATENCY. */
-#define ENTER_KERNEL(symbol)                                                                       \
-    do {                                                                                           \
-        ENTER(symbol);                                                                             \
-        if (__builtin_expect(sim.latency_ns != 0, 0))                                              \
-            sim_delay(sim.latency_ns);                                                             \
-    } while (0)
-
 #define SIM_BLOCK         (2ULL << 20)  /* unit of device memory */
 #define SIM_SMALL         (1ULL << 20)  /* largest allocation that shares a block */
 #define SIM_BACKED        (64ULL << 20) /* larger pieces of memory keep no contents */
@@ -50,8 +21,6 @@
 #define SIM_STACK         64
 #define STREAM_LEGACY     ((struct sim_stream *)1)
 #define STREAM_PER_THREAD ((struct sim_stream *)2)
-/* What a _ptsz or _ptds twin makes of its stream argument. */
-#define PTSZ(stream) ((stream) ? (stream) : STREAM_PER_THREAD)
 
 enum sim_magic {
     MAGIC_CONTEXT = 0x43747831,

@@ -35,9 +35,7 @@ int storage_put(struct sim_context *context, void *key, void *value, storage_gon
 
 int storage_delete(struct sim_context *context, void *key)
 {
-    int code = context_named(&context);
-    if (code)
-        return code;
+    TRY(context_named(&context));
     sim_lock();
     struct sim_storage **link = find(context, key), *entry = *link;
     if (entry)
@@ -51,9 +49,7 @@ int storage_get(void **ret_value, struct sim_context *context, void *key)
 {
     if (!ret_value)
         return ERR_INVALID_VALUE;
-    int code = context_named(&context);
-    if (code)
-        return code;
+    TRY(context_named(&context));
     sim_lock();
     const struct sim_storage *entry = *find(context, key);
     if (entry)

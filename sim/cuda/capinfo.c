@@ -3,11 +3,7 @@
 
 static int is_capturing(struct sim_stream *handle, int *ret_status)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!ret_status)
         return ERR_INVALID_VALUE;
     if (!stream_captures(stream)) {
@@ -20,32 +16,17 @@ static int is_capturing(struct sim_stream *handle, int *ret_status)
     return OK;
 }
 
-API(cuStreamIsCapturing, struct sim_stream *stream, int *ret_status)
-{
-    ENTER(cuStreamIsCapturing);
-    return is_capturing(stream, ret_status);
-}
-
-API(cuStreamIsCapturing_ptsz, struct sim_stream *stream, int *ret_status)
-{
-    ENTER(cuStreamIsCapturing_ptsz);
-    return is_capturing(PTSZ(stream), ret_status);
-}
+API_PTSZ(cuStreamIsCapturing, is_capturing(stream, ret_status), struct sim_stream *stream,
+         int *ret_status)
 
 static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *ret_id,
                         struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
                         size_t *ret_count)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!ret_status)
         return ERR_INVALID_VALUE;
-    code = capture_legacy_ask(stream);
-    if (code)
-        return code;
+    TRY(capture_legacy_ask(stream));
     sim_lock();
     struct sim_capture *capture = stream->capture;
     *ret_status = capture ? capture->status : CAPTURE_NONE;
@@ -63,31 +44,12 @@ static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *re
     return OK;
 }
 
-API(cuStreamGetCaptureInfo, struct sim_stream *stream, int *ret_status, uint64_t *ret_id)
-{
-    ENTER(cuStreamGetCaptureInfo);
-    return capture_info(stream, ret_status, ret_id, NULL, NULL, NULL);
-}
-
-API(cuStreamGetCaptureInfo_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id)
-{
-    ENTER(cuStreamGetCaptureInfo_ptsz);
-    return capture_info(PTSZ(stream), ret_status, ret_id, NULL, NULL, NULL);
-}
-
-API(cuStreamGetCaptureInfo_v2, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
-    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, size_t *ret_count)
-{
-    ENTER(cuStreamGetCaptureInfo_v2);
-    return capture_info(stream, ret_status, ret_id, ret_graph, ret_tips, ret_count);
-}
-
-API(cuStreamGetCaptureInfo_v2_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
-    struct sim_graph **ret_graph, struct sim_node *const **ret_tips, size_t *ret_count)
-{
-    ENTER(cuStreamGetCaptureInfo_v2_ptsz);
-    return capture_info(PTSZ(stream), ret_status, ret_id, ret_graph, ret_tips, ret_count);
-}
+API_PTSZ(cuStreamGetCaptureInfo, capture_info(stream, ret_status, ret_id, NULL, NULL, NULL),
+         struct sim_stream *stream, int *ret_status, uint64_t *ret_id)
+API_PTSZ(cuStreamGetCaptureInfo_v2,
+         capture_info(stream, ret_status, ret_id, ret_graph, ret_tips, ret_count),
+         struct sim_stream *stream, int *ret_status, uint64_t *ret_id, struct sim_graph **ret_graph,
+         struct sim_node *const **ret_tips, size_t *ret_count)
 
 API(cuStreamGetCaptureInfo_v3, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
     struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
@@ -114,15 +76,11 @@ enum { UPDATE_ADD, UPDATE_SET };
 static int update_tips(struct sim_stream *handle, struct sim_node *const *needs, size_t count,
                        unsigned how)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if ((count && !needs) || how > UPDATE_SET)
         return ERR_INVALID_VALUE;
     sim_lock();
-    code = capture_check(stream);
+    int code = capture_check(stream);
     if (!code && how == UPDATE_SET)
         stream->tips.count = 0;
     for (size_t at = 0; at < count && !code; at++) {
@@ -133,32 +91,8 @@ static int update_tips(struct sim_stream *handle, struct sim_node *const *needs,
     return code;
 }
 
-API(cuStreamUpdateCaptureDependencies, struct sim_stream *stream, struct sim_node **needs,
-    size_t count, unsigned how)
-{
-    ENTER(cuStreamUpdateCaptureDependencies);
-    return update_tips(stream, needs, count, how);
-}
-
-API(cuStreamUpdateCaptureDependencies_ptsz, struct sim_stream *stream, struct sim_node **needs,
-    size_t count, unsigned how)
-{
-    ENTER(cuStreamUpdateCaptureDependencies_ptsz);
-    return update_tips(PTSZ(stream), needs, count, how);
-}
-
-API(cuStreamUpdateCaptureDependencies_v2, struct sim_stream *stream, struct sim_node **needs,
-    const struct abi_edge_data *edges, size_t count, unsigned how)
-{
-    ENTER(cuStreamUpdateCaptureDependencies_v2);
-    (void)edges;
-    return update_tips(stream, needs, count, how);
-}
-
-API(cuStreamUpdateCaptureDependencies_v2_ptsz, struct sim_stream *stream, struct sim_node **needs,
-    const struct abi_edge_data *edges, size_t count, unsigned how)
-{
-    ENTER(cuStreamUpdateCaptureDependencies_v2_ptsz);
-    (void)edges;
-    return update_tips(PTSZ(stream), needs, count, how);
-}
+API_PTSZ(cuStreamUpdateCaptureDependencies, update_tips(stream, needs, count, how),
+         struct sim_stream *stream, struct sim_node **needs, size_t count, unsigned how)
+API_PTSZ(cuStreamUpdateCaptureDependencies_v2, update_tips(stream, needs, count, how),
+         struct sim_stream *stream, struct sim_node **needs, const struct abi_edge_data *edges,
+         size_t count, unsigned how)

@@ -66,33 +66,14 @@ static int change(int pid, uint32_t from, uint32_t to)
     return code;
 }
 
-API(cuCheckpointProcessLock, int pid, const void *arguments)
-{
-    ENTER(cuCheckpointProcessLock);
-    (void)arguments;
-    return change(pid, CHECKPOINT_RUNNING, CHECKPOINT_LOCKED);
-}
-
-API(cuCheckpointProcessCheckpoint, int pid, const void *arguments)
-{
-    ENTER(cuCheckpointProcessCheckpoint);
-    (void)arguments;
-    return change(pid, CHECKPOINT_LOCKED, CHECKPOINT_CHECKPOINTED);
-}
-
-API(cuCheckpointProcessRestore, int pid, const void *arguments)
-{
-    ENTER(cuCheckpointProcessRestore);
-    (void)arguments;
-    return change(pid, CHECKPOINT_CHECKPOINTED, CHECKPOINT_LOCKED);
-}
-
-API(cuCheckpointProcessUnlock, int pid, const void *arguments)
-{
-    ENTER(cuCheckpointProcessUnlock);
-    (void)arguments;
-    return change(pid, CHECKPOINT_LOCKED, CHECKPOINT_RUNNING);
-}
+API_AS(cuCheckpointProcessLock, change(pid, CHECKPOINT_RUNNING, CHECKPOINT_LOCKED), int pid,
+       const void *arguments)
+API_AS(cuCheckpointProcessCheckpoint, change(pid, CHECKPOINT_LOCKED, CHECKPOINT_CHECKPOINTED),
+       int pid, const void *arguments)
+API_AS(cuCheckpointProcessRestore, change(pid, CHECKPOINT_CHECKPOINTED, CHECKPOINT_LOCKED), int pid,
+       const void *arguments)
+API_AS(cuCheckpointProcessUnlock, change(pid, CHECKPOINT_LOCKED, CHECKPOINT_RUNNING), int pid,
+       const void *arguments)
 
 API(cuCheckpointProcessGetState, int pid, int *ret_state)
 {

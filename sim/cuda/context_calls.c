@@ -27,17 +27,10 @@ static int create(struct sim_context **ret_context, unsigned flags, int ordinal,
     return OK;
 }
 
-API(cuCtxCreate, struct sim_context **ret_context, unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate);
-    return create(ret_context, flags, ordinal, 2000);
-}
-
-API(cuCtxCreate_v2, struct sim_context **ret_context, unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate_v2);
-    return create(ret_context, flags, ordinal, 3020);
-}
+API_AS_KERNEL(cuCtxCreate, create(ret_context, flags, ordinal, 2000),
+              struct sim_context **ret_context, unsigned flags, int ordinal)
+API_AS_KERNEL(cuCtxCreate_v2, create(ret_context, flags, ordinal, 3020),
+              struct sim_context **ret_context, unsigned flags, int ordinal)
 
 API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *parameters, int count,
     unsigned flags, int ordinal)
@@ -48,12 +41,8 @@ API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *param
     return create(ret_context, flags, ordinal, 3020);
 }
 
-API(cuCtxCreate_v4, struct sim_context **ret_context, void *parameters, unsigned flags, int ordinal)
-{
-    ENTER_KERNEL(cuCtxCreate_v4);
-    (void)parameters;
-    return create(ret_context, flags, ordinal, 3020);
-}
+API_AS_KERNEL(cuCtxCreate_v4, create(ret_context, flags, ordinal, 3020),
+              struct sim_context **ret_context, void *parameters, unsigned flags, int ordinal)
 
 static int destroy(struct sim_context *context)
 {
@@ -70,28 +59,14 @@ static int destroy(struct sim_context *context)
     return OK;
 }
 
-API(cuCtxDestroy, struct sim_context *context)
-{
-    ENTER_KERNEL(cuCtxDestroy);
-    return destroy(context);
-}
-
-API(cuCtxDestroy_v2, struct sim_context *context)
-{
-    ENTER_KERNEL(cuCtxDestroy_v2);
-    return destroy(context);
-}
+API_TWINS_KERNEL(cuCtxDestroy, cuCtxDestroy_v2, destroy(context), struct sim_context *context)
 
 API(cuCtxAttach, struct sim_context **ret_context, unsigned flags)
 {
-    struct sim_context *context;
-
     ENTER(cuCtxAttach);
     if (!ret_context || flags)
         return ERR_INVALID_VALUE;
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     __atomic_fetch_add(&context->references, 1, __ATOMIC_RELAXED);
     *ret_context = context;
     return OK;
@@ -116,17 +91,7 @@ static int push_call(struct sim_context *context)
     return push(context);
 }
 
-API(cuCtxPushCurrent, struct sim_context *context)
-{
-    ENTER(cuCtxPushCurrent);
-    return push_call(context);
-}
-
-API(cuCtxPushCurrent_v2, struct sim_context *context)
-{
-    ENTER(cuCtxPushCurrent_v2);
-    return push_call(context);
-}
+API_TWINS(cuCtxPushCurrent, cuCtxPushCurrent_v2, push_call(context), struct sim_context *context)
 
 static int pop_call(struct sim_context **ret_context)
 {
@@ -138,17 +103,8 @@ static int pop_call(struct sim_context **ret_context)
     return OK;
 }
 
-API(cuCtxPopCurrent, struct sim_context **ret_context)
-{
-    ENTER(cuCtxPopCurrent);
-    return pop_call(ret_context);
-}
-
-API(cuCtxPopCurrent_v2, struct sim_context **ret_context)
-{
-    ENTER(cuCtxPopCurrent_v2);
-    return pop_call(ret_context);
-}
+API_TWINS(cuCtxPopCurrent, cuCtxPopCurrent_v2, pop_call(ret_context),
+          struct sim_context **ret_context)
 
 API(cuCtxSetCurrent, struct sim_context *context)
 {
@@ -187,9 +143,7 @@ API(cuCtxGetDevice_v2, int *ret_device, struct sim_context *context)
     ENTER(cuCtxGetDevice_v2);
     if (!ret_device)
         return ERR_INVALID_VALUE;
-    int code = context_named(&context);
-    if (code)
-        return code;
+    TRY(context_named(&context));
     *ret_device = context->ordinal;
     return OK;
 }
@@ -199,9 +153,7 @@ API(cuCtxGetId, struct sim_context *context, unsigned long long *ret_id)
     ENTER(cuCtxGetId);
     if (!ret_id)
         return ERR_INVALID_VALUE;
-    int code = context_named(&context);
-    if (code)
-        return code;
+    TRY(context_named(&context));
     *ret_id = context->id;
     return OK;
 }
@@ -211,9 +163,7 @@ API(cuCtxGetApiVersion, struct sim_context *context, unsigned *ret_version)
     ENTER(cuCtxGetApiVersion);
     if (!ret_version)
         return ERR_INVALID_VALUE;
-    int code = context_named(&context);
-    if (code)
-        return code;
+    TRY(context_named(&context));
     *ret_version = context->api_version;
     return OK;
 }

@@ -79,17 +79,8 @@ static int get_uuid(struct abi_uuid *ret_uuid, int ordinal)
     return OK;
 }
 
-API(cuDeviceGetUuid, struct abi_uuid *ret_uuid, int ordinal)
-{
-    ENTER(cuDeviceGetUuid);
-    return get_uuid(ret_uuid, ordinal);
-}
-
-API(cuDeviceGetUuid_v2, struct abi_uuid *ret_uuid, int ordinal)
-{
-    ENTER(cuDeviceGetUuid_v2);
-    return get_uuid(ret_uuid, ordinal);
-}
+API_TWINS(cuDeviceGetUuid, cuDeviceGetUuid_v2, get_uuid(ret_uuid, ordinal),
+          struct abi_uuid *ret_uuid, int ordinal)
 
 API(cuDeviceTotalMem_v2, size_t *ret_bytes, int ordinal)
 {

@@ -8,12 +8,8 @@ enum { FLAG_DISABLE_TIMING = 2 };
 
 API(cuEventCreate, struct sim_event **ret_event, unsigned flags)
 {
-    struct sim_context *context;
-
     ENTER(cuEventCreate);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_event || flags > 7 || (flags & 4 && !(flags & FLAG_DISABLE_TIMING)))
         return ERR_INVALID_VALUE;
     struct sim_event *event = sim_object(sizeof(*event), MAGIC_EVENT);
@@ -42,32 +38,18 @@ static int destroy(struct sim_event *event)
     return OK;
 }
 
-API(cuEventDestroy, struct sim_event *event)
-{
-    ENTER(cuEventDestroy);
-    return destroy(event);
-}
-
-API(cuEventDestroy_v2, struct sim_event *event)
-{
-    ENTER(cuEventDestroy_v2);
-    return destroy(event);
-}
+API_TWINS(cuEventDestroy, cuEventDestroy_v2, destroy(event), struct sim_event *event)
 
 static int record(struct sim_event *event, struct sim_stream *handle)
 {
-    struct sim_stream *stream;
+    int code = OK;
 
     if (!IS(event, MAGIC_EVENT))
         return ERR_INVALID_HANDLE;
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (stream_captures(stream))
         return capture_record(stream, event);
-    code = capture_legacy_check(stream);
-    if (code)
-        return code;
+    TRY(capture_legacy_check(stream));
     if (stream->context->device != event->context->device)
         return ERR_INVALID_HANDLE;
     sim_lock();
@@ -84,29 +66,9 @@ static int record(struct sim_event *event, struct sim_stream *handle)
     return code;
 }
 
-API(cuEventRecord, struct sim_event *event, struct sim_stream *stream)
-{
-    ENTER(cuEventRecord);
-    return record(event, stream);
-}
-
-API(cuEventRecord_ptsz, struct sim_event *event, struct sim_stream *stream)
-{
-    ENTER(cuEventRecord_ptsz);
-    return record(event, PTSZ(stream));
-}
-
-API(cuEventRecordWithFlags, struct sim_event *event, struct sim_stream *stream, unsigned flags)
-{
-    ENTER(cuEventRecordWithFlags);
-    return flags > 1 ? ERR_INVALID_VALUE : record(event, stream);
-}
-
-API(cuEventRecordWithFlags_ptsz, struct sim_event *event, struct sim_stream *stream, unsigned flags)
-{
-    ENTER(cuEventRecordWithFlags_ptsz);
-    return flags > 1 ? ERR_INVALID_VALUE : record(event, PTSZ(stream));
-}
+API_PTSZ(cuEventRecord, record(event, stream), struct sim_event *event, struct sim_stream *stream)
+API_PTSZ(cuEventRecordWithFlags, flags > 1 ? ERR_INVALID_VALUE : record(event, stream),
+         struct sim_event *event, struct sim_stream *stream, unsigned flags)
 
 static bool event_done(struct sim_event *event)
 {
@@ -120,9 +82,7 @@ API(cuEventQuery, struct sim_event *event)
         return ERR_INVALID_HANDLE;
     if (event->capture_id)
         return capture_asked(event);
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     bool done = event_done(event);
     sim_unlock();
@@ -136,9 +96,7 @@ API(cuEventSynchronize, struct sim_event *event)
         return ERR_INVALID_HANDLE;
     if (event->capture_id)
         return capture_asked(event);
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     struct sim_record *record = event->held;
     int state = event->state, device = event->device;
@@ -183,32 +141,19 @@ static int elapsed(float *ret_ms, struct sim_event *start, struct sim_event *end
     return OK;
 }
 
-API(cuEventElapsedTime, float *ret_ms, struct sim_event *start, struct sim_event *end)
-{
-    ENTER(cuEventElapsedTime);
-    return elapsed(ret_ms, start, end);
-}
-
-API(cuEventElapsedTime_v2, float *ret_ms, struct sim_event *start, struct sim_event *end)
-{
-    ENTER(cuEventElapsedTime_v2);
-    return elapsed(ret_ms, start, end);
-}
+API_TWINS(cuEventElapsedTime, cuEventElapsedTime_v2, elapsed(ret_ms, start, end), float *ret_ms,
+          struct sim_event *start, struct sim_event *end)
 
 static int wait_event(struct sim_stream *handle, struct sim_event *event, unsigned flags)
 {
-    struct sim_stream *stream;
-
     if (!IS(event, MAGIC_EVENT))
         return ERR_INVALID_HANDLE;
     if (flags > 1)
         return ERR_INVALID_VALUE;
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (stream_captures(stream) || event->capture_id)
         return capture_wait(stream, event);
-    code = capture_legacy_check(stream);
+    int code = capture_legacy_check(stream);
     if (code || sim.noop)
         return code;
     sim_lock();
@@ -217,17 +162,8 @@ static int wait_event(struct sim_stream *handle, struct sim_event *event, unsign
     return code;
 }
 
-API(cuStreamWaitEvent, struct sim_stream *stream, struct sim_event *event, unsigned flags)
-{
-    ENTER(cuStreamWaitEvent);
-    return wait_event(stream, event, flags);
-}
-
-API(cuStreamWaitEvent_ptsz, struct sim_stream *stream, struct sim_event *event, unsigned flags)
-{
-    ENTER(cuStreamWaitEvent_ptsz);
-    return wait_event(PTSZ(stream), event, flags);
-}
+API_PTSZ(cuStreamWaitEvent, wait_event(stream, event, flags), struct sim_stream *stream,
+         struct sim_event *event, unsigned flags)
 
 static int all_streams(struct sim_context *context, struct sim_event *event, enum sim_op_kind kind)
 {
@@ -249,15 +185,9 @@ static int all_streams(struct sim_context *context, struct sim_event *event, enu
     return code;
 }
 
-API(cuCtxRecordEvent, struct sim_context *context, struct sim_event *event)
-{
-    ENTER(cuCtxRecordEvent);
-    return IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD)
-                                      : ERR_INVALID_CONTEXT;
-}
-
-API(cuCtxWaitEvent, struct sim_context *context, struct sim_event *event)
-{
-    ENTER(cuCtxWaitEvent);
-    return IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_WAIT) : ERR_INVALID_CONTEXT;
-}
+API_AS(cuCtxRecordEvent,
+       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD) : ERR_INVALID_CONTEXT,
+       struct sim_context *context, struct sim_event *event)
+API_AS(cuCtxWaitEvent,
+       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_WAIT) : ERR_INVALID_CONTEXT,
+       struct sim_context *context, struct sim_event *event)

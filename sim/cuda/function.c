@@ -48,53 +48,22 @@ static int set_attribute(struct sim_function *function, int attribute, int value
     return OK;
 }
 
-API(cuFuncGetAttribute, int *ret_value, int attribute, struct sim_function *function)
-{
-    ENTER(cuFuncGetAttribute);
-    return get_attribute(ret_value, attribute, function);
-}
-
-API(cuFuncSetAttribute, struct sim_function *function, int attribute, int value)
-{
-    ENTER(cuFuncSetAttribute);
-    return set_attribute(function, attribute, value);
-}
-
-API(cuKernelGetAttribute, int *ret_value, int attribute, struct sim_function *kernel, int ordinal)
-{
-    ENTER(cuKernelGetAttribute);
-    return sim_ordinal_valid(ordinal) ? get_attribute(ret_value, attribute, kernel)
-                                      : ERR_INVALID_DEVICE;
-}
-
-API(cuKernelSetAttribute, int attribute, int value, struct sim_function *kernel, int ordinal)
-{
-    ENTER(cuKernelSetAttribute);
-    return sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value)
-                                      : ERR_INVALID_DEVICE;
-}
-
-API(cuFuncSetCacheConfig, struct sim_function *function, int config)
-{
-    ENTER(cuFuncSetCacheConfig);
-    (void)config;
-    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
-}
-
-API(cuFuncSetSharedMemConfig, struct sim_function *function, int config)
-{
-    ENTER(cuFuncSetSharedMemConfig);
-    (void)config;
-    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
-}
-
-API(cuKernelSetCacheConfig, struct sim_function *kernel, int config, int ordinal)
-{
-    ENTER(cuKernelSetCacheConfig);
-    (void)config;
-    (void)ordinal;
-    return IS(kernel, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
-}
+API_AS(cuFuncGetAttribute, get_attribute(ret_value, attribute, function), int *ret_value,
+       int attribute, struct sim_function *function)
+API_AS(cuFuncSetAttribute, set_attribute(function, attribute, value), struct sim_function *function,
+       int attribute, int value)
+API_AS(cuKernelGetAttribute,
+       sim_ordinal_valid(ordinal) ? get_attribute(ret_value, attribute, kernel)
+                                  : ERR_INVALID_DEVICE,
+       int *ret_value, int attribute, struct sim_function *kernel, int ordinal)
+API_AS(cuKernelSetAttribute,
+       sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value) : ERR_INVALID_DEVICE,
+       int attribute, int value, struct sim_function *kernel, int ordinal)
+API_TWINS(cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
+          IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE, struct sim_function *function,
+          int config)
+API_AS(cuKernelSetCacheConfig, IS(kernel, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE,
+       struct sim_function *kernel, int config, int ordinal)
 
 static int get_name(const char **ret_name, struct sim_function *function)
 {
@@ -104,17 +73,10 @@ static int get_name(const char **ret_name, struct sim_function *function)
     return OK;
 }
 
-API(cuFuncGetName, const char **ret_name, struct sim_function *function)
-{
-    ENTER(cuFuncGetName);
-    return get_name(ret_name, function);
-}
-
-API(cuKernelGetName, const char **ret_name, struct sim_function *kernel)
-{
-    ENTER(cuKernelGetName);
-    return get_name(ret_name, kernel);
-}
+API_AS(cuFuncGetName, get_name(ret_name, function), const char **ret_name,
+       struct sim_function *function)
+API_AS(cuKernelGetName, get_name(ret_name, kernel), const char **ret_name,
+       struct sim_function *kernel)
 
 static int param_info(struct sim_function *function, size_t index, size_t *ret_offset,
                       size_t *ret_bytes)
@@ -140,19 +102,10 @@ static int param_info(struct sim_function *function, size_t index, size_t *ret_o
     return OK;
 }
 
-API(cuFuncGetParamInfo, struct sim_function *function, size_t index, size_t *ret_offset,
-    size_t *ret_bytes)
-{
-    ENTER(cuFuncGetParamInfo);
-    return param_info(function, index, ret_offset, ret_bytes);
-}
-
-API(cuKernelGetParamInfo, struct sim_function *kernel, size_t index, size_t *ret_offset,
-    size_t *ret_bytes)
-{
-    ENTER(cuKernelGetParamInfo);
-    return param_info(kernel, index, ret_offset, ret_bytes);
-}
+API_AS(cuFuncGetParamInfo, param_info(function, index, ret_offset, ret_bytes),
+       struct sim_function *function, size_t index, size_t *ret_offset, size_t *ret_bytes)
+API_AS(cuKernelGetParamInfo, param_info(kernel, index, ret_offset, ret_bytes),
+       struct sim_function *kernel, size_t index, size_t *ret_offset, size_t *ret_bytes)
 
 API(cuFuncIsLoaded, int *ret_state, struct sim_function *function)
 {
@@ -165,12 +118,8 @@ API(cuFuncIsLoaded, int *ret_state, struct sim_function *function)
 
 API(cuFuncLoad, struct sim_function *function)
 {
-    struct sim_context *context;
-
     ENTER(cuFuncLoad);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
     sim_lock();
@@ -190,30 +139,15 @@ static int blocks_per_sm(int *ret_blocks, struct sim_function *function, int thr
     return OK;
 }
 
-API(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *ret_blocks, struct sim_function *function,
-    int threads, size_t shared_bytes)
-{
-    ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-    (void)shared_bytes;
-    return blocks_per_sm(ret_blocks, function, threads);
-}
-
-API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *ret_blocks,
-    struct sim_function *function, int threads, size_t shared_bytes, unsigned flags)
-{
-    ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-    (void)shared_bytes;
-    (void)flags;
-    return blocks_per_sm(ret_blocks, function, threads);
-}
+API_AS(cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks_per_sm(ret_blocks, function, threads),
+       int *ret_blocks, struct sim_function *function, int threads, size_t shared_bytes)
+API_AS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+       blocks_per_sm(ret_blocks, function, threads), int *ret_blocks, struct sim_function *function,
+       int threads, size_t shared_bytes, unsigned flags)
 
 static int potential(int *ret_grid, int *ret_block, struct sim_function *function, int limit)
 {
-    struct sim_context *context;
-
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
     if (!ret_grid || !ret_block)
@@ -223,25 +157,12 @@ static int potential(int *ret_grid, int *ret_block, struct sim_function *functio
     return OK;
 }
 
-API(cuOccupancyMaxPotentialBlockSize, int *ret_grid, int *ret_block, struct sim_function *function,
-    void *shared_of_block, size_t shared_bytes, int limit)
-{
-    ENTER(cuOccupancyMaxPotentialBlockSize);
-    (void)shared_of_block;
-    (void)shared_bytes;
-    return potential(ret_grid, ret_block, function, limit);
-}
-
-API(cuOccupancyMaxPotentialBlockSizeWithFlags, int *ret_grid, int *ret_block,
-    struct sim_function *function, void *shared_of_block, size_t shared_bytes, int limit,
-    unsigned flags)
-{
-    ENTER(cuOccupancyMaxPotentialBlockSizeWithFlags);
-    (void)shared_of_block;
-    (void)shared_bytes;
-    (void)flags;
-    return potential(ret_grid, ret_block, function, limit);
-}
+API_AS(cuOccupancyMaxPotentialBlockSize, potential(ret_grid, ret_block, function, limit),
+       int *ret_grid, int *ret_block, struct sim_function *function, void *shared_of_block,
+       size_t shared_bytes, int limit)
+API_AS(cuOccupancyMaxPotentialBlockSizeWithFlags, potential(ret_grid, ret_block, function, limit),
+       int *ret_grid, int *ret_block, struct sim_function *function, void *shared_of_block,
+       size_t shared_bytes, int limit, unsigned flags)
 
 API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_function *function,
     int blocks, int threads)

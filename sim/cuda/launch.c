@@ -41,15 +41,10 @@ void launch_load(struct sim_function *function, struct sim_context *context)
 int launch_function(struct sim_function *function, const unsigned *grid, const unsigned *block,
                     unsigned shared_bytes, struct sim_stream *handle, void **params, void **extra)
 {
-    struct sim_stream *stream;
-
     if (!IS(function, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
-    int code = stream_resolve(handle, &stream);
-    if (!code)
-        code = check_shape(grid, block);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
+    TRY(check_shape(grid, block));
     if (stream_captures(stream)) {
         struct abi_kernel_node parameters = {function,
                                              {grid[0], grid[1], grid[2]},
@@ -61,7 +56,7 @@ int launch_function(struct sim_function *function, const unsigned *grid, const u
                                              NULL};
         return capture_kernel(stream, &parameters);
     }
-    code = capture_legacy_check(stream);
+    int code = capture_legacy_check(stream);
     if (code || sim.noop)
         return code;
     struct sim_kernel kernel = function_kernel(function, params, extra);
@@ -233,35 +228,20 @@ static int capture_host(struct sim_stream *stream, void (*function)(void *), voi
 
 static int host_function(struct sim_stream *handle, void (*function)(void *), void *user)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!function)
         return ERR_INVALID_VALUE;
     if (stream_captures(stream))
         return capture_host(stream, function, user);
-    code = capture_legacy_check(stream);
-    if (code)
-        return code;
+    TRY(capture_legacy_check(stream));
     sim_lock();
-    code = work_call(stream, function, user);
+    int code = work_call(stream, function, user);
     sim_unlock();
     return code;
 }
 
-API(cuLaunchHostFunc, struct sim_stream *stream, void (*function)(void *), void *user)
-{
-    ENTER(cuLaunchHostFunc);
-    return host_function(stream, function, user);
-}
-
-API(cuLaunchHostFunc_ptsz, struct sim_stream *stream, void (*function)(void *), void *user)
-{
-    ENTER(cuLaunchHostFunc_ptsz);
-    return host_function(PTSZ(stream), function, user);
-}
+API_PTSZ(cuLaunchHostFunc, host_function(stream, function, user), struct sim_stream *stream,
+         void (*function)(void *), void *user)
 
 struct callback {
     void (*function)(struct sim_stream *stream, int status, void *user);
@@ -281,11 +261,7 @@ static int add_callback(struct sim_stream *handle, struct sim_stream *shown,
                         void (*function)(struct sim_stream *, int, void *), void *user,
                         unsigned flags)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!function || flags)
         return ERR_INVALID_VALUE;
     if (stream_captures(stream))
@@ -295,23 +271,13 @@ static int add_callback(struct sim_stream *handle, struct sim_stream *shown,
         return ERR_OUT_OF_MEMORY;
     *callback = (struct callback){function, shown, user};
     sim_lock();
-    code = work_call(stream, run_callback, callback);
+    int code = work_call(stream, run_callback, callback);
     sim_unlock();
     if (code)
         free(callback);
     return code;
 }
 
-API(cuStreamAddCallback, struct sim_stream *stream,
-    void (*function)(struct sim_stream *, int, void *), void *user, unsigned flags)
-{
-    ENTER(cuStreamAddCallback);
-    return add_callback(stream, stream, function, user, flags);
-}
-
-API(cuStreamAddCallback_ptsz, struct sim_stream *stream,
-    void (*function)(struct sim_stream *, int, void *), void *user, unsigned flags)
-{
-    ENTER(cuStreamAddCallback_ptsz);
-    return add_callback(PTSZ(stream), stream, function, user, flags);
-}
+API_PTSZ(cuStreamAddCallback, add_callback(stream, stream, function, user, flags),
+         struct sim_stream *stream, void (*function)(struct sim_stream *, int, void *), void *user,
+         unsigned flags)

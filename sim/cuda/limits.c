@@ -39,17 +39,11 @@ static int set_limit(struct sim_context *context, int limit, size_t value)
 
 API(cuCtxSetLimit, int limit, size_t value)
 {
-    struct sim_context *context;
-
     ENTER_KERNEL(cuCtxSetLimit);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (limit < 0 || limit >= LIMITS)
         return ERR_INVALID_VALUE;
-    code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     if (limit == LIMIT_STACK) {
         if (value > 512 * 1024)
             return ERR_INVALID_VALUE;
@@ -58,19 +52,15 @@ API(cuCtxSetLimit, int limit, size_t value)
     if (limit == LIMIT_SYNC_DEPTH || limit > LIMIT_PERSISTING_L2)
         return ERR_UNSUPPORTED_LIMIT;
     sim_lock();
-    code = set_limit(context, limit, value);
+    int code = set_limit(context, limit, value);
     sim_unlock();
     return code;
 }
 
 API(cuCtxGetLimit, size_t *ret_value, int limit)
 {
-    struct sim_context *context;
-
     ENTER(cuCtxGetLimit);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_value || limit < 0 || limit >= LIMITS)
         return ERR_INVALID_VALUE;
     if (limit == LIMIT_SYNC_DEPTH)
@@ -81,11 +71,7 @@ API(cuCtxGetLimit, size_t *ret_value, int limit)
 
 static int get_setting(int *ret_value, size_t offset)
 {
-    struct sim_context *context;
-
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_value)
         return ERR_INVALID_VALUE;
     *ret_value = *(int *)((char *)context + offset);
@@ -94,40 +80,21 @@ static int get_setting(int *ret_value, size_t offset)
 
 static int set_setting(int value, size_t offset)
 {
-    struct sim_context *context;
-
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (value < 0 || value > 3)
         return ERR_INVALID_VALUE;
     *(int *)((char *)context + offset) = value;
     return OK;
 }
 
-API(cuCtxGetCacheConfig, int *ret_config)
-{
-    ENTER(cuCtxGetCacheConfig);
-    return get_setting(ret_config, offsetof(struct sim_context, cache_config));
-}
-
-API(cuCtxSetCacheConfig, int config)
-{
-    ENTER(cuCtxSetCacheConfig);
-    return set_setting(config, offsetof(struct sim_context, cache_config));
-}
-
-API(cuCtxGetSharedMemConfig, int *ret_config)
-{
-    ENTER(cuCtxGetSharedMemConfig);
-    return get_setting(ret_config, offsetof(struct sim_context, shared_config));
-}
-
-API(cuCtxSetSharedMemConfig, int config)
-{
-    ENTER(cuCtxSetSharedMemConfig);
-    return set_setting(config, offsetof(struct sim_context, shared_config));
-}
+API_AS(cuCtxGetCacheConfig, get_setting(ret_config, offsetof(struct sim_context, cache_config)),
+       int *ret_config)
+API_AS(cuCtxSetCacheConfig, set_setting(config, offsetof(struct sim_context, cache_config)),
+       int config)
+API_AS(cuCtxGetSharedMemConfig,
+       get_setting(ret_config, offsetof(struct sim_context, shared_config)), int *ret_config)
+API_AS(cuCtxSetSharedMemConfig, set_setting(config, offsetof(struct sim_context, shared_config)),
+       int config)
 
 API(cuCtxResetPersistingL2Cache, void)
 {
@@ -139,12 +106,8 @@ API(cuCtxResetPersistingL2Cache, void)
 
 API(cuCtxGetStreamPriorityRange, int *ret_least, int *ret_greatest)
 {
-    struct sim_context *context;
-
     ENTER(cuCtxGetStreamPriorityRange);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (ret_least)
         *ret_least = 0;
     if (ret_greatest)
@@ -154,12 +117,8 @@ API(cuCtxGetStreamPriorityRange, int *ret_least, int *ret_greatest)
 
 API(cuCtxGetExecAffinity, struct abi_affinity *ret_affinity, int type)
 {
-    struct sim_context *context;
-
     ENTER(cuCtxGetExecAffinity);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_affinity || type != 0)
         return ERR_INVALID_VALUE;
     ret_affinity->type = 0;
@@ -169,12 +128,8 @@ API(cuCtxGetExecAffinity, struct abi_affinity *ret_affinity, int type)
 
 API(cuCtxEnablePeerAccess, struct sim_context *peer, unsigned flags)
 {
-    struct sim_context *context;
-
     ENTER_KERNEL(cuCtxEnablePeerAccess);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (flags)
         return ERR_INVALID_VALUE;
     if (!IS(peer, MAGIC_CONTEXT) || peer->dead || peer->ordinal == context->ordinal)
@@ -187,12 +142,8 @@ API(cuCtxEnablePeerAccess, struct sim_context *peer, unsigned flags)
 
 API(cuCtxDisablePeerAccess, struct sim_context *peer)
 {
-    struct sim_context *context;
-
     ENTER_KERNEL(cuCtxDisablePeerAccess);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!IS(peer, MAGIC_CONTEXT) || peer->dead)
         return ERR_INVALID_CONTEXT;
     if (!(context->peers & 1u << peer->ordinal))

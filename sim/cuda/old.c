@@ -8,32 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-API(cuMemAlloc, unsigned *ret_address, unsigned bytes)
-{
-    ENTER(cuMemAlloc);
-    (void)ret_address;
-    (void)bytes;
-    return ERR_INVALID_CONTEXT;
-}
-
-API(cuMemAllocPitch, unsigned *ret_address, unsigned *ret_pitch, unsigned width, unsigned height,
-    unsigned element_bytes)
-{
-    ENTER(cuMemAllocPitch);
-    (void)ret_address;
-    (void)ret_pitch;
-    (void)width;
-    (void)height;
-    (void)element_bytes;
-    return ERR_INVALID_CONTEXT;
-}
-
-API(cuMemFree, unsigned address)
-{
-    ENTER(cuMemFree);
-    (void)address;
-    return ERR_INVALID_CONTEXT;
-}
+API_AS(cuMemAlloc, ERR_INVALID_CONTEXT, unsigned *ret_address, unsigned bytes)
+API_AS(cuMemAllocPitch, ERR_INVALID_CONTEXT, unsigned *ret_address, unsigned *ret_pitch,
+       unsigned width, unsigned height, unsigned element_bytes)
+API_AS(cuMemFree, ERR_INVALID_CONTEXT, unsigned address)
 
 API(cuMemGetInfo, unsigned *ret_free, unsigned *ret_total)
 {
@@ -94,23 +72,12 @@ static int set_parameter(struct sim_function *function, int offset, const void *
     return OK;
 }
 
-API(cuParamSeti, struct sim_function *function, int offset, unsigned value)
-{
-    ENTER(cuParamSeti);
-    return set_parameter(function, offset, &value, sizeof(value));
-}
-
-API(cuParamSetf, struct sim_function *function, int offset, float value)
-{
-    ENTER(cuParamSetf);
-    return set_parameter(function, offset, &value, sizeof(value));
-}
-
-API(cuParamSetv, struct sim_function *function, int offset, void *from, unsigned bytes)
-{
-    ENTER(cuParamSetv);
-    return set_parameter(function, offset, from, bytes);
-}
+API_AS(cuParamSeti, set_parameter(function, offset, &value, sizeof(value)),
+       struct sim_function *function, int offset, unsigned value)
+API_AS(cuParamSetf, set_parameter(function, offset, &value, sizeof(value)),
+       struct sim_function *function, int offset, float value)
+API_AS(cuParamSetv, set_parameter(function, offset, from, bytes), struct sim_function *function,
+       int offset, void *from, unsigned bytes)
 
 static int launch(struct sim_function *function, int width, int height, struct sim_stream *stream)
 {
@@ -126,21 +93,8 @@ static int launch(struct sim_function *function, int width, int height, struct s
                            function->parameters ? extra : NULL);
 }
 
-API(cuLaunch, struct sim_function *function)
-{
-    ENTER(cuLaunch);
-    return launch(function, 1, 1, STREAM_LEGACY);
-}
-
-API(cuLaunchGrid, struct sim_function *function, int width, int height)
-{
-    ENTER(cuLaunchGrid);
-    return launch(function, width, height, STREAM_LEGACY);
-}
-
-API(cuLaunchGridAsync, struct sim_function *function, int width, int height,
-    struct sim_stream *stream)
-{
-    ENTER(cuLaunchGridAsync);
-    return launch(function, width, height, stream);
-}
+API_AS(cuLaunch, launch(function, 1, 1, STREAM_LEGACY), struct sim_function *function)
+API_AS(cuLaunchGrid, launch(function, width, height, STREAM_LEGACY), struct sim_function *function,
+       int width, int height)
+API_AS(cuLaunchGridAsync, launch(function, width, height, stream), struct sim_function *function,
+       int width, int height, struct sim_stream *stream)

@@ -51,12 +51,9 @@ static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint6
 static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool,
                       struct sim_stream *handle)
 {
-    struct sim_stream *stream;
     devptr address;
 
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!ret_address)
         return ERR_INVALID_VALUE;
     if (!bytes) {
@@ -72,44 +69,21 @@ static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool
         return pool ? ERR_INVALID_VALUE : ERR_OUT_OF_MEMORY;
     if (stream_captures(stream))
         return capture_alloc(stream, pool, bytes, ret_address);
-    code = capture_legacy_check(stream);
-    if (!code)
-        code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_legacy_check(stream));
+    TRY(capture_refuse());
     sim_lock();
-    code = pool_alloc(pool, bytes, &address);
+    int code = pool_alloc(pool, bytes, &address);
     sim_unlock();
     if (!code)
         *ret_address = address;
     return code;
 }
 
-API(cuMemAllocAsync, devptr *ret_address, size_t bytes, struct sim_stream *stream)
-{
-    ENTER_KERNEL(cuMemAllocAsync);
-    return alloc_call(ret_address, bytes, NULL, stream);
-}
-
-API(cuMemAllocAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_stream *stream)
-{
-    ENTER_KERNEL(cuMemAllocAsync_ptsz);
-    return alloc_call(ret_address, bytes, NULL, PTSZ(stream));
-}
-
-API(cuMemAllocFromPoolAsync, devptr *ret_address, size_t bytes, struct sim_pool *pool,
-    struct sim_stream *stream)
-{
-    ENTER_KERNEL(cuMemAllocFromPoolAsync);
-    return pool ? alloc_call(ret_address, bytes, pool, stream) : ERR_INVALID_VALUE;
-}
-
-API(cuMemAllocFromPoolAsync_ptsz, devptr *ret_address, size_t bytes, struct sim_pool *pool,
-    struct sim_stream *stream)
-{
-    ENTER_KERNEL(cuMemAllocFromPoolAsync_ptsz);
-    return pool ? alloc_call(ret_address, bytes, pool, PTSZ(stream)) : ERR_INVALID_VALUE;
-}
+API_PTSZ_KERNEL(cuMemAllocAsync, alloc_call(ret_address, bytes, NULL, stream), devptr *ret_address,
+                size_t bytes, struct sim_stream *stream)
+API_PTSZ_KERNEL(cuMemAllocFromPoolAsync,
+                pool ? alloc_call(ret_address, bytes, pool, stream) : ERR_INVALID_VALUE,
+                devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
 
 /* As the real driver has it: what a graph frees is what a graph has allocated. */
 static int capture_free(struct sim_stream *stream, devptr address)
@@ -130,37 +104,21 @@ static int capture_free(struct sim_stream *stream, devptr address)
 
 static int free_call(devptr address, struct sim_stream *handle)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!address)
         return OK;
     if (stream_captures(stream))
         return capture_free(stream, address);
-    code = capture_legacy_check(stream);
-    if (!code)
-        code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_legacy_check(stream));
+    TRY(capture_refuse());
     sim_lock();
-    code = address_free(address, stream->id);
+    int code = address_free(address, stream->id);
     sim_unlock();
     return code;
 }
 
-API(cuMemFreeAsync, devptr address, struct sim_stream *stream)
-{
-    ENTER_KERNEL(cuMemFreeAsync);
-    return free_call(address, stream);
-}
-
-API(cuMemFreeAsync_ptsz, devptr address, struct sim_stream *stream)
-{
-    ENTER_KERNEL(cuMemFreeAsync_ptsz);
-    return free_call(address, PTSZ(stream));
-}
+API_PTSZ_KERNEL(cuMemFreeAsync, free_call(address, stream), devptr address,
+                struct sim_stream *stream)
 
 API(cuMemPoolCreate, struct sim_pool **ret_pool, const struct abi_pool_props *props)
 {
@@ -173,9 +131,7 @@ API(cuMemPoolCreate, struct sim_pool **ret_pool, const struct abi_pool_props *pr
     if (!device &&
         (props->location.type < LOCATION_HOST || props->location.type > LOCATION_HOST_NUMA_CURRENT))
         return ERR_INVALID_VALUE;
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     struct sim_pool *pool =
         pool_new(sim.map[device ? props->location.id : 0], device ? SIM_POOL : SIM_HOST);
@@ -208,9 +164,7 @@ API(cuMemPoolTrimTo, struct sim_pool *pool, size_t keep_bytes)
     ENTER_KERNEL(cuMemPoolTrimTo);
     if (!IS(pool, MAGIC_POOL))
         return ERR_INVALID_VALUE;
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     pool_trim(pool, keep_bytes);
     sim_unlock();
@@ -241,9 +195,7 @@ API(cuMemPoolGetAttribute, struct sim_pool *pool, int attribute, void *ret_value
     if (!IS(pool, MAGIC_POOL) || !ret_value || attribute < POOL_REUSE_EVENTS ||
         attribute > POOL_USED_HIGH)
         return ERR_INVALID_VALUE;
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     uint64_t *wide = wide_attribute(pool, attribute);
     if (wide)
@@ -262,9 +214,7 @@ API(cuMemPoolSetAttribute, struct sim_pool *pool, int attribute, void *value)
         return ERR_INVALID_VALUE;
     if (attribute == POOL_RESERVED || attribute == POOL_USED)
         return ERR_INVALID_VALUE;
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     if (attribute == POOL_THRESHOLD)
         pool->threshold = *(uint64_t *)value;
@@ -309,17 +259,10 @@ static int device_pool(struct sim_pool **ret_pool, int ordinal, bool standard)
     return OK;
 }
 
-API(cuDeviceGetDefaultMemPool, struct sim_pool **ret_pool, int ordinal)
-{
-    ENTER(cuDeviceGetDefaultMemPool);
-    return device_pool(ret_pool, ordinal, true);
-}
-
-API(cuDeviceGetMemPool, struct sim_pool **ret_pool, int ordinal)
-{
-    ENTER(cuDeviceGetMemPool);
-    return device_pool(ret_pool, ordinal, false);
-}
+API_AS(cuDeviceGetDefaultMemPool, device_pool(ret_pool, ordinal, true), struct sim_pool **ret_pool,
+       int ordinal)
+API_AS(cuDeviceGetMemPool, device_pool(ret_pool, ordinal, false), struct sim_pool **ret_pool,
+       int ordinal)
 
 API(cuDeviceSetMemPool, int ordinal, struct sim_pool *pool)
 {
@@ -344,14 +287,7 @@ static int location_pool(struct sim_pool **ret_pool, struct abi_location *locati
     return device_pool(ret_pool, location->id, standard);
 }
 
-API(cuMemGetDefaultMemPool, struct sim_pool **ret_pool, struct abi_location *location, int type)
-{
-    ENTER(cuMemGetDefaultMemPool);
-    return location_pool(ret_pool, location, type, true);
-}
-
-API(cuMemGetMemPool, struct sim_pool **ret_pool, struct abi_location *location, int type)
-{
-    ENTER(cuMemGetMemPool);
-    return location_pool(ret_pool, location, type, false);
-}
+API_AS(cuMemGetDefaultMemPool, location_pool(ret_pool, location, type, true),
+       struct sim_pool **ret_pool, struct abi_location *location, int type)
+API_AS(cuMemGetMemPool, location_pool(ret_pool, location, type, false), struct sim_pool **ret_pool,
+       struct abi_location *location, int type)

@@ -70,29 +70,10 @@ static int release(int ordinal, bool reset)
     return code;
 }
 
-API(cuDevicePrimaryCtxRelease, int ordinal)
-{
-    ENTER_KERNEL(cuDevicePrimaryCtxRelease);
-    return release(ordinal, false);
-}
-
-API(cuDevicePrimaryCtxRelease_v2, int ordinal)
-{
-    ENTER_KERNEL(cuDevicePrimaryCtxRelease_v2);
-    return release(ordinal, false);
-}
-
-API(cuDevicePrimaryCtxReset, int ordinal)
-{
-    ENTER_KERNEL(cuDevicePrimaryCtxReset);
-    return release(ordinal, true);
-}
-
-API(cuDevicePrimaryCtxReset_v2, int ordinal)
-{
-    ENTER_KERNEL(cuDevicePrimaryCtxReset_v2);
-    return release(ordinal, true);
-}
+API_TWINS_KERNEL(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, release(ordinal, false),
+                 int ordinal)
+API_TWINS_KERNEL(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, release(ordinal, true),
+                 int ordinal)
 
 API(cuDevicePrimaryCtxGetState, int ordinal, unsigned *ret_flags, int *ret_active)
 {
@@ -121,17 +102,8 @@ static int set_flags(int ordinal, unsigned flags)
     return OK;
 }
 
-API(cuDevicePrimaryCtxSetFlags, int ordinal, unsigned flags)
-{
-    ENTER(cuDevicePrimaryCtxSetFlags);
-    return set_flags(ordinal, flags);
-}
-
-API(cuDevicePrimaryCtxSetFlags_v2, int ordinal, unsigned flags)
-{
-    ENTER(cuDevicePrimaryCtxSetFlags_v2);
-    return set_flags(ordinal, flags);
-}
+API_TWINS(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, set_flags(ordinal, flags),
+          int ordinal, unsigned flags)
 
 static void sm_resource(struct abi_dev_resource *resource, unsigned sms)
 {
@@ -211,9 +183,7 @@ static int green_new(int ordinal, const struct abi_dev_resource *resource,
 {
     struct sim_context *primary;
 
-    int code = retain_locked(ordinal, &primary);
-    if (code)
-        return code;
+    TRY(retain_locked(ordinal, &primary));
     struct sim_green *green = sim_object(sizeof(*green), MAGIC_GREEN);
     if (!green || sim_charge(sim.map[ordinal], SIM_CONTEXT, GREEN_BYTES)) {
         free(green);

@@ -248,48 +248,11 @@ static int prefetch(devptr address, size_t bytes)
     return facts.managed && bytes ? OK : ERR_INVALID_VALUE;
 }
 
-API(cuMemPrefetchAsync, devptr address, size_t bytes, int ordinal, void *stream)
-{
-    ENTER(cuMemPrefetchAsync);
-    (void)stream;
-    return ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE
-                                                       : prefetch(address, bytes);
-}
-
-API(cuMemPrefetchAsync_ptsz, devptr address, size_t bytes, int ordinal, void *stream)
-{
-    ENTER(cuMemPrefetchAsync_ptsz);
-    (void)stream;
-    return ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE
-                                                       : prefetch(address, bytes);
-}
-
-API(cuMemPrefetchAsync_v2, devptr address, size_t bytes, struct abi_location location,
-    unsigned flags, void *stream)
-{
-    ENTER(cuMemPrefetchAsync_v2);
-    (void)location;
-    (void)stream;
-    return flags ? ERR_INVALID_VALUE : prefetch(address, bytes);
-}
-
-API(cuMemPrefetchAsync_v2_ptsz, devptr address, size_t bytes, struct abi_location location,
-    unsigned flags, void *stream)
-{
-    ENTER(cuMemPrefetchAsync_v2_ptsz);
-    (void)location;
-    (void)stream;
-    return flags ? ERR_INVALID_VALUE : prefetch(address, bytes);
-}
-
-API(cuProfilerStart, void)
-{
-    ENTER(cuProfilerStart);
-    return OK;
-}
-
-API(cuProfilerStop, void)
-{
-    ENTER(cuProfilerStop);
-    return OK;
-}
+API_PTSZ(cuMemPrefetchAsync,
+         ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE
+                                                     : prefetch(address, bytes),
+         devptr address, size_t bytes, int ordinal, struct sim_stream *stream)
+API_PTSZ(cuMemPrefetchAsync_v2, flags ? ERR_INVALID_VALUE : prefetch(address, bytes),
+         devptr address, size_t bytes, struct abi_location location, unsigned flags,
+         struct sim_stream *stream)
+API_TWINS(cuProfilerStart, cuProfilerStop, OK, void)

@@ -102,46 +102,22 @@ static int begin_locked(struct sim_stream *stream, int mode, struct sim_graph *g
 static int begin(struct sim_stream *handle, int mode, struct sim_graph *graph,
                  struct sim_node *const *needs, size_t count)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
         return ERR_INVALID_VALUE;
     if (stream->legacy)
         return ERR_CAPTURE_UNSUPPORTED;
     sim_lock();
-    code = begin_locked(stream, mode, graph);
+    int code = begin_locked(stream, mode, graph);
     for (size_t at = 0; at < count && !code; at++)
         code = nodes_add(&stream->tips, needs[at]) ? OK : ERR_OUT_OF_MEMORY;
     sim_unlock();
     return code;
 }
 
-API(cuStreamBeginCapture, struct sim_stream *stream)
-{
-    ENTER(cuStreamBeginCapture);
-    return begin(stream, MODE_GLOBAL, NULL, NULL, 0);
-}
-
-API(cuStreamBeginCapture_ptsz, struct sim_stream *stream)
-{
-    ENTER(cuStreamBeginCapture_ptsz);
-    return begin(PTSZ(stream), MODE_GLOBAL, NULL, NULL, 0);
-}
-
-API(cuStreamBeginCapture_v2, struct sim_stream *stream, int mode)
-{
-    ENTER(cuStreamBeginCapture_v2);
-    return begin(stream, mode, NULL, NULL, 0);
-}
-
-API(cuStreamBeginCapture_v2_ptsz, struct sim_stream *stream, int mode)
-{
-    ENTER(cuStreamBeginCapture_v2_ptsz);
-    return begin(PTSZ(stream), mode, NULL, NULL, 0);
-}
+API_PTSZ(cuStreamBeginCapture, begin(stream, MODE_GLOBAL, NULL, NULL, 0), struct sim_stream *stream)
+API_PTSZ(cuStreamBeginCapture_v2, begin(stream, mode, NULL, NULL, 0), struct sim_stream *stream,
+         int mode)
 
 API(cuStreamBeginCaptureToGraph, struct sim_stream *stream, struct sim_graph *graph,
     struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count, int mode)
@@ -223,30 +199,17 @@ static int end_locked(struct sim_stream *stream, struct sim_graph **ret_graph)
 
 static int end(struct sim_stream *handle, struct sim_graph **ret_graph)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (!ret_graph)
         return ERR_INVALID_VALUE;
     sim_lock();
-    code = end_locked(stream, ret_graph);
+    int code = end_locked(stream, ret_graph);
     sim_unlock();
     return code;
 }
 
-API(cuStreamEndCapture, struct sim_stream *stream, struct sim_graph **ret_graph)
-{
-    ENTER(cuStreamEndCapture);
-    return end(stream, ret_graph);
-}
-
-API(cuStreamEndCapture_ptsz, struct sim_stream *stream, struct sim_graph **ret_graph)
-{
-    ENTER(cuStreamEndCapture_ptsz);
-    return end(PTSZ(stream), ret_graph);
-}
+API_PTSZ(cuStreamEndCapture, end(stream, ret_graph), struct sim_stream *stream,
+         struct sim_graph **ret_graph)
 
 API(cuThreadExchangeStreamCaptureMode, int *mode)
 {

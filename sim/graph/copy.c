@@ -276,11 +276,9 @@ static int submit(struct sim_stream *stream, const struct data *data)
 {
     bool is_free = !stream->first;
 
-    int code = check(data);
-    if (!code && !sim.noop)
-        code = work_begin(stream, &is_free);
-    if (code)
-        return code;
+    TRY(check(data));
+    if (!sim.noop)
+        TRY(work_begin(stream, &is_free));
     switch (sim.noop ? WAY_HOST : way_of(data)) {
     case WAY_WITHIN:
         return submit_within(stream, data, is_free);
@@ -399,9 +397,8 @@ int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
     struct data data = {.box = *box};
     struct sim_stream *stream;
 
-    int code = begin(handle, wait, &stream);
-    if (code)
-        return code;
+    TRY(begin(handle, wait, &stream));
+    int code = OK;
     sim_lock();
     enum way way = way_of(&data);
     bool captures = stream_captures(stream), waits = false;
@@ -429,9 +426,8 @@ int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *han
 
     if (set->dst % set->element_bytes || set->pitch % set->element_bytes)
         return ERR_INVALID_VALUE;
-    int code = begin(handle, wait, &stream);
-    if (code)
-        return code;
+    TRY(begin(handle, wait, &stream));
+    int code;
     sim_lock();
     const struct sim_range *range = range_find(set->dst);
     bool captures = stream_captures(stream),

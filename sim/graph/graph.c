@@ -334,12 +334,8 @@ static int get_edges(struct sim_graph *graph, struct sim_node **ret_from, struct
     return OK;
 }
 
-API(cuGraphGetEdges, struct sim_graph *graph, struct sim_node **ret_from, struct sim_node **ret_to,
-    size_t *count)
-{
-    ENTER(cuGraphGetEdges);
-    return get_edges(graph, ret_from, ret_to, count);
-}
+API_AS(cuGraphGetEdges, get_edges(graph, ret_from, ret_to, count), struct sim_graph *graph,
+       struct sim_node **ret_from, struct sim_node **ret_to, size_t *count)
 
 API(cuGraphGetEdges_v2, struct sim_graph *graph, struct sim_node **ret_from,
     struct sim_node **ret_to, struct abi_edge_data *ret_edges, size_t *count)
@@ -360,11 +356,8 @@ static int get_needs(struct sim_node *node, struct sim_node **ret_nodes, size_t 
     return code;
 }
 
-API(cuGraphNodeGetDependencies, struct sim_node *node, struct sim_node **ret_nodes, size_t *count)
-{
-    ENTER(cuGraphNodeGetDependencies);
-    return get_needs(node, ret_nodes, count);
-}
+API_AS(cuGraphNodeGetDependencies, get_needs(node, ret_nodes, count), struct sim_node *node,
+       struct sim_node **ret_nodes, size_t *count)
 
 API(cuGraphNodeGetDependencies_v2, struct sim_node *node, struct sim_node **ret_nodes,
     struct abi_edge_data *ret_edges, size_t *count)
@@ -392,11 +385,8 @@ static int get_dependents(struct sim_node *node, struct sim_node **ret_nodes, si
     return code;
 }
 
-API(cuGraphNodeGetDependentNodes, struct sim_node *node, struct sim_node **ret_nodes, size_t *count)
-{
-    ENTER(cuGraphNodeGetDependentNodes);
-    return get_dependents(node, ret_nodes, count);
-}
+API_AS(cuGraphNodeGetDependentNodes, get_dependents(node, ret_nodes, count), struct sim_node *node,
+       struct sim_node **ret_nodes, size_t *count)
 
 API(cuGraphNodeGetDependentNodes_v2, struct sim_node *node, struct sim_node **ret_nodes,
     struct abi_edge_data *ret_edges, size_t *count)
@@ -429,35 +419,17 @@ static int change_edges(struct sim_graph *graph, struct sim_node *const *from,
     return code;
 }
 
-API(cuGraphAddDependencies, struct sim_graph *graph, struct sim_node *const *from,
-    struct sim_node *const *to, size_t count)
-{
-    ENTER(cuGraphAddDependencies);
-    return change_edges(graph, from, to, count, true);
-}
-
-API(cuGraphAddDependencies_v2, struct sim_graph *graph, struct sim_node *const *from,
-    struct sim_node *const *to, const struct abi_edge_data *edges, size_t count)
-{
-    ENTER(cuGraphAddDependencies_v2);
-    (void)edges;
-    return change_edges(graph, from, to, count, true);
-}
-
-API(cuGraphRemoveDependencies, struct sim_graph *graph, struct sim_node *const *from,
-    struct sim_node *const *to, size_t count)
-{
-    ENTER(cuGraphRemoveDependencies);
-    return change_edges(graph, from, to, count, false);
-}
-
-API(cuGraphRemoveDependencies_v2, struct sim_graph *graph, struct sim_node *const *from,
-    struct sim_node *const *to, const struct abi_edge_data *edges, size_t count)
-{
-    ENTER(cuGraphRemoveDependencies_v2);
-    (void)edges;
-    return change_edges(graph, from, to, count, false);
-}
+API_AS(cuGraphAddDependencies, change_edges(graph, from, to, count, true), struct sim_graph *graph,
+       struct sim_node *const *from, struct sim_node *const *to, size_t count)
+API_AS(cuGraphAddDependencies_v2, change_edges(graph, from, to, count, true),
+       struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
+       const struct abi_edge_data *edges, size_t count)
+API_AS(cuGraphRemoveDependencies, change_edges(graph, from, to, count, false),
+       struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
+       size_t count)
+API_AS(cuGraphRemoveDependencies_v2, change_edges(graph, from, to, count, false),
+       struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
+       const struct abi_edge_data *edges, size_t count)
 
 API(cuGraphDestroyNode, struct sim_node *node)
 {

@@ -51,12 +51,8 @@ API(cuGraphInstantiate_v2, struct sim_exec **ret_exec, struct sim_graph *graph,
     return instantiate(ret_exec, graph, 0);
 }
 
-API(cuGraphInstantiateWithFlags, struct sim_exec **ret_exec, struct sim_graph *graph,
-    unsigned long long flags)
-{
-    ENTER_KERNEL(cuGraphInstantiateWithFlags);
-    return instantiate(ret_exec, graph, flags);
-}
+API_AS_KERNEL(cuGraphInstantiateWithFlags, instantiate(ret_exec, graph, flags),
+              struct sim_exec **ret_exec, struct sim_graph *graph, unsigned long long flags)
 
 static int with_params(struct sim_exec **ret_exec, struct sim_graph *graph,
                        struct abi_instantiate_params *parameters)
@@ -69,19 +65,9 @@ static int with_params(struct sim_exec **ret_exec, struct sim_graph *graph,
     return code;
 }
 
-API(cuGraphInstantiateWithParams, struct sim_exec **ret_exec, struct sim_graph *graph,
-    struct abi_instantiate_params *parameters)
-{
-    ENTER_KERNEL(cuGraphInstantiateWithParams);
-    return with_params(ret_exec, graph, parameters);
-}
-
-API(cuGraphInstantiateWithParams_ptsz, struct sim_exec **ret_exec, struct sim_graph *graph,
-    struct abi_instantiate_params *parameters)
-{
-    ENTER_KERNEL(cuGraphInstantiateWithParams_ptsz);
-    return with_params(ret_exec, graph, parameters);
-}
+API_TWINS_KERNEL(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
+                 with_params(ret_exec, graph, parameters), struct sim_exec **ret_exec,
+                 struct sim_graph *graph, struct abi_instantiate_params *parameters)
 
 static int run_batch(const struct sim_node *node, struct sim_stream *stream)
 {
@@ -171,10 +157,8 @@ static int launch_locked(struct sim_exec *exec, struct sim_stream *stream)
     if (exec->live_allocations && !(exec->flags & FLAG_AUTO_FREE))
         return ERR_INVALID_VALUE;
     free_allocations(exec, exec->graph, NULL);
-    int code = graph_memory_take(exec, stream);
-    if (code)
-        return code;
-    code = run_graph(exec, exec->graph, stream);
+    TRY(graph_memory_take(exec, stream));
+    int code = run_graph(exec, exec->graph, stream);
     exec->stream = stream;
     exec->number = stream->last;
     return code;
@@ -195,16 +179,12 @@ static int capture_child(struct sim_stream *stream, struct sim_exec *exec)
 
 static int launch(struct sim_exec *exec, struct sim_stream *handle)
 {
-    struct sim_stream *stream;
-
     if (!IS(exec, MAGIC_EXEC))
         return ERR_INVALID_VALUE;
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (stream_captures(stream))
         return capture_child(stream, exec);
-    code = capture_legacy_check(stream);
+    int code = capture_legacy_check(stream);
     if (code || (sim.noop && !exec->memory_bytes))
         return code;
     sim_lock();
@@ -214,45 +194,21 @@ static int launch(struct sim_exec *exec, struct sim_stream *handle)
     return code;
 }
 
-API(cuGraphLaunch, struct sim_exec *exec, struct sim_stream *stream)
-{
-    ENTER(cuGraphLaunch);
-    return launch(exec, stream);
-}
-
-API(cuGraphLaunch_ptsz, struct sim_exec *exec, struct sim_stream *stream)
-{
-    ENTER(cuGraphLaunch_ptsz);
-    return launch(exec, PTSZ(stream));
-}
+API_PTSZ(cuGraphLaunch, launch(exec, stream), struct sim_exec *exec, struct sim_stream *stream)
 
 /* An upload takes the memory that a launch would. */
 static int upload(struct sim_exec *exec, struct sim_stream *handle)
 {
-    struct sim_stream *stream;
-
     if (!IS(exec, MAGIC_EXEC))
         return ERR_INVALID_VALUE;
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     sim_lock();
-    code = graph_memory_take(exec, stream);
+    int code = graph_memory_take(exec, stream);
     sim_unlock();
     return code;
 }
 
-API(cuGraphUpload, struct sim_exec *exec, struct sim_stream *stream)
-{
-    ENTER(cuGraphUpload);
-    return upload(exec, stream);
-}
-
-API(cuGraphUpload_ptsz, struct sim_exec *exec, struct sim_stream *stream)
-{
-    ENTER(cuGraphUpload_ptsz);
-    return upload(exec, PTSZ(stream));
-}
+API_PTSZ(cuGraphUpload, upload(exec, stream), struct sim_exec *exec, struct sim_stream *stream)
 
 API(cuGraphExecDestroy, struct sim_exec *exec)
 {

@@ -84,21 +84,15 @@ static int capture_batch(struct sim_stream *stream, const struct abi_memop *oper
 static int batch(struct sim_stream *handle, const struct abi_memop *operations, unsigned count,
                  unsigned flags, bool old)
 {
-    struct sim_stream *stream;
-
     if (old && !sim.old_memops)
         return ERR_NOT_SUPPORTED;
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (flags)
         return ERR_INVALID_VALUE;
     if (!stream_captures(stream))
-        code = capture_legacy_check(stream);
-    if (code)
-        return code;
+        TRY(capture_legacy_check(stream));
     sim_lock();
-    code = memop_check(operations, count, old);
+    int code = memop_check(operations, count, old);
     if (!code && stream_captures(stream))
         code = old ? ERR_CAPTURE_UNSUPPORTED : capture_batch(stream, operations, count);
     else
@@ -118,39 +112,16 @@ static int one(struct sim_stream *stream, int operation, devptr address, uint64_
 }
 
 #define ONE(symbol, operation, type)                                                               \
-    API(symbol, struct sim_stream *stream, devptr address, type value, unsigned flags)             \
-    {                                                                                              \
-        ENTER(symbol);                                                                             \
-        return one(stream, operation, address, value, flags, true);                                \
-    }                                                                                              \
-    API(symbol##_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)      \
-    {                                                                                              \
-        ENTER(symbol##_ptsz);                                                                      \
-        return one(PTSZ(stream), operation, address, value, flags, true);                          \
-    }                                                                                              \
-    API(symbol##_v2, struct sim_stream *stream, devptr address, type value, unsigned flags)        \
-    {                                                                                              \
-        ENTER(symbol##_v2);                                                                        \
-        return one(stream, operation, address, value, flags, false);                               \
-    }                                                                                              \
-    API(symbol##_v2_ptsz, struct sim_stream *stream, devptr address, type value, unsigned flags)   \
-    {                                                                                              \
-        ENTER(symbol##_v2_ptsz);                                                                   \
-        return one(PTSZ(stream), operation, address, value, flags, false);                         \
-    }
+    API_PTSZ(symbol, one(stream, operation, address, value, flags, true),                          \
+             struct sim_stream *stream, devptr address, type value, unsigned flags)                \
+    API_PTSZ(symbol##_v2, one(stream, operation, address, value, flags, false),                    \
+             struct sim_stream *stream, devptr address, type value, unsigned flags)
 ONE(cuStreamWaitValue32, MEMOP_WAIT_32, uint32_t)
 ONE(cuStreamWaitValue64, MEMOP_WAIT_64, uint64_t)
 ONE(cuStreamWriteValue32, MEMOP_WRITE_32, uint32_t)
 ONE(cuStreamWriteValue64, MEMOP_WRITE_64, uint64_t)
 
-#define BATCH(symbol, stream_of, old)                                                              \
-    API(symbol, struct sim_stream *stream, unsigned count, struct abi_memop *operations,           \
-        unsigned flags)                                                                            \
-    {                                                                                              \
-        ENTER(symbol);                                                                             \
-        return batch(stream_of, operations, count, flags, old);                                    \
-    }
-BATCH(cuStreamBatchMemOp, stream, true)
-BATCH(cuStreamBatchMemOp_ptsz, PTSZ(stream), true)
-BATCH(cuStreamBatchMemOp_v2, stream, false)
-BATCH(cuStreamBatchMemOp_v2_ptsz, PTSZ(stream), false)
+API_PTSZ(cuStreamBatchMemOp, batch(stream, operations, count, flags, true),
+         struct sim_stream *stream, unsigned count, struct abi_memop *operations, unsigned flags)
+API_PTSZ(cuStreamBatchMemOp_v2, batch(stream, operations, count, flags, false),
+         struct sim_stream *stream, unsigned count, struct abi_memop *operations, unsigned flags)

@@ -165,23 +165,13 @@ API(cuGraphAddKernelNode, NEEDS, const void *parameters)
     return add(ret_node, graph, needs, count, NODE_KERNEL, widen_kernel(&wide, parameters));
 }
 
-API(cuGraphAddKernelNode_v2, NEEDS, const struct abi_kernel_node *parameters)
-{
-    ENTER(cuGraphAddKernelNode_v2);
-    return add(ret_node, graph, needs, count, NODE_KERNEL, parameters);
-}
-
-API(cuGraphKernelNodeGetParams, struct sim_node *node, void *ret_parameters)
-{
-    ENTER(cuGraphKernelNodeGetParams);
-    return get(node, NODE_KERNEL, ret_parameters, KERNEL_V1_BYTES);
-}
-
-API(cuGraphKernelNodeGetParams_v2, struct sim_node *node, struct abi_kernel_node *ret_parameters)
-{
-    ENTER(cuGraphKernelNodeGetParams_v2);
-    return get(node, NODE_KERNEL, ret_parameters, sizeof(*ret_parameters));
-}
+API_AS(cuGraphAddKernelNode_v2, add(ret_node, graph, needs, count, NODE_KERNEL, parameters), NEEDS,
+       const struct abi_kernel_node *parameters)
+API_AS(cuGraphKernelNodeGetParams, get(node, NODE_KERNEL, ret_parameters, KERNEL_V1_BYTES),
+       struct sim_node *node, void *ret_parameters)
+API_AS(cuGraphKernelNodeGetParams_v2,
+       get(node, NODE_KERNEL, ret_parameters, sizeof(*ret_parameters)), struct sim_node *node,
+       struct abi_kernel_node *ret_parameters)
 
 API(cuGraphKernelNodeSetParams, struct sim_node *node, const void *parameters)
 {
@@ -191,11 +181,8 @@ API(cuGraphKernelNodeSetParams, struct sim_node *node, const void *parameters)
     return set(node, NODE_KERNEL, widen_kernel(&wide, parameters));
 }
 
-API(cuGraphKernelNodeSetParams_v2, struct sim_node *node, const struct abi_kernel_node *parameters)
-{
-    ENTER(cuGraphKernelNodeSetParams_v2);
-    return set(node, NODE_KERNEL, parameters);
-}
+API_AS(cuGraphKernelNodeSetParams_v2, set(node, NODE_KERNEL, parameters), struct sim_node *node,
+       const struct abi_kernel_node *parameters)
 
 API(cuGraphExecKernelNodeSetParams, struct sim_exec *exec, struct sim_node *node,
     const void *parameters)
@@ -206,39 +193,17 @@ API(cuGraphExecKernelNodeSetParams, struct sim_exec *exec, struct sim_node *node
     return set_exec(exec, node, NODE_KERNEL, widen_kernel(&wide, parameters));
 }
 
-API(cuGraphExecKernelNodeSetParams_v2, struct sim_exec *exec, struct sim_node *node,
-    const struct abi_kernel_node *parameters)
-{
-    ENTER(cuGraphExecKernelNodeSetParams_v2);
-    return set_exec(exec, node, NODE_KERNEL, parameters);
-}
-
-API(cuGraphAddMemcpyNode, NEEDS, const struct abi_memcpy3d *copy, struct sim_context *context)
-{
-    ENTER(cuGraphAddMemcpyNode);
-    (void)context;
-    return add(ret_node, graph, needs, count, NODE_MEMCPY, copy);
-}
-
-API(cuGraphMemcpyNodeGetParams, struct sim_node *node, struct abi_memcpy3d *ret_copy)
-{
-    ENTER(cuGraphMemcpyNodeGetParams);
-    return get(node, NODE_MEMCPY, ret_copy, sizeof(*ret_copy));
-}
-
-API(cuGraphMemcpyNodeSetParams, struct sim_node *node, const struct abi_memcpy3d *copy)
-{
-    ENTER(cuGraphMemcpyNodeSetParams);
-    return set(node, NODE_MEMCPY, copy);
-}
-
-API(cuGraphExecMemcpyNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    const struct abi_memcpy3d *copy, struct sim_context *context)
-{
-    ENTER(cuGraphExecMemcpyNodeSetParams);
-    (void)context;
-    return set_exec(exec, node, NODE_MEMCPY, copy);
-}
+API_AS(cuGraphExecKernelNodeSetParams_v2, set_exec(exec, node, NODE_KERNEL, parameters),
+       struct sim_exec *exec, struct sim_node *node, const struct abi_kernel_node *parameters)
+API_AS(cuGraphAddMemcpyNode, add(ret_node, graph, needs, count, NODE_MEMCPY, copy), NEEDS,
+       const struct abi_memcpy3d *copy, struct sim_context *context)
+API_AS(cuGraphMemcpyNodeGetParams, get(node, NODE_MEMCPY, ret_copy, sizeof(*ret_copy)),
+       struct sim_node *node, struct abi_memcpy3d *ret_copy)
+API_AS(cuGraphMemcpyNodeSetParams, set(node, NODE_MEMCPY, copy), struct sim_node *node,
+       const struct abi_memcpy3d *copy)
+API_AS(cuGraphExecMemcpyNodeSetParams, set_exec(exec, node, NODE_MEMCPY, copy),
+       struct sim_exec *exec, struct sim_node *node, const struct abi_memcpy3d *copy,
+       struct sim_context *context)
 
 API(cuGraphAddMemsetNode, NEEDS, const void *parameters, struct sim_context *context)
 {
@@ -249,11 +214,8 @@ API(cuGraphAddMemsetNode, NEEDS, const void *parameters, struct sim_context *con
     return add(ret_node, graph, needs, count, NODE_MEMSET, widen_memset(&wide, parameters));
 }
 
-API(cuGraphMemsetNodeGetParams, struct sim_node *node, void *ret_parameters)
-{
-    ENTER(cuGraphMemsetNodeGetParams);
-    return get(node, NODE_MEMSET, ret_parameters, MEMSET_V1_BYTES);
-}
+API_AS(cuGraphMemsetNodeGetParams, get(node, NODE_MEMSET, ret_parameters, MEMSET_V1_BYTES),
+       struct sim_node *node, void *ret_parameters)
 
 API(cuGraphMemsetNodeSetParams, struct sim_node *node, const void *parameters)
 {
@@ -273,109 +235,40 @@ API(cuGraphExecMemsetNodeSetParams, struct sim_exec *exec, struct sim_node *node
     return set_exec(exec, node, NODE_MEMSET, widen_memset(&wide, parameters));
 }
 
-API(cuGraphAddHostNode, NEEDS, const struct abi_host_node *parameters)
-{
-    ENTER(cuGraphAddHostNode);
-    return add(ret_node, graph, needs, count, NODE_HOST, parameters);
-}
-
-API(cuGraphHostNodeGetParams, struct sim_node *node, struct abi_host_node *ret_parameters)
-{
-    ENTER(cuGraphHostNodeGetParams);
-    return get(node, NODE_HOST, ret_parameters, sizeof(*ret_parameters));
-}
-
-API(cuGraphHostNodeSetParams, struct sim_node *node, const struct abi_host_node *parameters)
-{
-    ENTER(cuGraphHostNodeSetParams);
-    return set(node, NODE_HOST, parameters);
-}
-
-API(cuGraphExecHostNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    const struct abi_host_node *parameters)
-{
-    ENTER(cuGraphExecHostNodeSetParams);
-    return set_exec(exec, node, NODE_HOST, parameters);
-}
-
-API(cuGraphAddEmptyNode, NEEDS)
-{
-    ENTER(cuGraphAddEmptyNode);
-    return add(ret_node, graph, needs, count, NODE_EMPTY, NULL);
-}
-
-API(cuGraphAddChildGraphNode, NEEDS, struct sim_graph *child)
-{
-    ENTER(cuGraphAddChildGraphNode);
-    return add(ret_node, graph, needs, count, NODE_CHILD, child);
-}
-
-API(cuGraphChildGraphNodeGetGraph, struct sim_node *node, struct sim_graph **ret_graph)
-{
-    ENTER(cuGraphChildGraphNodeGetGraph);
-    return get(node, NODE_CHILD, ret_graph, sizeof(*ret_graph));
-}
-
-API(cuGraphAddEventRecordNode, NEEDS, struct sim_event *event)
-{
-    ENTER(cuGraphAddEventRecordNode);
-    return add(ret_node, graph, needs, count, NODE_EVENT_RECORD, event);
-}
-
-API(cuGraphAddEventWaitNode, NEEDS, struct sim_event *event)
-{
-    ENTER(cuGraphAddEventWaitNode);
-    return add(ret_node, graph, needs, count, NODE_EVENT_WAIT, event);
-}
-
-API(cuGraphEventRecordNodeGetEvent, struct sim_node *node, struct sim_event **ret_event)
-{
-    ENTER(cuGraphEventRecordNodeGetEvent);
-    return get(node, NODE_EVENT_RECORD, ret_event, sizeof(*ret_event));
-}
-
-API(cuGraphEventWaitNodeGetEvent, struct sim_node *node, struct sim_event **ret_event)
-{
-    ENTER(cuGraphEventWaitNodeGetEvent);
-    return get(node, NODE_EVENT_WAIT, ret_event, sizeof(*ret_event));
-}
-
-API(cuGraphEventRecordNodeSetEvent, struct sim_node *node, struct sim_event *event)
-{
-    ENTER(cuGraphEventRecordNodeSetEvent);
-    return set(node, NODE_EVENT_RECORD, event);
-}
-
-API(cuGraphEventWaitNodeSetEvent, struct sim_node *node, struct sim_event *event)
-{
-    ENTER(cuGraphEventWaitNodeSetEvent);
-    return set(node, NODE_EVENT_WAIT, event);
-}
-
-API(cuGraphAddBatchMemOpNode, NEEDS, const struct abi_batch_node *parameters)
-{
-    ENTER(cuGraphAddBatchMemOpNode);
-    return add(ret_node, graph, needs, count, NODE_BATCH, parameters);
-}
-
-API(cuGraphBatchMemOpNodeGetParams, struct sim_node *node, struct abi_batch_node *ret_parameters)
-{
-    ENTER(cuGraphBatchMemOpNodeGetParams);
-    return get(node, NODE_BATCH, ret_parameters, sizeof(*ret_parameters));
-}
-
-API(cuGraphBatchMemOpNodeSetParams, struct sim_node *node, const struct abi_batch_node *parameters)
-{
-    ENTER(cuGraphBatchMemOpNodeSetParams);
-    return set(node, NODE_BATCH, parameters);
-}
-
-API(cuGraphExecBatchMemOpNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    const struct abi_batch_node *parameters)
-{
-    ENTER(cuGraphExecBatchMemOpNodeSetParams);
-    return set_exec(exec, node, NODE_BATCH, parameters);
-}
+API_AS(cuGraphAddHostNode, add(ret_node, graph, needs, count, NODE_HOST, parameters), NEEDS,
+       const struct abi_host_node *parameters)
+API_AS(cuGraphHostNodeGetParams, get(node, NODE_HOST, ret_parameters, sizeof(*ret_parameters)),
+       struct sim_node *node, struct abi_host_node *ret_parameters)
+API_AS(cuGraphHostNodeSetParams, set(node, NODE_HOST, parameters), struct sim_node *node,
+       const struct abi_host_node *parameters)
+API_AS(cuGraphExecHostNodeSetParams, set_exec(exec, node, NODE_HOST, parameters),
+       struct sim_exec *exec, struct sim_node *node, const struct abi_host_node *parameters)
+API_AS(cuGraphAddEmptyNode, add(ret_node, graph, needs, count, NODE_EMPTY, NULL), NEEDS)
+API_AS(cuGraphAddChildGraphNode, add(ret_node, graph, needs, count, NODE_CHILD, child), NEEDS,
+       struct sim_graph *child)
+API_AS(cuGraphChildGraphNodeGetGraph, get(node, NODE_CHILD, ret_graph, sizeof(*ret_graph)),
+       struct sim_node *node, struct sim_graph **ret_graph)
+API_AS(cuGraphAddEventRecordNode, add(ret_node, graph, needs, count, NODE_EVENT_RECORD, event),
+       NEEDS, struct sim_event *event)
+API_AS(cuGraphAddEventWaitNode, add(ret_node, graph, needs, count, NODE_EVENT_WAIT, event), NEEDS,
+       struct sim_event *event)
+API_AS(cuGraphEventRecordNodeGetEvent, get(node, NODE_EVENT_RECORD, ret_event, sizeof(*ret_event)),
+       struct sim_node *node, struct sim_event **ret_event)
+API_AS(cuGraphEventWaitNodeGetEvent, get(node, NODE_EVENT_WAIT, ret_event, sizeof(*ret_event)),
+       struct sim_node *node, struct sim_event **ret_event)
+API_AS(cuGraphEventRecordNodeSetEvent, set(node, NODE_EVENT_RECORD, event), struct sim_node *node,
+       struct sim_event *event)
+API_AS(cuGraphEventWaitNodeSetEvent, set(node, NODE_EVENT_WAIT, event), struct sim_node *node,
+       struct sim_event *event)
+API_AS(cuGraphAddBatchMemOpNode, add(ret_node, graph, needs, count, NODE_BATCH, parameters), NEEDS,
+       const struct abi_batch_node *parameters)
+API_AS(cuGraphBatchMemOpNodeGetParams,
+       get(node, NODE_BATCH, ret_parameters, sizeof(*ret_parameters)), struct sim_node *node,
+       struct abi_batch_node *ret_parameters)
+API_AS(cuGraphBatchMemOpNodeSetParams, set(node, NODE_BATCH, parameters), struct sim_node *node,
+       const struct abi_batch_node *parameters)
+API_AS(cuGraphExecBatchMemOpNodeSetParams, set_exec(exec, node, NODE_BATCH, parameters),
+       struct sim_exec *exec, struct sim_node *node, const struct abi_batch_node *parameters)
 
 static int add_alloc(NEEDS, struct abi_mem_alloc_node *parameters)
 {
@@ -398,17 +291,11 @@ static int add_alloc(NEEDS, struct abi_mem_alloc_node *parameters)
     return code;
 }
 
-API(cuGraphAddMemAllocNode, NEEDS, struct abi_mem_alloc_node *parameters)
-{
-    ENTER(cuGraphAddMemAllocNode);
-    return add_alloc(ret_node, graph, needs, count, parameters);
-}
-
-API(cuGraphMemAllocNodeGetParams, struct sim_node *node, struct abi_mem_alloc_node *ret_parameters)
-{
-    ENTER(cuGraphMemAllocNodeGetParams);
-    return get(node, NODE_MEM_ALLOC, ret_parameters, sizeof(*ret_parameters));
-}
+API_AS(cuGraphAddMemAllocNode, add_alloc(ret_node, graph, needs, count, parameters), NEEDS,
+       struct abi_mem_alloc_node *parameters)
+API_AS(cuGraphMemAllocNodeGetParams,
+       get(node, NODE_MEM_ALLOC, ret_parameters, sizeof(*ret_parameters)), struct sim_node *node,
+       struct abi_mem_alloc_node *ret_parameters)
 
 static int add_free(NEEDS, devptr address)
 {
@@ -422,17 +309,10 @@ static int add_free(NEEDS, devptr address)
     return code;
 }
 
-API(cuGraphAddMemFreeNode, NEEDS, devptr address)
-{
-    ENTER(cuGraphAddMemFreeNode);
-    return add_free(ret_node, graph, needs, count, address);
-}
-
-API(cuGraphMemFreeNodeGetParams, struct sim_node *node, devptr *ret_address)
-{
-    ENTER(cuGraphMemFreeNodeGetParams);
-    return get(node, NODE_MEM_FREE, ret_address, sizeof(*ret_address));
-}
+API_AS(cuGraphAddMemFreeNode, add_free(ret_node, graph, needs, count, address), NEEDS,
+       devptr address)
+API_AS(cuGraphMemFreeNodeGetParams, get(node, NODE_MEM_FREE, ret_address, sizeof(*ret_address)),
+       struct sim_node *node, devptr *ret_address)
 
 /* The parameters of a kind inside CUgraphNodeParams, as the kind's own calls take them. */
 static const void *inner(struct abi_node_params *parameters)
@@ -474,55 +354,23 @@ static int add_any(NEEDS, struct abi_node_params *parameters)
     }
 }
 
-API(cuGraphAddNode, NEEDS, struct abi_node_params *parameters)
-{
-    ENTER(cuGraphAddNode);
-    return add_any(ret_node, graph, needs, count, parameters);
-}
-
-API(cuGraphAddNode_v2, struct sim_node **ret_node, struct sim_graph *graph,
-    struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count,
-    struct abi_node_params *parameters)
-{
-    ENTER(cuGraphAddNode_v2);
-    (void)edges;
-    return add_any(ret_node, graph, needs, count, parameters);
-}
-
-API(cuGraphNodeSetParams, struct sim_node *node, struct abi_node_params *parameters)
-{
-    ENTER(cuGraphNodeSetParams);
-    return parameters ? set(node, parameters->type, inner(parameters)) : ERR_INVALID_VALUE;
-}
-
-API(cuGraphExecNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    struct abi_node_params *parameters)
-{
-    ENTER(cuGraphExecNodeSetParams);
-    return parameters ? set_exec(exec, node, parameters->type, inner(parameters))
-                      : ERR_INVALID_VALUE;
-}
-
-API(cuGraphExecEventRecordNodeSetEvent, struct sim_exec *exec, struct sim_node *node,
-    struct sim_event *event)
-{
-    ENTER(cuGraphExecEventRecordNodeSetEvent);
-    return set_exec(exec, node, NODE_EVENT_RECORD, event);
-}
-
-API(cuGraphExecEventWaitNodeSetEvent, struct sim_exec *exec, struct sim_node *node,
-    struct sim_event *event)
-{
-    ENTER(cuGraphExecEventWaitNodeSetEvent);
-    return set_exec(exec, node, NODE_EVENT_WAIT, event);
-}
-
-API(cuGraphExecChildGraphNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    struct sim_graph *child)
-{
-    ENTER(cuGraphExecChildGraphNodeSetParams);
-    return set_exec(exec, node, NODE_CHILD, child);
-}
+API_AS(cuGraphAddNode, add_any(ret_node, graph, needs, count, parameters), NEEDS,
+       struct abi_node_params *parameters)
+API_AS(cuGraphAddNode_v2, add_any(ret_node, graph, needs, count, parameters),
+       struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs,
+       const struct abi_edge_data *edges, size_t count, struct abi_node_params *parameters)
+API_AS(cuGraphNodeSetParams,
+       parameters ? set(node, parameters->type, inner(parameters)) : ERR_INVALID_VALUE,
+       struct sim_node *node, struct abi_node_params *parameters)
+API_AS(cuGraphExecNodeSetParams,
+       parameters ? set_exec(exec, node, parameters->type, inner(parameters)) : ERR_INVALID_VALUE,
+       struct sim_exec *exec, struct sim_node *node, struct abi_node_params *parameters)
+API_AS(cuGraphExecEventRecordNodeSetEvent, set_exec(exec, node, NODE_EVENT_RECORD, event),
+       struct sim_exec *exec, struct sim_node *node, struct sim_event *event)
+API_AS(cuGraphExecEventWaitNodeSetEvent, set_exec(exec, node, NODE_EVENT_WAIT, event),
+       struct sim_exec *exec, struct sim_node *node, struct sim_event *event)
+API_AS(cuGraphExecChildGraphNodeSetParams, set_exec(exec, node, NODE_CHILD, child),
+       struct sim_exec *exec, struct sim_node *node, struct sim_graph *child)
 
 API(cuGraphNodeSetEnabled, struct sim_exec *exec, struct sim_node *source, unsigned enabled)
 {

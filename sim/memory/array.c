@@ -93,13 +93,10 @@ static bool desc_valid(const struct abi_array3d_desc *desc)
 static int array_new(const struct abi_array3d_desc *desc, uint64_t bytes,
                      struct sim_array **ret_array)
 {
-    struct sim_context *context;
+    int code = OK;
 
-    int code = context_need(&context);
-    if (!code)
-        code = capture_refuse();
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
+    TRY(capture_refuse());
     struct sim_array *array = sim_object(sizeof(*array), MAGIC_ARRAY);
     if (!array)
         return ERR_OUT_OF_MEMORY;
@@ -153,11 +150,8 @@ static int create_2d(struct sim_array **ret_array, const struct abi_array_desc *
                              : ERR_INVALID_VALUE;
 }
 
-API(cuArrayCreate_v2, struct sim_array **ret_array, const struct abi_array_desc *desc)
-{
-    ENTER_KERNEL(cuArrayCreate_v2);
-    return create_2d(ret_array, desc);
-}
+API_AS_KERNEL(cuArrayCreate_v2, create_2d(ret_array, desc), struct sim_array **ret_array,
+              const struct abi_array_desc *desc)
 
 API(cuArray3DCreate_v2, struct sim_array **ret_array, const struct abi_array3d_desc *desc)
 {

@@ -15,12 +15,8 @@ struct sim_external {
 API(cuImportExternalMemory, struct sim_external **ret_external,
     const struct abi_external_memory_desc *desc)
 {
-    struct sim_context *context;
-
     ENTER_KERNEL(cuImportExternalMemory);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_external || !desc || !desc->size || (desc->flags & ~1u))
         return ERR_INVALID_VALUE;
     if (desc->type != EXTERNAL_OPAQUE_FD && desc->type != EXTERNAL_DMABUF_FD)
@@ -43,12 +39,8 @@ API(cuImportExternalMemory, struct sim_external **ret_external,
 API(cuExternalMemoryGetMappedBuffer, devptr *ret_address, struct sim_external *external,
     const struct abi_external_buffer_desc *desc)
 {
-    struct sim_context *context;
-
     ENTER_KERNEL(cuExternalMemoryGetMappedBuffer);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!IS(external, MAGIC_EXTERNAL))
         return ERR_INVALID_HANDLE;
     if (!ret_address || !desc || !desc->size || desc->offset > external->bytes ||

@@ -73,16 +73,10 @@ void host_context_end(struct sim_context *context)
 
 static int alloc_call(void **ret_memory, size_t bytes, unsigned flags)
 {
-    struct sim_context *context;
-
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_memory || flags > 7)
         return ERR_INVALID_VALUE;
-    code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     if (!bytes) {
         *ret_memory = NULL;
         return OK;
@@ -92,7 +86,7 @@ static int alloc_call(void **ret_memory, size_t bytes, unsigned flags)
     if (memory == MAP_FAILED)
         return ERR_OUT_OF_MEMORY;
     sim_lock();
-    code = add(context, memory, bytes, flags, false);
+    int code = add(context, memory, bytes, flags, false);
     sim_unlock();
     if (code)
         munmap(memory, bytes);
@@ -101,23 +95,10 @@ static int alloc_call(void **ret_memory, size_t bytes, unsigned flags)
     return code;
 }
 
-API(cuMemAllocHost, void **ret_memory, unsigned bytes)
-{
-    ENTER_KERNEL(cuMemAllocHost);
-    return alloc_call(ret_memory, bytes, 0);
-}
-
-API(cuMemAllocHost_v2, void **ret_memory, size_t bytes)
-{
-    ENTER_KERNEL(cuMemAllocHost_v2);
-    return alloc_call(ret_memory, bytes, 0);
-}
-
-API(cuMemHostAlloc, void **ret_memory, size_t bytes, unsigned flags)
-{
-    ENTER_KERNEL(cuMemHostAlloc);
-    return alloc_call(ret_memory, bytes, flags);
-}
+API_AS_KERNEL(cuMemAllocHost, alloc_call(ret_memory, bytes, 0), void **ret_memory, unsigned bytes)
+API_AS_KERNEL(cuMemAllocHost_v2, alloc_call(ret_memory, bytes, 0), void **ret_memory, size_t bytes)
+API_AS_KERNEL(cuMemHostAlloc, alloc_call(ret_memory, bytes, flags), void **ret_memory, size_t bytes,
+              unsigned flags)
 
 API(cuMemFreeHost, void *memory)
 {
@@ -135,16 +116,12 @@ API(cuMemFreeHost, void *memory)
 
 static int register_call(void *memory, size_t bytes, unsigned flags)
 {
-    struct sim_context *context;
+    int code;
 
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!memory || !bytes || flags > 15)
         return ERR_INVALID_VALUE;
-    code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
     if (find((uintptr_t)memory) || find((uintptr_t)memory + bytes - 1))
         code = ERR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -154,26 +131,13 @@ static int register_call(void *memory, size_t bytes, unsigned flags)
     return code;
 }
 
-API(cuMemHostRegister, void *memory, size_t bytes, unsigned flags)
-{
-    ENTER_KERNEL(cuMemHostRegister);
-    return register_call(memory, bytes, flags);
-}
-
-API(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
-{
-    ENTER_KERNEL(cuMemHostRegister_v2);
-    return register_call(memory, bytes, flags);
-}
+API_TWINS_KERNEL(cuMemHostRegister, cuMemHostRegister_v2, register_call(memory, bytes, flags),
+                 void *memory, size_t bytes, unsigned flags)
 
 API(cuMemHostUnregister, void *memory)
 {
-    struct sim_context *context;
-
     ENTER_KERNEL(cuMemHostUnregister);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     sim_lock();
     struct host *host = find((uintptr_t)memory);
     bool own = host && host->base == (uintptr_t)memory && host->registered;

@@ -195,9 +195,7 @@ static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *ha
         *ret_address = range->base + handle->offset;
         return OK;
     }
-    int code = hold_object(handle->id, handle->nonce, &owner, &object);
-    if (code)
-        return code;
+    TRY(hold_object(handle->id, handle->nonce, &owner, &object));
     if (owner)
         return ERR_INVALID_CONTEXT;
     range = range_new(object.bytes, RANGE_IMPORT);
@@ -215,31 +213,19 @@ static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *ha
 static int open_call(devptr *ret_address, const struct ipc_bytes *bytes, unsigned flags)
 {
     struct abi_ipc_handle handle;
-    struct sim_context *context;
 
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     memcpy(&handle, bytes, sizeof(handle));
     if (!ret_address || handle.magic != IPC_MAGIC || flags > 1)
         return ERR_INVALID_VALUE;
     sim_lock();
-    code = open_ipc(context, &handle, ret_address);
+    int code = open_ipc(context, &handle, ret_address);
     sim_unlock();
     return code;
 }
 
-API(cuIpcOpenMemHandle, devptr *ret_address, struct ipc_bytes handle, unsigned flags)
-{
-    ENTER_KERNEL(cuIpcOpenMemHandle);
-    return open_call(ret_address, &handle, flags);
-}
-
-API(cuIpcOpenMemHandle_v2, devptr *ret_address, struct ipc_bytes handle, unsigned flags)
-{
-    ENTER_KERNEL(cuIpcOpenMemHandle_v2);
-    return open_call(ret_address, &handle, flags);
-}
+API_TWINS_KERNEL(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, open_call(ret_address, &handle, flags),
+                 devptr *ret_address, struct ipc_bytes handle, unsigned flags)
 
 API(cuIpcCloseMemHandle, devptr address)
 {
@@ -316,12 +302,8 @@ API(cuMemPoolExportPointer, struct abi_pool_pointer *ret_pointer, devptr address
 API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool,
     const struct abi_pool_pointer *pointer)
 {
-    struct sim_context *context;
-
     ENTER(cuMemPoolImportPointer);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_address || !pointer || !IS(pool, MAGIC_POOL) || !pool->imported ||
         pointer->id != pool->object_id)
         return ERR_INVALID_VALUE;

@@ -181,30 +181,22 @@ void memory_context_end(struct sim_context *context)
 
 static int alloc_call(enum sim_kind kind, devptr *ret_address, uint64_t bytes)
 {
-    struct sim_context *context;
     devptr address = 0;
 
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_address || !bytes)
         return ERR_INVALID_VALUE;
-    code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
-    code = memory_alloc(context, kind, bytes, &address);
+    int code = memory_alloc(context, kind, bytes, &address);
     sim_unlock();
     if (!code)
         *ret_address = address;
     return code;
 }
 
-API(cuMemAlloc_v2, devptr *ret_address, size_t bytes)
-{
-    ENTER_KERNEL(cuMemAlloc_v2);
-    return alloc_call(SIM_DATA, ret_address, bytes);
-}
+API_AS_KERNEL(cuMemAlloc_v2, alloc_call(SIM_DATA, ret_address, bytes), devptr *ret_address,
+              size_t bytes)
 
 API(cuMemAllocManaged, devptr *ret_address, size_t bytes, unsigned flags)
 {
@@ -236,23 +228,17 @@ API(cuMemFree_v2, devptr address)
     ENTER_KERNEL(cuMemFree_v2);
     if (!address)
         return sim_current() && sim_current()->dead ? ERR_CONTEXT_IS_DESTROYED : OK;
-    int code = capture_refuse();
-    if (code)
-        return code;
+    TRY(capture_refuse());
     sim_lock();
-    code = address_free(address, NO_ORDER);
+    int code = address_free(address, NO_ORDER);
     sim_unlock();
     return code;
 }
 
 API(cuMemGetInfo_v2, size_t *ret_free, size_t *ret_total)
 {
-    struct sim_context *context;
-
     ENTER(cuMemGetInfo_v2);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     sim_lock_state();
     state_reap_locked(sim.state);
     struct sim_device *device = &sim.state->device[context->device];
@@ -266,15 +252,12 @@ API(cuMemGetInfo_v2, size_t *ret_free, size_t *ret_total)
 
 API(cuMemGetAddressRange_v2, devptr *ret_base, size_t *ret_bytes, devptr address)
 {
-    struct sim_context *context;
     struct sim_range *range;
     devptr base;
     uint64_t bytes;
 
     ENTER(cuMemGetAddressRange_v2);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     sim_lock();
     bool found = address_find(address, &base, &bytes, &range) || host_find(address, &base, &bytes);
     sim_unlock();

@@ -156,9 +156,7 @@ API(cuMemGetAllocationGranularity, size_t *ret_bytes, const struct abi_allocatio
     int option)
 {
     ENTER(cuMemGetAllocationGranularity);
-    int code = check_prop(prop);
-    if (code)
-        return code;
+    TRY(check_prop(prop));
     if (!ret_bytes || option < 0 || option > 1)
         return ERR_INVALID_VALUE;
     *ret_bytes = SIM_BLOCK;

@@ -305,9 +305,7 @@ static int grow(struct sim_pool *pool, uint64_t offset, uint64_t bytes)
 
     if (pool->max_bytes && pool->reserved + more > pool->max_bytes)
         return ERR_OUT_OF_MEMORY;
-    int code = sim_charge(pool->device, pool->kind, more);
-    if (code)
-        return code;
+    TRY(sim_charge(pool->device, pool->kind, more));
     for (uint64_t chunk = offset / CHUNK; chunk < PAST(offset + bytes); chunk++)
         pool->chunks[chunk].resident = true;
     if (pool->top < PAST(offset + bytes) * CHUNK)

@@ -175,12 +175,9 @@ static int load_image(struct sim_module **ret_module, struct sim_image *image)
 
 int module_load(struct sim_module **ret_module, const void *image)
 {
-    struct sim_context *context;
     struct sim_image *read;
 
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_module || !image)
         return ERR_INVALID_VALUE;
     return image_read(image, &read) ? load_image(ret_module, read) : ERR_OUT_OF_MEMORY;
@@ -198,11 +195,8 @@ API(cuModuleLoad, struct sim_module **ret_module, const char *path)
     return image_read_file(path, &image) ? load_image(ret_module, image) : ERR_OUT_OF_MEMORY;
 }
 
-API(cuModuleLoadData, struct sim_module **ret_module, const void *image)
-{
-    ENTER_KERNEL(cuModuleLoadData);
-    return module_load(ret_module, image);
-}
+API_AS_KERNEL(cuModuleLoadData, module_load(ret_module, image), struct sim_module **ret_module,
+              const void *image)
 
 API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsigned count,
     int *options, void **values)
@@ -213,11 +207,8 @@ API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsig
     return module_load(ret_module, image);
 }
 
-API(cuModuleLoadFatBinary, struct sim_module **ret_module, const void *image)
-{
-    ENTER_KERNEL(cuModuleLoadFatBinary);
-    return module_load(ret_module, image);
-}
+API_AS_KERNEL(cuModuleLoadFatBinary, module_load(ret_module, image), struct sim_module **ret_module,
+              const void *image)
 
 API(cuModuleUnload, struct sim_module *module)
 {
@@ -394,18 +385,14 @@ API(cuLibraryGetKernel, struct sim_function **ret_kernel, struct sim_library *li
 
 API(cuLibraryGetModule, struct sim_module **ret_module, struct sim_library *library)
 {
-    struct sim_context *context;
-
     ENTER(cuLibraryGetModule);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!IS(library, MAGIC_LIBRARY))
         return ERR_INVALID_HANDLE;
     if (!ret_module)
         return ERR_INVALID_VALUE;
     sim_lock();
-    code = settle(library);
+    int code = settle(library);
     struct sim_module *module = code ? NULL : module_of(library, context);
     if (!code && !module) {
         module = sim_object(sizeof(*module), MAGIC_MODULE);
@@ -440,18 +427,14 @@ API(cuLibraryGetKernelCount, unsigned *ret_count, struct sim_library *library)
 API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_library *library,
     const char *name)
 {
-    struct sim_context *context;
-
     ENTER(cuLibraryGetGlobal);
     if (!IS(library, MAGIC_LIBRARY))
         return ERR_INVALID_HANDLE;
     if (!name)
         return ERR_INVALID_VALUE;
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     sim_lock();
-    code = settle(library);
+    int code = settle(library);
     if (!code)
         code = code_variable(&library->code, context, name, ret_address, ret_bytes);
     sim_unlock();
@@ -474,12 +457,8 @@ API(cuLibraryGetManaged, devptr *ret_address, size_t *ret_bytes, struct sim_libr
 
 API(cuKernelGetFunction, struct sim_function **ret_function, struct sim_function *kernel)
 {
-    struct sim_context *context;
-
     ENTER(cuKernelGetFunction);
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!IS(kernel, MAGIC_FUNCTION))
         return ERR_INVALID_HANDLE;
     if (!ret_function)

@@ -69,11 +69,7 @@ int stream_resolve(struct sim_stream *handle, struct sim_stream **ret_stream)
 
 static int create(struct sim_stream **ret_stream, unsigned flags, int priority)
 {
-    struct sim_context *context;
-
-    int code = context_need(&context);
-    if (code)
-        return code;
+    NEED_CONTEXT(context);
     if (!ret_stream || flags > 1)
         return ERR_INVALID_VALUE;
     sim_lock();
@@ -85,17 +81,9 @@ static int create(struct sim_stream **ret_stream, unsigned flags, int priority)
     return OK;
 }
 
-API(cuStreamCreate, struct sim_stream **ret_stream, unsigned flags)
-{
-    ENTER(cuStreamCreate);
-    return create(ret_stream, flags, 0);
-}
-
-API(cuStreamCreateWithPriority, struct sim_stream **ret_stream, unsigned flags, int priority)
-{
-    ENTER(cuStreamCreateWithPriority);
-    return create(ret_stream, flags, priority);
-}
+API_AS(cuStreamCreate, create(ret_stream, flags, 0), struct sim_stream **ret_stream, unsigned flags)
+API_AS(cuStreamCreateWithPriority, create(ret_stream, flags, priority),
+       struct sim_stream **ret_stream, unsigned flags, int priority)
 
 /* Work that is still in it goes on, so the struct stays; only the handle ends. */
 static int destroy(struct sim_stream *stream)
@@ -117,17 +105,7 @@ static int destroy(struct sim_stream *stream)
     return OK;
 }
 
-API(cuStreamDestroy, struct sim_stream *stream)
-{
-    ENTER(cuStreamDestroy);
-    return destroy(stream);
-}
-
-API(cuStreamDestroy_v2, struct sim_stream *stream)
-{
-    ENTER(cuStreamDestroy_v2);
-    return destroy(stream);
-}
+API_TWINS(cuStreamDestroy, cuStreamDestroy_v2, destroy(stream), struct sim_stream *stream)
 
 /* A stream that captures cannot be waited for; asking spoils the capture. */
 static int refuse_capturing(struct sim_stream *stream)
@@ -160,17 +138,7 @@ static int synchronize(struct sim_stream *handle)
     return OK;
 }
 
-API(cuStreamSynchronize, struct sim_stream *stream)
-{
-    ENTER(cuStreamSynchronize);
-    return synchronize(stream);
-}
-
-API(cuStreamSynchronize_ptsz, struct sim_stream *stream)
-{
-    ENTER(cuStreamSynchronize_ptsz);
-    return synchronize(PTSZ(stream));
-}
+API_PTSZ(cuStreamSynchronize, synchronize(stream), struct sim_stream *stream)
 
 static int query(struct sim_stream *handle)
 {
@@ -189,17 +157,7 @@ static int query(struct sim_stream *handle)
     return done ? OK : ERR_NOT_READY;
 }
 
-API(cuStreamQuery, struct sim_stream *stream)
-{
-    ENTER(cuStreamQuery);
-    return query(stream);
-}
-
-API(cuStreamQuery_ptsz, struct sim_stream *stream)
-{
-    ENTER(cuStreamQuery_ptsz);
-    return query(PTSZ(stream));
-}
+API_PTSZ(cuStreamQuery, query(stream), struct sim_stream *stream)
 
 static int synchronize_context(struct sim_context *context)
 {
@@ -237,41 +195,19 @@ static int synchronize_context(struct sim_context *context)
     return OK;
 }
 
-API(cuCtxSynchronize, void)
-{
-    ENTER(cuCtxSynchronize);
-    return synchronize_context(NULL);
-}
+API_AS(cuCtxSynchronize, synchronize_context(NULL), void)
+API_AS(cuCtxSynchronize_v2, synchronize_context(context), struct sim_context *context)
 
-API(cuCtxSynchronize_v2, struct sim_context *context)
-{
-    ENTER(cuCtxSynchronize_v2);
-    return synchronize_context(context);
-}
-
-/* Getters of a stream, each with its per-thread twin. */
 #define GETTER(symbol, type, expression)                                                           \
     static int get_##symbol(struct sim_stream *handle, type *ret_value)                            \
     {                                                                                              \
-        struct sim_stream *stream;                                                                 \
-        int code = stream_resolve(handle, &stream);                                                \
-        if (!code && !ret_value)                                                                   \
-            code = ERR_INVALID_VALUE;                                                              \
-        if (!code)                                                                                 \
-            *ret_value = expression;                                                               \
-        return code;                                                                               \
+        NEED_STREAM(stream, handle);                                                               \
+        if (!ret_value)                                                                            \
+            return ERR_INVALID_VALUE;                                                              \
+        *ret_value = expression;                                                                   \
+        return OK;                                                                                 \
     }                                                                                              \
-    API(symbol, struct sim_stream *stream, type *ret_value)                                        \
-    {                                                                                              \
-        ENTER(symbol);                                                                             \
-        return get_##symbol(stream, ret_value);                                                    \
-    }                                                                                              \
-    API(symbol##_ptsz, struct sim_stream *stream, type *ret_value)                                 \
-    {                                                                                              \
-        ENTER(symbol##_ptsz);                                                                      \
-        return get_##symbol(PTSZ(stream), ret_value);                                              \
-    }
-
+    API_PTSZ(symbol, get_##symbol(stream, ret_value), struct sim_stream *stream, type *ret_value)
 GETTER(cuStreamGetFlags, unsigned, stream->flags)
 GETTER(cuStreamGetPriority, int, stream->priority)
 GETTER(cuStreamGetId, unsigned long long, stream->id)
@@ -281,11 +217,7 @@ GETTER(cuStreamGetCtx, struct sim_context *, stream->context)
 static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_context,
                           struct sim_green **ret_green)
 {
-    struct sim_stream *stream;
-
-    int code = stream_resolve(handle, &stream);
-    if (code)
-        return code;
+    NEED_STREAM(stream, handle);
     if (ret_context)
         *ret_context = stream->context->green ? NULL : stream->context;
     if (ret_green)
@@ -293,19 +225,8 @@ static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_co
     return OK;
 }
 
-API(cuStreamGetCtx_v2, struct sim_stream *stream, struct sim_context **ret_context,
-    struct sim_green **ret_green)
-{
-    ENTER(cuStreamGetCtx_v2);
-    return get_context_v2(stream, ret_context, ret_green);
-}
-
-API(cuStreamGetCtx_v2_ptsz, struct sim_stream *stream, struct sim_context **ret_context,
-    struct sim_green **ret_green)
-{
-    ENTER(cuStreamGetCtx_v2_ptsz);
-    return get_context_v2(PTSZ(stream), ret_context, ret_green);
-}
+API_PTSZ(cuStreamGetCtx_v2, get_context_v2(stream, ret_context, ret_green),
+         struct sim_stream *stream, struct sim_context **ret_context, struct sim_green **ret_green)
 
 API(cuStreamGetGreenCtx, struct sim_stream *handle, struct sim_green **ret_green)
 {
@@ -331,19 +252,5 @@ static int attach(struct sim_stream *handle, devptr address)
     return code;
 }
 
-API(cuStreamAttachMemAsync, struct sim_stream *stream, devptr address, size_t bytes, unsigned flags)
-{
-    ENTER(cuStreamAttachMemAsync);
-    (void)bytes;
-    (void)flags;
-    return attach(stream, address);
-}
-
-API(cuStreamAttachMemAsync_ptsz, struct sim_stream *stream, devptr address, size_t bytes,
-    unsigned flags)
-{
-    ENTER(cuStreamAttachMemAsync_ptsz);
-    (void)bytes;
-    (void)flags;
-    return attach(PTSZ(stream), address);
-}
+API_PTSZ(cuStreamAttachMemAsync, attach(stream, address), struct sim_stream *stream, devptr address,
+         size_t bytes, unsigned flags)

@@ -13,6 +13,7 @@
 #include "hook/capture.h"
 #include "hook/compute_internal.h"
 #include "sched/sample.h"
+#include "sched/survey.h"
 
 #include "base/clock.h"
 #include "base/nocancel.h"
@@ -23,13 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HARVEST_NS   100000ULL
 #define HOLD_NS      100000000ULL  /* of device time */
 #define HOLD_PAID_NS 1000000000ULL /* it is paid after so long, however low the cap */
 #define STUCK_MOST   10            /* then there are no holds */
 #define OWED_MOST_NS 100000000ULL  /* see cautious_estimate() */
 #define LONG_NS      1000000ULL
 #define LATE_NS      1000000ULL /* between the charge and the launch */
-#define NAP_FENCE_NS 50000ULL   /* a pause worth telling others of */
 #define NAP_LEAST_NS 100000ULL
 #define NAP_PART     4           /* of a wait for another process's hold, until the next look */
 #define HELD_LONG_NS 20000000ULL /* longer waits may be others' holds, which end any time */
@@ -236,8 +237,8 @@ static uint64_t sleep_for_held(const struct compute_device *device, uint64_t wai
     return age_ns / POLL_PART < POLL_MOST_NS ? age_ns / POLL_PART : POLL_MOST_NS;
 }
 
-static uint64_t sleep_for(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns,
-                          uint64_t now_ns)
+uint64_t cap_sleep_ns(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns,
+                      uint64_t now_ns)
 {
     uint64_t held_ns = atomic_load(&device->hold.wait_ns), part_ns = waited_ns / NAP_PART;
 
@@ -246,33 +247,6 @@ static uint64_t sleep_for(const struct compute_device *device, uint64_t wait_ns,
     if (wait_ns < HELD_LONG_NS)
         return wait_ns;
     return part_ns > NAP_LEAST_NS ? part_ns : NAP_LEAST_NS;
-}
-
-bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
-{
-    NO_CANCEL;
-    struct compute_device *device = work->device;
-    uint64_t start_ns = *now_ns, sleep_ns;
-    bool limited, told = false;
-    struct caps caps;
-
-    do {
-        sleep_ns = sleep_for(device, wait_ns, *now_ns - start_ns, *now_ns);
-        if (!told && sleep_ns > NAP_FENCE_NS && (compute_flags(device) & ARENA_CONTENDED)) {
-            semaphore_pause(&device->semaphore, true);
-            told = true;
-        }
-        if (sleep_ns > 0)
-            compute_nap(sleep_ns);
-        *now_ns = clock_ns();
-        compute_refresh_sometimes(device, *now_ns);
-        compute_harvest(*now_ns);
-        limited = cap_applies(device, compute_flags(device), &caps);
-    } while (limited && (wait_ns = cap_charge(work, &caps, *now_ns)) > 0);
-    if (told)
-        semaphore_pause(&device->semaphore, false);
-    usage_throttled(hook_region(), device->vdev, *now_ns - start_ns);
-    return limited;
 }
 
 void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
@@ -319,4 +293,49 @@ void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns)
             if (work->hold[i].percent)
                 bucket_started(bucket_of(work->device, i), launched_ns, work->charged_ns,
                                cap_of(work->device, i));
+}
+
+/* Samples */
+
+/* A launch turns out to have cost something else than it was charged. */
+static void measured(struct cost_cell *cell, uint64_t measured_ns,
+                     const struct sample_charge *charge, void *arg)
+{
+    unsigned flags = charge->flags;
+    unsigned vdev = flags >> FLAG_VDEV_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
+    enum vgpu_work kind = flags >> FLAG_KIND_SHIFT & 255;
+    uint64_t now_ns = clock_ns(), unseen = 0;
+    int64_t wrong_ns;
+
+    (void)arg;
+    if (measured_ns > 0 && !(flags & SAMPLE_VAGUE))
+        unseen = cost_learn(cell, measured_ns, flags & SAMPLE_DOUBTFUL);
+    else if (measured_ns == 0 && (flags & FLAG_CORRECTS))
+        measured_ns = cost_estimate(cell, charge->ns);
+    else if (measured_ns == 0)
+        return;
+    /* What was launched on the first guess while the sample was under way is put right with it. */
+    wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
+    if (flags & FLAG_CORRECTS)
+        cap_settle(&compute_devices[vdev], charge->hold, now_ns, wrong_ns);
+    wrong_ns *= (int64_t)weight;
+    if (charge->guess_ns > 0) /* a vague one bounds it at least */
+        wrong_ns += survey_measured(vdev, kind, charge->guess_ns, measured_ns);
+    usage_add(hook_region(), vdev, kind, 0, wrong_ns, now_ns);
+}
+
+void compute_harvest_now(void)
+{
+    sample_harvest(measured, NULL);
+}
+
+void compute_harvest(uint64_t now_ns)
+{
+    static _Atomic uint64_t harvested_ns;
+    uint64_t last_ns = atomic_load_explicit(&harvested_ns, memory_order_relaxed);
+
+    if (now_ns - last_ns < HARVEST_NS)
+        return;
+    atomic_store_explicit(&harvested_ns, now_ns, memory_order_relaxed);
+    compute_harvest_now();
 }

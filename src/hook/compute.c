@@ -19,8 +19,8 @@
 
 #define GRAPH_WAITED_NS 4000ULL /* a graph's launch goes on after the device has begun with it */
 #define BLOCK_TELL_NS   10000000000ULL
-#define HARVEST_NS      100000ULL
-#define KNOWN_PART      8 /* of launches for statistics, whether they change */
+#define NAP_FENCE_NS    50000ULL /* a pause worth telling others of */
+#define KNOWN_PART      8        /* of launches for statistics, whether they change */
 #define REFRESH_NS      50000000ULL
 
 static const _Atomic uint32_t always = 1, never = 0;
@@ -35,12 +35,11 @@ struct compute_fast compute_fast = {.cap = &always,
                                     .launches = &nobody_counts};
 atomic_bool compute_turns, compute_holds;
 
-static struct compute_device devices[VGPU_DEVICES_MAX]; /* by vdev */
+struct compute_device compute_devices[VGPU_DEVICES_MAX];
 static struct vgpu_mutex setup_lock = VGPU_MUTEX_INIT;
 static _Atomic(struct cost_table *) costs;
 static _Atomic(struct compute_device *) the_device; /* where there is one only, and it is ready */
 static atomic_int only_device = -1; /* the one with contexts; -1: none yet, -2: several */
-static _Atomic uint64_t harvested_ns;
 static _Atomic uint64_t random_state;
 static atomic_bool forks_watched;
 
@@ -100,7 +99,7 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
     choose_fast(device);
 }
 
-void compute_refresh_sometimes(struct compute_device *device, uint64_t now_ns)
+static void refresh_sometimes(struct compute_device *device, uint64_t now_ns)
 {
     if (now_ns - atomic_load_explicit(&device->refreshed_ns, memory_order_relaxed) > REFRESH_NS)
         refresh_settings(device, now_ns);
@@ -162,7 +161,7 @@ static struct compute_device *device_now(void)
         return device;
     if (device_current(&number, &vdev) < 0 || vdev >= VGPU_DEVICES_MAX)
         return NULL;
-    device = &devices[vdev];
+    device = &compute_devices[vdev];
     if (!atomic_load_explicit(&device->ready, memory_order_acquire))
         set_up(device, number, vdev);
     return atomic_load(&costs) ? device : NULL;
@@ -181,13 +180,6 @@ void compute_context_made(CUdevice device)
     set_fast(&always, &always, &nobody_counts);
 }
 
-/* Measurements */
-
-#define FLAG_VDEV_SHIFT   2 /* the bits below are SAMPLE_DOUBTFUL and SAMPLE_VAGUE */
-#define FLAG_CORRECTS     64u
-#define FLAG_KIND_SHIFT   8
-#define FLAG_WEIGHT_SHIFT 16
-
 static uint32_t random_bits(void)
 {
     uint64_t state = atomic_load_explicit(&random_state, memory_order_relaxed);
@@ -197,54 +189,12 @@ static uint32_t random_bits(void)
     return bits;
 }
 
-/* A launch turns out to have cost something else than it was charged. */
-static void measured(struct cost_cell *cell, uint64_t measured_ns,
-                     const struct sample_charge *charge, void *arg)
-{
-    unsigned flags = charge->flags;
-    unsigned vdev = flags >> FLAG_VDEV_SHIFT & 15, weight = flags >> FLAG_WEIGHT_SHIFT;
-    enum vgpu_work kind = flags >> FLAG_KIND_SHIFT & 255;
-    uint64_t now_ns = clock_ns(), unseen = 0;
-    int64_t wrong_ns;
-
-    (void)arg;
-    if (measured_ns > 0 && !(flags & SAMPLE_VAGUE))
-        unseen = cost_learn(cell, measured_ns, flags & SAMPLE_DOUBTFUL);
-    else if (measured_ns == 0 && (flags & FLAG_CORRECTS))
-        measured_ns = cost_estimate(cell, charge->ns);
-    else if (measured_ns == 0)
-        return;
-    /* What was launched on the first guess while the sample was under way is put right with it. */
-    wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
-    if (flags & FLAG_CORRECTS)
-        cap_settle(&devices[vdev], charge->hold, now_ns, wrong_ns);
-    wrong_ns *= (int64_t)weight;
-    if (charge->guess_ns > 0) /* a vague one bounds it at least */
-        wrong_ns += survey_measured(vdev, kind, charge->guess_ns, measured_ns);
-    usage_add(hook_region(), vdev, kind, 0, wrong_ns, now_ns);
-}
-
-void compute_harvest_now(void)
-{
-    sample_harvest(measured, NULL);
-}
-
 void compute_waited_slow(void)
 {
     KEEP_ERRNO;
 
     fork_check();
     atomic_store_explicit(&compute_holds, false, memory_order_relaxed);
-    compute_harvest_now();
-}
-
-void compute_harvest(uint64_t now_ns)
-{
-    uint64_t last_ns = atomic_load_explicit(&harvested_ns, memory_order_relaxed);
-
-    if (now_ns - last_ns < HARVEST_NS)
-        return;
-    atomic_store_explicit(&harvested_ns, now_ns, memory_order_relaxed);
     compute_harvest_now();
 }
 
@@ -296,6 +246,37 @@ static void begin_survey(void)
                           memory_order_relaxed);
 }
 
+/*
+ * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any
+ * more. Looks at the cap anew all the time: it may be changed or lifted.
+ */
+static bool wait_for_cap(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
+{
+    NO_CANCEL;
+    struct compute_device *device = work->device;
+    uint64_t start_ns = *now_ns, sleep_ns;
+    bool limited, told = false;
+    struct caps caps;
+
+    do {
+        sleep_ns = cap_sleep_ns(device, wait_ns, *now_ns - start_ns, *now_ns);
+        if (!told && sleep_ns > NAP_FENCE_NS && (compute_flags(device) & ARENA_CONTENDED)) {
+            semaphore_pause(&device->semaphore, true);
+            told = true;
+        }
+        if (sleep_ns > 0)
+            compute_nap(sleep_ns);
+        *now_ns = clock_ns();
+        refresh_sometimes(device, *now_ns);
+        compute_harvest(*now_ns);
+        limited = cap_applies(device, compute_flags(device), &caps);
+    } while (limited && (wait_ns = cap_charge(work, &caps, *now_ns)) > 0);
+    if (told)
+        semaphore_pause(&device->semaphore, false);
+    usage_throttled(hook_region(), device->vdev, *now_ns - start_ns);
+    return limited;
+}
+
 /* Waits for the cap, and is charged. */
 static void admit(struct work *work, struct compute_device *device)
 {
@@ -305,7 +286,7 @@ static void admit(struct work *work, struct compute_device *device)
 
     work->device = device;
     work->cell = cost_find(atomic_load(&costs), work->key);
-    compute_refresh_sometimes(device, now_ns);
+    refresh_sometimes(device, now_ns);
     if (flags & ARENA_RESUME) {
         semaphore_resume(&device->semaphore, now_ns);
         flags = compute_flags(device);
@@ -318,7 +299,7 @@ static void admit(struct work *work, struct compute_device *device)
         wait_ns = cap_charge(work, &caps, now_ns);
     }
     if (wait_ns > 0)
-        work->limited = cap_wait(work, wait_ns, &now_ns);
+        work->limited = wait_for_cap(work, wait_ns, &now_ns);
     if (!work->limited) {
         work->charged_ns = compute_estimate(work);
         work->corrects = false;
@@ -437,9 +418,9 @@ void compute_waits_slow(bool blocks)
 
     fork_check();
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (!(compute_flags(&devices[i]) & ARENA_CONTENDED))
+        if (!(compute_flags(&compute_devices[i]) & ARENA_CONTENDED))
             continue;
-        semaphore_fence(&devices[i].semaphore, blocks);
+        semaphore_fence(&compute_devices[i].semaphore, blocks);
         contended = true;
     }
     if (!contended)
@@ -548,8 +529,8 @@ void compute_context_ends(CUcontext context)
     fork_check();
     sample_context_ends(context);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        if (compute_joined(&devices[i]))
-            semaphore_context_ends(&devices[i].semaphore, context);
+        if (compute_joined(&compute_devices[i]))
+            semaphore_context_ends(&compute_devices[i].semaphore, context);
 }
 
 void compute_stream_ends(CUstream stream, bool per_thread)
@@ -559,8 +540,8 @@ void compute_stream_ends(CUstream stream, bool per_thread)
 
     fork_check();
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
-        if (compute_joined(&devices[i]))
-            semaphore_stream_ends(&devices[i].semaphore, stream, per_thread);
+        if (compute_joined(&compute_devices[i]))
+            semaphore_stream_ends(&compute_devices[i].semaphore, stream, per_thread);
 }
 
 /* The child has no device of its own yet; its parent's page, semaphores and events are the
@@ -574,10 +555,10 @@ void compute_forked(void)
     atomic_store(&compute_turns, false);
     atomic_store(&compute_holds, false);
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        atomic_store(&devices[i].ready, false);
-        atomic_store(&devices[i].hold.wait_ns, 0);
-        atomic_store(&devices[i].hold.stuck, 0);
-        semaphore_forked(&devices[i].semaphore);
+        atomic_store(&compute_devices[i].ready, false);
+        atomic_store(&compute_devices[i].hold.wait_ns, 0);
+        atomic_store(&compute_devices[i].hold.stuck, 0);
+        semaphore_forked(&compute_devices[i].semaphore);
     }
     sample_forked();
     survey_forked();

@@ -33,6 +33,14 @@ struct compute_device {
     struct cap_hold hold;
 };
 
+extern struct compute_device compute_devices[VGPU_DEVICES_MAX]; /* by vdev */
+
+/* Of a sample; the bits below are SAMPLE_DOUBTFUL and SAMPLE_VAGUE. */
+#define FLAG_VDEV_SHIFT   2
+#define FLAG_CORRECTS     64u
+#define FLAG_KIND_SHIFT   8
+#define FLAG_WEIGHT_SHIFT 16
+
 static inline bool compute_joined(const struct compute_device *device)
 {
     return atomic_load_explicit(&device->semaphore.joined, memory_order_acquire);
@@ -72,9 +80,7 @@ static inline uint64_t compute_estimate(const struct work *work)
 /* Sleeps, for at most COMPUTE_NAP_MOST_NS. No cancellation point. */
 void compute_nap(uint64_t ns);
 
-void compute_refresh_sometimes(struct compute_device *device, uint64_t now_ns);
-
-/* Reads samples that are done: now, or if that is a while ago. */
+/* Reads samples that are done (cap.c): now, or if that is a while ago. */
 void compute_harvest_now(void);
 void compute_harvest(uint64_t now_ns);
 
@@ -96,11 +102,10 @@ bool cap_unsure(const struct work *work);
 /* 0: the buckets let the launch through, and it is charged. Else how long until then. */
 uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns);
 
-/*
- * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any
- * more. Looks at the cap anew all the time: it may be changed or lifted.
- */
-bool cap_wait(struct work *work, uint64_t wait_ns, uint64_t *now_ns);
+/* How long to sleep before the next cap_charge(): a launch that cap_charge() says to wait wait_ns
+ * for has waited waited_ns so far. */
+uint64_t cap_sleep_ns(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns,
+                      uint64_t now_ns);
 
 /* A launch that was charged will have no sample; was made, at launched_ns if that is known, or
  * failed. */

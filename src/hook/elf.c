@@ -175,8 +175,7 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
     return false;
 }
 
-/* An object of a namespace that dl_iterate_phdr() does not walk, from its first bytes. */
-static bool object_read_image(const void *image, struct elf_object *ret_object)
+bool elf_read_image(const void *image, struct elf_object *ret_object)
 {
     const ElfW(Ehdr) *header = image;
     const ElfW(Phdr) *part = (const ElfW(Phdr) *)((const char *)image + header->e_phoff);
@@ -193,17 +192,6 @@ static bool object_read_image(const void *image, struct elf_object *ret_object)
             dynamic = (const ElfW(Dyn) *)(base + part[i].p_vaddr);
     }
     return dynamic && object_read(base, dynamic, ret_object);
-}
-
-bool elf_holder_is(const void *address, const char *soname, const char **ret_path)
-{
-    struct elf_object object;
-    Dl_info info;
-
-    if (!dladdr(address, &info) || !info.dli_fbase || !object_read_image(info.dli_fbase, &object))
-        return false;
-    *ret_path = info.dli_fname ? info.dli_fname : "";
-    return same_text(object.soname, soname);
 }
 
 struct by_soname {

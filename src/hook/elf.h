@@ -55,10 +55,13 @@ bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
  */
 void *elf_behind_us_at_start(const char *symbol);
 
+/* An object from its first bytes, for namespaces that dl_iterate_phdr() does not walk. */
+bool elf_read_image(const void *image, struct elf_object *ret_object);
+
 /*
- * Whether the object that holds an address has the DT_SONAME `soname`, in whatever namespace of the
- * dynamic linker it is. *ret_path: where it was loaded from, as long as it is; "" where that is not
- * known.
+ * elf_holder.c: whether the object that holds an address has the DT_SONAME `soname`, in whatever
+ * namespace of the dynamic linker it is. *ret_path: where it was loaded from, as long as it is; ""
+ * where that is not known.
  */
 bool elf_holder_is(const void *address, const char *soname, const char **ret_path);
 

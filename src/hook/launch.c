@@ -1,6 +1,7 @@
 /*
  * Kernel launches: charged, and taken in turns.
  */
+#include "hook/current.h"
 #include "hook/work.h"
 
 /* Exact for every shape that a launch can have: a grid has up to 2^31 - 1, 65535 and 65535. */
@@ -38,23 +39,16 @@ LAUNCH(launch_grid_async, false, shape((unsigned)width, (unsigned)height, 1), 0,
 
 /*
  * One kernel on each of several devices, each with a stream of its own: what begins and ends there
- * does so in the stream's context. False: in the one that is current.
+ * does so in the stream's context, or where that is not to be had, in the one that is current.
  */
 static bool enter_context_of(CUstream stream)
 {
     CUcontext context;
+    bool pushed = false;
 
-    return HAVE(cuStreamGetCtx) && HAVE(cuCtxPushCurrent_v2) && HAVE(cuCtxPopCurrent_v2) &&
-           DRIVER(cuStreamGetCtx)(stream, &context) == CUDA_SUCCESS &&
-           DRIVER(cuCtxPushCurrent_v2)(context) == CUDA_SUCCESS;
-}
-
-static void leave_context(bool entered)
-{
-    CUcontext context;
-
-    if (entered)
-        DRIVER(cuCtxPopCurrent_v2)(&context);
+    if (DRIVER(cuStreamGetCtx)(stream, &context) == CUDA_SUCCESS)
+        context_enter(context, &pushed);
+    return pushed;
 }
 
 static void each(struct work *works, unsigned count, void step(struct work *work))
@@ -63,7 +57,7 @@ static void each(struct work *works, unsigned count, void step(struct work *work
         bool entered = enter_context_of(works[i].stream);
 
         step(&works[i]);
-        leave_context(entered);
+        context_leave(entered);
     }
 }
 
@@ -89,7 +83,7 @@ CUresult hook_launch_multi_device(enum hook_symbol sym, CUDA_LAUNCH_PARAMS *laun
         bool entered = enter_context_of(works[i].stream);
 
         compute_end(&works[i], result);
-        leave_context(entered);
+        context_leave(entered);
     }
     return result;
 }

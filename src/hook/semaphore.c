@@ -6,6 +6,7 @@
 #include "sched/gang.h"
 #include "hook/handlers.h"
 #include "hook/capture.h"
+#include "hook/current.h"
 #include "hook/stream_key.h"
 
 #include <errno.h>
@@ -96,18 +97,6 @@ bool semaphore_join(struct semaphore *semaphore, const char *uuid,
     return true;
 }
 
-/* From here on the process shares the device as the driver does. Its page stays its own: streams
- * may look at it. */
-void semaphore_give_up(struct semaphore *semaphore, const char *why, int code)
-{
-    if (!atomic_exchange(&semaphore->joined, false))
-        return;
-    semaphore->failed = true;
-    semaphore_stay_away(&semaphore->client);
-    log_info("no turns for process %d: %s (error %d); it shares the device as the driver does",
-             (int)getpid(), why, code);
-}
-
 static bool holds_page(struct semaphore *semaphore)
 {
     if (!arena_holds(semaphore->client.arena, semaphore->client.index))
@@ -181,10 +170,10 @@ static bool fence_stream(struct semaphore *semaphore, unsigned index)
 
     if (!atomic_load(&slot->launched))
         return true;
-    if (!nameable(slot) || !semaphore_push_context(slot->map->context, &pushed))
+    if (!nameable(slot) || !context_enter(slot->map->context, &pushed))
         return false;
     fenced = write_fence(semaphore, index);
-    semaphore_pop_context(pushed);
+    context_leave(pushed);
     return fenced;
 }
 

@@ -20,11 +20,6 @@ void semaphore_give_up(struct semaphore *semaphore, const char *why, int code);
  * the semaphore's mutex. */
 const struct page_map *semaphore_page_map_of(struct semaphore *semaphore, CUcontext context);
 
-/* Makes a context current; *ret_pushed: semaphore_pop_context() has something to undo. False: it
- * cannot be made current. */
-bool semaphore_push_context(CUcontext context, bool *ret_pushed);
-void semaphore_pop_context(bool pushed);
-
 /* Work of the process waits from now on. Without the mutex. */
 void semaphore_wake_helper(struct semaphore *semaphore);
 

@@ -1,13 +1,27 @@
 /* The process's page of the arena as the driver knows it, for each context. */
 #include "hook/semaphore_internal.h"
 
+#include "base/log.h"
 #include "hook/capture.h"
 #include "hook/handlers.h"
 
 #include <errno.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #define REGISTER_MAPPED 2u
+
+/* From here on the process shares the device as the driver does. Its page stays its own: streams
+ * may look at it. */
+void semaphore_give_up(struct semaphore *semaphore, const char *why, int code)
+{
+    if (!atomic_exchange(&semaphore->joined, false))
+        return;
+    semaphore->failed = true;
+    semaphore_stay_away(&semaphore->client);
+    log_info("no turns for process %d: %s (error %d); it shares the device as the driver does",
+             (int)getpid(), why, code);
+}
 
 /* Makes the page known to the driver, in a context that launches while the device is contended for
  * the first time. */
@@ -62,23 +76,4 @@ const struct page_map *semaphore_page_map_of(struct semaphore *semaphore, CUcont
         if (semaphore->maps[i].context == context)
             return &semaphore->maps[i];
     return make_page_map(semaphore, context);
-}
-
-bool semaphore_push_context(CUcontext context, bool *ret_pushed)
-{
-    CUcontext current = NULL;
-
-    *ret_pushed = false;
-    if (DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    *ret_pushed = HAVE(cuCtxPushCurrent_v2) && DRIVER(cuCtxPushCurrent_v2)(context) == CUDA_SUCCESS;
-    return *ret_pushed;
-}
-
-void semaphore_pop_context(bool pushed)
-{
-    CUcontext popped;
-
-    if (pushed)
-        DRIVER(cuCtxPopCurrent_v2)(&popped);
 }

@@ -44,16 +44,6 @@ static const uint16_t name_offset[ENTRY_COUNT] = {
 };
 _Static_assert(sizeof(name_text) <= UINT16_MAX, "name_offset would wrap");
 
-/* NULL for a PASS row. */
-static void *const wrapper[ENTRY_COUNT] = {
-#define HOOK(sym, handler) (void *)sym,
-#define PASS(sym)          NULL,
-#include "driver.def"
-#include "nvml.def"
-#undef HOOK
-#undef PASS
-};
-
 /*
  * A hash index with open addressing. It is filled by every thread that finds it unfinished, in the
  * same order with the same values: whoever comes second writes what is there already, so that
@@ -171,12 +161,12 @@ const char *hook_symbol_name(enum hook_symbol sym)
 
 void *symbols_own(int entry)
 {
-    return wrapper[entry] ? wrapper[entry] : (void *)(pass_base + pass_offset[entry]);
+    return wrappers[entry] ? wrappers[entry] : (void *)(pass_base + pass_offset[entry]);
 }
 
 bool symbols_is_hook(int entry)
 {
-    return wrapper[entry] != NULL;
+    return wrappers[entry] != NULL;
 }
 
 void *symbols_real(int entry)

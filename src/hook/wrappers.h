@@ -4,6 +4,7 @@
 
 #include "hook/handlers.h"
 #include "hook/nvml_handlers.h"
+#include "hook/symbols.h"
 
 #define PASS(sym)
 #define HOOK(sym, handler) handler##_fn sym;
@@ -11,5 +12,8 @@
 #include "nvml.def"
 #undef HOOK
 #undef PASS
+
+/* The wrapper of an entry; NULL for a PASS row. */
+extern void *const wrappers[ENTRY_COUNT];
 
 #endif

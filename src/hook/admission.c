@@ -42,8 +42,9 @@ void mem_refresh(unsigned vdev)
     reconcile_now(vdev);
 }
 
-bool mem_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
+bool mem_make_room(unsigned vdev, uint64_t bytes)
 {
+    struct vgpu_ledger *ledger = hook_ledger();
     uint64_t quota = ledger_quota(ledger, vdev);
 
     if (vdev == VGPU_VDEV_HOST || (quota > 0 && bytes > quota))
@@ -66,7 +67,7 @@ CUresult mem_admit_on(enum hook_symbol sym, enum mem_class class, unsigned vdev,
     if (ledger != NULL && bytes > 0 && vdev != VGPU_VDEV_HOST)
         reconcile_maybe(vdev);
     if (ledger != NULL && bytes > 0 && ledger_reserve(ledger, vdev, reserved_bytes) < 0 &&
-        !mem_make_room(ledger, vdev, reserved_bytes)) {
+        !mem_make_room(vdev, reserved_bytes)) {
         ledger_refuse(ledger, vdev, reserved_bytes, hook_symbol_name(sym));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -133,7 +133,7 @@ void mem_refresh(unsigned vdev);
  * Reserves after a first try failed: refreshes, then has the driver let go of what nothing uses, as
  * it does itself when the device is full. Records no refusal.
  */
-bool mem_make_room(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes);
+bool mem_make_room(unsigned vdev, uint64_t bytes);
 
 /*
  * The driver has destroyed a context (or reset it, or somebody released it for the last time), and

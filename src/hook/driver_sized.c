@@ -3,20 +3,15 @@
  */
 #include "hook/driver_sized.h"
 
+#include "base/forkwatch.h"
 #include "hook/capture.h"
 #include "hook/admission.h"
 #include "hook/reconcile.h"
+#include "hook/sources.h"
 
 #define TAIL_STEP_BYTES 512 /* how a pool aligns what it gives */
 
-void driver_sized_init(struct driver_sized *sized, unsigned vdev, enum vgpu_kind kind,
-                       const struct driver_sized_ops *driver)
-{
-    mutex_init(&sized->lock);
-    sized->driver = driver;
-    sized->vdev = vdev;
-    sized->kind = kind;
-}
+static _Atomic(struct driver_sized *) all;
 
 /* Under the lock. */
 static bool read_bytes(const struct driver_sized *sized, uint64_t *ret_bytes)
@@ -58,7 +53,7 @@ static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t re
  * `taken_bytes` of the pot are the caller's and leave it; of the rest stays what the other calls
  * under way may still need.
  */
-static int settle(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64_t taken_bytes)
+static int settle(struct driver_sized *sized, uint64_t taken_bytes)
 {
     uint64_t charged = atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed);
     uint64_t reserved = charged;
@@ -81,7 +76,7 @@ static int settle(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64
     if (left > others)
         left = others;
     if (pot != left || grown != 0)
-        rc = ledger_settle(ledger, sized->vdev, sized->kind, pot - left, grown);
+        rc = ledger_settle(hook_ledger(), sized->vdev, sized->kind, pot - left, grown);
     sized->consumed_bytes = others - left;
     if (taken_bytes > 0)
         atomic_fetch_sub(&sized->reserved_bytes, taken_bytes);
@@ -118,15 +113,15 @@ static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
     return there;
 }
 
-bool driver_sized_begin(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64_t bytes,
+bool driver_sized_begin(struct driver_sized *sized, uint64_t bytes,
                         struct driver_sized_ticket *ret_ticket)
 {
     uint64_t want = mem_round(bytes, DRIVER_SIZED_STEP_BYTES);
 
-    if (__builtin_expect(ledger_reserve(ledger, sized->vdev, want) < 0, 0)) {
+    if (__builtin_expect(ledger_reserve(hook_ledger(), sized->vdev, want) < 0, 0)) {
         if (claim_tail(sized, bytes, ret_ticket))
             return true;
-        if (!mem_make_room(ledger, sized->vdev, want))
+        if (!mem_make_room(sized->vdev, want))
             return false;
     }
     *ret_ticket = (struct driver_sized_ticket){.taken_bytes = want};
@@ -163,8 +158,8 @@ static void note_tail(struct driver_sized *sized, const struct driver_sized_tick
         sized->contiguous_bytes = (uint64_t)grown - used;
 }
 
-bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger,
-                      const struct driver_sized_ticket *ticket, uint64_t used_bytes)
+bool driver_sized_end(struct driver_sized *sized, const struct driver_sized_ticket *ticket,
+                      uint64_t used_bytes)
 {
     uint64_t charged, tail, give_back = ticket->taken_bytes;
     bool alone;
@@ -184,7 +179,7 @@ bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger,
     }
     charged = atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed);
     tail = sized->contiguous_bytes;
-    rc = settle(sized, ledger, give_back);
+    rc = settle(sized, give_back);
     note_tail(
         sized, ticket, tail,
         (int64_t)(atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed) - charged),
@@ -193,16 +188,16 @@ bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger,
     return rc == 0;
 }
 
-void driver_sized_refresh(struct driver_sized *sized, struct vgpu_ledger *ledger)
+void driver_sized_refresh(struct driver_sized *sized)
 {
     if (atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed) == 0)
         return;
     mutex_lock(&sized->lock);
-    settle(sized, ledger, 0);
+    settle(sized, 0);
     mutex_unlock(&sized->lock);
 }
 
-void driver_sized_trim(struct driver_sized *sized, struct vgpu_ledger *ledger)
+void driver_sized_trim(struct driver_sized *sized)
 {
     struct capture_mode mode;
 
@@ -213,7 +208,7 @@ void driver_sized_trim(struct driver_sized *sized, struct vgpu_ledger *ledger)
         mode = capture_enter();
         sized->driver->trim(sized);
         capture_leave(&mode);
-        settle(sized, ledger, 0);
+        settle(sized, 0);
     }
     mutex_unlock(&sized->lock);
 }
@@ -237,20 +232,63 @@ void driver_sized_attach(struct driver_sized *sized, uint64_t charged_bytes)
     mutex_unlock(&sized->lock);
 }
 
-void driver_sized_quiesce(struct driver_sized *sized)
+/* All of them */
+
+void driver_sized_refresh_all(const struct driver_sized_ops *driver)
 {
-    mutex_lock(&sized->lock);
-    mutex_unlock(&sized->lock);
+    fork_check();
+    for (struct driver_sized *sized = atomic_load(&all); sized != NULL; sized = sized->next)
+        if (driver == NULL || sized->driver == driver)
+            driver_sized_refresh(sized);
 }
 
-void driver_sized_forked(struct driver_sized *sized)
+void driver_sized_quiesce(void)
 {
+    fork_check();
+    for (struct driver_sized *sized = atomic_load(&all); sized != NULL; sized = sized->next) {
+        mutex_lock(&sized->lock);
+        mutex_unlock(&sized->lock);
+    }
+}
+
+static void refresh(void)
+{
+    driver_sized_refresh_all(NULL);
+}
+
+static void trim(unsigned vdev)
+{
+    for (struct driver_sized *sized = atomic_load(&all); sized != NULL; sized = sized->next)
+        if (sized->vdev == vdev)
+            driver_sized_trim(sized);
+}
+
+static void forget_all(void)
+{
+    for (struct driver_sized *sized = atomic_load(&all); sized != NULL; sized = sized->next) {
+        mutex_init(&sized->lock);
+        atomic_store(&sized->charged_bytes, 0);
+        atomic_store(&sized->reserved_bytes, 0);
+        sized->consumed_bytes = 0;
+        sized->guaranteed_bytes = 0;
+        sized->contiguous_bytes = 0;
+        sized->carried_over_bytes = 0;
+        sized->retained = false;
+    }
+}
+
+void driver_sized_init(struct driver_sized *sized, unsigned vdev, enum vgpu_kind kind,
+                       const struct driver_sized_ops *driver)
+{
+    static struct memory_source source = {.refresh = refresh, .trim = trim, .forked = forget_all};
+    struct driver_sized *first = atomic_load(&all);
+
     mutex_init(&sized->lock);
-    atomic_store(&sized->charged_bytes, 0);
-    atomic_store(&sized->reserved_bytes, 0);
-    sized->consumed_bytes = 0;
-    sized->guaranteed_bytes = 0;
-    sized->contiguous_bytes = 0;
-    sized->carried_over_bytes = 0;
-    sized->retained = false;
+    sized->driver = driver;
+    sized->vdev = vdev;
+    sized->kind = kind;
+    sources_register(&source);
+    do
+        sized->next = first;
+    while (!atomic_compare_exchange_weak(&all, &first, sized));
 }

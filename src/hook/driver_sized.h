@@ -43,6 +43,7 @@ struct driver_sized {
     bool detached; /* it is gone, or about to be: the driver must not be asked; under the lock */
     unsigned vdev;
     enum vgpu_kind kind;
+    struct driver_sized *next; /* of all */
 };
 
 /* What a call under way has: room in the quota for growth, or the certainty that it needs none. */
@@ -51,11 +52,12 @@ struct driver_sized_ticket {
     uint64_t guaranteed_bytes;
 };
 
+/* Once: it stays on the list of all, so `sized` must stay, too. */
 void driver_sized_init(struct driver_sized *sized, unsigned vdev, enum vgpu_kind kind,
                        const struct driver_sized_ops *driver);
 
 /* Before a call that wants `bytes`. False: over the quota; the caller records the refusal. */
-bool driver_sized_begin(struct driver_sized *sized, struct vgpu_ledger *ledger, uint64_t bytes,
+bool driver_sized_begin(struct driver_sized *sized, uint64_t bytes,
                         struct driver_sized_ticket *ret_ticket);
 
 /*
@@ -70,12 +72,12 @@ bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still
  * After the call, whatever came of it; `used_bytes` is what it got (0: it failed, or that does not
  * matter). False: it grew beyond what was set aside and the quota has no room for that.
  */
-bool driver_sized_end(struct driver_sized *sized, struct vgpu_ledger *ledger,
-                      const struct driver_sized_ticket *ticket, uint64_t used_bytes);
+bool driver_sized_end(struct driver_sized *sized, const struct driver_sized_ticket *ticket,
+                      uint64_t used_bytes);
 
 /* Looks at the size again (and trims it before). Cheap where nothing is charged. */
-void driver_sized_refresh(struct driver_sized *sized, struct vgpu_ledger *ledger);
-void driver_sized_trim(struct driver_sized *sized, struct vgpu_ledger *ledger);
+void driver_sized_refresh(struct driver_sized *sized);
+void driver_sized_trim(struct driver_sized *sized);
 
 /*
  * Before the thing itself is destroyed: from now on nobody asks the driver about it, and what is
@@ -85,10 +87,10 @@ void driver_sized_trim(struct driver_sized *sized, struct vgpu_ledger *ledger);
 uint64_t driver_sized_detach(struct driver_sized *sized);
 void driver_sized_attach(struct driver_sized *sized, uint64_t charged_bytes);
 
-/* Waits until no thread is reading the size. */
-void driver_sized_quiesce(struct driver_sized *sized);
+/* Looks at all sizes that `driver` reads again; NULL: at those of pools and of graphs. */
+void driver_sized_refresh_all(const struct driver_sized_ops *driver);
 
-/* In the child of a fork: forgets all and makes the lock anew. */
-void driver_sized_forked(struct driver_sized *sized);
+/* Waits until no thread is reading a size: from then on each sees what capture_active says. */
+void driver_sized_quiesce(void);
 
 #endif

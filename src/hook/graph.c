@@ -78,51 +78,13 @@ static void trim_backing(struct driver_sized *sized)
 
 static const struct driver_sized_ops backing_driver = {.read = read_backing, .trim = trim_backing};
 
-static void refresh_device(CUdevice device)
-{
-    struct vgpu_ledger *ledger = hook_ledger();
-
-    if (ledger == NULL || device < 0 || device >= VGPU_DEVICES_MAX)
-        return;
-    fork_check();
-    if (atomic_load_explicit(&backings[device].ready, memory_order_acquire))
-        driver_sized_refresh(&backings[device].sized, ledger);
-}
-
-static void refresh(void)
-{
-    for (CUdevice device = 0; device < VGPU_DEVICES_MAX; device++)
-        refresh_device(device);
-}
-
-static void trim(unsigned vdev)
-{
-    struct vgpu_ledger *ledger = hook_ledger();
-
-    for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire) &&
-            backings[i].sized.vdev == vdev)
-            driver_sized_trim(&backings[i].sized, ledger);
-    }
-}
-
-void graph_quiesce(void)
-{
-    for (int i = 0; i < VGPU_DEVICES_MAX; i++) {
-        if (atomic_load_explicit(&backings[i].ready, memory_order_acquire))
-            driver_sized_quiesce(&backings[i].sized);
-    }
-}
-
 static void forget_all(void)
 {
     mutex_init(&backings_lock);
-    for (int i = 0; i < VGPU_DEVICES_MAX; i++)
-        driver_sized_forked(&backings[i].sized);
     atomic_store(&exec_count, 0);
 }
 
-static struct memory_source graph_source = {.refresh = refresh, .trim = trim, .forked = forget_all};
+static struct memory_source graph_source = {.forked = forget_all};
 
 /* NULL where the device is none of the instance's. */
 static struct backing *backing_of(CUdevice device)
@@ -278,7 +240,6 @@ static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct gra
 /* Launches */
 
 struct launch {
-    struct vgpu_ledger *ledger;
     struct graph_memory *memory;
     struct backing *backing[VGPU_DEVICES_MAX];
     struct driver_sized_ticket ticket[VGPU_DEVICES_MAX];
@@ -292,7 +253,7 @@ static void end_places(struct launch *launch, unsigned count, CUresult result)
             continue;
         /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing
          * more gets in. */
-        driver_sized_end(&launch->backing[i]->sized, launch->ledger, &launch->ticket[i], 0);
+        driver_sized_end(&launch->backing[i]->sized, &launch->ticket[i], 0);
         if (result == CUDA_SUCCESS)
             atomic_store(&launch->memory->places[i].backed, launch->trims[i] + 1);
     }
@@ -339,9 +300,8 @@ static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream s
             continue;
         if (!driver_sized_claim(&backing->sized, place->bytes, still_backed, &next,
                                 &launch->ticket[i]) &&
-            !driver_sized_begin(&backing->sized, launch->ledger, place->bytes,
-                                &launch->ticket[i])) {
-            ledger_refuse(launch->ledger, backing->sized.vdev, place->bytes, hook_symbol_name(sym));
+            !driver_sized_begin(&backing->sized, place->bytes, &launch->ticket[i])) {
+            ledger_refuse(hook_ledger(), backing->sized.vdev, place->bytes, hook_symbol_name(sym));
             end_places(launch, i, CUDA_ERROR_OUT_OF_MEMORY);
             return false;
         }
@@ -359,9 +319,8 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sy
     CUresult result;
     NO_CANCEL;
 
-    launch.ledger = hook_ledger();
     /* In a capture the graph becomes a node of another one. */
-    if (launch.ledger == NULL || !record_get(RECORDS_GRAPHS, (uintptr_t)exec, &entry) ||
+    if (hook_ledger() == NULL || !record_get(RECORDS_GRAPHS, (uintptr_t)exec, &entry) ||
         capture_records(stream, per_thread))
         return REAL(sym, graph_launch)(exec, stream);
     launch.memory = (struct graph_memory *)(uintptr_t)entry.extra;
@@ -475,7 +434,7 @@ CUresult hook_graph_instantiate_with_flags(enum hook_symbol sym, CUgraphExec *ex
 CUresult hook_graph_instantiate_with_params(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph,
                                             CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-    struct launch launch = {.ledger = hook_ledger()};
+    struct launch launch;
     CUgraphExec made = NULL;
     bool uploads;
     CUresult result;
@@ -510,7 +469,7 @@ CUresult hook_graph_exec_destroy(enum hook_symbol sym, CUgraphExec exec)
     if (result != CUDA_SUCCESS && put_exec(exec, memory))
         return result;
     free(memory);
-    refresh();
+    driver_sized_refresh_all(&backing_driver);
     return result;
 }
 
@@ -524,7 +483,7 @@ CUresult hook_graph_mem_trim(enum hook_symbol sym, CUdevice device)
     result = REAL(sym, graph_mem_trim)(device);
     if (ours)
         atomic_fetch_add(&backings[device].trims, 1);
-    refresh_device(device);
+    driver_sized_refresh_all(&backing_driver);
     trace_memory(sym, 0, 0, result);
     return result;
 }

@@ -19,6 +19,4 @@ static inline uint64_t graph_cost_key(CUgraphExec exec)
  * that. */
 void graph_memory_possible(void);
 
-void graph_quiesce(void); /* like pool_quiesce() */
-
 #endif

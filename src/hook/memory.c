@@ -65,7 +65,7 @@ HANDLER(mem_free)
     mem_free_end(&freeing, result);
     /* Memory of a pool: a free that waits, after which the pool may have shrunk. */
     if (!known && dptr != 0 && result == CUDA_SUCCESS)
-        pool_look_again();
+        pool_refresh();
     trace_memory(sym, freeing.entry.bytes, dptr, result);
     return result;
 }

@@ -18,21 +18,15 @@
 
 #include <stdlib.h>
 
-#define POOL_BUCKETS 64
-
 /* Never freed: a handle that comes back finds its pool again. */
 struct pool {
     struct driver_sized sized;
     CUmemoryPool handle;
     CUdevice device;
     atomic_bool counted; /* lies on a device of ours, and nobody else is charged for it */
-    struct pool *next_in_bucket;
-    struct pool *next;
 };
 
-static _Atomic(struct pool *) buckets[POOL_BUCKETS];
-static _Atomic(struct pool *) pools;                   /* all of them */
-static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding to the lists */
+static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding one, and for what follows */
 
 /* The current pool of each device, as the driver said last; forgotten when anybody changes it. */
 static _Atomic(struct pool *) current_pool[VGPU_DEVICES_MAX];
@@ -60,27 +54,13 @@ static void trim_pool(struct driver_sized *sized)
 
 static const struct driver_sized_ops pool_driver = {.read = read_pool, .trim = trim_pool};
 
-static void refresh(void)
-{
-    struct vgpu_ledger *ledger = hook_ledger();
-
-    if (ledger == NULL)
-        return;
-    fork_check();
-    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL;
-         pool = pool->next) {
-        if (atomic_load_explicit(&pool->counted, memory_order_relaxed))
-            driver_sized_refresh(&pool->sized, ledger);
-    }
-}
-
 void pool_refresh_all(void)
 {
     NO_CANCEL;
 
     fork_check();
     pending_free_settle();
-    refresh();
+    driver_sized_refresh_all(&pool_driver);
 }
 
 void pool_refresh_after(CUstream stream, bool per_thread)
@@ -89,49 +69,23 @@ void pool_refresh_after(CUstream stream, bool per_thread)
 
     fork_check();
     pending_free_settle_stream(stream, per_thread);
-    refresh();
+    driver_sized_refresh_all(&pool_driver);
 }
 
-void pool_look_again(void)
+void pool_refresh(void)
 {
-    refresh();
-}
-
-static void trim(unsigned vdev)
-{
-    struct vgpu_ledger *ledger = hook_ledger();
-
-    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL;
-         pool = pool->next) {
-        if (atomic_load_explicit(&pool->counted, memory_order_relaxed) && pool->sized.vdev == vdev)
-            driver_sized_trim(&pool->sized, ledger);
-    }
-}
-
-void pool_quiesce(void)
-{
-    fork_check();
-    for (struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire); pool != NULL;
-         pool = pool->next)
-        driver_sized_quiesce(&pool->sized);
+    driver_sized_refresh_all(&pool_driver);
 }
 
 /* The table of pools */
 
-static unsigned bucket_of(CUmemoryPool handle)
-{
-    uint64_t key = (uint64_t)(uintptr_t)handle;
-
-    return (unsigned)((key * 0x9e3779b97f4a7c15ULL) >> 58) % POOL_BUCKETS;
-}
-
 static struct pool *find(CUmemoryPool handle)
 {
-    struct pool *pool = atomic_load_explicit(&buckets[bucket_of(handle)], memory_order_acquire);
+    struct vgpu_track_entry entry;
 
-    while (pool != NULL && pool->handle != handle)
-        pool = pool->next_in_bucket;
-    return pool;
+    return record_get(RECORDS_POOLS, (uintptr_t)handle, &entry)
+               ? (struct pool *)(uintptr_t)entry.extra
+               : NULL;
 }
 
 static void forget_current(void)
@@ -146,21 +100,17 @@ static void forget_current(void)
 static void forget_all(void)
 {
     mutex_init(&pools_lock);
-    for (struct pool *pool = atomic_load(&pools); pool != NULL; pool = pool->next) {
-        driver_sized_forked(&pool->sized);
-        atomic_store(&pool->counted, false);
-    }
     forget_current();
 }
 
-static struct memory_source pool_source = {.refresh = refresh, .trim = trim, .forked = forget_all};
+static struct memory_source pool_source = {.forked = forget_all};
 
 /* Makes `handle` known, or known anew. `device` negative: it is not counted. NULL: no memory. */
 static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
 {
-    unsigned bucket = bucket_of(handle);
     unsigned vdev = 0;
     bool counted = device >= 0 && device_vdev(device, &vdev) == 0;
+    struct vgpu_track_entry entry = {.kind = kind};
     struct pool *pool;
 
     sources_register(&pool_source);
@@ -171,14 +121,13 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
         pool = hook_zalloc(sizeof(*pool));
         if (pool == NULL)
             goto out;
-        driver_sized_init(&pool->sized, vdev, kind, &pool_driver);
         pool->handle = handle;
         pool->device = device;
         atomic_init(&pool->counted, counted);
-        pool->next_in_bucket = atomic_load_explicit(&buckets[bucket], memory_order_relaxed);
-        pool->next = atomic_load_explicit(&pools, memory_order_relaxed);
-        atomic_store_explicit(&buckets[bucket], pool, memory_order_release);
-        atomic_store_explicit(&pools, pool, memory_order_release);
+        driver_sized_init(&pool->sized, vdev, kind, &pool_driver);
+        entry.extra = (uintptr_t)pool;
+        if (!record_put(RECORDS_POOLS, (uintptr_t)handle, &entry))
+            pool = NULL; /* it stays among the driver-sized, without a charge */
     } else if (anew) {
         pool->sized.vdev = vdev;
         pool->sized.kind = kind;
@@ -295,110 +244,87 @@ static struct pool *pool_of_device(CUdevice device)
 /* Allocation */
 
 struct allocation {
-    struct vgpu_ledger *ledger;
     struct pool *pool; /* NULL: nothing is charged */
     struct driver_sized_ticket ticket;
 };
 
 /* Whether a request is worth a charge at all, before its pool is looked for. */
-static struct vgpu_ledger *worth(const CUdeviceptr *dptr, size_t bytes, CUstream stream,
-                                 bool per_thread)
+static bool worth(size_t bytes, CUstream stream, bool per_thread)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
-
-    if (ledger == NULL || dptr == NULL || bytes == 0 || bytes > MEM_LIMIT_BYTES)
-        return NULL;
+    if (hook_ledger() == NULL || bytes == 0 || bytes > MEM_LIMIT_BYTES)
+        return false;
     if (capture_running() && capture_records(stream, per_thread)) {
         graph_memory_possible(); /* it becomes a node; no memory moves now */
-        return NULL;
+        return false;
     }
-    return ledger;
+    return true;
 }
 
-/* Sets aside what the pool can grow by. False: over the quota; that is recorded. */
-static bool begin(enum hook_symbol sym, struct allocation *allocation, size_t bytes,
-                  CUstream stream, bool per_thread)
+/* Sets aside what the pool can grow by. */
+static CUresult begin(enum hook_symbol sym, struct pool *pool, size_t bytes, CUstream stream,
+                      struct allocation *ret_allocation)
 {
     KEEP_ERRNO;
-    struct pool *pool = allocation->pool;
     uint64_t quota_bytes;
 
     if (pool != NULL && !atomic_load_explicit(&pool->counted, memory_order_relaxed))
-        allocation->pool = pool = NULL;
-    if (pool == NULL)
-        return true;
-    if (driver_sized_begin(&pool->sized, allocation->ledger, bytes, &allocation->ticket))
-        return true;
-    quota_bytes = ledger_quota(allocation->ledger, pool->sized.vdev);
-    if ((quota_bytes == 0 || bytes <= quota_bytes) && pending_free_wait(stream, per_thread) &&
-        driver_sized_begin(&pool->sized, allocation->ledger, bytes, &allocation->ticket))
-        return true;
-    ledger_refuse(allocation->ledger, pool->sized.vdev, bytes, hook_symbol_name(sym));
-    return false;
+        pool = NULL;
+    ret_allocation->pool = pool;
+    if (pool == NULL || driver_sized_begin(&pool->sized, bytes, &ret_allocation->ticket))
+        return CUDA_SUCCESS;
+    quota_bytes = ledger_quota(hook_ledger(), pool->sized.vdev);
+    if ((quota_bytes == 0 || bytes <= quota_bytes) &&
+        pending_free_wait(stream, hook_symbol_per_thread(sym)) &&
+        driver_sized_begin(&pool->sized, bytes, &ret_allocation->ticket))
+        return CUDA_SUCCESS;
+    ledger_refuse(hook_ledger(), pool->sized.vdev, bytes, hook_symbol_name(sym));
+    ret_allocation->pool = NULL;
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* After the driver's answer: charges the growth. Where there is no room for it, the allocation is
  * undone. */
-static CUresult conclude(enum hook_symbol sym, struct allocation *allocation, CUdeviceptr address,
-                         size_t bytes, CUstream stream, CUresult result)
+static CUresult end(enum hook_symbol sym, const struct allocation *allocation, CUdeviceptr address,
+                    size_t bytes, CUstream stream, CUresult result)
 {
     struct pool *pool = allocation->pool;
-    bool per_thread;
 
-    if (pool == NULL)
-        return result;
-    if (driver_sized_end(&pool->sized, allocation->ledger, &allocation->ticket,
-                         result == CUDA_SUCCESS ? bytes : 0) ||
+    if (pool == NULL ||
+        driver_sized_end(&pool->sized, &allocation->ticket, result == CUDA_SUCCESS ? bytes : 0) ||
         result != CUDA_SUCCESS)
         return result;
-    per_thread = hook_symbol_per_thread(sym);
-    REAL(per_thread ? SYMBOL_cuMemFreeAsync_ptsz : SYMBOL_cuMemFreeAsync, mem_free_async)
+    REAL(hook_symbol_per_thread(sym) ? SYMBOL_cuMemFreeAsync_ptsz : SYMBOL_cuMemFreeAsync,
+         mem_free_async)
     (address, stream);
-    driver_sized_trim(&pool->sized, allocation->ledger);
-    ledger_refuse(allocation->ledger, pool->sized.vdev, bytes, hook_symbol_name(sym));
+    driver_sized_trim(&pool->sized);
+    ledger_refuse(hook_ledger(), pool->sized.vdev, bytes, hook_symbol_name(sym));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult hook_mem_alloc_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes,
-                              CUstream stream)
-{
-    bool per_thread = hook_symbol_per_thread(sym);
-    struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
-    CUdeviceptr address = 0;
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-
-    if (allocation.ledger != NULL)
-        allocation.pool = pool_of_device(device_of_stream(stream, per_thread));
-    if (begin(sym, &allocation, bytes, stream, per_thread)) {
-        result = REAL(sym, mem_alloc_async)(dptr == NULL ? NULL : &address, bytes, stream);
-        result = conclude(sym, &allocation, address, bytes, stream, result);
-        if (result == CUDA_SUCCESS && dptr != NULL)
-            *dptr = address;
+/* The handler of an allocation from `from`, a struct pool, in the order of a stream. */
+#define ALLOCATE_ASYNC(handler, from, ...)                                                         \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        bool per_thread = hook_symbol_per_thread(sym);                                             \
+        struct allocation allocation;                                                              \
+        CUdeviceptr address = 0;                                                                   \
+        CUresult result;                                                                           \
+                                                                                                   \
+        if (dptr == NULL)                                                                          \
+            return FORWARD(sym, handler);                                                          \
+        result = begin(sym, worth(bytes, stream, per_thread) ? (from) : NULL, bytes, stream,       \
+                       &allocation);                                                               \
+        if (result == CUDA_SUCCESS)                                                                \
+            result = REAL(sym, handler)(&address, __VA_ARGS__);                                    \
+        result = end(sym, &allocation, address, bytes, stream, result);                            \
+        if (result == CUDA_SUCCESS)                                                                \
+            *dptr = address;                                                                       \
+        trace_memory(sym, bytes, address, result);                                                 \
+        return result;                                                                             \
     }
-    trace_memory(sym, bytes, address, result);
-    return result;
-}
 
-CUresult hook_mem_alloc_from_pool_async(enum hook_symbol sym, CUdeviceptr *dptr, size_t bytes,
-                                        CUmemoryPool pool, CUstream stream)
-{
-    bool per_thread = hook_symbol_per_thread(sym);
-    struct allocation allocation = {.ledger = worth(dptr, bytes, stream, per_thread)};
-    CUdeviceptr address = 0;
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-
-    if (allocation.ledger != NULL)
-        allocation.pool = known_pool(pool);
-    if (begin(sym, &allocation, bytes, stream, per_thread)) {
-        result = REAL(sym, mem_alloc_from_pool_async)(dptr == NULL ? NULL : &address, bytes, pool,
-                                                      stream);
-        result = conclude(sym, &allocation, address, bytes, stream, result);
-        if (result == CUDA_SUCCESS && dptr != NULL)
-            *dptr = address;
-    }
-    trace_memory(sym, bytes, address, result);
-    return result;
-}
+ALLOCATE_ASYNC(mem_alloc_async, pool_of_device(device_of_stream(stream, per_thread)), bytes, stream)
+ALLOCATE_ASYNC(mem_alloc_from_pool_async, known_pool(pool), bytes, pool, stream)
 
 /* Memory of cuMemAlloc, freed in stream order. */
 static CUresult free_plain(enum hook_symbol sym, const struct mem_free *freeing, CUstream stream)
@@ -471,8 +397,7 @@ CUresult hook_mem_pool_import(enum hook_symbol sym, CUmemoryPool *pool, void *ha
 
 CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
-    struct pool *known = ledger != NULL ? find(pool) : NULL;
+    struct pool *known = find(pool);
     bool counted = known != NULL && atomic_exchange(&known->counted, false);
     unsigned vdev = counted ? known->sized.vdev : 0;
     enum vgpu_kind kind = counted ? known->sized.kind : VGPU_KIND_POOL;
@@ -487,7 +412,7 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
         driver_sized_attach(&known->sized, charged);
         atomic_store(&known->counted, true);
     } else if (charged > 0) {
-        ledger_release(ledger, vdev, kind, charged);
+        ledger_release(hook_ledger(), vdev, kind, charged);
     }
     reconcile_free_end();
     if (result == CUDA_SUCCESS && charged > 0) {
@@ -501,11 +426,10 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
 
 static void look_at(CUmemoryPool handle)
 {
-    struct vgpu_ledger *ledger = hook_ledger();
-    struct pool *pool = ledger != NULL ? find(handle) : NULL;
+    struct pool *pool = find(handle);
 
     if (pool != NULL && atomic_load(&pool->counted))
-        driver_sized_refresh(&pool->sized, ledger);
+        driver_sized_refresh(&pool->sized);
 }
 
 CUresult hook_mem_pool_trim_to(enum hook_symbol sym, CUmemoryPool pool, size_t keep_bytes)

@@ -19,10 +19,6 @@ void pool_refresh_all(void);
 void pool_refresh_after(CUstream stream, bool per_thread);
 
 /* The same at any other time: what is freed only by a synchronisation stays charged. */
-void pool_look_again(void);
-
-/* Waits until no thread is reading a pool's size: from then on each sees what capture_active
- * says. */
-void pool_quiesce(void);
+void pool_refresh(void);
 
 #endif

@@ -22,6 +22,7 @@ enum record_table {
     RECORDS_PHYSICAL = RECORDS_OF_CONTEXTS, /* handles of cuMemCreate */
     RECORDS_MAPPINGS,
     RECORDS_IPC,
+    RECORDS_POOLS,
     RECORDS_GRAPHS,
     RECORD_TABLES
 };

@@ -3,9 +3,8 @@
  */
 #include "hook/capture.h"
 #include "hook/compute.h"
-#include "hook/graph.h"
+#include "hook/driver_sized.h"
 #include "hook/pending_free.h"
-#include "hook/pool.h"
 
 CUresult hook_stream_destroy(enum hook_symbol sym, CUstream stream)
 {
@@ -20,8 +19,7 @@ static void begin_capture(enum hook_symbol sym, CUstream stream)
     capture_begin();
     compute_stream_ends(
         stream, hook_symbol_per_thread(sym)); /* what is launched into it from now on is recorded */
-    pool_quiesce();
-    graph_quiesce();
+    driver_sized_quiesce();
 }
 
 static CUresult began(CUresult result)

@@ -13,6 +13,9 @@ static const struct {
 #define X(class, kind, table, step, ...) [MEM_##class] = {kind, table, step},
     MEM_CLASSES(X)
 #undef X
+#define X(class, kind) [MEM_##class] = {kind, RECORD_TABLES, MEM_BLOCK_BYTES},
+        MEM_UNRECORDED_CLASSES(X)
+#undef X
 };
 
 static _Atomic(struct vgpu_granules *) granules;
@@ -204,6 +207,8 @@ static void free_by_driver(enum mem_class class, uint64_t key)
         break;
         MEM_CLASSES(X)
 #undef X
+    default:
+        break;
     }
 }
 

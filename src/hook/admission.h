@@ -53,14 +53,16 @@ static inline uint64_t mem_round(uint64_t bytes, uint64_t step_bytes)
     X(EXTERNAL, VGPU_KIND_EXTERNAL, RECORDS_EXTERNAL, 1, cuDestroyExternalMemory,                  \
       CUexternalMemory)                                                                            \
     X(MODULE, VGPU_KIND_MODULE, RECORDS_MODULES, MEM_BLOCK_BYTES, cuModuleUnload, CUmodule)        \
-    X(LIBRARY, VGPU_KIND_MODULE, RECORDS_MODULES, MEM_BLOCK_BYTES, cuLibraryUnload, CUlibrary)     \
-    X(CONTEXT, VGPU_KIND_CONTEXT, RECORD_TABLES, MEM_BLOCK_BYTES, cuCtxDestroy_v2, CUcontext)      \
-    X(PHYSICAL, VGPU_KIND_DATA, RECORDS_PHYSICAL, MEM_BLOCK_BYTES, cuMemRelease,                   \
-      CUmemGenericAllocationHandle)
+    X(LIBRARY, VGPU_KIND_MODULE, RECORDS_MODULES, MEM_BLOCK_BYTES, cuLibraryUnload, CUlibrary)
+
+/* Those that their callers record and free: for mem_admit_on() and mem_commit() only. */
+#define MEM_UNRECORDED_CLASSES(X)                                                                  \
+    X(PHYSICAL, VGPU_KIND_DATA)                                                                    \
+    X(CONTEXT, VGPU_KIND_CONTEXT)
 
 enum mem_class {
 #define X(class, ...) MEM_##class,
-    MEM_CLASSES(X)
+    MEM_CLASSES(X) MEM_UNRECORDED_CLASSES(X)
 #undef X
 };
 

@@ -1,8 +1,8 @@
 /*
- * CUDA arrays and mipmapped arrays. Their size is the driver's secret (tiling, padding): it is
- * learnt from a twin that is made without memory and destroyed at once. Arrays of up to 1 MiB share
- * blocks with each other and with other small things of the driver: what a new block holds beyond
- * the array is found by reconciliation and charged as untracked.
+ * CUDA arrays and mipmapped arrays. Only the driver knows their size (tiling, padding). vgpu learns
+ * it from a twin that it creates without memory and destroys at once. Arrays of up to 1 MiB share
+ * blocks with each other and with other small memory of the driver. Reconciliation finds what a new
+ * block holds beyond the array, and charges it as untracked.
  */
 #include "hook/capture.h"
 #include "hook/admission.h"
@@ -12,7 +12,7 @@
 #define ARRAY_UNIT_BYTES (64ULL << 10)
 #define NO_MEMORY_FLAGS  (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
-/* Bytes of a 4x4 block of a block-compressed format; 0: it is none. */
+/* Bytes of a 4x4 block of a block-compressed format; 0: another format. */
 static uint64_t compressed_block_bytes(unsigned format)
 {
     if (format < 0x91 || format > 0x9e)
@@ -36,7 +36,7 @@ static uint64_t element_bytes(unsigned format)
     }
 }
 
-/* The size where the driver does not tell: the texels, in the driver's units. */
+/* The size if the driver does not tell: the texels, in the driver's units. */
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 {
     bool layered = (desc->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
@@ -101,7 +101,7 @@ static bool ask_mipmap(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUd
     return result == CUDA_SUCCESS && requirements.size > 0;
 }
 
-/* What the driver will take for an array (`levels` 0) or a mipmap of so many levels. */
+/* The bytes that the driver will take for an array (`levels` 0) or a mipmap of so many levels. */
 static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUdevice device)
 {
     CUDA_ARRAY3D_DESCRIPTOR twin = *desc;
@@ -119,7 +119,7 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels
                                     : mem_round(bytes, ARRAY_UNIT_BYTES);
 }
 
-/* Sets aside what an array takes. `levels` 0: it is no mipmap. */
+/* Reserves what an array takes. `levels` 0: it is no mipmap. */
 static CUresult admit(enum hook_symbol sym, enum mem_class class,
                       const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
                       struct admission *ret_admission, uint64_t *ret_bytes)
@@ -138,11 +138,8 @@ static CUresult admit(enum hook_symbol sym, enum mem_class class,
     return mem_admit_on(sym, class, vdev, *ret_bytes, ret_admission);
 }
 
-/*
- * After the driver's answer. The array may have opened a new block. So the rest of one is charged
- * as untracked, until NVML's figure says how much of that is true: at once where nothing else is
- * going on.
- */
+/* After the driver's answer. The array may have opened a new block, so the rest of one is charged
+ * as untracked, until NVML says how much of that is true: at once if nothing else is under way. */
 static CUresult settle(const struct admission *admission, CUresult result, uint64_t array,
                        uint64_t bytes)
 {
@@ -200,10 +197,8 @@ CREATE(array3d_create, MEM_ARRAY, 0, desc, desc)
 CREATE(array3d_create_v1, MEM_ARRAY, 0, SHAPE(.Depth = desc->Depth, .Flags = desc->Flags), desc)
 CREATE(mipmapped_array_create, MEM_MIPMAP, levels, desc, desc, levels)
 
-/*
- * After the driver's answer. The block of a small array may live on with others in it, so what the
- * array took is untracked from now on, until NVML's figure says otherwise.
- */
+/* After the driver's answer. The block of a small array may stay with others in it. So the array's
+ * bytes are untracked from now on, until NVML says otherwise. */
 static void destroyed(const struct mem_free *freeing, CUresult result)
 {
     uint64_t nvml_bytes;

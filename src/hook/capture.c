@@ -58,8 +58,7 @@ bool capture_records(CUstream stream, bool per_thread)
     return capture_running() && capture_has(stream, per_thread);
 }
 
-/* Asking spoils nothing, not even where the legacy stream must not be used because another one
- * captures. */
+/* Asking spoils nothing, even where another capture forbids the legacy stream. */
 bool capture_touches(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

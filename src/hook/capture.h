@@ -1,15 +1,15 @@
 /*
- * Stream capture. While a capture in global mode is active anywhere in the process, the driver
- * refuses "unsafe" calls (reading a pool's attribute is one) and spoils the capture. So calls of
- * our own are made in relaxed mode then.
+ * Stream capture. While any capture in global mode is active in the process, the driver refuses
+ * "unsafe" calls, such as reading a pool's attribute, and spoils the capture. So vgpu makes its own
+ * calls in relaxed mode then.
  */
 #ifndef VGPU_HOOK_CAPTURE_H
 #define VGPU_HOOK_CAPTURE_H
 
 #include "hook/hook.h"
 
-/* How many captures are active. Counts too many rather than too few (a capture that ends with its
- * stream stays). */
+/* How many captures are active. Rather too many than too few: a capture that ends with its stream
+ * stays counted. */
 extern atomic_int capture_active;
 
 /* For the handlers of captures: one is about to begin; one has ended, or did not begin. */
@@ -22,9 +22,9 @@ static inline bool capture_running(void)
 }
 
 /*
- * Around calls of our own: enter, call, leave. A reader that must not meet the beginning of a
- * capture half-way holds a growth's lock meanwhile (driver_sized.h): a capture begins only after
- * every such lock was free once.
+ * Around vgpu's own calls: enter, call, leave. A reader of a size must not meet the beginning of a
+ * capture half-way, so it holds that size's lock (driver_sized.h). A capture begins only after each
+ * such lock was free once.
  */
 struct capture_mode {
     bool changed;
@@ -49,12 +49,12 @@ static inline void capture_leave(struct capture_mode *mode)
         capture_restore(mode);
 }
 
-/* Whether calls on this stream are being recorded. `per_thread`: the caller came by a _ptsz entry
- * point. capture_has() asks the driver in any case. */
+/* Whether calls on this stream are being recorded. `per_thread`: the caller came through a _ptsz
+ * entry point. capture_has() asks the driver in any case. */
 bool capture_has(CUstream stream, bool per_thread);
 bool capture_records(CUstream stream, bool per_thread);
 
-/* Whether work of our own on this stream would be recorded, or would spoil a capture. */
+/* Whether vgpu's own work on this stream would be recorded, or would spoil a capture. */
 bool capture_touches(CUstream stream);
 
 #endif

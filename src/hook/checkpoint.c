@@ -1,7 +1,7 @@
 /*
- * Checkpoints: the driver takes a process's memory off the devices and brings it back. Another
- * process asks for it, as a rule; the process itself stands still in the driver meanwhile. What is
- * away is charged to nobody, and comes back only where it fits.
+ * Checkpoints: the driver takes a process's memory off the devices and brings it back. Usually
+ * another process asks for it, while the process itself stands still in the driver. Memory that is
+ * away is charged to nobody, and returns only if it fits.
  */
 #include "hook/admission.h"
 #include "account/refuse.h"

@@ -12,7 +12,7 @@
 #include "hook/reconcile.h"
 #include "account/refuse.h"
 
-#define GREEN_BYTES (6ULL << 20) /* a green context beside the primary one */
+#define GREEN_BYTES (6ULL << 20) /* of a green context beside the primary one */
 
 void context_forked(void)
 {
@@ -26,7 +26,7 @@ static uint64_t key_of(const void *handle)
     return (uint64_t)(uintptr_t)handle;
 }
 
-/* One call for the four ways to create a context. */
+/* The four ways to create a context, as one call. */
 struct creation {
     enum hook_symbol sym;
     unsigned int flags;
@@ -139,7 +139,7 @@ static CUresult driver_destroy_green(void *ctx)
     return DRIVER(cuGreenCtxDestroy)(ctx);
 }
 
-/* Where the driver has the primary context already, a green one is a few MiB. */
+/* Beside the primary context a green one takes a few MiB. */
 static CUresult create_green(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ctx,
                              CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {
@@ -158,10 +158,8 @@ static CUresult create_green(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ct
     return result;
 }
 
-/*
- * Where it has not, it creates both. The lot is admitted and measured as a context and shared out:
- * the primary one outlives the green one if somebody retains it.
- */
+/* Without a primary context the driver creates both. They are admitted and measured as one context
+ * and divided: the primary context outlives the green one if somebody retains it. */
 static CUresult create_green_first(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ctx,
                                    CUdevResourceDesc desc, CUdevice device, unsigned int flags)
 {
@@ -207,7 +205,7 @@ static CUresult destroy_green(enum hook_symbol sym, CUgreenCtx ctx)
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
     bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
-    CUcontext context = NULL; /* what its streams and events belong to */
+    CUcontext context = NULL; /* of its streams and events */
     CUdevice device;
     CUresult result;
 
@@ -284,7 +282,7 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
         DRIVER(cuCtxGetLimit)(&new_value, limit);
     else
         new_value = old_value;
-    /* The driver may have rounded the value; what it made of it counts. */
+    /* The driver may have rounded the value: its own value counts. */
     context_record_limit(key_of(ctx), vdev, which, old_value, new_value, unit, &target, &charged);
     if (result != CUDA_SUCCESS || target <= charged)
         mem_cancel(&admission);

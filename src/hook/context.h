@@ -1,4 +1,4 @@
-/* What the handlers of context.c share with others. */
+/* Contexts: context.c. */
 #ifndef VGPU_HOOK_CONTEXT_H
 #define VGPU_HOOK_CONTEXT_H
 

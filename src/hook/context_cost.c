@@ -8,10 +8,10 @@
 
 #include <time.h>
 
-#define UNKNOWN_MAX   (1ULL << 30)   /* set aside for a context of unknown cost */
-#define WAIT_BOUND_NS (3 * NS_PER_S) /* for contexts of other processes that are being measured */
+#define UNKNOWN_MAX   (1ULL << 30)   /* reserved for a context of unknown cost */
+#define WAIT_BOUND_NS (3 * NS_PER_S) /* for contexts that other processes are measuring */
 #define WAIT_STEP_NS  (2 * NS_PER_MS)
-/* A context that is just being charged looks for a moment as if nobody were measuring. */
+/* While a context is being charged, the region looks for a moment as if nobody were measuring. */
 #define CALM_STEPS 15
 
 static atomic_uint under_way[VGPU_DEVICES_MAX]; /* admissions of this process */
@@ -22,7 +22,7 @@ void context_cost_forked(void)
         atomic_store(&under_way[i], 0);
 }
 
-/* What an admission asks for; 0: nothing is left. */
+/* The bytes to reserve; 0: nothing is left. */
 static uint64_t wanted(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t cost = ledger_context_cost(ledger, vdev), total, free_bytes, physical;
@@ -35,7 +35,7 @@ static uint64_t wanted(struct vgpu_ledger *ledger, unsigned vdev)
     return free_bytes < UNKNOWN_MAX ? free_bytes : UNKNOWN_MAX;
 }
 
-/* Whether some process has set memory aside that is not charged as anything yet. */
+/* Whether a process has a reservation that is not charged as anything yet. */
 static bool others_under_way(struct vgpu_ledger *ledger, unsigned vdev)
 {
     struct vgpu_snapshot snapshot;
@@ -64,7 +64,7 @@ static bool reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_byt
             *ret_bytes = bytes;
             return true;
         }
-        if (first) { /* perhaps the driver has been given something back that we have not noticed */
+        if (first) { /* perhaps the driver has freed something unseen */
             mem_refresh(vdev);
             reconcile_now(vdev);
             continue;
@@ -98,7 +98,8 @@ CUresult context_admit(enum hook_symbol sym, unsigned vdev, struct context_admis
     return CUDA_SUCCESS;
 }
 
-/* What the context takes. Others of the instance learn it where nothing else is measured along. */
+/* What the context takes. The instance learns it, unless something else may be in the
+ * measurement. */
 static uint64_t measure(const struct context_admission *admission)
 {
     struct vgpu_ledger *ledger = admission->mem.ledger;

@@ -10,8 +10,7 @@ static struct context_record *records; /* a handful */
 
 void context_record_forked(void)
 {
-    mutex_init(
-        &lock); /* the records stay: the child has no use for them, and they may be half-linked */
+    mutex_init(&lock); /* the child has no use for the records, and they may be half-linked */
     records = NULL;
 }
 
@@ -75,7 +74,7 @@ void context_record_put_back(const struct context_record *record)
     again = make(record->key, record->vdev);
     if (!again)
         return;
-    next = again->next; /* the one in `record` is of the list as it was */
+    next = again->next; /* the one in `record` belongs to the list as it was */
     *again = *record;
     again->next = next;
 }

@@ -1,16 +1,14 @@
 /*
- * The contexts of this process and what each is charged with, so that its end gives exactly that
- * back.
+ * The contexts of this process and the charge of each, so that its end gives exactly that back.
  *
- * Thread-safe; no driver call is made under its lock.
+ * Thread-safe. No call into the driver is made under its lock.
  */
 #ifndef VGPU_HOOK_CONTEXT_RECORD_H
 #define VGPU_HOOK_CONTEXT_RECORD_H
 
 #include "hook/hook.h"
 
-/* The limits that cost memory. Charged is what a limit takes beyond what it took when the context
- * was new. */
+/* The limits that cost memory. Charged is what a limit takes beyond its value in a new context. */
 enum context_limit { CONTEXT_STACK, CONTEXT_FIFO, CONTEXT_HEAP, CONTEXT_LIMITS };
 
 struct context_record {
@@ -25,19 +23,19 @@ struct context_record {
     struct context_record *next;
 };
 
-/* Replaces a record of the same key. False: no memory (the context then stays charged until the
- * process ends). */
+/* Replaces a record of the same key. False: no memory; the context stays charged until the process
+ * ends. */
 bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes);
 
-/* All that a context is charged with; the record is gone. False: there is none. */
+/* Takes the record out. False: there is none. */
 bool context_record_take(uint64_t key, struct context_record *ret_record);
 void context_record_put_back(const struct context_record *record);
 uint64_t context_record_bytes(const struct context_record *record);
 
 /*
- * A limit of a context is about to become `value`, or has: the bytes it is to be charged with, by
- * what one unit costs, and what it is charged with now. `old_value` is its base where this is the
- * first change. Makes a record for a context that has none. False: no memory.
+ * A limit of a context is about to become `value`, or has: returns the bytes to charge for it, at
+ * `unit_bytes` for each unit, and those charged now. `old_value` is its base if this is the first
+ * change. Makes a record for a context without one. False: no memory.
  */
 bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit, uint64_t old_value,
                           uint64_t value, uint64_t unit_bytes, uint64_t *ret_target_bytes,

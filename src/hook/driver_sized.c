@@ -1,6 +1,3 @@
-/*
- * Charging what the driver sizes on its own: see driver_sized.h.
- */
 #include "hook/driver_sized.h"
 
 #include "base/forkwatch.h"
@@ -27,8 +24,8 @@ static bool read_bytes(const struct driver_sized *sized, uint64_t *ret_bytes)
     return known;
 }
 
-/* Under the lock: what is to stay charged where it shrank. Calls under way may bring back what they
- * count on. */
+/* Under the lock, where the memory shrank: how much is to stay charged. Calls under way may bring
+ * back the bytes that they rely on. */
 static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t reserved)
 {
     uint64_t gone = reserved < charged ? charged - reserved : 0;
@@ -49,8 +46,8 @@ static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t re
 }
 
 /*
- * Under the lock: charges what was added (or gives back what went away) since the last look.
- * `taken_bytes` of the pot are the caller's and leave it; of the rest stays what the other calls
+ * Under the lock: charges what was added, or gives back what went away, since the last read.
+ * `taken_bytes` of the pot are the caller's and leave it. Of the rest stays what the other calls
  * under way may still need.
  */
 static int settle(struct driver_sized *sized, uint64_t taken_bytes)
@@ -66,7 +63,7 @@ static int settle(struct driver_sized *sized, uint64_t taken_bytes)
     if (reserved < charged || sized->retained)
         reserved = retain(sized, charged, reserved);
     grown = (int64_t)(reserved - charged);
-    /* Read after the size: every call that can have grown it is in here. */
+    /* Read after the size: every call that can have grown it is counted here. */
     pledged = atomic_load(&sized->reserved_bytes);
     pot = pledged - sized->consumed_bytes;
     others = pledged - taken_bytes;
@@ -88,10 +85,9 @@ static int settle(struct driver_sized *sized, uint64_t taken_bytes)
 }
 
 /*
- * With no room in the quota for a step, a call still goes through where it is certain to need none:
- * what the last growth left over is in one piece, so the driver does not have to grow for what fits
- * in there. (What was freed may be in pieces, and to let the driver try would put us over the quota
- * for a moment.)
+ * Without room in the quota for a step, a call still goes through if it needs none for certain.
+ * What the last growth left over is in one piece, so the driver need not grow for a call that fits
+ * there. Freed memory may be in pieces: to let the driver try would exceed the quota for a moment.
  */
 static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
                        struct driver_sized_ticket *ret_ticket)
@@ -104,7 +100,7 @@ static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
             reserved == atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed);
     if (there) {
         sized->contiguous_bytes -= need;
-        /* Should the driver let go of it meanwhile, then the call brings back whole steps. */
+        /* Should the driver free it meanwhile, the call brings back whole steps. */
         *ret_ticket = (struct driver_sized_ticket){.guaranteed_bytes =
                                                        mem_round(need, DRIVER_SIZED_STEP_BYTES)};
         sized->guaranteed_bytes += ret_ticket->guaranteed_bytes;
@@ -145,8 +141,8 @@ bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still
     return there;
 }
 
-/* Under the lock, after a call: what is left in one piece. `grown` is what this call added, where
- * it was alone. */
+/* Under the lock, after a call: notes what is left in one piece. `grown` is what this call added,
+ * if it was alone. */
 static void note_tail(struct driver_sized *sized, const struct driver_sized_ticket *ticket,
                       uint64_t tail_before, int64_t grown, bool alone, uint64_t used_bytes)
 {
@@ -169,8 +165,8 @@ bool driver_sized_end(struct driver_sized *sized, const struct driver_sized_tick
     alone = atomic_load(&sized->reserved_bytes) == give_back &&
             sized->guaranteed_bytes == ticket->guaranteed_bytes;
     sized->guaranteed_bytes -= ticket->guaranteed_bytes;
-    /* This call may have got what another one claimed, which then grows instead: on this call's
-     * pledge. */
+    /* This call may have used what another one claimed. Then the other one grows, on the
+     * reservation of this one. */
     sized->carried_over_bytes += give_back;
     give_back = 0;
     if (sized->guaranteed_bytes == 0) {

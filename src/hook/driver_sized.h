@@ -1,11 +1,11 @@
 /*
  * Memory whose size the driver decides: a pool, or the memory behind graphs. It grows by more than
- * was asked for, and shrinks when the driver likes. So the most that a call can add is set aside
- * before it, and what was really added is read from the driver and charged after it.
+ * a call asks for, and shrinks when the driver likes. So vgpu reserves the most that a call can add
+ * before it, reads from the driver how much it added, and charges that after it.
  *
- * Several threads may be in calls that grow the same thing. What they set aside is one pot: whoever
- * reads the size first pays for all growth that it sees, and leaves in the pot what the others may
- * still need.
+ * Several threads may be in calls that grow the same memory. Their reservations are one pot. The
+ * first thread that reads the size pays from the pot for all growth that it sees, and leaves in
+ * there what the other calls may still need.
  */
 #ifndef VGPU_HOOK_DRIVER_SIZED_H
 #define VGPU_HOOK_DRIVER_SIZED_H
@@ -18,41 +18,39 @@
 struct driver_sized;
 
 struct driver_sized_ops {
-    /* Reads the reserved bytes. False: the driver does not say. */
+    /* Reads the bytes that the driver has. False: the driver does not say. */
     bool (*read)(const struct driver_sized *sized, uint64_t *ret_bytes);
-    /* Has the driver let go of what nothing uses, as it does itself when the card is full. Never
-     * waits for the card. */
+    /* Has the driver free what nothing uses, as it does itself when the device is full. Never waits
+     * for the device. */
     void (*trim)(struct driver_sized *sized);
 };
 
 struct driver_sized {
-    struct vgpu_mutex lock; /* held while the size is read and while it is trimmed, never while the
-                               driver allocates */
     const struct driver_sized_ops *driver;
-    _Atomic uint64_t charged_bytes;  /* changed under the lock */
-    _Atomic uint64_t reserved_bytes; /* set aside by calls under way */
-    uint64_t
-        consumed_bytes; /* the part of it that is charged or given back already; under the lock */
-    uint64_t guaranteed_bytes; /* of what is charged, what calls under way count on, in steps; under
-                                  the lock */
-    uint64_t contiguous_bytes; /* of what it has, never used yet and in one piece, at least; under
-                                  the lock */
-    uint64_t carried_over_bytes; /* pledges of calls that are over, for claims that are not; under
-                                    the lock */
-    bool retained; /* something that went away is charged still, for those calls; under the lock */
-    bool detached; /* it is gone, or about to be: the driver must not be asked; under the lock */
     unsigned vdev;
     enum vgpu_kind kind;
     struct driver_sized *next; /* of all */
+
+    /* Guards what follows. Held to read the size and to trim, never while the driver allocates. */
+    struct vgpu_mutex lock;
+    _Atomic uint64_t charged_bytes;  /* read without the lock, too */
+    _Atomic uint64_t reserved_bytes; /* by calls under way; grows without the lock */
+    uint64_t consumed_bytes;         /* of reserved_bytes, charged or given back already */
+    uint64_t guaranteed_bytes;       /* of charged_bytes, in steps: calls under way rely on them */
+    uint64_t contiguous_bytes;       /* never used yet and in one piece, at least */
+    uint64_t carried_over_bytes;     /* reserved by calls that are over, for claims that are not */
+    bool retained;                   /* the driver has freed bytes that calls under way rely on */
+    bool detached;                   /* destroyed, or about to be: the driver must not be asked */
 };
 
-/* What a call under way has: room in the quota for growth, or the certainty that it needs none. */
+/* What a call under way holds: room in the quota for growth, or the certainty that it
+ * needs none. */
 struct driver_sized_ticket {
     uint64_t taken_bytes;
     uint64_t guaranteed_bytes;
 };
 
-/* Once: it stays on the list of all, so `sized` must stay, too. */
+/* Once. `sized` goes on the list of all, and must stay. */
 void driver_sized_init(struct driver_sized *sized, unsigned vdev, enum vgpu_kind kind,
                        const struct driver_sized_ops *driver);
 
@@ -61,36 +59,31 @@ bool driver_sized_begin(struct driver_sized *sized, uint64_t bytes,
                         struct driver_sized_ticket *ret_ticket);
 
 /*
- * Before a call for which `bytes` are there already, as `still(arg)` says under the lock. They stay
- * charged until driver_sized_end(), also if the driver lets go of them meanwhile. False: they are
- * not.
+ * Before a call whose `bytes` are there already, as still(arg) tells under the lock. They stay
+ * charged until driver_sized_end(), even if the driver frees them meanwhile. False: they are not
+ * there.
  */
 bool driver_sized_claim(struct driver_sized *sized, uint64_t bytes, bool (*still)(const void *arg),
                         const void *arg, struct driver_sized_ticket *ret_ticket);
 
-/*
- * After the call, whatever came of it; `used_bytes` is what it got (0: it failed, or that does not
- * matter). False: it grew beyond what was set aside and the quota has no room for that.
- */
+/* After the call, successful or not. `used_bytes` is what it got; 0: it failed, or that does not
+ * matter. False: the memory grew beyond the reservation, and the quota has no room for that. */
 bool driver_sized_end(struct driver_sized *sized, const struct driver_sized_ticket *ticket,
                       uint64_t used_bytes);
 
-/* Looks at the size again (and trims it before). Cheap where nothing is charged. */
+/* Reads the size again; driver_sized_trim() trims before. Cheap where nothing is charged. */
 void driver_sized_refresh(struct driver_sized *sized);
 void driver_sized_trim(struct driver_sized *sized);
 
-/*
- * Before the thing itself is destroyed: from now on nobody asks the driver about it, and what is
- * charged for it lies with the caller, who gives it back to the ledger when the driver has
- * destroyed it, or attaches it again when not.
- */
+/* Before the memory is destroyed: from now on nobody asks the driver about it. Returns the charge,
+ * which the caller gives back to the ledger once the driver has destroyed it, or attaches again. */
 uint64_t driver_sized_detach(struct driver_sized *sized);
 void driver_sized_attach(struct driver_sized *sized, uint64_t charged_bytes);
 
-/* Looks at all sizes that `driver` reads again; NULL: at those of pools and of graphs. */
+/* Reads the sizes that `driver` reads; NULL: those of pools and of graphs. */
 void driver_sized_refresh_all(const struct driver_sized_ops *driver);
 
-/* Waits until no thread is reading a size: from then on each sees what capture_active says. */
+/* Waits until no thread is reading a size: from then on each sees the new capture_active. */
 void driver_sized_quiesce(void);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Graphs: see graph.h. For their memory a launch costs one load until the first graph with memory
- * nodes is instantiated.
- */
+/* A launch pays one load for graph memory, until the program instantiates its first graph with
+ * allocation nodes. */
 #include "hook/graph.h"
 
 #include "base/forkwatch.h"
@@ -20,12 +18,12 @@
 #define INSTANTIATE_UPLOADS 2  /* CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD */
 #define ALLOCATION_UNIT     (2ULL << 20)
 
-/* What the driver keeps for graphs on one device. */
+/* The memory that the driver keeps for graphs on one device. */
 struct backing {
     struct driver_sized sized;
     CUdevice device;
     atomic_bool ready;
-    atomic_uint trims;    /* changes whenever the memory may have gone back, or gone to graphs on
+    atomic_uint trims;    /* changes whenever the memory may have been freed, or used by graphs on
                              another stream */
     CUstream last_stream; /* of the last launch; under the lock of `sized` */
 };
@@ -63,7 +61,7 @@ static bool read_backing(const struct driver_sized *sized, uint64_t *ret_bytes)
     return true;
 }
 
-/* A graph whose launch begins after the first count is not taken for backed; one before it keeps
+/* A launch that begins after the first count finds itself not backed. One that began before keeps
  * what it claimed. */
 static void trim_backing(struct driver_sized *sized)
 {
@@ -86,7 +84,7 @@ static void forget_all(void)
 
 static struct memory_source graph_source = {.forked = forget_all};
 
-/* NULL where the device is none of the instance's. */
+/* NULL: the device is none of the instance's. */
 static struct backing *backing_of(CUdevice device)
 {
     struct backing *backing;
@@ -111,7 +109,7 @@ static struct backing *backing_of(CUdevice device)
     return backing;
 }
 
-/* What a graph's memory nodes need, by device */
+/* The bytes that a graph's allocation nodes need, by device */
 
 static void add_place(struct graph_memory *memory, CUdevice device, uint64_t bytes)
 {
@@ -165,7 +163,7 @@ static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
     free(nodes);
 }
 
-/* NULL: the graph has no memory nodes (or there is no quota to hold it to). */
+/* NULL: the graph has no allocation nodes, or no quota limits it. */
 static struct graph_memory *memory_of_graph(CUgraph graph)
 {
     struct graph_memory *memory;
@@ -204,15 +202,14 @@ static bool put_exec(CUgraphExec exec, struct graph_memory *memory)
 {
     struct vgpu_track_entry entry = {.extra = (uintptr_t)memory, .kind = VGPU_KIND_GRAPH};
 
-    free(take_exec(exec)); /* one that went away unseen */
+    free(take_exec(exec)); /* the driver destroyed it unseen */
     if (!record_put(RECORDS_GRAPHS, (uintptr_t)exec, &entry))
         return false;
     atomic_fetch_add(&exec_count, 1);
     return true;
 }
 
-/* After the driver's answer to an instantiation: the handle may be that of an executable that is
- * gone. */
+/* After an instantiation: the handle may be that of an executable that is gone. */
 static CUresult fresh(const CUgraphExec *exec, CUresult result)
 {
     if (result == CUDA_SUCCESS && exec != NULL)
@@ -220,7 +217,7 @@ static CUresult fresh(const CUgraphExec *exec, CUresult result)
     return result;
 }
 
-/* The same for a graph with memory nodes: takes over `memory`. */
+/* The same for a graph with allocation nodes. Takes over `memory`. */
 static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct graph_memory *memory,
                              CUresult result)
 {
@@ -251,8 +248,8 @@ static void end_places(struct launch *launch, unsigned count, CUresult result)
     for (unsigned i = 0; i < count; i++) {
         if (launch->backing[i] == NULL)
             continue;
-        /* A launch can't be taken back: what it took beyond the bound stays charged, and nothing
-         * more gets in. */
+        /* A launch cannot be taken back: bytes beyond the bound stay charged, and nothing more is
+         * admitted. */
         driver_sized_end(&launch->backing[i]->sized, &launch->ticket[i], 0);
         if (result == CUDA_SUCCESS)
             atomic_store(&launch->memory->places[i].backed, launch->trims[i] + 1);
@@ -265,10 +262,8 @@ struct next_launch {
     bool own_stream; /* the stream is the thread's own, which its handle does not show */
 };
 
-/*
- * Graphs that run one after the other share their memory. So a graph has all that it needs if it
- * was launched before and since then every launch went to the same stream.
- */
+/* Graphs that run one after the other share their memory. So a graph has all that it needs if it
+ * was launched before, and every launch since then went to the same stream. */
 static bool still_backed(const void *arg)
 {
     const struct next_launch *next = arg;
@@ -282,7 +277,7 @@ static bool still_backed(const void *arg)
     return atomic_load(&next->place->backed) == atomic_load(&backing->trims) + 1;
 }
 
-/* Sets aside what the launch can take. False: over the quota, and nothing is set aside. */
+/* Reserves the most that the launch can take. False: over the quota, and nothing is reserved. */
 static bool begin_places(enum hook_symbol sym, struct launch *launch, CUstream stream,
                          bool per_thread)
 {
@@ -319,7 +314,7 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sy
     CUresult result;
     NO_CANCEL;
 
-    /* In a capture the graph becomes a node of another one. */
+    /* A capture makes the graph a node of another one. */
     if (hook_ledger() == NULL || !record_get(RECORDS_GRAPHS, (uintptr_t)exec, &entry) ||
         capture_records(stream, per_thread))
         return REAL(sym, graph_launch)(exec, stream);
@@ -331,7 +326,7 @@ static __attribute__((noinline)) CUresult launch_with_memory(enum hook_symbol sy
     return result;
 }
 
-/* A launch or an upload, which has the same arguments and takes the same memory. */
+/* A launch, or an upload, which has the same parameters and takes the same memory. */
 static inline CUresult launch_or_upload(enum hook_symbol sym, CUgraphExec exec, CUstream stream)
 {
     if (__builtin_expect(atomic_load_explicit(&exec_count, memory_order_relaxed) == 0, 1))

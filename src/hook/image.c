@@ -55,7 +55,7 @@ static uint32_t magic_of(const void *image)
     return magic;
 }
 
-/* `limit_bytes`: how much there is; 0: not known, the driver trusts the header too. */
+/* `limit_bytes`: how much there is; 0: unknown, and the driver trusts the header, too. */
 static uint64_t cubin_bytes(const void *image, uint64_t limit_bytes)
 {
     Elf64_Ehdr header;

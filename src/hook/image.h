@@ -1,4 +1,4 @@
-/* What is known of a loadable GPU image before the driver loads it. */
+/* What a loadable GPU image tells before the driver loads it. */
 #ifndef VGPU_HOOK_IMAGE_H
 #define VGPU_HOOK_IMAGE_H
 
@@ -6,12 +6,12 @@
 
 /*
  * The bytes of device memory that an image's sections need: of a cubin, or of the largest
- * uncompressed cubin in a fat binary. 0 where it does not say (PTX, compressed). Reads only
- * headers, and no further than they are what they seem.
+ * uncompressed cubin in a fat binary. 0: it does not say (PTX, compressed). Reads headers only, as
+ * far as each is valid.
  */
 uint64_t image_device_bytes(const void *image);
 
-/* The same for a file; 0 where it cannot be read. */
+/* The same for a file. 0: it cannot be read. */
 uint64_t image_file_device_bytes(const char *path);
 
 #endif

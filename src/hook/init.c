@@ -1,9 +1,9 @@
 /*
- * cuInit: where the instance's devices become the program's.
+ * cuInit: the instance's devices become the program's.
  *
- * The driver reads CUDA_VISIBLE_DEVICES in here and numbers what it names. So an instance that
- * selects devices needs no translation of numbers afterwards: the variable is translated, for as
- * long as the driver's call takes.
+ * In here the driver reads CUDA_VISIBLE_DEVICES and numbers the devices that it names. So vgpu
+ * translates the variable for as long as this call takes, and no number has to be translated
+ * afterwards.
  */
 #include "hook/device.h"
 
@@ -19,11 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The environment as the instance means it: there while any thread is in the driver's cuInit. No
- * lock is held across that call, from within which the driver, or a thread of its, may come back
- * here.
- */
+/* The environment as the instance means it, while any thread is in the driver's cuInit. No lock is
+ * held across that call: the driver, or a thread of its own, may come back here from it. */
 static struct vgpu_mutex init_lock = VGPU_MUTEX_INIT;
 static unsigned init_calls;           /* under the lock */
 static struct visible_swap init_swap; /* under the lock */
@@ -35,8 +32,7 @@ static void in_child(void *arg)
     (void)arg;
     mutex_init(&init_lock);
     init_calls = 0;
-    atomic_store(&initialised,
-                 false); /* whatever the driver makes of it, it must not see other devices */
+    atomic_store(&initialised, false); /* the driver must not see other devices in the child */
     context_forked();
 }
 
@@ -84,14 +80,14 @@ static CUresult init_translated(enum hook_symbol sym, unsigned int flags,
     return result;
 }
 
-/* A program that finds no device at all says little; whoever started it must know why. */
+/* A program that finds no device says little. The person who started it must know why. */
 static void say_no_device(const struct vgpu_limits *limits)
 {
     const char *variable = setting_raw(SETTING_VISIBLE_DEVICES);
     char uuid[VGPU_UUID_LEN];
     static atomic_bool told;
 
-    /* "" and "-1" are how a program is kept from the devices on purpose. */
+    /* "" and "-1" keep a program from the devices on purpose. */
     if ((variable && (*variable == '\0' || *variable == '-')) || atomic_exchange(&told, true))
         return;
     memcpy(uuid, limits->vdev[0].uuid, sizeof(uuid));

@@ -1,9 +1,9 @@
 /*
  * IPC handles of plain device memory: cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle.
  *
- * A handle is of whole blocks: who opens one keeps them on the card, whether or not the maker frees
- * its allocation. So the share (shared.h) is of the blocks, and hangs on the first of them
- * (mem_note()): when the maker leaves that, the charge goes the way of the share.
+ * A handle is of whole blocks. A process that opens it keeps them on the device, even if the maker
+ * frees its allocation. So the share (shared.h) is of the blocks, and hangs on the first of them by
+ * mem_note(): when the maker leaves that block, its charge becomes the share's.
  *
  * An import joins the share before the driver's call: the maker may free the memory right after it.
  */
@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* One cuIpcOpenMemHandle. The driver gives the same address again, and wants as many closes. */
+/* One cuIpcOpenMemHandle. The driver gives the same address each time, and wants as many closes. */
 struct opened {
     struct opened *next; /* of the same address */
     CUcontext context;
@@ -63,8 +63,7 @@ static uint64_t blocks_of(uint64_t address, uint64_t bytes)
     return mem_round(address % MEM_BLOCK_BYTES + bytes, MEM_BLOCK_BYTES);
 }
 
-/* The share of the blocks of an allocation, with a reference. NULL and 0: nobody has to follow
- * it. */
+/* A reference to the share of an allocation's blocks. NULL and 0: nobody has to follow it. */
 static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **ret_shared)
 {
     struct vgpu_track_entry entry;
@@ -130,7 +129,7 @@ static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *l
 {
     if (left->note == &kept)
         return;
-    /* Whoever has seen the note has taken a reference by now. */
+    /* A thread that has seen the note has taken its reference by now. */
     lock();
     mutex_unlock(&ipc_lock);
     shared_own(left->note, left->kind, left->bytes);
@@ -158,7 +157,7 @@ static void close_list(struct vgpu_ledger *ledger, struct opened *list)
     }
 }
 
-/* Under the lock. NULL: nothing of it is known. */
+/* Under the lock. NULL: nothing is recorded. */
 static struct opened *list_at(CUdeviceptr address)
 {
     struct vgpu_track_entry entry;
@@ -179,8 +178,8 @@ static bool set_list(CUdeviceptr address, struct opened *list)
     return true;
 }
 
-/* Before the driver's call: this process has the memory, too, or is charged for it. False: that
- * does not fit. */
+/* Before the driver's call: takes part in the share of the memory, or charges this process. False:
+ * it does not fit. */
 static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcMemHandle *handle,
                   struct opened **ret_opened)
 {
@@ -204,7 +203,7 @@ static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcM
     return true;
 }
 
-/* Memory from outside of the instance is kept in mind as well: each close takes one. False: no
+/* Memory from outside of the instance is recorded as well: each close takes one record. False: no
  * memory. */
 static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
 {
@@ -215,7 +214,7 @@ static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opene
         opened->context = NULL;
     lock();
     opened->next = list_at(address);
-    /* A context that ended unseen: the address is another's now. */
+    /* That context ended unseen: the address is another memory's now. */
     if (opened->next != NULL && opened->next->context != opened->context) {
         stale = opened->next;
         opened->next = NULL;
@@ -270,8 +269,8 @@ CUresult hook_ipc_close_mem_handle(enum hook_symbol sym, CUdeviceptr ptr)
     struct opened *opened;
     CUresult result;
 
-    /* Out of the list before the driver's call: another thread may get the address right after
-     * it. */
+    /* Out of the list before the driver's call: another thread may get the address right
+     * after it. */
     lock();
     opened = list_at(ptr);
     if (opened != NULL)

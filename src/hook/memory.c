@@ -2,8 +2,8 @@
  * Plain device memory: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged, cuMemFree.
  *
  * The driver takes memory in 2 MiB blocks, puts allocations of up to 1 MiB into shared ones and
- * gives empty ones back at once. So one block is set aside for a small allocation, and what is
- * charged are the blocks that it opened.
+ * frees empty ones at once. So a small allocation reserves one block, and is charged for the blocks
+ * that it opens.
  */
 #include "hook/admission.h"
 #include "hook/pool.h"
@@ -14,8 +14,8 @@ ALLOCATE(mem_alloc, MEM_DATA, dptr, bytes, bytes)
 ALLOCATE(mem_alloc_v1, MEM_DATA, dptr, bytes, bytes)
 ALLOCATE(mem_alloc_managed, MEM_MANAGED, dptr, bytes, bytes, flags)
 
-/* The bytes that a pitched allocation is expected to take; more than MEM_LIMIT_BYTES where no
- * memory holds it. */
+/* The bytes that a pitched allocation is expected to take; more than MEM_LIMIT_BYTES if no memory
+ * holds it. */
 static uint64_t pitched_bytes(uint64_t width, uint64_t height)
 {
     uint64_t bytes;
@@ -63,7 +63,7 @@ HANDLER(mem_free)
     CUresult result = REAL(sym, mem_free)(dptr);
 
     mem_free_end(&freeing, result);
-    /* Memory of a pool: a free that waits, after which the pool may have shrunk. */
+    /* Memory of a pool: such a free waits, and the pool may have shrunk after it. */
     if (!known && dptr != 0 && result == CUDA_SUCCESS)
         pool_refresh();
     trace_memory(sym, freeing.entry.bytes, dptr, result);

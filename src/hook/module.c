@@ -1,15 +1,15 @@
 /*
- * Modules and libraries. What one takes of the device is known only once it is loaded, so room is
- * made for what its image says that it needs, and charged is by what NVML's figure grew. Code that
- * fits into what the context has taken already costs nothing; what the driver loads later, at the
- * first launch, is seen by reconciliation.
+ * Modules and libraries. How much one takes of the device is known only once it is loaded. So vgpu
+ * reserves what the image says that it needs, and charges what NVML shows more afterwards. Code
+ * that fits into memory of the context costs nothing. What the driver loads later, at the first
+ * launch, is found by reconciliation.
  */
 #include "base/cleanup.h"
 #include "hook/admission.h"
 #include "hook/image.h"
 #include "hook/reconcile.h"
 
-/* At least a block is set aside, for what an image needs and does not say. */
+/* Reserves a block at least, for needs that an image does not state. */
 static CUresult admit(enum hook_symbol sym, enum mem_class class, uint64_t need_bytes,
                       struct admission *ret_admission)
 {
@@ -22,7 +22,7 @@ static CUresult admit(enum hook_symbol sym, enum mem_class class, uint64_t need_
     return mem_admit_on(sym, class, vdev, need_bytes > 0 ? need_bytes : 1, ret_admission);
 }
 
-/* What the driver loaded has taken. */
+/* What the loaded image has taken. */
 static uint64_t measure(const struct admission *admission, uint64_t need_bytes)
 {
     KEEP_ERRNO;
@@ -66,7 +66,7 @@ LOAD(library_load_from_file, MEM_LIBRARY, library, image_file_device_bytes(path)
      jit_options_values, num_jit_options, library_options, library_option_values,
      num_library_options)
 
-/* The driver may free what it loaded later, and what is untracked, along with a module. */
+/* Along with a module, the driver frees what it loaded later, which is untracked. */
 #define UNLOAD(handler, class, module)                                                             \
     HANDLER(handler)                                                                               \
     {                                                                                              \

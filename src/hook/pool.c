@@ -1,6 +1,4 @@
-/*
- * cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync and the pools themselves: see pool.h.
- */
+/* Memory pools, cuMemAllocAsync, cuMemAllocFromPoolAsync and cuMemFreeAsync. */
 #include "hook/pool.h"
 
 #include "base/cleanup.h"
@@ -23,16 +21,18 @@ struct pool {
     struct driver_sized sized;
     CUmemoryPool handle;
     CUdevice device;
-    atomic_bool counted; /* lies on a device of ours, and nobody else is charged for it */
+    atomic_bool
+        counted; /* lies on a device of the instance, and no other process is charged for it */
 };
 
-static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding one, and for what follows */
+static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding a pool, and for what follows */
 
-/* The current pool of each device, as the driver said last; forgotten when anybody changes it. */
+/* The current pool of each device, as the driver answered last. Forgotten when anybody
+ * changes one. */
 static _Atomic(struct pool *) current_pool[VGPU_DEVICES_MAX];
 static atomic_uint current_generation;
 
-/* Growth: what a pool has */
+/* The size of a pool */
 
 static bool read_pool(const struct driver_sized *sized, uint64_t *ret_bytes)
 {
@@ -105,7 +105,7 @@ static void forget_all(void)
 
 static struct memory_source pool_source = {.forked = forget_all};
 
-/* Makes `handle` known, or known anew. `device` negative: it is not counted. NULL: no memory. */
+/* Records `handle`, or records it anew. `device` negative: it is not counted. NULL: no memory. */
 static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
 {
     unsigned vdev = 0;
@@ -127,7 +127,7 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
         driver_sized_init(&pool->sized, vdev, kind, &pool_driver);
         entry.extra = (uintptr_t)pool;
         if (!record_put(RECORDS_POOLS, (uintptr_t)handle, &entry))
-            pool = NULL; /* it stays among the driver-sized, without a charge */
+            pool = NULL; /* it stays on the list of driver-sized memory, without a charge */
     } else if (anew) {
         pool->sized.vdev = vdev;
         pool->sized.kind = kind;
@@ -153,8 +153,8 @@ static int device_total(void)
     return count;
 }
 
-/* A pool that was not made by cuMemPoolCreate: a default pool, of a device or of the host. Not
- * found: -1. */
+/* The device of a pool that cuMemPoolCreate did not make: a default pool, of a device or of managed
+ * memory. -1: not found. */
 static CUdevice device_of_default(CUmemoryPool handle, enum vgpu_kind *ret_kind)
 {
     struct capture_mode mode = capture_enter();
@@ -192,8 +192,8 @@ static struct pool *known_pool(CUmemoryPool handle)
     return add(handle, device, kind, false);
 }
 
-/* The device whose current pool an allocation on this stream comes from; negative: the driver will
- * refuse it. */
+/* The device whose current pool serves an allocation on this stream. Negative: the driver will
+ * refuse the allocation. */
 static CUdevice device_of_stream(CUstream stream, bool per_thread)
 {
     enum hook_symbol sym = per_thread ? SYMBOL_cuStreamGetDevice_ptsz : SYMBOL_cuStreamGetDevice;
@@ -248,7 +248,7 @@ struct allocation {
     struct driver_sized_ticket ticket;
 };
 
-/* Whether a request is worth a charge at all, before its pool is looked for. */
+/* Whether a request can be charged at all, before its pool is looked for. */
 static bool worth(size_t bytes, CUstream stream, bool per_thread)
 {
     if (hook_ledger() == NULL || bytes == 0 || bytes > MEM_LIMIT_BYTES)
@@ -260,7 +260,7 @@ static bool worth(size_t bytes, CUstream stream, bool per_thread)
     return true;
 }
 
-/* Sets aside what the pool can grow by. */
+/* Reserves the most that the pool can grow by. */
 static CUresult begin(enum hook_symbol sym, struct pool *pool, size_t bytes, CUstream stream,
                       struct allocation *ret_allocation)
 {
@@ -282,8 +282,7 @@ static CUresult begin(enum hook_symbol sym, struct pool *pool, size_t bytes, CUs
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* After the driver's answer: charges the growth. Where there is no room for it, the allocation is
- * undone. */
+/* After the driver's answer: charges the growth. Where it does not fit, undoes the allocation. */
 static CUresult end(enum hook_symbol sym, const struct allocation *allocation, CUdeviceptr address,
                     size_t bytes, CUstream stream, CUresult result)
 {
@@ -343,8 +342,8 @@ CUresult hook_mem_free_async(enum hook_symbol sym, CUdeviceptr dptr, CUstream st
     struct mem_free freeing;
     CUresult result;
 
-    /* Memory of a pool stays reserved: nothing to give back here. What a capture records frees
-     * nothing now. */
+    /* Memory of a pool stays reserved, so nothing goes back here. A free that a capture records
+     * frees nothing now. */
     if (mem_pointer_possible(dptr) && !capture_records(stream, per_thread) &&
         mem_free_begin(MEM_DATA, dptr, &freeing))
         result = free_plain(sym, &freeing, stream);
@@ -368,7 +367,8 @@ CUresult hook_mem_pool_create(enum hook_symbol sym, CUmemoryPool *pool, const CU
         bool managed = props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
         CUdevice device = on_device ? props->location.id : -1;
 
-        /* A pool of managed memory may name no place: it is charged where its first user is. */
+        /* A pool of managed memory may name no location. It is charged to the device of the thread
+         * that creates it. */
         if (managed && props->location.type == CU_MEM_LOCATION_TYPE_INVALID) {
             unsigned vdev;
 
@@ -390,7 +390,7 @@ CUresult hook_mem_pool_import(enum hook_symbol sym, CUmemoryPool *pool, void *ha
     CUresult result = REAL(sym, mem_pool_import)(pool, handle, handle_type, flags);
 
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
-        add(*pool, -1, VGPU_KIND_POOL, true); /* the exporter is charged */
+        add(*pool, -1, VGPU_KIND_POOL, true); /* the exporting process is charged */
     trace_memory(sym, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
     return result;
 }
@@ -404,7 +404,8 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     uint64_t charged = counted ? driver_sized_detach(&known->sized) : 0;
     CUresult result;
 
-    forget_current(); /* it may have been one; then the device goes back to its default pool */
+    forget_current(); /* the pool may be a current one; then the device returns to its default pool
+                       */
     reconcile_free_begin();
     result = REAL(sym, mem_pool_destroy)(pool);
     forget_current();
@@ -416,8 +417,8 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     }
     reconcile_free_end();
     if (result == CUDA_SUCCESS && charged > 0) {
-        /* What was not freed before stays allocated without a pool that could be asked; NVML still
-         * sees it. */
+        /* Allocations that outlive the pool stay on the device. No pool can be asked about them any
+         * more, but NVML counts them. */
         reconcile_now(vdev);
     }
     trace_memory(sym, 0, (uintptr_t)pool, result);

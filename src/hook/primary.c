@@ -11,15 +11,16 @@
 #define FOLLOW_BOUND_NS (10 * NS_PER_S) /* for the thread that creates and measures the context */
 
 /*
- * A device's word: what is going on, and how often that has changed (so that a decision made about
- * an older state is not carried out). CREATING and CLOSING belong to one thread; the others wait
- * for the word to change.
+ * A device's word: its state, and how often that has changed, so that no decision about an older
+ * state is carried out. CREATING and CLOSING belong to one thread; the others wait for the word to
+ * change.
  */
 enum { NONE, CREATING, CHARGED, CLOSING, STATES };
 
 static struct primary {
     _Atomic uint32_t word; /* STATES x changes + state; a futex */
-    uint64_t context; /* the CUcontext, as the key of its record; written by whoever is CREATING */
+    uint64_t context;      /* the CUcontext, as the key of its record; written by the thread that is
+                              CREATING */
 } primaries[PRIMARY_DEVICES];
 
 void primary_forked(void)
@@ -38,7 +39,8 @@ static bool move_on(struct primary *primary, uint32_t word, unsigned state)
     return true;
 }
 
-/* The word once no thread has the context in its hands, or after a long while whatever it is. */
+/* The word once no thread is creating or closing the context, or after FOLLOW_BOUND_NS in
+ * any case. */
 static uint32_t wait_settled(struct primary *primary)
 {
     uint64_t until = clock_ns() + FOLLOW_BOUND_NS, now;
@@ -62,7 +64,7 @@ bool primary_active(CUdevice device)
     return active != 0;
 }
 
-/* What was charged for a context that is no more. The caller has the word at CLOSING or
+/* Gives back the charge of a context that is gone. The caller has the word at CLOSING or
  * CREATING. */
 static void give_back(struct primary *primary)
 {
@@ -84,8 +86,8 @@ void primary_settle(CUdevice device)
         return;
     primary = &primaries[device];
     word = atomic_load(&primary->word);
-    /* The state of the word comes first: if the context is gone afterwards and the word has not
-     * changed, it is ours. */
+    /* The state of the word comes first. If the context is gone afterwards and the word has not
+     * changed, this thread may close it. */
     if (word % STATES != CHARGED || primary_active(device) || !move_on(primary, word, CLOSING))
         return;
     give_back(primary);
@@ -108,7 +110,7 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
 
     if (word % STATES != NONE || !primary_active(device) || !move_on(primary, word, CREATING))
         return false;
-    /* Its handle is only to be had by retaining it; the reference goes back at once. */
+    /* Only retaining it gives its handle; the reference goes back at once. */
     result = DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
     if (result == CUDA_SUCCESS) {
         driver_release(device);
@@ -148,7 +150,7 @@ static CUresult create(enum hook_symbol sym, CUcontext *ctx, CUdevice device, un
     return result;
 }
 
-/* For a thread that found another one creating the context: takes part in what comes of it. */
+/* For a thread that found another one creating the context: has the same outcome. */
 static CUresult follow(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
 {
     CUcontext context;
@@ -185,10 +187,10 @@ CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice 
         case CHARGED:
             if (primary_active(device))
                 return REAL(sym, primary_ctx_retain)(ctx, device);
-            primary_settle(device); /* it went where we did not see it */
+            primary_settle(device); /* the driver destroyed it unseen */
             continue;
         default:
-            if (primary_active(device)) { /* it came where we did not see it: untracked */
+            if (primary_active(device)) { /* the driver created it unseen: untracked */
                 compute_context_made(device);
                 return REAL(sym, primary_ctx_retain)(ctx, device);
             }
@@ -198,8 +200,8 @@ CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice 
     }
 }
 
-/* Before a call that may end it: events of ours must not be asked about while the driver destroys
- * them. */
+/* Before a call that may destroy it: nobody may ask about events of vgpu's while the driver
+ * destroys them. */
 static void may_end(CUdevice device)
 {
     if (device >= 0 && device < PRIMARY_DEVICES &&

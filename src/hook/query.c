@@ -1,19 +1,19 @@
 /*
  * What a program is told of a device's memory. The driver is always asked first, with the caller's
- * own pointers, so that errors and NULL outputs are the driver's; then what it wrote is replaced by
- * what the instance has.
+ * own pointers, so that errors and NULL outputs are the driver's. Then the instance's values
+ * replace its answer.
  */
 #include "hook/device.h"
 #include "hook/reconcile.h"
 #include "hook/shared.h"
 
-/* The oldest entry points have 32 bits for a size: as much as they can say. */
+/* The oldest entry points have sizes of 32 bits: they say as much as fits. */
 static unsigned int narrow(uint64_t bytes)
 {
     return bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)bytes;
 }
 
-/* False: nothing is to be changed. */
+/* False: nothing has to be changed. */
 static bool view_of(CUdevice device, unsigned vdev, uint64_t physical_free, uint64_t *ret_free,
                     uint64_t *ret_total)
 {
@@ -25,7 +25,7 @@ static bool view_of(CUdevice device, unsigned vdev, uint64_t physical_free, uint
     return true;
 }
 
-/* What has changed without a call of the program's that we see. */
+/* What has changed without a call that vgpu sees. */
 static void look_again(unsigned vdev)
 {
     shared_sweep(hook_ledger());

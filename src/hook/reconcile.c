@@ -15,7 +15,7 @@
 
 #define AWAIT_BOUND_NS NS_PER_S
 #define THREAD_STACK   (1U << 20) /* of address space; NVML keeps some buffers on it */
-#define PROCESSES_MAX  1024       /* of which ours must be found */
+#define PROCESSES_MAX  1024       /* among which this process must be found */
 
 /* The inode of the first PID namespace of a machine, a constant of the kernel. */
 #define FIRST_PID_NAMESPACE "pid:[4026531836]"
@@ -24,12 +24,12 @@ enum opening { OPEN_NOT, OPEN_BEGUN, OPEN_DONE, OPEN_FAILED };
 
 static struct device_watch {
     _Atomic uint32_t opening; /* enum opening; a futex */
-    atomic_bool joinable;     /* `thread` is there for whoever takes this */
+    atomic_bool joinable;     /* `thread` is there for the thread that takes this */
     pthread_t thread;
     _Atomic(nvmlDevice_t) device; /* valid once opening is OPEN_DONE */
     _Atomic uint64_t last_ns;     /* when the last reconciliation began */
-    struct vgpu_mutex adjusting;  /* two that adjust at once would both take the same off */
-    char uuid[VGPU_UUID_LEN];     /* written by whoever set OPEN_BEGUN */
+    struct vgpu_mutex adjusting;  /* two threads that adjust at once would both subtract the same */
+    char uuid[VGPU_UUID_LEN];     /* written by the thread that set OPEN_BEGUN */
 } watches[VGPU_DEVICES_MAX];
 
 static _Atomic uint64_t frees_begun, frees_ended;
@@ -54,7 +54,7 @@ static uint64_t free_mark(void)
     return begun == ended ? begun : UINT64_MAX;
 }
 
-/* In a child the parent's threads are gone: what was being opened is to be opened again. */
+/* The parent's threads are gone: what they were opening has to be opened again. */
 static void in_child(void *arg)
 {
     (void)arg;
@@ -93,7 +93,7 @@ static void *open_in_thread(void *arg)
     return NULL;
 }
 
-/* The thread takes no signal of the program's, and is gone before the call that started it returns
+/* The thread takes no signal of the program's. It is gone before the call that started it returns
  * to the program. */
 static bool start_thread(struct device_watch *watch)
 {
@@ -131,9 +131,8 @@ void reconcile_prepare(unsigned vdev)
     if (!atomic_flag_test_and_set(&fork_watched))
         fork_watch_add(&fork_watch);
     /*
-     * The library is loaded here and not in the thread: where the program creates its context
-     * inside of a dlopen(), the thread would wait for the dynamic linker's lock, and we for the
-     * thread.
+     * The library is loaded here and not in the thread. A program may create its context inside of
+     * a dlopen(): the thread would wait for the dynamic linker's lock, and this one for the thread.
      */
     if (device_vdev_uuid(vdev, watch->uuid) < 0 || nvml_driver_load() < 0) {
         atomic_store(&watch->opening, OPEN_FAILED);
@@ -181,10 +180,10 @@ static bool in_first_namespace(void)
 }
 
 /*
- * Whether the driver numbers processes as this process's namespace does. It does in the first one.
- * In another it may give the numbers of the first; then our own number there, which we do not know,
- * is in the list as well, and it is in all likelihood no process here. So every number must be one
- * of ours.
+ * Whether the driver numbers processes as this process's namespace does. It does in the first
+ * namespace. In another one it may give numbers of the first. Then the list contains this process's
+ * number there, which is unknown here and names no process here, in all likelihood. So every number
+ * must be one of this namespace.
  */
 static bool numbers_are_ours(const struct nvml_process *processes, unsigned count)
 {
@@ -220,7 +219,7 @@ int reconcile_nvml_usage(unsigned vdev, uint64_t *ret_bytes)
         bytes = processes[i].bytes;
         found++;
     }
-    /* Twice the same number: another namespace has one like ours. */
+    /* Twice the same number: another namespace has a process of this number. */
     if (found != 1 || bytes == NVML_VALUE_NOT_AVAILABLE ||
         !numbers_are_ours(processes, (unsigned)count))
         return -ENODATA;
@@ -229,9 +228,9 @@ int reconcile_nvml_usage(unsigned vdev, uint64_t *ret_bytes)
 }
 
 /*
- * The figure and what the ledger accounts at the same moment, or near enough: an allocation is in
- * the ledger before the driver makes it and until after the driver has freed it, so the larger of a
- * look before and a look after covers what was under way.
+ * What NVML shows, and what the ledger accounts for at about the same time. The ledger has an
+ * allocation before the driver makes it, and until the driver has freed it. So the larger of a look
+ * before and a look after covers what is under way.
  */
 static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml_bytes,
                    uint64_t *ret_accounted)
@@ -247,7 +246,7 @@ static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml
     return 0;
 }
 
-/* What the ledger holds of kinds that NVML counts, without what is only set aside. */
+/* What the ledger holds in kinds that NVML counts, without reservations. */
 static uint64_t held_in_nvml(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t bytes = 0;
@@ -259,10 +258,10 @@ static uint64_t held_in_nvml(struct vgpu_ledger *ledger, unsigned vdev)
 }
 
 /*
- * Between the two lies what other threads have under way: `least` takes it for theirs although the
- * driver may not have made it, `most` for ours although it may have. Where there is nothing of the
- * kind they are equal. Else the reservation stands, as far as it can be true (what is being freed
- * makes `most` too small): rather too much is charged than too little.
+ * Other threads have allocations under way. `least` takes these for theirs, although the driver may
+ * not have made them yet; `most` takes them for the measured memory. Without any the two are equal.
+ * Otherwise the reservation stands as far as it can be true: rather too much is charged than too
+ * little. Frees under way make `most` too small.
  */
 int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserved_bytes,
                      uint64_t *ret_bytes)
@@ -270,7 +269,7 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
     uint64_t mark, held, held_after, untracked, nvml_bytes, accounted, rest, least, most;
     int rc;
 
-    sources_refresh(); /* what the driver frees on its own counts as freed when it is seen */
+    sources_refresh(); /* memory that the driver freed on its own counts as freed from here */
     mark = free_mark();
     held = held_in_nvml(ledger, vdev);
     rc = compare(ledger, vdev, &nvml_bytes, &accounted);
@@ -292,10 +291,10 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
 }
 
 /*
- * UNTRACKED rises to what is beyond all that is held or set aside, and falls to what is beyond what
- * is held: between the two lies what is under way in other threads. Memory that is being freed may
- * be missing from the figure already and in the ledger still, so it falls only when nothing was
- * freed meanwhile.
+ * UNTRACKED rises to what NVML shows beyond all that is held or reserved, and falls to what it
+ * shows beyond what is held. Between the two lies what other threads have under way. NVML may not
+ * show memory any more that the ledger still has, because it is being freed. So UNTRACKED falls
+ * only if nothing was freed meanwhile.
  */
 static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
 {
@@ -329,13 +328,12 @@ int reconcile_now(unsigned vdev)
 
     if (!ledger || vdev >= VGPU_DEVICES_MAX)
         return -ENODATA;
-    /* Before its first context a process has no entry: one with its number, in another namespace,
-     * is somebody else's.
-     */
+    /* Before its first context a process has no entry. In another namespace, an entry of its number
+     * belongs to another process. */
     if (ledger_held(ledger, vdev, VGPU_KIND_CONTEXT) == 0 && !in_first_namespace())
         return -ENODATA;
-    /* Another thread's adjustment may have begun before what our caller wants to see: so wait, then
-     * look ourselves. */
+    /* Another thread's adjustment may have begun before the change that the caller wants to see. So
+     * wait, then look again. */
     mutex_lock(&watches[vdev].adjusting);
     atomic_store_explicit(&watches[vdev].last_ns, clock_ns(), memory_order_relaxed);
     rc = adjust(ledger, vdev);

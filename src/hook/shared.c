@@ -1,6 +1,3 @@
-/*
- * Exports and imports: see shared.h.
- */
 #include "hook/shared.h"
 
 #include "base/cleanup.h"
@@ -24,9 +21,9 @@
 #endif
 
 /*
- * Keys with this bit are hashes; the others are positions in a file, far behind the end of any. All
- * marks of a memory lie in one span of positions, so that a single question says whether any
- * descriptor of it is left.
+ * Keys with this bit are hashes. The others are positions in a file, far behind the end of any. All
+ * marks of a memory lie in one span of positions, so that one question tells whether a descriptor
+ * of it is left.
  */
 #define KEY_HASH     (1ULL << 63)
 #define KEY_POSITION (1ULL << 62)
@@ -34,9 +31,9 @@
 #define MARK_TRIES   8
 
 /*
- * A file of the inode that descriptors are of, to ask about locks with: one of its own, which keeps
- * no memory. Never freed, and there is one for each inode: a card has few. The program may close
- * it.
+ * A file of the inode of the driver's descriptors, to ask about locks with. It is opened for that,
+ * and keeps no memory. Never freed: there is one for each inode, and a device has few. The program
+ * may close it.
  */
 struct probe {
     dev_t device;
@@ -45,7 +42,7 @@ struct probe {
     struct probe *next;
 };
 
-/* With 0 references it waits for the last descriptor of its memory to be closed. */
+/* Without references it waits until the last descriptor of its memory is closed. */
 struct shared {
     struct ledger_share share;
     unsigned vdev;
@@ -60,7 +57,7 @@ struct shared {
 static struct shared *all;
 static struct probe *probes;
 static atomic_uint waiting; /* how many of `all` have no reference; written under the lock */
-static struct vgpu_mutex all_lock = VGPU_MUTEX_INIT; /* for the lists and what is in them */
+static struct vgpu_mutex all_lock = VGPU_MUTEX_INIT; /* for the lists and their members */
 
 /* Keys */
 
@@ -102,10 +99,8 @@ static uint64_t new_span(void)
     return KEY_POSITION | (random_number() & (KEY_POSITION / 2 - 1) & ~(KEY_SPAN - 1));
 }
 
-/*
- * Marks the open file behind a descriptor, within a span. An exclusive lock: no other file of the
- * inode can have the same mark.
- */
+/* Marks the open file behind a descriptor, within a span. The lock is exclusive: no other file of
+ * the inode can have the same mark. */
 static int mark(int fd, uint64_t span, uint64_t *ret_key)
 {
     for (int i = 0; i < MARK_TRIES; i++) {
@@ -122,7 +117,7 @@ static int mark(int fd, uint64_t span, uint64_t *ret_key)
     return -EAGAIN;
 }
 
-/* Whether this very file has the mark: somebody has it, and nobody but this file. */
+/* Whether this very file has the mark: it is set, and this file can take it again. */
 static bool is_marked(int fd, uint64_t key)
 {
     struct flock any = lock_at(key, 1), other = lock_at(key, 1);
@@ -133,7 +128,7 @@ static bool is_marked(int fd, uint64_t key)
 
 struct wanted {
     const struct shared_handle *handle;
-    uint64_t key; /* what it was found by */
+    uint64_t key; /* the key that it was found by */
 };
 
 static bool is_of_handle(uint64_t key, void *arg)
@@ -157,7 +152,7 @@ static bool is_open(const struct probe *probe)
            info.st_ino == probe->inode;
 }
 
-/* Another file of the same inode; -1 where /proc is not to be had. */
+/* Another file of the same inode. -1: without /proc. */
 static int open_again(int fd)
 {
     char path[sizeof("/proc/self/fd/") + 12];
@@ -191,8 +186,8 @@ static struct probe *probe_for(int fd)
     return probe;
 }
 
-/* Where nobody can be asked, none is: else what a program has closed would stay charged to it for
- * ever. */
+/* If nobody can be asked, none is left. Otherwise a program would stay charged for ever for what it
+ * has closed. */
 static bool descriptor_left(const struct shared *shared)
 {
     struct flock any = lock_at(shared->span, KEY_SPAN);
@@ -355,7 +350,7 @@ static void give_back(struct vgpu_ledger *ledger, struct shared *shared)
     free(shared);
 }
 
-/* Takes out the first that no handle refers to and no descriptor. */
+/* Takes out the first one without a handle and without a descriptor. */
 static struct shared *take_unused(void)
 {
     struct shared **at, *shared;

@@ -2,13 +2,13 @@
  * Memory that crosses processes: what this process has exported, and what it has imported of its
  * instance.
  *
- * An import has to be told which memory it is of, so that this is charged once. A descriptor cannot
- * be told by its inode: all that the driver exports are the same device. So the file itself is
- * marked: a lock of its open file description at a position that nobody else uses. The kernel keeps
- * it as long as any process has the file, and says whether this very file has it. Handles that are
- * bytes (fabric, IPC) are told by them.
+ * vgpu has to recognise the memory behind an import, to charge it once. The inode of a descriptor
+ * does not help: all that the driver exports are files of one device. So vgpu marks the open file
+ * itself, with a lock of its open file description at a position that nobody else uses. The kernel
+ * keeps that lock as long as any process has the file, and says whether this very file has it.
+ * Handles that are bytes (fabric, IPC) are recognised by them.
  *
- * Everything here is thread-safe and keeps errno; no lock is held across a call into the driver.
+ * Thread-safe; keeps errno. No lock is held across a call into the driver.
  */
 #ifndef VGPU_HOOK_SHARED_H
 #define VGPU_HOOK_SHARED_H
@@ -16,9 +16,9 @@
 #include "account/share.h"
 #include "hook/hook.h"
 
-struct shared; /* one for each memory; counts what of this process refers to it */
+struct shared; /* one for each memory; counts the references of this process */
 
-/* How a handle is handed from process to process. */
+/* How one process hands a handle to another. */
 struct shared_handle {
     int fd;            /* -1: it is bytes */
     const void *bytes; /* of `length` */
@@ -26,44 +26,43 @@ struct shared_handle {
 };
 
 /*
- * This process exports `bytes` of a vdev that it is charged for. The caller's reference is the
- * first. *ret_shared NULL and 0: nothing has to be followed (a guard does it); -errno: it cannot
- * be.
+ * This process exports `bytes` of a vdev that it is charged for. The first reference is the
+ * caller's. *ret_shared NULL and 0: nobody has to follow it (a guard does). -errno: it cannot be
+ * followed.
  */
 int shared_new(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, uint64_t bytes,
                struct shared **ret_shared);
 
-/* From now on this process's charge for it is given back by shared_drop(). */
+/* From now on shared_drop() gives this process's charge back. */
 void shared_own(struct shared *shared, enum vgpu_kind kind, uint64_t own_bytes);
 
 /* One reference more, for the holder of another. One that is never dropped keeps the charge until
  * the process ends. */
 void shared_hold(struct shared *shared);
 
-/* Makes a handle of it known to whoever imports it. -errno: it cannot be; the memory is then to
- * stay charged. */
+/* Lets importers find it by a handle. -errno: they cannot; the memory is then to stay charged. */
 int shared_exported(struct vgpu_ledger *ledger, struct shared *shared,
                     const struct shared_handle *handle);
 
-/* The maker of memory that cannot be followed keeps its charge until it ends; said once. */
+/* Says once that memory cannot be followed. Its maker keeps the charge until it ends. */
 void shared_cannot_follow(int negative_errno);
 
 /*
  * After the driver's import. 0: *ret_shared has one more reference; NULL: the memory is none of
- * this instance. -ESTALE: nobody is charged for it any more; the caller has to be, for what
- * *ret_memory says.
+ * this instance. -ESTALE: no process is charged for it any more; the caller has to be, for
+ * *ret_memory.
  */
 int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *handle,
                     struct shared **ret_shared, struct ledger_share_memory *ret_memory);
 
 /*
- * One reference less. The last gives the charge back, or leaves it to those who have the memory
- * still. A descriptor keeps the memory as a handle does, in whatever process it is: then the charge
- * stays with this one until it is closed.
+ * One reference less. The last one gives the charge back, or leaves it to processes that still have
+ * the memory. A descriptor keeps the memory as a handle does, in any process: then the charge stays
+ * with this process until the descriptor is closed.
  */
 void shared_drop(struct vgpu_ledger *ledger, struct shared *shared);
 
-/* Gives back what was charged only for descriptors that are closed by now. A load where there are
+/* Gives back what was charged only for descriptors that are closed by now. One load if there are
  * none. */
 void shared_sweep(struct vgpu_ledger *ledger);
 

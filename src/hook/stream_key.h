@@ -1,8 +1,5 @@
-/*
- * Which stream a handle means. Default streams have several names: NULL stands for the legacy one
- * or for that of the calling thread, by the entry point it came through; and the name of a thread's
- * own means another stream in each.
- */
+/* Which stream a handle means. NULL is the legacy stream or the calling thread's own, depending on
+ * the entry point. The name of a thread's own stream means another stream in each thread. */
 #ifndef VGPU_HOOK_STREAM_KEY_H
 #define VGPU_HOOK_STREAM_KEY_H
 
@@ -11,12 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD; handles up to the latter are streams of the current
+/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. Handles up to the latter are streams of the current
  * context. */
 #define STREAM_LEGACY     1
 #define STREAM_PER_THREAD 2
 
-/* The handle without NULL. `per_thread`: it came through a _ptsz entry point. */
+/* The handle, never NULL. `per_thread`: it came through a _ptsz entry point. */
 static inline uintptr_t stream_handle(CUstream stream, bool per_thread)
 {
     if (stream == NULL)

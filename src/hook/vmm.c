@@ -1,11 +1,11 @@
 /*
- * Virtual memory management: physical memory by handle, mapped wherever the program likes. It stays
- * allocated, and charged to the device in its properties, until the last reference to the handle
- * and the last mapping are gone.
+ * Virtual memory management: physical memory by handle, which a program maps where it likes. It
+ * stays allocated, and charged to the device in its properties, until the last reference to the
+ * handle and the last mapping are gone.
  *
- * Memory that was exported or imported is charged by way of shared.h. Handles without charge (host
- * memory, imports from outside of the instance, multicast objects) have records too: their mappings
- * are then told apart from others, and a handle's value may come back as something else.
+ * Exported and imported memory is charged by shared.h. Handles without a charge have records, too:
+ * of host memory, of imports from outside of the instance, of multicast objects. So their mappings
+ * are told apart from others, and a handle's value may return for other memory.
  */
 #include "base/forkwatch.h"
 #include "base/mutex.h"
@@ -20,7 +20,7 @@
 
 struct physical {
     uint64_t handle;
-    uint64_t charged_bytes; /* to this record alone: 0 where `shared` sees to it */
+    uint64_t charged_bytes; /* by this record alone; 0: `shared` has the charge */
     struct shared *shared;  /* exported or imported; one reference to it */
     uint32_t vdev;
     uint32_t references; /* to the handle */
@@ -34,8 +34,8 @@ struct mapping {
     struct mapping *next; /* in a list of mappings that are being taken down */
 };
 
-/* The counts of every record, and what the tables point to. Never held across a call into the
- * driver. */
+/* For the counts of every record, and for what the tables point to. Never held across a call into
+ * the driver. */
 static struct vgpu_mutex vmm_lock = VGPU_MUTEX_INIT;
 
 static void forget_all(void)
@@ -73,15 +73,14 @@ static bool put(struct physical *physical)
     return record_put(RECORDS_PHYSICAL, physical->handle, &entry);
 }
 
-/* Takes a record out when nothing holds it any more. Returns whether that is so: then it is the
- * caller's. */
+/* Takes a record out once nothing refers to it. True: it is the caller's then. */
 static bool take_if_dead(struct physical *physical)
 {
     struct vgpu_track_entry entry;
 
     if (physical->references > 0 || physical->mappings > 0)
         return false;
-    /* Another record has the handle's value where that came back before this one died. */
+    /* Another record has the handle's value if that returned before this one died. */
     if (find(physical->handle) == physical)
         record_take(RECORDS_PHYSICAL, physical->handle, &entry);
     return true;
@@ -98,7 +97,7 @@ static void bury(struct vgpu_ledger *ledger, struct physical *physical)
     free(physical);
 }
 
-/* Makes a new handle known, with one reference, which has that of `shared`. False: no memory. */
+/* Records a new handle, with one reference, which takes over that of `shared`. False: no memory. */
 static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uint64_t charged_bytes,
                  struct shared *shared)
 {
@@ -116,8 +115,8 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
     lock();
     before = find(handle);
     known = put(physical);
-    /* The driver gave the value out again, so nobody refers to the old one; only mappings can keep
-     * it. */
+    /* The driver gave the value out again, so nothing refers to the old handle. Only mappings can
+     * keep it. */
     if (known && before != NULL)
         before->references = 0;
     if (!known || (before != NULL && before->mappings > 0))
@@ -130,8 +129,8 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
     return known;
 }
 
-/* One more reference to a handle that the driver may have given out before. False: it is not
- * known. */
+/* One reference more to a handle that the driver may have given out before. False: it has no
+ * record. */
 static bool referenced(uint64_t handle)
 {
     struct physical *physical;
@@ -251,8 +250,8 @@ static struct shared *shared_of(const struct physical *physical)
     return physical->shared;
 }
 
-/* What of a handle's memory others may come to have: a reference. NULL and 0: nothing is charged
- * for it. */
+/* A reference to what other processes can import of a handle's memory. NULL and 0: it is not
+ * charged. */
 static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **ret_shared)
 {
     struct physical *physical;
@@ -290,7 +289,7 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
     return 0;
 }
 
-/* Memory that cannot be followed: its record gives nothing back when it dies. */
+/* For memory that cannot be followed: its record gives nothing back when it dies. */
 static void keep_charged(uint64_t handle, int rc)
 {
     struct physical *physical;
@@ -332,8 +331,8 @@ CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle,
     return result;
 }
 
-/* After the driver's import: charges this process where nobody else of the instance is. False: that
- * does not fit. */
+/* After the driver's import: charges this process, unless another one of the instance is charged.
+ * False: it does not fit. */
 static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t handle,
                      const struct shared_handle *from)
 {
@@ -389,7 +388,7 @@ CUresult hook_multicast_create(enum hook_symbol sym, CUmemGenericAllocationHandl
 {
     CUresult result = REAL(sym, multicast_create)(handle, prop);
 
-    /* It takes no memory; what is bound to it was charged when it was made. */
+    /* It takes no memory. What a program binds to it was charged when it was made. */
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
         born(hook_ledger(), *handle, 0, 0, NULL);
     trace_memory(sym, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0,
@@ -444,7 +443,8 @@ CUresult hook_mem_map(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes, size_
     if (mapping != NULL) {
         lock();
         mapping->physical = find(handle);
-        /* Counted before the driver has it: a release by another thread must not be the last. */
+        /* Counted before the driver maps it: a release by another thread must not be the last
+         * reference. */
         if (mapping->physical != NULL)
             mapping->physical->mappings++;
         mutex_unlock(&vmm_lock);
@@ -459,7 +459,7 @@ CUresult hook_mem_map(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes, size_
     if (mapping != NULL && result != CUDA_SUCCESS) {
         unmapped(ledger, mapping);
     } else if (mapping != NULL) {
-        stale = take_mapping(ptr); /* one that was taken down unseen */
+        stale = take_mapping(ptr); /* the driver took it down unseen */
         if (stale != NULL)
             unmapped(ledger, stale);
         put_mapping(mapping);
@@ -486,8 +486,8 @@ static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
     return true;
 }
 
-/* Takes the mappings that lie in a range out of the table: they follow each other, unless one was
- * never seen. */
+/* Takes the mappings in a range out of the table. They follow each other, unless one was never
+ * seen. */
 static struct mapping *take_range(uint64_t address, uint64_t bytes)
 {
     struct collection collection = {.list = NULL, .end = address + bytes};

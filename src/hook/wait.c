@@ -1,11 +1,8 @@
-/*
- * The places where a program waits for the device, or asks whether it is done.
- */
+/* Calls by which a program waits for the device, or asks whether it is done. */
 #include "hook/compute.h"
 #include "hook/pool.h"
 
-/* Where a program waits, pools give back to the driver what they do not need: the quota gets it
- * back as well. */
+/* When a program waits, the driver frees what pools do not need, and the quota gets it back. */
 static CUresult waited(CUresult result)
 {
     if (result == CUDA_SUCCESS)

@@ -3,11 +3,9 @@ import collections
 import json
 import os
 import subprocess
-import sys
 import time
 
 from common import json_lines
-from guard_memory import smi_command
 from guard_time import GAP_US, moved_after, standing, summary
 
 
@@ -93,60 +91,6 @@ class Tenant:
 
 def answers(row):
     return f"{row['answers']} {row.get('us_p50', 0):.0f} us (p99 {row.get('us_p99', 0):.0f}, max {row.get('us_max', 0):.0f})"
-
-
-def ask_nvml():
-    code = ("import ctypes; n = ctypes.CDLL('libnvidia-ml.so.1'); n.nvmlInit_v2(); d = ctypes.c_void_p(); "
-            "n.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(d)); b = (ctypes.c_ulonglong * 8)(); "
-            "print(n.nvmlDeviceGetMemoryInfo(d, b), list(b)[:3])")
-    return [sys.executable, "-c", code]
-
-
-def fb(bench):
-    whole_smi = ["true"] if bench.mock else ["nvidia-smi"]
-    programs = {"libcuda": bench.run("info"), "nvidia-smi": smi_command(bench), "nvidia-smi, all": whole_smi, "NVML": ask_nvml()}
-    for name, program in programs.items():
-        for options in (None, "--guard --mem 4G"):
-            who = f"{name}, {'guard' if options else 'bare'}"
-            calls, _ = logged(bench, f"fb-{who.replace(', ', '-')}", options, program)
-            asked = collections.OrderedDict()
-            for c in calls:
-                for index, value in c.get("items", []):
-                    asked.setdefault(f"{c['cmd']:#x} {index:#x}", []).append(f"{value / 1024:.0f}")
-            controls = collections.Counter(f"{c['cmd']:#x}" for c in calls if c.get("call") == "control")
-            of_fb = {k: n for k, n in controls.items() if k.startswith("0x208013")}
-            text = "; ".join(f"{k}: {','.join(v[:3])} MiB" for k, v in asked.items())
-            bench.fact(f"{who}: {len(calls)} calls; {text or 'no FB_GET_INFO'}; all of FB: {of_fb}", {"asked": asked, "controls": controls})
-
-
-def mmaps(bench):
-    calls, _ = logged(bench, "mmap", None, bench.run("start"))
-    found = [c for c in calls if c.get("call") == "mmap"]
-    for device in sorted({c["device"] for c in found}):
-        of_device = [c for c in found if c["device"] == device]
-        sizes = collections.Counter((c["length"], c["prot"], c["flags"], c["failed"]) for c in of_device)
-        shown = "; ".join(f"{n} x {k[0]:#x} prot {k[1]} flags {k[2]:#x}{' FAILED' if k[3] else ''}" for k, n in sizes.most_common(8 if "uvm" in device else 3))
-        bench.fact(f"{device}: {len(of_device)} mmaps, {sum(c['length'] for c in of_device) / 2**20:.1f} MiB: {shown}", of_device)
-    classes = collections.Counter(hex(c["class"]) for c in calls if c.get("call") == "alloc")
-    bench.fact(f"start-up: {dict(collections.Counter(c.get('call') for c in calls))}; classes {dict(classes)}")
-    slow = sorted((c for c in calls if "ns" in c), key=lambda c: -c["ns"])[:5]
-    bench.fact("slowest: " + "; ".join(f"{c.get('call')} {c.get('class', c.get('cmd', 0)):#x} {c['ns'] / 1e6:.1f} ms" for c in slow))
-
-
-def statuses(calls, kind):
-    found = collections.defaultdict(collections.Counter)
-    for c in calls:
-        if c.get("call") == kind:
-            key = c["class"] if kind == "alloc" else c.get("cmd", c.get("nr"))
-            found[key][f"{c['status']:#x}" if c["rc"] == 0 and "status" in c else f"errno {c['errno']}" if c["rc"] else "done"] += 1
-    return {hex(k): dict(v) for k, v in sorted(found.items())}
-
-
-def uvm(bench):
-    for name, options in (("bare", None), ("guard", "--guard --mem 4G")):
-        calls, rc = logged(bench, f"uvm-{name}", options, bench.run("pairs", count=50))
-        interesting = {k: v for k, v in statuses(calls, "uvm").items() if int(k, 16) in (33, 34, 66, 73)}
-        bench.fact(f"{name}: exit {rc}; UVM 33 MAP, 34 FREE, 66 UNMAP, 73 RANGE: {interesting}; RM_FREE {statuses(calls, 'free')}", statuses(calls, "uvm"))
 
 
 def beating(bench, us, secs):

@@ -20,7 +20,6 @@
 #define EXPORT     __attribute__((visibility("default")))
 #define LINE_BYTES 4096
 #define LOG_FD     200 /* and above: out of the program's way */
-#define ITEMS_MOST 64
 
 struct line {
     char text[LINE_BYTES];
@@ -80,35 +79,14 @@ static const char *device_of(int fd, char *path, size_t bytes)
     return name && strncmp(name + 1, "nvidia", 6) == 0 ? name + 1 : NULL;
 }
 
-static void put_items(struct line *line, const struct rm_fb_info_item *items, uint32_t count)
-{
-    put(line, ",\"items\":[");
-    for (uint32_t i = 0; i < count && i < ITEMS_MOST; i++)
-        put(line, "%s[%u,%u]", i ? "," : "", items[i].index, items[i].value);
-    put(line, "]");
-}
-
 static void put_control(struct line *line, const struct rm_control *control)
 {
-    const void *params = (const void *)(uintptr_t)control->params;
-
     put(line,
         ",\"call\":\"control\",\"client\":%u,\"object\":%u,\"cmd\":%u,\"params_bytes\":%u,"
         "\"flags\":%u,"
         "\"status\":%u",
         control->client, control->object, control->cmd, control->params_bytes, control->flags,
         control->status);
-    if (!params || control->status != RM_OK)
-        return;
-    if (control->cmd == RM_CTRL_FB_GET_INFO_V2) {
-        const struct rm_fb_info *info = params;
-
-        put_items(line, info->item, info->count);
-    } else if (control->cmd == RM_CTRL_FB_GET_INFO) {
-        const struct rm_fb_info_list *list = params;
-
-        put_items(line, (const struct rm_fb_info_item *)(uintptr_t)list->items, list->count);
-    }
 }
 
 static void put_alloc(struct line *line, const struct rm_alloc *alloc, uint32_t status,

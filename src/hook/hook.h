@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "account/ledger.h"
 #include "hook/handlers.h"
-#include "hook/cuda_abi.h"
+#include "abi/cuda.h"
 #include "hook/symbol_ids.h"
 
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #ifndef VGPU_HOOK_NVML_DRIVER_H
 #define VGPU_HOOK_NVML_DRIVER_H
 
-#include "hook/nvml_abi.h"
+#include "abi/nvml.h"
 #include "account/vdev.h"
 
 /* What a list call answers, whatever the version of the function that was found. */

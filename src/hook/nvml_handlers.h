@@ -5,7 +5,7 @@
 #ifndef VGPU_HOOK_NVML_HANDLERS_H
 #define VGPU_HOOK_NVML_HANDLERS_H
 
-#include "hook/nvml_abi.h"
+#include "abi/nvml.h"
 #include "signature.h"
 
 /* One id per row of spec/nvml.def, in its order. */

@@ -8,8 +8,8 @@
 #ifndef VGPU_HOOK_STATE_H
 #define VGPU_HOOK_STATE_H
 
-#include "hook/cuda_abi.h"
-#include "hook/nvml_abi.h"
+#include "abi/cuda.h"
+#include "abi/nvml.h"
 #include "hook/symbols.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #ifndef VGPU_HOOK_STREAM_KEY_H
 #define VGPU_HOOK_STREAM_KEY_H
 
-#include "hook/cuda_abi.h"
+#include "abi/cuda.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-# Reads src/hook/cuda_abi.h and writes C statements that print every fact in it: VALUE lines for enumerators and
-# macros, SIZE and FIELD lines for types. Built once against cuda_abi.h and once against cuda.h, the two must agree.
+# Reads abi/cuda*.h and writes C statements that print every fact in it: VALUE lines for enumerators and
+# macros, SIZE and FIELD lines for types. Built once against abi/cuda*.h and once against cuda.h, the two must agree.
 
 function emit(kind, text) { print "    " kind "(" text ");" }
 

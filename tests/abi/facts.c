@@ -1,6 +1,6 @@
-/* Prints the facts that facts.awk took from cuda_abi.h, as the header that this is compiled with
+/* Prints the facts that facts.awk took from abi/cuda*.h, as the header that this is compiled with
  * has them. */
-#include "hook/cuda_abi.h"
+#include "abi/cuda.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -24,6 +24,17 @@ int main(void)
     FIELD(CUexecAffinityParam, param.smCount.val);
     FIELD(CUmemcpy3DOperand, op.ptr.ptr);
     FIELD(CUmemcpy3DOperand, op.array.array);
+    FIELD(CUdevResource, sm);
+    FIELD(CUstreamBatchMemOpParams, waitValue.alias);
+    FIELD(CUstreamBatchMemOpParams, writeValue.value64);
+    FIELD(CUstreamBatchMemOpParams, memoryBarrier.flags);
+    FIELD(CUgraphNodeParams, kernel);
+    FIELD(CUgraphNodeParams, memcpy.copyParams);
+    FIELD(CUgraphNodeParams, memset.ctx);
+    FIELD(CUgraphNodeParams, host.userData);
+    FIELD(CUgraphNodeParams, eventRecord.event);
+    FIELD(CUgraphNodeParams, free.dptr);
+    FIELD(CUgraphNodeParams, memOp);
     FIELD(CUgraphNodeParams, alloc);
     FIELD(CUgraphNodeParams, graph.graph);
     return 0;

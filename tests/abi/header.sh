@@ -14,7 +14,7 @@ if [ -z "$include" ]; then
 fi
 echo "comparing with $include/cuda.h"
 mkdir -p "$work"
-flags="-std=gnu17 -Wall -Wextra -Werror -I$source/src -I$source/spec -I$work -I$include"
+flags="-std=gnu17 -Wall -Wextra -Werror -I$source -I$source/src -I$source/spec -I$work -I$include"
 
 # 1. every entry point that the header declares has a row
 echo '#include <cuda.h>' | "$cc" -E -P -x c -D__CUDA_API_VERSION_INTERNAL -I"$include" - |
@@ -26,13 +26,13 @@ missing=$(comm -23 "$work/declared" "$work/rows")
 [ "$(wc -l <"$work/declared")" -gt 400 ] || { echo "only $(wc -l <"$work/declared") entry points found"; exit 1; }
 
 # 2. types, sizes, offsets and values
-awk -f "$source/tests/abi/facts.awk" "$source/src/hook/cuda_abi.h" >"$work/facts.inc"
+awk -f "$source/tests/abi/facts.awk" "$source"/abi/cuda*.h >"$work/facts.inc"
 [ "$(grep -c FIELD "$work/facts.inc")" -gt 50 ] || { echo "facts.awk found too little"; exit 1; }
 $cc $flags "$source/tests/abi/facts.c" -o "$work/facts_ours"
 $cc $flags -DVGPU_ABI_USE_CUDA_H "$source/tests/abi/facts.c" -o "$work/facts_real"
 "$work/facts_ours" >"$work/ours"
 "$work/facts_real" >"$work/real"
-diff "$work/ours" "$work/real" || { echo "cuda_abi.h (<) differs from cuda.h (>)"; exit 1; }
+diff "$work/ours" "$work/real" || { echo "abi/cuda*.h (<) differ from cuda.h (>)"; exit 1; }
 
 # 3. prototypes
 $cc $flags -c "$source/tests/abi/signatures.c" -o "$work/signatures.o"

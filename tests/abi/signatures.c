@@ -1,7 +1,7 @@
 /* Compiled, not run: every HOOK and CALL row has the type that the real header gives to its
  * symbol. */
 #define VGPU_ABI_USE_CUDA_H
-#include "hook/handlers.h"
+#include "abi/entry_points.h"
 
 #define SAME_TYPE(sym)                                                                             \
     _Static_assert(__builtin_types_compatible_p(__typeof__(sym), sym##_fn), #sym);

@@ -3,7 +3,7 @@
  * anew for each question.
  */
 #include "fakerm_abi.h"
-#include "hook/nvml_abi.h"
+#include "abi/nvml.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

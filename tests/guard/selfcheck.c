@@ -4,7 +4,7 @@
  */
 #include "selfcheck.h"
 
-#include "hook/nvml_abi.h"
+#include "abi/nvml.h"
 
 #include <dlfcn.h>
 #include <errno.h>

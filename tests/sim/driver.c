@@ -4,22 +4,26 @@
 
 #include <dlfcn.h>
 
+/* EACH(symbol) for the rows with a signature, by an include of driver.def. */
+#define HOOK(symbol, handler) EACH(symbol)
+#define CALL(symbol, ...)     EACH(symbol)
+#define PASS(symbol)
+
 struct driver cu;
 void *driver_handle;
-CUresult (*driver_get_proc_address)(const char *name, void **ret_address, int version,
-                                    uint64_t flags, CUdriverProcAddressQueryResult *ret_status);
+cuGetProcAddress_v2_fn *driver_get_proc_address;
 
 #ifdef DRIVER_LINKED
 /* Weak: an older driver may lack some, and then the program starts all the same. */
-#define F(symbol, base, version, params) extern CUresult symbol params __attribute__((weak));
-DRIVER_CALLS(F)
-#undef F
+#define EACH(symbol) extern symbol##_fn symbol __attribute__((weak));
+#include "driver.def"
+#undef EACH
 
 static void load_linked(void)
 {
-#define F(symbol, base, version, params) cu.symbol = symbol;
-    DRIVER_CALLS(F)
-#undef F
+#define EACH(symbol) cu.symbol = symbol;
+#include "driver.def"
+#undef EACH
 }
 #else
 static void load_linked(void)
@@ -30,25 +34,37 @@ static void load_linked(void)
 
 static void load_dlsym(void)
 {
-#define F(symbol, base, version, params)                                                           \
-    cu.symbol = (CUresult(*) params)dlsym(driver_handle, #symbol);
-    DRIVER_CALLS(F)
-#undef F
+#define EACH(symbol) cu.symbol = (symbol##_fn *)dlsym(driver_handle, #symbol);
+#include "driver.def"
+#undef EACH
 }
+
+static const struct version {
+    const char *base;
+    int since;
+    bool per_thread;
+    const char *symbol;
+} versions[] = {
+#define VERSION(base, since, per_thread, symbol) {#base, since, per_thread, #symbol},
+#include "versions.def"
+};
 
 #define PER_THREAD_DEFAULT_STREAM 2
 
-static void *proc_address(const char *symbol, const char *base, int version, int driver_version)
+static void *proc_address(const char *symbol, int driver_version)
 {
-    size_t length = strlen(symbol);
-    bool per_thread = length > 5 && !strcmp(symbol + length - 5, "_ptsz");
-    void *address = NULL;
+    const struct version *version = versions, *end = version + sizeof(versions) / sizeof(*version);
     CUdriverProcAddressQueryResult status = -1;
-    if (version > driver_version)
+    void *address = NULL;
+    CUresult result;
+
+    while (version < end && strcmp(version->symbol, symbol))
+        version++;
+    if (version == end || version->since > driver_version)
         return NULL;
-    CUresult result = driver_get_proc_address(base, &address, version,
-                                              per_thread ? PER_THREAD_DEFAULT_STREAM : 0, &status);
-    if (result != CUDA_SUCCESS || status != 0)
+    result = driver_get_proc_address(version->base, &address, version->since,
+                                     version->per_thread ? PER_THREAD_DEFAULT_STREAM : 0, &status);
+    if (result != CUDA_SUCCESS || status != CU_GET_PROC_ADDRESS_SUCCESS)
         return NULL;
     CHECK(address != NULL); /* found, so there is something to call */
     return address;
@@ -57,15 +73,15 @@ static void *proc_address(const char *symbol, const char *base, int version, int
 static void load_getproc(void)
 {
     int version = 0;
-    CUresult (*driver_version)(int *) =
-        (CUresult(*)(int *))dlsym(driver_handle, "cuDriverGetVersion");
+    cuDriverGetVersion_fn *driver_version =
+        (cuDriverGetVersion_fn *)dlsym(driver_handle, "cuDriverGetVersion");
+
     CHECK(driver_version != NULL);
     CU_OK(driver_version(&version));
     CHECK(driver_get_proc_address != NULL);
-#define F(symbol, base, since, params)                                                             \
-    cu.symbol = (CUresult(*) params)proc_address(#symbol, #base, since, version);
-    DRIVER_CALLS(F)
-#undef F
+#define EACH(symbol) cu.symbol = (symbol##_fn *)proc_address(#symbol, version);
+#include "driver.def"
+#undef EACH
 }
 
 const char *driver_reach(void)
@@ -85,8 +101,7 @@ void driver_load(void)
     driver_handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!driver_handle)
         FAIL("libcuda.so.1: %s", dlerror());
-    driver_get_proc_address = (CUresult(*)(const char *, void **, int, uint64_t, int *))dlsym(
-        driver_handle, "cuGetProcAddress_v2");
+    driver_get_proc_address = (cuGetProcAddress_v2_fn *)dlsym(driver_handle, "cuGetProcAddress_v2");
     if (!strcmp(driver_reach(), "link"))
         load_linked();
     else if (!strcmp(driver_reach(), "getproc"))

@@ -145,7 +145,7 @@ TEST(devices_hidden)
 TEST(nvml_total_of)
 {
     nvmlDevice_t handle = NULL;
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     CHECK(argc > 1);
     nvml_load();
     CHECK(nvml.nvmlInit_v2() == NVML_SUCCESS);

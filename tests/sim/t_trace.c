@@ -255,7 +255,7 @@ TEST(lookup_versions_are_ours)
         for (unsigned k = 0; k < sizeof versions / sizeof *versions; k++)
             for (uint64_t flags = 0; flags < 3; flags++) {
                 void *address = (void *)(uintptr_t)CANARY;
-                int status = -1;
+                CUdriverProcAddressQueryResult status = -1;
                 Dl_info info;
                 CUresult result =
                     driver_get_proc_address(memory_names[i], &address, versions[k], flags, &status);
@@ -279,7 +279,7 @@ static void print_variants(const char *const *names, unsigned count)
         for (unsigned k = 0; k < sizeof versions / sizeof *versions; k++)
             for (uint64_t flags = 0; flags < 3; flags++) {
                 void *address = NULL;
-                int status = -1;
+                CUdriverProcAddressQueryResult status = -1;
                 Dl_info info = {0};
                 CUresult result =
                     driver_get_proc_address(names[i], &address, versions[k], flags, &status);

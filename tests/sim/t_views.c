@@ -13,12 +13,10 @@ void nvml_load(void)
     void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         FAIL("libnvidia-ml.so.1: %s", dlerror());
-#define F(symbol, params)                                                                          \
-    nvml.symbol = (nvmlReturn_t(*) params)dlsym(handle, #symbol);                                  \
-    if (!nvml.symbol)                                                                              \
-        FAIL("NVML has no %s", #symbol);
-    NVML_CALLS(F)
-#undef F
+#define FIND(symbol)          nvml.symbol = dlsym(handle, #symbol);
+#define HOOK(symbol, handler) FIND(symbol)
+#include "nvml.def"
+    FIND(nvmlDeviceGetUUID)
 }
 
 #define NVML_IS(expected, call)                                                                    \
@@ -42,8 +40,8 @@ static nvmlDevice_t first_device(void)
 static uint64_t check_views(nvmlDevice_t device, uint64_t total)
 {
     size_t cuda_free = 0, cuda_total = 0, device_total = 0;
-    struct nvml_memory memory = {0};
-    struct nvml_memory_v2 memory2 = {.version = NVML_MEMORY_V2};
+    nvmlMemory_t memory = {0};
+    nvmlMemory_v2_t memory2 = {.version = NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2)};
     CUdevice current = 0;
     CU_OK(cu.cuCtxGetDevice(&current));
     CU_OK(cu.cuMemGetInfo_v2(&cuda_free, &cuda_total));
@@ -58,7 +56,7 @@ static uint64_t check_views(nvmlDevice_t device, uint64_t total)
     CHECK_U(memory2.free, ==, cuda_free);
     CHECK_U(memory.free + memory.used, ==, total);
     CHECK_U(memory2.free + memory2.used + memory2.reserved, ==, total);
-    CHECK_U(memory2.version, ==, NVML_MEMORY_V2);
+    CHECK_U(memory2.version, ==, NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2));
     return cuda_free;
 }
 
@@ -133,11 +131,11 @@ static void hold(struct view_child *shared, uint64_t bytes)
     close_device(0);
 }
 
-static uint64_t listed(const struct nvml_process_v2 *list, unsigned count, pid_t pid)
+static uint64_t listed(const nvmlProcessInfo_v2_t *list, unsigned count, pid_t pid)
 {
     for (unsigned i = 0; i < count; i++)
         if (list[i].pid == (unsigned)pid)
-            return list[i].used;
+            return list[i].usedGpuMemory;
     return 0;
 }
 
@@ -156,8 +154,8 @@ TEST(view_process_lists)
         sleep_ms(1);
     open_device(0);
     nvmlDevice_t device = first_device();
-    struct nvml_process_v1 v1[8] = {0};
-    struct nvml_process_v2 v2[8] = {0}, v3[8] = {0};
+    nvmlProcessInfo_v1_t v1[8] = {0};
+    nvmlProcessInfo_v2_t v2[8] = {0}, v3[8] = {0};
     unsigned count = 0;
     NVML_IS(NVML_ERROR_INSUFFICIENT_SIZE,
             nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL));
@@ -178,7 +176,7 @@ TEST(view_process_lists)
     CHECK_U(listed(v2, n2, child), ==, listed(v3, n3, child));
     CHECK_U(listed(v2, n2, getpid()), ==, listed(v3, n3, getpid()));
     for (unsigned i = 0; i < n1; i++)
-        CHECK_U(v1[i].used, ==, listed(v3, n3, (pid_t)v1[i].pid));
+        CHECK_U(v1[i].usedGpuMemory, ==, listed(v3, n3, (pid_t)v1[i].pid));
     CHECK(v1[0].pid != v1[1].pid);
     unsigned graphics = 8, mps = 8;
     NVML_OK(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(device, &graphics, v3));
@@ -208,12 +206,12 @@ TEST(view_nvml_only)
     }
     while (shared->step < 1)
         sleep_ms(1);
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     nvmlDevice_t device = first_device();
     NVML_OK(nvml.nvmlDeviceGetMemoryInfo(device, &memory));
     CHECK_U(memory.total, ==, quota_bytes());
     CHECK_U(memory.used, ==, truth_used(0));
-    struct nvml_process_v2 list[8] = {0};
+    nvmlProcessInfo_v2_t list[8] = {0};
     unsigned count = 8;
     NVML_OK(nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, list));
     CHECK_U(count, ==, 1);
@@ -302,7 +300,7 @@ TEST(view_quota_above_card)
     open_device(0);
     nvmlDevice_t device = first_device();
     size_t free_bytes = 0, total_bytes = 0;
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     CU_OK(cu.cuMemGetInfo_v2(&free_bytes, &total_bytes));
     NVML_OK(nvml.nvmlDeviceGetMemoryInfo(device, &memory));
     CHECK_U(total_bytes, <=, strtoull(getenv("TEST_CARD"), NULL, 10));

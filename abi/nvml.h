@@ -1,9 +1,9 @@
 /*
- * The types of NVML that the library needs, as NVIDIA's nvml.h has them (driver 535 to 580). Names
- * and fields are NVIDIA's; nothing else of that header is used.
+ * The types of NVML that the library and its tests need, as NVIDIA's nvml.h has them (driver 535 to
+ * 580). Names and fields are NVIDIA's; nothing else of that header is used.
  */
-#ifndef VGPU_HOOK_NVML_ABI_H
-#define VGPU_HOOK_NVML_ABI_H
+#ifndef VGPU_ABI_NVML_H
+#define VGPU_ABI_NVML_H
 
 #include <stdint.h>
 

@@ -155,18 +155,11 @@ static int go_without(struct guard *guard, const char *why, const char *path)
  */
 static int load_nvml(struct guard *guard, const char *given)
 {
-    char found[4096] = "libnvidia-ml.so.1";
-    const char *path = given;
-    int rc = path ? 0 : nvml_find(found, sizeof(found));
+    char path[4096];
+    const char *why;
 
-    if (!path)
-        path = found;
-    if (rc < 0)
-        return go_without(guard,
-                          rc == -EPERM
-                              ? " or a folder above it can be written to by others than root"
-                              : " is in none of the system's folders",
-                          path);
+    if (nvml_find(given, path, sizeof(path), &why) < 0)
+        return go_without(guard, why, path);
     return audit_new(path, &guard->nvidia.audit) < 0 ? go_without(guard, " does not load", path)
                                                      : 0;
 }

@@ -141,18 +141,14 @@ static void preflight_nvml(const char *given, struct guard_finding *finding)
     static const char advice[] =
         "--guard=strict does not run without it, the other modes do not compare what they "
         "account for with its figures; give its path in VGPU_NVML";
-    char found[4096] = "libnvidia-ml.so.1";
-    int rc = given ? (access(given, R_OK) < 0 ? -ENOENT : 0) : nvml_find(found, sizeof(found));
-    const char *path = given ? given : found;
+    char path[4096];
+    const char *why;
 
-    finding->rc = rc < 0;
-    if (rc == 0)
-        SAY(finding, "%s", path);
-    else if (rc == -EPERM)
-        SAY(finding, "others than root can write to %s or to a folder above it: %s", path, advice);
+    finding->rc = nvml_find(given, path, sizeof(path), &why) < 0;
+    if (finding->rc)
+        SAY(finding, "%.110s%s: %s", path, why, advice);
     else
-        SAY(finding, "%s %s: %s", path,
-            given ? "cannot be read" : "is in none of the system's folders", advice);
+        SAY(finding, "%.300s", path);
 }
 
 static void preflight_hmm(struct guard_finding *finding)

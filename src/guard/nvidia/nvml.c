@@ -60,8 +60,12 @@ bool nvml_trusted(const char *path)
     return is_closed("/");
 }
 
-int nvml_find(char *ret_path, size_t bytes)
+int nvml_find(const char *given, char *ret_path, size_t bytes, const char **ret_why)
 {
+    snprintf(ret_path, bytes, "%s", given ? given : "libnvidia-ml.so.1");
+    *ret_why = given ? " cannot be read" : " is in none of the system's folders";
+    if (given)
+        return access(given, R_OK) < 0 ? -ENOENT : 0;
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         char path[PATH_MAX];
 
@@ -69,6 +73,7 @@ int nvml_find(char *ret_path, size_t bytes)
         if (access(path, R_OK) < 0)
             continue;
         snprintf(ret_path, bytes, "%s", path);
+        *ret_why = " or a folder above it can be written to by others than root";
         return nvml_trusted(path) ? 0 : -EPERM;
     }
     return -ENOENT;

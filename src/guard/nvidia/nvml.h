@@ -11,10 +11,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The path of the system's libnvidia-ml.so.1. -ENOENT: it is in none of the system's folders;
- * -EPERM: it is, but others than root can write to it or to a folder above it; *ret_path is where.
+/*
+ * The path of the NVML to load: `given`, else the system's. -ENOENT: `given` cannot be read, or no
+ * folder of the system has it; -EPERM: the system's can be replaced by others than root. *ret_why
+ * then ends a sentence that begins with the path.
  */
-int nvml_find(char *ret_path, size_t bytes);
+int nvml_find(const char *given, char *ret_path, size_t bytes, const char **ret_why);
 
 /* Whether a file and all folders above it are root's, and nobody else can write to them. */
 bool nvml_trusted(const char *path);

@@ -1,7 +1,7 @@
 /*
- * Programs that attack the guard from within (attack.sh runs them): what they share.
+ * Shared by the programs that attack the guard from inside a guarded run. attack.sh runs them.
  *
- * They take the fake driver's book as the truth. With none of them does anything else use the GPUs.
+ * The fake driver's book is the truth. Each program has the fake GPUs to itself.
  */
 #ifndef VGPU_TESTS_ATTACK_H
 #define VGPU_TESTS_ATTACK_H
@@ -13,49 +13,49 @@
 #define PAGE    65536ULL /* the least that the driver gives */
 #define ATTR_4K (RM_MEMORY_PAGE_4K << 23)
 
-/* Of the instance, in bytes. */
+/* The instance's quota in bytes. */
 uint64_t attack_quota(void);
 
-/* A number from the command line, or another where there is none. K, M and G are known. */
+/* argv[index] as a number, with K, M or G behind it; `otherwise` if there is no such argument. */
 uint64_t attack_number(int argc, char **argv, int index, uint64_t otherwise);
 
-/* A client of GPU 0. */
+/* Makes a client of the driver with GPU 0. */
 void attack_open(struct rmclient *ret_client);
 
-/* fork(); the child does not outlive the thread that has made it. */
+/* fork(); the kernel kills the child when the calling thread ends. */
 int attack_fork(void);
 
-/* Memory in pages of 64 KiB whatever its size; the status, or -errno. */
+/* Allocates memory in pages of 64 KiB. Returns the driver's status, or -errno. */
 int attack_alloc(struct rmclient *client, uint64_t bytes, uint32_t *handle);
 uint32_t attack_must_alloc(struct rmclient *client, uint64_t bytes);
-/* The same, once there is room: what programs let go of without a call is found by looking, now and
- * then. */
+/* The same, and waits for room. The guard looks from time to time for memory that programs dropped
+ * without a call. */
 uint32_t attack_await_alloc(struct rmclient *client, uint64_t bytes);
 void attack_must_free(struct rmclient *client, uint32_t handle);
 
-/* Room for exactly what the quota leaves beside what the book says is used, not a page more. Uses
- * it and frees it. */
+/* Checks that exactly the rest of the quota can be allocated: the quota less what the book says is
+ * used. Frees it again. */
 void attack_check_room(struct rmclient *client);
 
-/* The program works without a break, under a cap of 10 percent: it gets no more of the card than
- * that with something to spare, by the driver's clock, over three seconds of it. */
+/* For a program that works without a break under a cap of 10 percent. Checks its share of three
+ * seconds of the driver's clock, with a margin. */
 void attack_check_capped(struct rmclient *client);
 
-/* Sends a descriptor over a Unix socket, and takes one. */
+/* Send a descriptor over a Unix socket, and receive one. */
 void attack_send_fd(int socket, int fd);
 int attack_receive_fd(int socket);
 
-/* How many calls of a kind the book has: " free ", " malformed " and the like. */
+/* The book's count of one kind of calls, by its word there, such as " free ". */
 uint64_t attack_calls(const char *name);
 
-/* Waits until the book says so. */
+/* Waits until the book says that so many bytes are used. */
 void attack_await_used(struct rmclient *client, uint64_t bytes);
 
-/* Gets memory that is not charged, while the quota is used up: by changing a call for a client,
- * which continues in the caller. (attack_around.c) */
+/* Gets memory without a charge although the quota is used up. It changes the arguments of a call
+ * that the guard lets continue (attack_around.c). */
 void attack_around(struct rmclient *client, uint64_t bytes);
 
-/* A generator of its own for each use: the same numbers in each run. */
+/* The next random number. A generator with the same start gives the same numbers in each run. */
 uint32_t attack_random(uint64_t *state);
 
 #endif

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs a program under the guard, beside the fake driver of run.sh, and looks at what it leaves.
+# Runs a program under the guard, with the fake driver of run.sh, and checks what it leaves behind.
 #
 #   attack.sh QUOTA [options of vgpu run] -- PROGRAM ARGS...
 #
-# The program finds the quota, in bytes, in ATTACK_QUOTA; $INSTANCES of it (1) are run at once. Afterwards: its status is
-# $EXPECT (0); no GPU ever gave more than the quota at one time (unless $OVER is set); nothing is left of it with the
-# driver; what was accounted for is what the driver had (unless $DIFFER is set: then it must not have been); and no
-# other complaint was made.
+# $INSTANCES (1) copies of the program run at once. ATTACK_QUOTA is the quota in bytes. Afterwards these must hold:
+# - each exits with $EXPECT (0)
+# - no GPU ever gave more than the quota at a time, unless $OVER is set
+# - the driver holds nothing for them
+# - the audit found no difference; if $DIFFER is set, it found one
+# - the guard made no other complaint
 set -uo pipefail
 
 quota=$(numfmt --from=iec "$1")

@@ -1,5 +1,5 @@
-# Attacks on the guard from within: programs under `vgpu run --guard`, with the fake driver's book as the truth.
-# LONG=1 in the environment makes those that count do as much as they can.
+# Attacks from inside `vgpu run --guard`. The fake driver's book is the truth.
+# With LONG=1 in the environment attack_churn makes a million rounds.
 
 add_library(attack STATIC attack.c attack_around.c)
 target_link_libraries(attack PUBLIC rmclient vgpu_base Threads::Threads)
@@ -32,7 +32,7 @@ foreach(what audit lent maps)
   guard_test(stall_${what} --mem 4G -- env OVER=1 DIFFER=1 EXPECT=137
     ${attack} 1G --guard=strict -- ${out}/attack_stall ${what})
 endforeach()
-set_tests_properties(guard.stall.maps PROPERTIES RUN_SERIAL ON) # who starts meanwhile waits: it looks at everybody
+set_tests_properties(guard.stall.maps PROPERTIES RUN_SERIAL ON) # it keeps other starts waiting
 
 guard_attack(continued)
 foreach(what root behind)

@@ -1,4 +1,4 @@
-# GPU time under the guard, by the fake driver's clock. Alone on the machine: whoever guards needs processor time too.
+# GPU time under the guard, by the fake driver's clock. These run alone: the guard needs processor time too.
 
 foreach(what starts caps idle reset again subdevice hidden slice short)
   guard_test(compute_${what} --mem 4G -- ${CMAKE_CURRENT_SOURCE_DIR}/compute.sh ${what})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# compute.sh WHAT: what guarded programs get of a card's time, beside the fake driver of run.sh. Parts of it are measured
-# by the fake's clock, over windows of two seconds, until in one nothing but the guard decides. On a busy machine most
-# windows are lost: the guard and the programs get no processor. So there are as many as ctest's limit leaves room for.
+# compute.sh WHAT: the share of a card's time that guarded programs get, with the fake driver of run.sh. A share is
+# measured by the fake driver's clock in windows of two seconds, until one window has the expected share. On a busy
+# machine the guard and the programs lack processor time in most windows, so ctest's limit is the only bound.
 # shellcheck source=tests/guard/common.sh
 . "$(dirname "$0")/common.sh"
 

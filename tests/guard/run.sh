@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs a command beside a fake driver of its own, in a mount namespace of its own.
+# Runs a command with its own fake driver, in its own mount namespace.
 #
 #   run.sh BUILD [options of fakerm] -- COMMAND ARGS...
 #
-# The command finds the device nodes in $FAKERM_DIR, scratch space in $TEST_WORK, the build in $TEST_BUILD, and a
-# libnvidia-ml.so.1 that reads the fake's book by LD_LIBRARY_PATH and, for the guard, by VGPU_NVML. Ends with its status, or with 77 where there is no
-# FUSE.
+# The command finds the device nodes in $FAKERM_DIR, a scratch folder in $TEST_WORK and the build in $TEST_BUILD.
+# LD_LIBRARY_PATH and, for the guard, VGPU_NVML name a libnvidia-ml.so.1 that reads the fake driver's book. Exits with
+# the command's status, or with 77 if there is no FUSE.
 set -uo pipefail
 
 skip() {
@@ -35,7 +35,7 @@ while [ "$1" != -- ]; do
 done
 shift
 
-# ctest's own log is open here.
+# Closes ctest's log.
 for fd in "/proc/$$/fd/"*; do
     fd=${fd##*/}
     case $fd in 0 | 1 | 2 | 255) ;; *) exec {fd}>&- ;; esac

@@ -1,9 +1,9 @@
 /*
- * What the test programs stand on: registration, checks, the simulator's ledger (the truth) and the
+ * The base of the test programs: registration, checks, the simulator's ledger (the truth) and the
  * instance's region.
  *
- * A program is run by run.sh, which gives it a simulator state, a runtime folder and an instance of
- * its own. A failed check prints file, line and both sides, and ends the process with status 1.
+ * run.sh gives each test its own simulator state, runtime folder and instance. A failed check
+ * prints file, line and both values, and ends the process with status 1.
  */
 #ifndef TESTS_SIM_HARNESS_H
 #define TESTS_SIM_HARNESS_H
@@ -22,11 +22,11 @@
 #define MIB (1024ULL * KIB)
 #define GIB (1024ULL * MIB)
 
-/* How long what must come is waited for: much longer than any machine needs. */
+/* How long a test waits for what must come: much longer than any machine needs. */
 #define PATIENCE_NS 60000000000ULL
 
-#define BLOCK_BYTES      (2 * MIB)  /* the driver takes memory in blocks of this size ... */
-#define POOL_BLOCK_BYTES (32 * MIB) /* ... and pools grow in steps of this size */
+#define BLOCK_BYTES      (2 * MIB)  /* the driver allocates in blocks of this size */
+#define POOL_BLOCK_BYTES (32 * MIB) /* pools grow in steps of this size */
 #define CANARY           0xC0FFEE5AC0FFEE5AULL
 
 static inline uint64_t round_up(uint64_t bytes, uint64_t to)
@@ -85,21 +85,20 @@ void close_device(int ordinal);
 CUstream new_stream(void);
 CUfunction new_kernel(const char *name, CUmodule *ret_module);
 
-/* --- the truth: what the simulated driver itself holds for the processes of this test's group
- * --- */
+/* --- the truth: what the simulated driver holds for the processes of this test's group --- */
 struct truth {
-    uint64_t used_bytes; /* now, managed memory included */
-    uint64_t peak_bytes; /* the most that the whole group ever held at once */
-    unsigned procs;      /* processes that hold something */
+    uint64_t used_bytes; /* now, with managed memory */
+    uint64_t peak_bytes; /* the group's highest used_bytes so far */
+    unsigned procs;      /* processes that hold memory */
 };
 void truth_read(int device, struct truth *ret_truth); /* by physical number */
 uint64_t truth_used(int device);
-uint64_t truth_orphan(int device); /* of nobody's group: held by importers only */
+uint64_t truth_orphan(int device); /* in no group: only importers hold it */
 uint64_t truth_peak(int device);
 uint64_t truth_host(void);                     /* pinned host memory of the group, all processes */
 uint64_t truth_process(int device, pid_t pid); /* of one process */
-uint64_t
-truth_calls(const char *symbol); /* how often the driver's own function ran in this process */
+/* How often the driver's own function ran in this process. */
+uint64_t truth_calls(const char *symbol);
 
 /* --- the instance --- */
 uint64_t quota_bytes(void); /* of vdev 0, as given to run.sh; 0: none */
@@ -108,20 +107,19 @@ uint64_t region_held(unsigned vdev, pid_t pid);
 unsigned region_procs(void);
 uint64_t region_refusals(unsigned vdev);
 
-/* used by the truth == used by the region, at a quiet moment */
+/* Checks that the truth and the region show the same use. No allocation may be under way. */
 void check_agreement(void);
 
 /* --- processes --- */
-pid_t spawn_test(const char *name,
-                 const char *arg); /* this program again, in a process of its own */
-void wait_ok(pid_t pid);           /* it must exit with 0 */
-int wait_status(pid_t pid);        /* exit status, or 128 + signal */
-void *shared_page(size_t bytes);   /* zeroed, shared with children */
+pid_t spawn_test(const char *name, const char *arg); /* runs another test of this program */
+void wait_ok(pid_t pid);                             /* checks that it exits with 0 */
+int wait_status(pid_t pid);                          /* exit status, or 128 + signal */
+void *shared_page(size_t bytes);                     /* zeroed, shared with children */
 uint64_t now_ns(void);
 void sleep_ms(unsigned ms);
 unsigned open_fds(void);
-char *capture_output(
-    const char *const argv[]); /* stdout of a program that is run without the preload; free() it */
+/* Runs a program without the preloaded library. Returns its stdout; the caller frees it. */
+char *capture_output(const char *const argv[]);
 
 /* A small generator of reproducible numbers (xorshift). */
 uint64_t random_next(uint64_t *state);

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Runs one test of tests/sim in a world of its own and looks at what it leaves behind.
+# Runs one test of tests/sim with its own simulated driver and instance, and checks what it leaves behind.
 #
 #   run.sh BUILD [options] -- COMMAND ARGS...
-#     --quota LIST       the instance's quotas, bytes or N%, by vdev (default 1 GiB on every device that is there)
-#     --host-quota B     its quota of pinned host memory
-#     --set K=V          a setting of the instance, as instance.c has them: cores=30, weight=300 ...
+#     --quota LIST       the instance's quotas, bytes or N%, by vdev (1 GiB on each device)
+#     --host-quota B     its quota of pinned host memory, bytes
+#     --set K=V          a setting of the instance, as instance.c reads it: cores=30, weight=300
 #     --select LIST      the instance's devices by physical number, in order
-#     --devices N        how many the machine has (1)
-#     --card SIZE        how big each is (16G)
-#     --bare             without the library: what the driver itself does
-#     --no-instance      with the library, but nothing that limits
-#     --no-preload       an instance, but LD_PRELOAD is left to the command
+#     --devices N        the number of devices (1)
+#     --card SIZE        the memory of each (16G)
+#     --bare             without the library
+#     --no-instance      with the library, without an instance
+#     --no-preload       with an instance; the command sets LD_PRELOAD itself
 #     --var K=V          one more variable
 #     --expect N         the exit status to expect (0)
-#     --same             runs twice, bare and with library and instance; both must print the same
-#     --timeout S        (600; what hangs, not what is slow)
-#     --unchecked        the command leaves things behind on purpose
+#     --same             runs it bare, and with library and instance; both must print the same
+#     --timeout S        for what hangs (600)
+#     --unchecked        does not check what it leaves behind
 #
-# The truth is the simulator's ledger (simctl): at the end nobody may hold anything in it or in the instance's region,
-# and the most that the instance ever held on a device must not exceed its quota there.
+# The truth is the simulator's ledger (simctl). At the end the ledger and the instance's region must show no memory.
+# On no device may the instance's peak exceed its quota.
 set -uo pipefail
 
 build=$(realpath "$1")
@@ -46,7 +46,7 @@ while [ "$1" != -- ]; do
 done
 shift
 
-# ctest's own log is open here; in a folder named vgpu, a test would take it for the library's.
+# Closes ctest's log: below a folder named vgpu, tests would take it for a file of the library's.
 for fd in "/proc/$$/fd/"*; do
     fd=${fd##*/}
     case $fd in 0 | 1 | 2 | 255) ;; *) exec {fd}>&- ;; esac

@@ -1,6 +1,6 @@
 /*
- * Every way of starting work for the device, behind one face, each taking a known device time.
- * Memsets and copies need a simulator that moves STARTS_BANDWIDTH (SIMGPU_BANDWIDTH).
+ * Every way to start work for the device, behind one interface. Each takes a known device time.
+ * Memsets and copies need SIMGPU_BANDWIDTH to be STARTS_BANDWIDTH.
  */
 #ifndef TESTS_SIM_STARTS_H
 #define TESTS_SIM_STARTS_H
@@ -12,7 +12,7 @@
 
 struct start {
     const struct start_way *way;
-    uint64_t duration_ns; /* of one start; may be changed, where start_change() is called */
+    uint64_t duration_ns; /* device time of one start; start_change() changes it */
     CUstream stream;
     CUmodule module;
     CUfunction kernel;
@@ -22,7 +22,7 @@ struct start {
     CUgraphExec exec;
     CUdeviceptr memory;
     size_t bytes;
-    CUDA_LAUNCH_PARAMS launches[2]; /* with that of the next device, for launches on both */
+    CUDA_LAUNCH_PARAMS launches[2]; /* the second one is on the next device */
     CUcontext other;
     CUmodule other_module;
     unsigned nodes; /* of a graph */
@@ -32,18 +32,18 @@ struct start_way {
     const char *name;
     void (*prepare)(struct start *start);
     CUresult (*start)(struct start *start);
-    void (*change)(struct start *start); /* of its duration, where that takes more than a new one */
-    bool own_stream;                     /* it is on a default stream, whatever stream there is */
+    void (*change)(struct start *start); /* applies a new duration_ns; NULL: nothing to do */
+    bool own_stream;                     /* runs on a default stream and ignores start->stream */
 };
 
 extern const struct start_way starts[];
 extern const unsigned start_count;
 
-/* On the current device. `nodes`: kernels of a graph. Ends the test where there is no such way. */
+/* On the current device. `nodes`: the kernels of a graph. An unknown way fails the test. */
 void start_prepare(struct start *start, const char *way, uint64_t duration_ns, unsigned nodes);
 CUresult start_once(struct start *start);
 void start_change(struct start *start, uint64_t duration_ns);
-void start_wait(struct start *start); /* for all that was started */
+void start_wait(struct start *start); /* until all started work is done */
 void start_done(struct start *start);
 
 #endif

@@ -356,7 +356,7 @@ TEST(fill_processes)
     return 0;
 }
 
-/* A11: N processes behind a barrier, each wants 60 % of what is left: exactly one may have it. The
+/* N processes behind a barrier, each wants 60 % of what is left: exactly one may have it. The
  * driver is slow. */
 struct a11 {
     atomic_uint ready, go, done, successes;

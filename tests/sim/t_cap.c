@@ -15,7 +15,7 @@
 extern char **environ;
 
 /*
- * H1: each way, in a process and on a device of its own, all at once; the load itself compares with
+ * Each way, in a process and on a device of its own, all at once; the load itself compares with
  * the book. The first argument: options of all loads; then the ways, each with options of its own
  * after colons.
  */

@@ -1,4 +1,4 @@
-/* H7: captures under a cap, on a device that others use too. Nothing of the library's may spoil
+/* Captures under a cap, on a device that others use too. Nothing of the library's may spoil
  * them or end up in them.
  */
 #include "starts.h"
@@ -142,7 +142,7 @@ TEST(capture_limited)
     return 0;
 }
 
-/* H7 and graph memory: during capture nothing is charged, nothing is synchronised, the capture
+/* During capture nothing is charged, nothing is synchronised, the capture
  * stays valid. */
 TEST(capture_unbroken)
 {

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* A1 (b): a context alone raises the usage by what it costs; destroying it gives that back. */
+/* A context alone raises the usage by what it costs; destroying it gives that back. */
 TEST(context_charged)
 {
     CUcontext primary = NULL, created = NULL;
@@ -171,7 +171,7 @@ TEST(context_stack_heap_printf)
     return 0;
 }
 
-/* D4: the library makes no context of its own: none before the program's first, and then exactly
+/* The library makes no context of its own: none before the program's first, and then exactly
  * one. */
 TEST(context_none_of_our_own)
 {

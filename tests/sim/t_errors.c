@@ -74,7 +74,7 @@ TEST(codes_with_zeros)
     return 0;
 }
 
-/* J2: frees of every kind of pointer, and of what is none. Prints codes only. */
+/* Frees of every kind of pointer, and of what is none. Prints codes only. */
 static void print_code(const char *what, CUresult result)
 {
     printf("%s: %d\n", what, (int)result);
@@ -162,7 +162,7 @@ TEST(codes_bad_sizes)
     return 0;
 }
 
-/* J1: at the quota every way is refused with exactly 2 (the ways check their outputs), and a
+/* At the quota every way is refused with exactly 2 (the ways check their outputs), and a
  * smaller one goes on. */
 TEST(codes_always_two)
 {
@@ -208,7 +208,7 @@ TEST(codes_always_two)
     return 0;
 }
 
-/* B9: others have filled the card: the driver's own refusal is passed on, nothing is charged, a
+/* Others have filled the card: the driver's own refusal is passed on, nothing is charged, a
  * retry works. */
 TEST(card_filler)
 {
@@ -286,7 +286,7 @@ TEST(driver_fault_rolls_back)
     return 0;
 }
 
-/* L6: a cuInit that failed is passed on and tried again. Run with SIMGPU_FAULT=cuInit:1:100. */
+/* A cuInit that failed is passed on and tried again. Run with SIMGPU_FAULT=cuInit:1:100. */
 TEST(init_retried)
 {
     driver_load();

@@ -27,7 +27,7 @@ static CUmemoryPool new_pool(uint64_t max_bytes)
     return pool;
 }
 
-/* B2: thousands of pairs on two streams and from a pool of the program's own; usage comes back to
+/* Thousands of pairs on two streams and from a pool of the program's own; usage comes back to
  * where it was. */
 TEST(pool_async_pairs)
 {
@@ -409,7 +409,7 @@ TEST(pool_idle_taken_by_neighbour)
     return 0;
 }
 
-/* B1, second half: pairs of both kinds from several threads; afterwards nothing is left, and
+/* Pairs of both kinds from several threads; afterwards nothing is left, and
  * nothing went below zero.
  */
 struct pairs {

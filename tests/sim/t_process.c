@@ -52,7 +52,7 @@ static void holder(struct stage *stage)
     close_device(0);
 }
 
-/* B5: a first process comes and goes; what the second does is seen by itself, by a third, and by
+/* A first process comes and goes; what the second does is seen by itself, by a third, and by
  * NVML-less readers. */
 static void b5_second(struct stage *stage)
 {
@@ -103,7 +103,7 @@ TEST(process_second_one)
     return 0;
 }
 
-/* B6: the first is killed; the second needs its memory and gets it; the third goes on. */
+/* The first is killed; the second needs its memory and gets it; the third goes on. */
 TEST(process_neighbour_killed)
 {
     struct stage *one = shared_page(sizeof *one), *three = shared_page(sizeof *three);
@@ -126,7 +126,7 @@ TEST(process_neighbour_killed)
     return 0;
 }
 
-/* F1: somebody is killed again and again in the middle of allocating; nobody who is alive waits for
+/* Somebody is killed again and again in the middle of allocating; nobody who is alive waits for
  * it until its request is refused, as there is room for all. */
 static void busy(struct stage *stage)
 {
@@ -396,7 +396,7 @@ TEST(descriptors_all_closed)
     return 0;
 }
 
-/* F2: many processes start at once; no queue, no stale file, no seconds. */
+/* Many processes start at once; no queue, no stale file, no seconds. */
 TEST(start_process_once)
 {
     CUcontext context = NULL;

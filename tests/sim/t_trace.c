@@ -87,7 +87,7 @@ TEST(one_of_two)
     return 0;
 }
 
-/* A10: the negative control. Without the library the same program takes what it likes. */
+/* The negative control. Without the library the same program takes what it likes. */
 TEST(control_without_library)
 {
     CUdeviceptr address = 0;
@@ -165,7 +165,7 @@ TEST(trace_script)
     return 0;
 }
 
-/* E9: the driver appears after the program has begun: a clear failure first, and then it works,
+/* The driver appears after the program has begun: a clear failure first, and then it works,
  * limited. */
 TEST(load_driver_appears_later)
 {
@@ -185,7 +185,7 @@ TEST(load_driver_appears_later)
     return 0;
 }
 
-/* E10: private tables are the driver's business: whatever it answers, for any id, is what the
+/* Private tables are the driver's business: whatever it answers, for any id, is what the
  * program gets. */
 TEST(lookup_export_tables)
 {
@@ -242,7 +242,7 @@ static const char *const other_names[] = {"cuStreamGetCaptureInfo", "cuGraphAddK
 static const int versions[] = {11020, 11030, 11040, 11080, 12000, 12030, 12080, 13000};
 
 /*
- * A5, D3, E2: every allocating function at every version that a runtime asks for: what the driver
+ * Every allocating function at every version that a runtime asks for: what the driver
  * has, we answer, and it is the library's; what it does not have is NULL with the driver's own
  * status.
  */
@@ -290,7 +290,7 @@ static void print_variants(const char *const *names, unsigned count)
             }
 }
 
-/* E2: for each version and flag the variant that the driver itself gives, be it wrapped or not. */
+/* For each version and flag the variant that the driver itself gives, be it wrapped or not. */
 TEST(lookup_variants)
 {
     driver_load();
@@ -354,7 +354,7 @@ TEST(descriptors_all_cloexec)
     return 0;
 }
 
-/* E7: a driver that lacks half of today's functions: what it has works and is limited, the rest is
+/* A driver that lacks half of today's functions: what it has works and is limited, the rest is
  * not there. */
 TEST(load_old_driver)
 {

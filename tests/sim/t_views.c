@@ -60,7 +60,7 @@ static uint64_t check_views(nvmlDevice_t device, uint64_t total)
     return cuda_free;
 }
 
-/* C2, C3: the same total and free everywhere, and free moves by exactly what the truth moves by. */
+/* The same total and free everywhere, and free moves by exactly what the truth moves by. */
 TEST(view_all_agree)
 {
     CUdeviceptr address = 0;
@@ -78,7 +78,7 @@ TEST(view_all_agree)
     return 0;
 }
 
-/* C3: capturing and launching a graph with memory lowers free by what the graph's pool took. */
+/* Capturing and launching a graph with memory lowers free by what the graph's pool took. */
 TEST(view_graph_pool)
 {
     open_device(0);
@@ -139,7 +139,7 @@ static uint64_t listed(const nvmlProcessInfo_v2_t *list, unsigned count, pid_t p
     return 0;
 }
 
-/* C1: the list holds this instance's processes and nobody else, each with its size, in every
+/* The list holds this instance's processes and nobody else, each with its size, in every
  * version of the call. */
 TEST(view_process_lists)
 {
@@ -222,7 +222,7 @@ TEST(view_nvml_only)
     return 0;
 }
 
-/* C8: what NVML itself answers is passed on: run with SIMGPU_FAULT=nvmlInit_v2:1:999. */
+/* What NVML itself answers is passed on: run with SIMGPU_FAULT=nvmlInit_v2:1:999. */
 TEST(view_nvml_error_passes)
 {
     nvml_load();
@@ -256,7 +256,7 @@ static void *unhooked(const char *name)
 }
 
 /*
- * B1: memory that no hook saw counts all the same, and an instance that holds more than its quota
+ * Memory that no hook saw counts all the same, and an instance that holds more than its quota
  * is shown as full, never as 18 EB free. Everything is as before once that memory is gone.
  */
 TEST(view_usage_above_quota)

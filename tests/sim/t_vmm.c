@@ -15,7 +15,7 @@ static CUmemAllocationProp device_prop(int device)
                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
 }
 
-/* A1: NCCL's way. Two handles of 60 % of what is left: the second is refused. */
+/* NCCL's way. Two handles of 60 % of what is left: the second is refused. */
 TEST(vmm_charged)
 {
     CUmemGenericAllocationHandle first = 0, second = CANARY;
@@ -88,7 +88,7 @@ TEST(vmm_lifetime)
     return 0;
 }
 
-/* D1: from a thread without a context; host locations are not the device's memory. */
+/* From a thread without a context; host locations are not the device's memory. */
 static void *d1_thread(void *arg)
 {
     static const int host_types[] = {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA,
@@ -141,7 +141,7 @@ TEST(vmm_without_context)
     return 0;
 }
 
-/* G3: exported in one process, imported in another: in the ledger and in the region it is there
+/* Exported in one process, imported in another: in the ledger and in the region it is there
  * once. */
 static void g3_importer(int socket)
 {

@@ -1,17 +1,17 @@
 /*
- * A machine in virtual time for tests of sched/sched_client: GPUs, and processes with a thread that
- * runs a program and a helper, each with a client of its own on an arena that is a real file.
- * Everything happens in one thread of this process, in an order that only the seed decides.
+ * A machine in virtual time for tests of sched/sched_client. It has GPUs and processes. Each
+ * process has a thread that runs a program, a helper thread, and a client on an arena, which is a
+ * real file. All of it runs in one thread of the test. Only the seed decides the order of events.
  *
- * The GPU (sched_gpu.c): streams are queues of kernels, semaphores and fences. One process's work
- * runs at a time; where several have work that could run, each gets VDEV_NS. To go from one process
- * to another costs switch_ns.
+ * The GPU (sched_gpu.c): a stream is a queue of kernels, semaphores and fences. One process's work
+ * runs at a time. If several processes have work, the GPU gives each vdev_ns in turn. A change of
+ * process costs switch_ns.
  *
  * The process (sched_host.c) does what hook/compute.c and hook/semaphore.c do around launches and
  * waits.
  */
-#ifndef VGPU_TESTS_LEASE_WORLD_H
-#define VGPU_TESTS_LEASE_WORLD_H
+#ifndef VGPU_TESTS_SCHED_WORLD_H
+#define VGPU_TESTS_SCHED_WORLD_H
 
 #include "sched/sched_client.h"
 
@@ -27,32 +27,31 @@
 #define WORLD_DEVICES 2
 #define WORLD_STREAMS 2
 #define WORLD_PAIRS   64
-#define WORLD_STEPS   8    /* that the ranks of a job may be apart */
-#define WORLD_QUEUE   1024 /* what the driver lets a thread queue before it waits */
+#define WORLD_STEPS   8    /* the most by which the ranks of a job are apart */
+#define WORLD_QUEUE   1024 /* a thread that launches more waits for room */
 
 struct proc;
 
-/* What a process does, for ever: `batch` launches, then it waits for the device, then it does
- * something else. */
+/* What a process repeats: it makes `batch` launches, waits for the device, and does something
+ * else. */
 struct program {
-    uint64_t kernel_ns;        /* NEVER: does not end */
+    uint64_t kernel_ns;        /* of a kernel; NEVER: it does not end */
     unsigned batch;            /* launches between two waits for the device; 0: it never waits */
-    uint64_t launch_ns;        /* of the CPU, per launch */
+    uint64_t launch_ns;        /* CPU time of a launch */
     uint64_t gap_ns;           /* between a wait and the next launch */
-    uint64_t busy_ns, idle_ns; /* it works so long, then it is idle so long; 0: it always works */
+    uint64_t busy_ns, idle_ns; /* phases of work and idleness; 0: it always works */
     unsigned limit;            /* launches after which it ends; 0: none */
-    unsigned cap_percent;      /* of the device: it sleeps between launches; 0: no cap */
-    unsigned streams;          /* launches go round these; 0: one */
+    unsigned cap_percent;      /* of the device; it sleeps between launches; 0: no cap */
+    unsigned streams;          /* that launches use in turn; 0: one */
     bool pair;                 /* its kernels on device 0 and device 1 end when both run */
-    bool reversed;             /* of a pair, the one on device 1 is launched first */
+    bool reversed;             /* it launches the one on device 1 first */
     uint64_t (*length)(struct proc *proc); /* instead of kernel_ns */
-    unsigned job; /* not 0: the process is one of two ranks; the last of its kernels of a batch ends
-                     when the other rank's runs as well. Jobs are 1 to WORLD_PAIRS / WORLD_STEPS */
-    unsigned rank;     /* and the device that it uses */
-    uint64_t joint_ns; /* how long that last kernel takes */
-    bool unknown;      /* until one has ended, nothing is known of what its kernels cost */
-    double wrong;      /* what the process thinks that a kernel costs is so many times the truth; 0:
-                          right */
+    unsigned job; /* the process is one of the job's two ranks; the last kernel of a batch ends when
+                     the other rank's runs too. 1 to WORLD_PAIRS / WORLD_STEPS; 0: no job */
+    unsigned rank;     /* in the job, and the number of the device that it uses */
+    uint64_t joint_ns; /* the length of that last kernel */
+    bool unknown;      /* the process knows no cost before its first kernel has ended */
+    double wrong;      /* the process's estimate of a cost, divided by the cost; 0: it is right */
 };
 
 enum op_kind { OP_KERNEL, OP_GATE, OP_MARK };
@@ -62,14 +61,14 @@ struct op {
     uint32_t value; /* the turn of a semaphore, the number of a fence */
     unsigned place;
     uint64_t ns, left_ns;
-    int pair; /* which pair of kernels it belongs to; -1: none */
+    int pair; /* its pair of kernels; -1: none */
     bool began;
 };
 
 struct queue {
     struct op *ops;
     size_t head, count, room;
-    uint64_t ready_ns; /* its head may start then */
+    uint64_t ready_ns; /* when its head may start */
 };
 
 /* What a process has on a device. */
@@ -77,13 +76,13 @@ struct context {
     struct queue queues[WORLD_STREAMS];
     int running; /* the queue whose kernel runs; -1: none */
     uint64_t launched, completed;
-    uint64_t done_ns; /* kernels completed, by their length */
-    uint64_t ran_ns;  /* the time for which the hardware has worked for it */
-    bool off;         /* switched off: nothing of it starts or goes on */
-    bool ending; /* it will be: when the kernel that runs ends, or when others have the hardware */
-    bool loaded; /* on the hardware: at work, or idle and nobody else has come since */
-    uint64_t loads;        /* how often it was put there */
-    uint64_t longest_wait; /* that a head stood at a semaphore */
+    uint64_t done_ns; /* the sum of the lengths of completed kernels */
+    uint64_t ran_ns;  /* how long the hardware has worked for it */
+    bool off;         /* switched off: none of its work starts or goes on */
+    bool ending;      /* will be off when its kernel ends or another process has the hardware */
+    bool loaded;      /* on the hardware: it works, or it was the last that worked */
+    uint64_t loads;   /* how often it was loaded */
+    uint64_t longest_wait; /* of a queue's head for a semaphore */
     uint64_t semaphore_since_ns[WORLD_STREAMS];
 
     struct sched_client client;
@@ -105,16 +104,15 @@ struct proc {
     struct context contexts[WORLD_DEVICES];
     unsigned first_device, devices;
     bool dead, stopped, paused;
-    void *preempt; /* whoever switches it from outside, where somebody does: it takes no part in
-                      turns itself */
+    void *preempt; /* of a preempted client, which takes no turns itself; otherwise NULL */
 
     enum host_state state;
     uint64_t host_ns; /* when its thread acts next */
     unsigned in_batch;
-    unsigned stage;  /* of a launch: 0 before, 1 it has come through the semaphore's bookkeeping */
+    unsigned stage;  /* of a launch: 0 before, 1 behind the semaphore's bookkeeping */
     unsigned device; /* of that launch */
     uint32_t ahead_turn;
-    bool again; /* the launch is to be asked for once more */
+    bool again; /* the thread asks for the same launch again */
     uint64_t ahead_until_ns;
     uint64_t launches, start_ns, idle_from_ns, paid_ns, batch_ns, asked_ns;
     int pair;
@@ -125,7 +123,7 @@ struct proc {
 };
 
 struct gpu {
-    int current; /* whose turn on the hardware; -1: nobody has run yet */
+    int current; /* the process that has the hardware; -1: none so far */
     bool switching;
     uint64_t switched_ns, from_ns, vdev_ns;
     uint64_t busy_ns, switches;
@@ -137,8 +135,8 @@ struct pair_of_kernels {
 
 struct world {
     uint64_t now_ns, extra_ns, random;
-    bool native;       /* nobody takes turns */
-    bool marks_always; /* fences are made on a contended device whether somebody waits or not */
+    bool native;       /* no process takes turns */
+    bool marks_always; /* a contended device gets fences even if no process waits */
     uint64_t switch_ns, vdev_ns, late_ns, very_late_ns;
     unsigned very_late_one_in;
     unsigned count, device_count;
@@ -165,28 +163,28 @@ struct proc *world_add(struct world *world, uint64_t id, uint32_t weight, uint32
 
 void world_run(struct world *world, uint64_t until_ns);
 
-/* From now on, shares are measured. */
+/* Begins to measure shares. */
 void world_measure(struct world *world);
 double world_share(const struct world *world,
-                   const struct proc *proc); /* of device 0, in what its kernels take alone */
+                   const struct proc *proc); /* of device 0, by the lengths of its kernels */
 double world_held(const struct world *world,
-                  const struct proc *proc); /* the time for which its instance had it */
+                  const struct proc *proc); /* by how long its instance had the turn */
 double world_sum(const struct world *world);
 
-/* As the kernel does these things. */
+/* What the kernel does to a process. */
 void world_kill(struct proc *proc);
 void world_stop(struct proc *proc);
 void world_continue(struct proc *proc);
-void world_leave(struct proc *proc); /* it ends in good order */
+void world_leave(struct proc *proc); /* it ends by itself */
 
 void world_weight(struct proc *proc, uint32_t weight);
 
-/* Of a process's batches: the one that `fraction` of them are no longer than. Sorts them. */
+/* A quantile of the lengths of the process's batches: 0.5 is the median. Sorts them. */
 uint64_t world_step_ns(struct proc *proc, double fraction);
 void world_forget_steps(struct proc *proc);
 
 /* For tests. */
-struct program synced(uint64_t kernel_ns); /* each kernel waited for */
+struct program synced(uint64_t kernel_ns); /* waits for each kernel */
 void run_ms(struct world *world, uint64_t ms);
 double in_ms(uint64_t ns);
 double jain(const struct world *world);

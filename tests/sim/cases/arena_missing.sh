@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# H6: there is no daemon, and instances need no place to meet: without one each runs as the driver lets it, caps hold (as
+# There is no daemon, and instances need no place to meet: without one each runs as the driver lets it, caps hold (as
 # limits: measured beside others, work looks longer than it is), and programs without CUDA do not even notice. Says so
 # once, to who asks for it (level 3). Rubbish in the place is made anew.
 # shellcheck source-path=SCRIPTDIR source=lib.sh

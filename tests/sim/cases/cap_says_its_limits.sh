@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# H8: what is in force is said at the start, for whoever asks: one line with the cap, also where HAMi's variables give it.
+# What is in force is said at the start, for whoever asks: one line with the cap, also where HAMi's variables give it.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 says() { # pattern; then a command

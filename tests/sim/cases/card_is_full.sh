@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# B9: a neighbour without a quota has filled most of the card; what is left is less than the quota.
+# A neighbour without a quota has filled most of the card; what is left is less than the quota.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 SIMGPU_GROUP=neighbour "$TEST_SIMTEST" card_filler 60000 >"$TEST_WORK/filler" &

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# I1: CUDA_VISIBLE_DEVICES in every form, with an instance that selects nothing: what the driver itself makes of it, and
+# CUDA_VISIBLE_DEVICES in every form, with an instance that selects nothing: what the driver itself makes of it, and
 # memory is charged to the card that holds it.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"

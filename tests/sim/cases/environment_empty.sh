@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# K1: a process without our variables (ssh, su, env -i) comes first or last; it must not change anybody's limit.
+# A process without our variables (ssh, su, env -i) comes first or last; it must not change anybody's limit.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 bare=(env -i "LD_PRELOAD=$library" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH" "SIMGPU_STATE=$SIMGPU_STATE" "SIMGPU_GROUP=other"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# K2: the instance can't be opened: one clear line, CUDA refuses to start, every other program is left alone.
+# The instance can't be opened: one clear line, CUDA refuses to start, every other program is left alone.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 check() { # what, command...

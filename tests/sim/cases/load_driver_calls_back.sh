@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# G2: a driver that calls back into the hooks from within an allocation.
+# A driver that calls back into the hooks from within an allocation.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 export OLDCUDA_REAL=$TEST_BUILD/sim/libcuda.so.1 OLDCUDA_CALLS_BACK=1

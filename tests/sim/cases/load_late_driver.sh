@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# E9: the driver's file appears after the program has started.
+# The driver's file appears after the program has started.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 mkdir -p "$TEST_WORK/lib"

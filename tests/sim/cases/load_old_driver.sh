@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# E7: under a driver of CUDA 10.0 bash starts, and what that driver has works and is limited.
+# Under a driver of CUDA 10.0 bash starts, and what that driver has works and is limited.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 export OLDCUDA_REAL=$TEST_BUILD/sim/libcuda.so.1

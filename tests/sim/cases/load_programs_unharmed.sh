@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# E6, E8: programs that have nothing to do with CUDA, without a driver: the same output and status with the library.
+# Programs that have nothing to do with CUDA, without a driver: the same output and status with the library.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 unset LD_LIBRARY_PATH

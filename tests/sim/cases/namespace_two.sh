@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# F5, I4: two PID namespaces with equal PIDs share one instance: nobody is taken for dead, nobody for the other.
+# Two PID namespaces with equal PIDs share one instance: nobody is taken for dead, nobody for the other.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 unshare --pid --fork --kill-child --mount-proc true 2>/dev/null || skip "no right to make a PID namespace with its own /proc"

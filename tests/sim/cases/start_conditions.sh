@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# F2: no runtime folder yet, an unwritable one, stale files of the dead, a lock file that is a symbolic link.
+# No runtime folder yet, an unwritable one, stale files of the dead, a lock file that is a symbolic link.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 VGPU_RUNTIME_DIR=$TEST_WORK/new/deeper expect 0 "$vgpu" run --mem 1G -- "$TEST_SIMTEST" init_code 0 >/dev/null

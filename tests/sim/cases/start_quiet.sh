@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# B8: several devices, and a second process: neither says anything on stderr.
+# Several devices, and a second process: neither says anything on stderr.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 for _ in 1 2; do

@@ -13,14 +13,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where the region begins in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on
+/* The start of the region in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on
  * a page. */
 #define INSTANCE_CACHE_OFFSET (491 * 4096)
 
 /*
- * The id of the process's group in its instance (region_group_new()), from VGPU_GROUP, which a
- * nested `vgpu run` sets. 0: none, or VGPU_INSTANCE is not set. A process that unsets VGPU_GROUP
- * has the instance's limits.
+ * The id of the process's group (region_group_new()), from VGPU_GROUP, which a nested `vgpu run`
+ * sets. 0: none, or VGPU_INSTANCE is not set. A process that unsets VGPU_GROUP has the instance's
+ * limits.
  */
 uint64_t instance_group_id(void);
 
@@ -28,27 +28,27 @@ uint64_t instance_group_id(void);
 bool instance_configured(void);
 
 /*
- * The limits that this process brings by the numbers of its devices: of an implicit instance, where
- * CUDA_VISIBLE_DEVICES numbers them. False: it brings none, or lets them be numbered as the machine
+ * The limits that this process brings by its own numbers of devices: those of an implicit instance
+ * whose devices CUDA_VISIBLE_DEVICES numbers. False: it brings none, or numbers them as the machine
  * does.
  */
 bool instance_limits_by_number(struct vgpu_limits *ret_limits);
 
-/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; -EINVAL: no such
- * name can be; -ENAMETOOLONG. */
+/* The folder of the instance that VGPU_INSTANCE names. -ENOENT: it names none; -EINVAL: the name is
+ * not valid; -ENAMETOOLONG. */
 int instance_folder(char *buffer, size_t buffer_bytes);
 
 /*
- * The limits that HAMi's variables set; vdev i has those of the device that the program numbers i.
- * -ENOENT: none are set, or VGPU_INSTANCE is and goes first; -EINVAL: one is not accepted, which
- * stderr has been told.
+ * The limits that HAMi's variables set; vdev i has those of the program's device i. -ENOENT: none
+ * are set, or VGPU_INSTANCE is set and comes first; -EINVAL: one is not accepted, after a line on
+ * stderr.
  */
 int instance_configured_limits(struct vgpu_limits *ret_limits);
 
 /*
- * Attaches this process. 1: *ret_ledger is its ledger (for the life of the process); 0: no instance
- * is configured; -errno: one is, and cannot be attached, which stderr has been told in one line:
- * let no CUDA start. May be tried again.
+ * Attaches this process. 1: *ret_ledger is its ledger, for the life of the process; 0: no instance
+ * is configured; -errno: one is and cannot be attached, after one line on stderr: let no CUDA
+ * start. May be tried again.
  */
 int instance_attach(struct vgpu_ledger **ret_ledger);
 

@@ -1,13 +1,12 @@
 /*
- * What the files of the ledger share.
+ * A ledger from inside, for the files of src/account.
  *
- * Two books. The region's slot says what counts against the quota (`reserved_bytes`, of which
- * `idle` is unused). The ledger itself keeps `busy`, what this process uses or is about to:
- * reserved = busy + idle, always, except that `owed` bytes of busy wait for the next time that the
- * lock is had. With its own book a process can take a new registration when its slot was taken
- * away, and give the right amounts to the new one.
+ * There are two accounts. The region's slot has what counts against the quota: `reserved_bytes`, of
+ * which `idle` is unused. The ledger has `busy`, what this process uses or is about to use. Always
+ * reserved = busy + idle, except that `owed` bytes of busy are reported at the next call that has
+ * the lock. So a process that has lost its slot can take another one and report the right amounts.
  *
- * Giving back never takes the lock: it only makes bytes idle, and whoever needs them takes them.
+ * Giving back never takes the lock: it makes bytes idle, and a process that needs them takes them.
  */
 #ifndef VGPU_ACCOUNT_LEDGER_INTERNAL_H
 #define VGPU_ACCOUNT_LEDGER_INTERNAL_H
@@ -19,25 +18,26 @@
 
 struct own_vdev {
     _Atomic uint64_t busy;
-    _Atomic uint64_t owed; /* part of busy that the region does not know of yet */
+    _Atomic uint64_t owed; /* the part of busy that is not reported to the region yet */
     _Atomic uint64_t held[VGPU_KINDS];
 } __attribute__((aligned(64)));
 
 struct vgpu_ledger {
     struct vgpu_region *region;
-    bool guards; /* for another process, below libcuda: what the others say does not count then */
+    bool guards; /* for a supervised process, below libcuda: the figures of other slots do not count
+                    then */
     struct slot_supervised supervised;
-    uint64_t group_id;      /* as it was given; 0: none */
-    _Atomic unsigned group; /* of our slot; written before `registration`, by whoever renews that */
+    uint64_t group_id; /* as the caller gave it; 0: none */
+    _Atomic unsigned
+        group; /* of our slot; written before `registration`, by the thread that renews that */
     _Atomic uint64_t registration; /* (slot index + 1) << 32 | generation; 0: no slot yet */
     struct vgpu_mutex registration_lock;
-    atomic_bool told; /* that there is no slot to be had */
+    atomic_bool told; /* a message said that no slot is free */
     _Atomic uint64_t reaped_ns;
-    _Atomic uint64_t exits_asked_ns; /* when no process was found that exits; any thread, relaxed:
-                                        it is a hint */
-    _Atomic uint64_t mirrored_ns;    /* of account/hami.c */
-    /* After what we hold of `vdev` has changed; VGPU_VDEVS: after anything else has. NULL: nobody
-     * wants to know. */
+    _Atomic uint64_t
+        exits_asked_ns; /* when no exiting process was found; any thread, relaxed: a hint */
+    _Atomic uint64_t mirrored_ns; /* of account/hami.c */
+    /* Called after our use of `vdev` has changed; VGPU_VDEVS: after another change. May be NULL. */
     void (*changed)(struct vgpu_ledger *ledger, unsigned vdev);
     struct fork_watch watch;
     _Atomic uint32_t
@@ -59,8 +59,8 @@ static inline int ledger_lock(struct vgpu_ledger *ledger, uint64_t bound_ns,
                        ret_hold);
 }
 
-/* Under the guard a process's own figures are for people: they reserve nothing. Host memory it does
- * not see. */
+/* Whether this ledger reserves nothing: under the guard the figures of preloaded processes are for
+ * people. The guard does not see host memory. */
 static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned vdev)
 {
     return !ledger->guards && vdev != VGPU_VDEV_HOST &&
@@ -69,20 +69,20 @@ static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned
 }
 
 /*
- * ledger.c. Under the lock: whether `bytes` more fit into the instance and the group (0: none),
- * with what can be taken from the dead and the idle, but for slot `except`.
+ * In ledger.c, under the lock. Whether `bytes` more fit into the instance and the group (0: none),
+ * with what dead processes and idle reservations can give, except slot `except`.
  */
 bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev,
                       uint64_t bytes);
 
-/* ledger.c. Takes at most `bytes` off what is held; returns how much it was. */
+/* In ledger.c. Takes at most `bytes` off what is held. Returns how much. */
 uint64_t ledger_take_held(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind,
                           uint64_t bytes);
 
-/* view.c. By which number to name the device of a vdev. */
+/* In view.c. The number of a vdev's device in messages. */
 unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned vdev);
 
-/* view.c. Removes dead processes, under the lock; not every time where there are many. */
+/* In view.c, under the lock. Removes dead processes; not every time if there are many. */
 void ledger_reap(struct vgpu_ledger *ledger);
 
 static inline void ledger_notify(struct vgpu_ledger *ledger, unsigned vdev)

@@ -28,7 +28,7 @@ static inline struct region_slot *registration_slot(const struct vgpu_ledger *le
     return &ledger->region->layout->slot[registration_index(registration)];
 }
 
-/* Whether the slot is still the one that we were given. */
+/* Whether the slot is still ours. */
 static inline bool registration_ours(const struct vgpu_ledger *ledger, uint64_t registration)
 {
     return atomic_load_explicit(&registration_slot(ledger, registration)->generation,
@@ -36,10 +36,10 @@ static inline bool registration_ours(const struct vgpu_ledger *ledger, uint64_t 
 }
 
 /*
- * A registration in place of `old` (0: the first). Where `old` was lost, the new
- * slot holds from the start what this process uses, except `pending_bytes` of `vdev`, which the
- * caller is about to ask for. Returns 0 and the registration, also where another thread has just
- * taken it; -errno, said once on stderr.
+ * Makes a registration in place of `old` (0: the first one). If `old` was lost, the new slot starts
+ * with what this process uses, except `pending_bytes` of `vdev`, which the caller is about to
+ * reserve. 0 and the registration, also if another thread has just made it; -errno, said once on
+ * stderr.
  */
 int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev,
                        uint64_t pending_bytes, uint64_t *ret_registration);

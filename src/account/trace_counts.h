@@ -1,10 +1,10 @@
 /*
- * The file `trace.counts` of an instance: how often each driver function was called and how many
- * bytes it moved or took. `vgpu run --trace` makes it (all zero but for the head); every process of
+ * The file `trace.counts` of an instance: how often each driver function was called, and how many
+ * bytes it moved or took. `vgpu run --trace` makes it, all zero except the head; every process of
  * the instance adds to it.
  *
- * Rows are those of spec/driver.def and then those of spec/nvml.def, in their order; both sides are
- * built from the same files, and row_count tells when they were not.
+ * Its rows are those of spec/driver.def and then those of spec/nvml.def, in their order. Both sides
+ * are built from the same files; row_count tells if they were not.
  */
 #ifndef VGPU_ACCOUNT_TRACE_COUNTS_H
 #define VGPU_ACCOUNT_TRACE_COUNTS_H
@@ -24,9 +24,8 @@ struct vgpu_trace_row {
 struct vgpu_trace_counts {
     uint64_t magic;
     uint64_t row_count;
-    _Atomic uint64_t
-        lost_lines; /* that did not get into the trace file; added to by every process */
-    _Atomic uint64_t lost_errno; /* why not, the last time */
+    _Atomic uint64_t lost_lines; /* lines that are missing in the trace file; every process adds */
+    _Atomic uint64_t lost_errno; /* the reason, the last time */
     struct vgpu_trace_row row[];
 };
 

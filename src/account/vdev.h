@@ -1,6 +1,6 @@
 /*
- * Which vdev of the instance a device is. Devices are told by UUID ("GPU-..." or "MIG-..."), as the
- * region has them.
+ * The vdevs of the instance and their devices. A device is identified by its UUID ("GPU-..." or
+ * "MIG-..."), as the region has it.
  */
 #ifndef VGPU_ACCOUNT_VDEV_H
 #define VGPU_ACCOUNT_VDEV_H
@@ -18,30 +18,30 @@ struct vdev_device {
 /* Whether the instance names its devices. If not, it has the first 16 that the driver shows. */
 bool vdev_selecting(struct vgpu_ledger *ledger);
 
-/* -ENODEV: the device is not one of those that the limits name. */
+/* The vdev of a device by the limits. -ENODEV: they do not name it. */
 int limits_vdev(const struct vgpu_limits *limits, const char *uuid, unsigned *ret_vdev);
 
-/* -ENODEV: the device is not the instance's, or not known to it yet. */
+/* The vdev of a device. -ENODEV: it is not the instance's, or not known to it yet. */
 int vdev_find(struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_vdev);
 
 /*
- * Tells the region a device's size where its quota cannot do without (a percentage). NVML's size
- * differs a little from CUDA's, so what CUDA has said stands.
+ * Tells the region a device's size if its quota needs it (a percentage). NVML's size differs a
+ * little from CUDA's, so a size that CUDA has reported stands.
  */
 void vdev_size(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid,
                uint64_t physical_bytes);
 
 /*
- * Tells the region which devices there are, in the order in which vdevs are numbered (by PCI bus,
- * as NVML does). Where the instance does not select, devices that no vdev has yet get one: the k-th
- * the k-th vdev, where it is free.
+ * Tells the region the devices, in the order in which vdevs are numbered (by PCI bus, as NVML
+ * does). If the instance does not select devices, those without a vdev get one: the k-th device the
+ * k-th vdev, if that is free.
  */
 void vdev_bind(struct vgpu_ledger *ledger, const struct vdev_device *devices, unsigned count);
 
 /*
- * The same for a process that numbers its devices itself and brings limits by those numbers: the
- * k-th device has the k-th of `limits`, also where its vdev is another, because a process that
- * numbers differently was first.
+ * The same for a process that numbers its devices itself and brings limits by those numbers. The
+ * k-th device has the k-th of `limits`, even if its vdev is another one because a process with
+ * other numbers came first.
  */
 void vdev_bind_limited(struct vgpu_ledger *ledger, const struct vdev_device *devices,
                        unsigned count, const struct vgpu_limits *limits);

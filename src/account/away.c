@@ -37,7 +37,7 @@ int ledger_bring_back(struct vgpu_ledger *ledger, pid_t pid, unsigned *ret_vdev,
         uint64_t bytes = load_relaxed(&layout->slot[index].vdev[i].away_bytes);
 
         away = add_saturated(away, bytes);
-        /* Our own idle bytes may go, too. */
+        /* Our own idle bytes may be taken, too. */
         if (bytes == 0 ||
             ledger_make_room(ledger, slot_group(layout, index), VGPU_PROCS_MAX, i, bytes))
             continue;

@@ -8,8 +8,8 @@
 
 struct vgpu_granules {
     /*
-     * Of blocks that are shared: value[0] is how many allocations touch it, kind who is charged.
-     * Also of blocks with a note, which is value[1]; of those, one that an allocation fills has a
+     * Blocks that are shared: value[0] is the number of allocations in it, kind the kind that is
+     * charged. Blocks with a note as well, which is value[1]: one that an allocation fills has a
      * count of 0.
      */
     struct table table;
@@ -29,8 +29,8 @@ struct vgpu_granules *granules_new(uint64_t granule_bytes)
 }
 
 /*
- * An allocation as blocks: those that it fills are its own and need no counting; at most two, at
- * its ends, may be shared with others.
+ * An allocation as blocks. The blocks that it fills are its own and need no count. At most two, at
+ * its ends, may be shared.
  */
 struct span {
     uint64_t whole_bytes;
@@ -58,7 +58,7 @@ static struct span span_of(const struct vgpu_granules *granules, unsigned vdev, 
     return span;
 }
 
-/* 1: the block is new, 0: it is not, -ENOMEM. */
+/* Counts an allocation in a block. 1: the block is new; 0: it is not; -ENOMEM. */
 static int count_up(struct vgpu_granules *granules, uint64_t key, uint32_t kind)
 {
     struct table_shard *shard = table_lock(&granules->table, key);
@@ -86,7 +86,7 @@ static void *take_note(struct vgpu_granules *granules, struct table_entry *entry
     return note;
 }
 
-/* Whether the block is empty now; then *ret_left is whom it was charged to. */
+/* Whether the block is empty now. *ret_left: the kind that it was charged to. */
 static bool count_down(struct vgpu_granules *granules, uint64_t key, struct granule_share *ret_left)
 {
     struct table_shard *shard = table_lock(&granules->table, key);
@@ -108,7 +108,7 @@ static uint64_t key_of(const struct vgpu_granules *granules, unsigned vdev, uint
     return address / granules->granule_bytes | (uint64_t)vdev << VDEV_SHIFT;
 }
 
-/* The note of a block that an allocation fills. */
+/* Takes the note of a block that an allocation fills. */
 static void *leave_whole(struct vgpu_granules *granules, uint64_t key)
 {
     struct table_shard *shard;

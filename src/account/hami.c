@@ -70,11 +70,10 @@ _Static_assert(offsetof(struct hami_header, last_kernel_s) == 2008912, "last_ker
 _Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX,
                "one slot for each of ours");
 
-/* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps hold whatever the monitor
+/* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps apply whatever the monitor
  * says. */
 static atomic_bool switch_ignored;
-/* RECORD_KERNEL_INTERVAL, and that the process exits: from then on it is no longer shown. Of this
- * process. */
+/* This process's RECORD_KERNEL_INTERVAL, and whether it exits and is not shown any more. */
 static _Atomic uint64_t record_interval_s = 1;
 static _Atomic(struct vgpu_ledger *) shown;
 static atomic_bool leaves;
@@ -84,13 +83,13 @@ static struct hami_header *header_of(const struct vgpu_ledger *ledger)
     return ledger->region->map;
 }
 
-/* The monitor reads while we write: 8-byte stores, so that no figure is torn. */
+/* The monitor reads while we write: 8-byte stores, so that it reads no torn value. */
 static void put(uint64_t *to, uint64_t value)
 {
     __atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 
-/* One process's memory on one device, by HAMi's kinds: what is neither context nor module is
+/* A process's memory on a device, by HAMi's kinds: all that is neither context nor module is
  * data. */
 static void write_memory(struct hami_memory *to, const struct slot_vdev *from)
 {
@@ -118,8 +117,8 @@ static void write_proc(struct hami_proc *to, const struct region_slot *from)
 }
 
 /*
- * The monitor adds up what the processes of a container use of a device. What is known is the
- * instance's sum, so the first process stands for all.
+ * The monitor sums the use of a device over the processes of a container. We know the instance's
+ * sum, so the first process stands for all.
  */
 static void write_utilization(struct hami_header *header, const struct region_layout *layout,
                               unsigned high)
@@ -142,7 +141,7 @@ static void write_utilization(struct hami_header *header, const struct region_la
     }
 }
 
-/* Any process may write these at any time: all write the same. */
+/* Any process may write these at any time, for all write the same. */
 static void write_caps(struct hami_header *header, const struct region_layout *layout)
 {
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
@@ -153,7 +152,7 @@ static void write_caps(struct hami_header *header, const struct region_layout *l
     }
 }
 
-/* Under the lock. Devices count from 0 as far as their UUIDs are known. */
+/* Under the lock. Devices are numbered from 0, up to the first without a UUID. */
 static void write_devices(struct hami_header *header, const struct region_layout *layout)
 {
     uint64_t count = 0;
@@ -163,7 +162,7 @@ static void write_devices(struct hami_header *header, const struct region_layout
         size_t length = strnlen(vdev->limit.uuid, VGPU_UUID_LEN - 1);
 
         put(&header->limit_bytes[i], load_relaxed(&vdev->quota_bytes));
-        /* The array is a key to the monitor: the rest of it is zero. */
+        /* The monitor uses the array as a key: the rest of it is zero. */
         memcpy(header->uuid[i], vdev->limit.uuid, length);
         memset(header->uuid[i] + length, 0, HAMI_UUID_LEN - length);
         if (length && count == i)
@@ -173,7 +172,7 @@ static void write_devices(struct hami_header *header, const struct region_layout
     write_caps(header, layout);
 }
 
-/* Under the lock: what is written once, and stays the monitor's or HAMi's own. */
+/* Under the lock. Words that are written once, and then belong to the monitor or to HAMi. */
 static void write_constants(struct hami_header *header)
 {
     header->utilization_switch = 1;
@@ -197,12 +196,12 @@ void hami_refresh(struct vgpu_ledger *ledger)
     struct region_hold hold;
     unsigned high;
 
-    /* A picture for people is not worth a long wait. */
+    /* Figures for people are not worth a long wait. */
     if (ledger_lock(ledger, REFRESH_NS, &hold) < 0)
         return;
     ledger_reap(ledger);
     high = region_slots_high(layout);
-    /* Of another version, or of a process that died over it: nothing in it is worth keeping. */
+    /* The header is of another version, or its writer died: nothing in it is worth keeping. */
     if (!is_ours(header)) {
         atomic_store_explicit(&header->magic, 0, memory_order_release);
         memset(header->proc, 0, sizeof(header->proc));
@@ -223,7 +222,7 @@ void hami_refresh(struct vgpu_ledger *ledger)
     store_relaxed(&ledger->mirrored_ns, clock_coarse_ns());
 }
 
-/* Our own figures at every change; those of others, and the dead, now and then. */
+/* Writes our own figures at every change; those of others, and the dead, now and then. */
 static void changed(struct vgpu_ledger *ledger, unsigned vdev)
 {
     KEEP_ERRNO;
@@ -241,7 +240,7 @@ bool hami_mirrored(const struct vgpu_ledger *ledger)
     return ledger && ledger->changed == changed;
 }
 
-/* recent_kernel is what a launch sets to HAMI_RECENT; the monitor counts down from it. */
+/* The word recent_kernel: a launch sets it to HAMI_RECENT, and the monitor counts it down. */
 const int32_t *hami_word(const struct vgpu_ledger *ledger)
 {
     static const int32_t recent = HAMI_RECENT;
@@ -259,7 +258,7 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
         return;
     header = header_of(ledger);
     recent = __atomic_load_n(&header->recent_kernel, __ATOMIC_RELAXED);
-    /* Not a plain store: the monitor may have just forbidden launches. */
+    /* Not a plain store, for the monitor may have forbidden launches just now. */
     if (recent >= 0 && recent != HAMI_RECENT)
         __atomic_compare_exchange_n(&header->recent_kernel, &recent, HAMI_RECENT, false,
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -268,7 +267,7 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
         now_s - last_s < atomic_load_explicit(&record_interval_s, memory_order_relaxed))
         return;
     put(&header->last_kernel_s, now_s);
-    /* A program that only launches tells of a new cap this way. */
+    /* A program that only launches reports a new cap this way. */
     write_caps(header, ledger->region->layout);
 }
 
@@ -285,9 +284,8 @@ bool hami_unlimited(const struct vgpu_ledger *ledger)
 }
 
 /*
- * At exit(): takes this process out of the picture. Of the region nothing is given back, for the
- * program's other threads and its own handlers may still use the GPU. A child of fork has no
- * registration yet, or one of its own.
+ * At exit(): shows this process no more. The region keeps all, for the program's other threads and
+ * its exit handlers may still use the GPU. A child of fork has no registration yet, or its own.
  */
 static void leave(void)
 {

@@ -15,7 +15,7 @@ static int folder(const char *runtime, char *buffer, size_t buffer_bytes)
     return length < 0 || (size_t)length >= buffer_bytes ? -ENAMETOOLONG : 0;
 }
 
-/* FNV-1a: two paths that meet in one name cost one of them its place in a list. */
+/* FNV-1a. If two paths get one name, one of them is missing in lists. */
 static uint64_t hash(const char *text)
 {
     uint64_t hash = 0xCBF29CE484222325ULL;

@@ -18,7 +18,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* What HAMi's first priority is among ours, where all others are 0. */
+/* Our priority for HAMi's first one; all others are 0. */
 #define FIRST_PRIORITY 100
 
 /* A limit of HAMi's: the variable for all devices, and the one for each. */
@@ -34,7 +34,7 @@ static const struct hami_limit memory_limit = {SETTING_MEMORY_LIMIT, SETTING_MEM
                                                parse_quota_limit};
 static const struct hami_limit sm_limit = {SETTING_SM_LIMIT, SETTING_SM_LIMIT_DEVICE, parse_cap};
 
-/* HAMi's override file goes before the environment's `text`. */
+/* A line of HAMi's override file replaces the environment's `text`. */
 static const char *overridden(const char *name, const char *text)
 {
     const char *given = override_get(name);
@@ -118,7 +118,7 @@ int instance_folder(char *buffer, size_t buffer_bytes)
     return name ? instance_path(name, "", buffer, buffer_bytes) : -ENOENT;
 }
 
-/* One line, and not the same one again when the program tries again. */
+/* Says it in one line, but not again if the program tries again. */
 static void complain(enum setting setting, const char *path, int rc)
 {
     static const char not_a_cache[] =
@@ -143,8 +143,8 @@ static void complain(enum setting setting, const char *path, int rc)
                   setting_name(setting), path, why);
 }
 
-/* Not attached: by such limits a program would get other devices, or none, and nobody would know
- * why. */
+/* A region with such limits is not attached: the program would get other devices, or none, without
+ * a reason that its user sees. */
 static int check_region(enum setting setting, const char *path, struct vgpu_region *region)
 {
     const char *damage = region_damage(region);
@@ -165,7 +165,7 @@ static int parse_quota_limit(const char *name, const char *text, struct vgpu_lim
     struct quota quota = {0};
     int rc = parse_quota_loosely(text, &quota);
 
-    /* HAMi's own tools write 0m where a container has no limit. */
+    /* HAMi's own tools write 0m for a container without a limit. */
     if (rc < 0 && rc != -PARSE_ZERO) {
         static atomic_bool told;
 
@@ -178,7 +178,7 @@ static int parse_quota_limit(const char *name, const char *text, struct vgpu_lim
     return 0;
 }
 
-/* Read as a size, for so does HAMi ("0x1e" is 30), but without a unit. 0, and 100 and above, are no
+/* Reads a cap as a size without a unit, as HAMi does ("0x1e" is 30). 0, and 100 and above, are no
  * cap. */
 static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_limit)
 {
@@ -200,7 +200,7 @@ static int parse_cap(const char *name, const char *text, struct vgpu_limit *ret_
     return 0;
 }
 
-/* Each device's own variable, else the one for all. */
+/* Each device's own variable, or else the variable for all devices. */
 static int parse_variables(const struct hami_limit *limit, struct vgpu_limits *limits)
 {
     const char *everywhere = hami_text(limit->all);
@@ -271,7 +271,7 @@ bool instance_limits_by_number(struct vgpu_limits *ret_limits)
 
 static int cache_path(char *buffer, size_t buffer_bytes)
 {
-    /* A set-uid program makes no file where its caller says. */
+    /* A set-uid program makes no file at a path of its caller's. */
     const char *given = setting_secure_text(SETTING_SHARED_CACHE);
     char folder[PATH_MAX];
     int length;
@@ -305,7 +305,7 @@ static int open_implicit(struct vgpu_region **ret_region)
         return rc;
     }
     implicit_register(path);
-    /* Whoever brings no limits does not change those that are there. */
+    /* A process without limits does not change the region's. */
     if (created || !(hami_limit_set(&memory_limit) || hami_limit_set(&sm_limit)))
         return check_region(SETTING_SHARED_CACHE, path, *ret_region);
     rc = region_adopt_limits(*ret_region, &limits);
@@ -352,8 +352,8 @@ static void show_cap(const struct vgpu_limit *limit, char *buffer, size_t buffer
         snprintf(buffer, buffer_bytes, "none");
 }
 
-/* "4.0 GiB from device 0 on, 1.0 GiB from device 1 on": devices with the limit of the one before
- * are not named. */
+/* "4.0 GiB from device 0 on, 1.0 GiB from device 1 on": names only devices whose limit differs from
+ * the one before. */
 static void show_limits(const struct vgpu_limits *limits,
                         void (*show)(const struct vgpu_limit *, char *, size_t), char *buffer,
                         size_t buffer_bytes)
@@ -372,7 +372,7 @@ static void show_limits(const struct vgpu_limits *limits,
     }
 }
 
-/* What is in force, one line. */
+/* Says in one line which limits apply. */
 static void announce(struct vgpu_region *region)
 {
     static const char *const policies[] = {

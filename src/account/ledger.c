@@ -17,8 +17,7 @@ static _Atomic uint64_t *idle_word(struct vgpu_ledger *ledger, uint64_t registra
 }
 
 /* Takes `want_bytes` of our idle reservation, or all of it (IDLE_ALL). 0: there is less, or the
- * registration is lost.
- */
+ * registration is lost. */
 static inline uint64_t idle_take(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev,
                                  uint64_t want_bytes)
 {
@@ -54,7 +53,7 @@ static bool idle_give(struct vgpu_ledger *ledger, uint64_t registration, unsigne
     return true;
 }
 
-/* How much too much `bytes` more are for a group, or for the instance (0). */
+/* By how much `bytes` more exceed the quota of a group, or of the instance (0). */
 static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned vdev,
                          uint64_t bytes)
 {
@@ -65,7 +64,7 @@ static uint64_t too_much(struct region_layout *layout, unsigned group, unsigned 
                  : 0;
 }
 
-/* Idle bytes may be used only as long as the quotas are kept: they may have been lowered since. */
+/* Idle bytes may be used only while the quotas are kept, which may have been lowered since. */
 static bool within_quota(struct vgpu_ledger *ledger, unsigned vdev)
 {
     struct region_layout *layout = ledger->region->layout;
@@ -94,8 +93,8 @@ static bool make_room(struct vgpu_ledger *ledger, unsigned group, unsigned excep
     }
 }
 
-/* The group first: what is taken from its idle makes room in the instance, too, and nothing there
- * takes that away. */
+/* The group first: bytes taken from its idle reservations make room in the instance as well, and
+ * the reverse does not hold. */
 bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned except, unsigned vdev,
                       uint64_t bytes)
 {
@@ -103,7 +102,7 @@ bool ledger_make_room(struct vgpu_ledger *ledger, unsigned group, unsigned excep
            make_room(ledger, 0, except, vdev, bytes);
 }
 
-/* Under the lock. All of our own idle bytes go back, then `bytes` are reserved. */
+/* Under the lock. Gives all of our own idle bytes back, then reserves `bytes`. */
 static int grow_locked(struct vgpu_ledger *ledger, uint64_t registration, unsigned vdev,
                        uint64_t bytes, bool force)
 {
@@ -126,9 +125,9 @@ static int grow_locked(struct vgpu_ledger *ledger, uint64_t registration, unsign
 }
 
 /*
- * Without the lock. Waits a little for a process that is about to end and would leave room. False:
- * there is none, or it has had LEDGER_EXIT_BOUND_NS. A guard does not wait: its threads have other
- * programs to serve.
+ * Without the lock. Waits a little for an exiting process that would make room. False: there is
+ * none, or it has had LEDGER_EXIT_BOUND_NS. A guard does not wait, for its threads serve other
+ * programs.
  */
 static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes,
                           uint64_t *end_ns)
@@ -139,8 +138,7 @@ static bool wait_for_exit(struct vgpu_ledger *ledger, unsigned vdev, uint64_t by
     NO_CANCEL;
 
     now_ns = clock_ns();
-    /* Each process is asked for in /proc: not again and again where a program is refused again and
-     * again. */
+    /* This reads /proc for each process: not each time, if a program is refused again and again. */
     if (ledger->guards || (quota && bytes > quota) ||
         now_ns - load_relaxed(&ledger->exits_asked_ns) < EXIT_NAP_NS)
         return false;
@@ -172,7 +170,7 @@ static int grow_once(struct vgpu_ledger *ledger, uint64_t registration, unsigned
     return rc;
 }
 
-/* Reserves `bytes` that the caller has added to busy already, under the lock. */
+/* Under the lock. Reserves `bytes` that the caller has added to busy already. */
 static int grow_in_region(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, bool force)
 {
     uint64_t registration = ledger_registration(ledger), end_ns = 0;
@@ -194,8 +192,8 @@ static int grow_in_region(struct vgpu_ledger *ledger, unsigned vdev, uint64_t by
     return -ENOMEM;
 }
 
-/* The same for what has happened already. Where the region cannot be told now, it is told next
- * time. */
+/* The same for memory that is already taken. If the lock is not to be had, the bytes are reported
+ * next time. */
 static void grow_forced(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
 {
     if (grow_in_region(ledger, vdev, bytes, true) < 0)
@@ -208,7 +206,7 @@ static void give_back(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
     struct own_vdev *own = &ledger->vdev[vdev];
     uint64_t registration = ledger_registration(ledger), owed = load_relaxed(&own->owed);
 
-    /* What the region was never told of is not given back to it. */
+    /* Bytes that were never reported to the region are not given back to it. */
     while (owed > 0 && bytes > 0) {
         uint64_t less = owed < bytes ? owed : bytes;
 
@@ -275,8 +273,8 @@ int ledger_reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes)
         return -ENOMEM;
     fork_check();
     registration = ledger_registration(ledger);
-    /* Busy first: whoever renews the registration meanwhile must rather count these bytes twice
-     * than not at all. */
+    /* Busy first: a thread that renews the registration meanwhile must rather count these bytes
+     * twice than not at all. */
     atomic_fetch_add_explicit(&ledger->vdev[vdev].busy, bytes, memory_order_relaxed);
     if (registration && within_quota(ledger, vdev) && idle_take(ledger, registration, vdev, bytes))
         return 0;
@@ -321,7 +319,8 @@ int ledger_commit(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind
             return rc;
     }
     registration = ledger_registration(ledger);
-    /* The driver has just answered, so whatever was put away is back, whoever has restored it. */
+    /* The driver has just answered, so memory that was away is back, whichever process has restored
+     * it. */
     if (registration &&
         load_relaxed(&registration_slot(ledger, registration)->vdev[vdev].away_bytes))
         bring_back_own(ledger, registration);
@@ -359,7 +358,7 @@ void ledger_set(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, 
     if (!known(vdev, kind) || bytes > IDLE_BYTES_MASK)
         return;
     fork_check();
-    /* An exchange, so that two threads that set at once account for each other's change. */
+    /* An exchange: of two threads that set at once, each accounts for the other's change. */
     before = atomic_exchange_explicit(&ledger->vdev[vdev].held[kind], bytes, memory_order_relaxed);
     if (bytes == before)
         return;

@@ -35,7 +35,7 @@ static off_t own_byte(enum side side)
     return side_start(side) + ((off_t)(uint32_t) namespace.st_ino << PID_BITS) + getpid();
 }
 
-/* A kernel without locks of descriptions (before 3.15) has the process's: a leader's holds, a
+/* On a kernel without OFD locks (before 3.15) the process's own lock is used: a leader's lasts, a
  * member's does not. */
 static int lock_call(int fd, int command, struct flock *lock)
 {
@@ -88,7 +88,7 @@ bool member_first_to_tell(const char *folder)
     struct stat before;
     FSIZE_SCOPE;
 
-    /* Each of those who come at the same time appends a byte, and sees where. */
+    /* Each of several processes that come at once appends a byte, and sees where. */
     return fd >= 0 && file_stat_fd(fd, &before) == 0 && before.st_size == 0 &&
            write(fd, "t", 1) == 1 && lseek(fd, 0, SEEK_CUR) == 1;
 }
@@ -106,8 +106,8 @@ int member_lead(const char *folder)
 }
 
 /*
- * The kernel names one lock of a range at a time, not always the first: what is in front of it is
- * asked for again. A lock may be longer than a byte, where somebody else than us has made it.
+ * The kernel names one lock of a range at a time, not always the first: the part before it is asked
+ * again. A lock may be longer than a byte, if another program has made it.
  */
 static unsigned count_range(int fd, off_t start, off_t end, off_t own, unsigned most)
 {

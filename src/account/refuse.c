@@ -20,8 +20,8 @@ static uint64_t hash_of(unsigned vdev, const char *api)
     return hash | 1;
 }
 
-/* Under the lock: whether this is the first of its kind; it is not the first next time. When the
- * table is full nothing is. */
+/* Under the lock. Whether this is the first refusal of its kind, which it records. If the table is
+ * full, none is. */
 static bool first_told(struct region_layout *layout, unsigned vdev, const char *api)
 {
     uint64_t hash = hash_of(vdev, api);
@@ -57,7 +57,7 @@ static void tell(const struct vgpu_refusal *refusal, unsigned number, const char
                format_bytes(refusal->quota_bytes, quota, sizeof(quota)), remedy);
 }
 
-/* Whose quota leaves less: the group's, or the instance's (0). */
+/* The tighter quota: the group's, or the instance's (0). */
 static unsigned tighter(const struct region_layout *layout, unsigned group, unsigned vdev)
 {
     uint64_t quota = region_quota(layout, 0, vdev), of_group = region_quota(layout, group, vdev);
@@ -87,8 +87,7 @@ void ledger_refuse(struct vgpu_ledger *ledger, unsigned vdev, uint64_t size_byte
     fork_check();
     refusal.pid = getpid();
     snprintf(refusal.api, sizeof(refusal.api), "%s", api);
-    /* A refusal that cannot be written down for a stopped neighbour's sake is not worth a second
-     * wait. */
+    /* If a stopped process has the lock, the record is not worth a second long wait. */
     if (ledger_lock(ledger, 100 * NS_PER_MS, &hold) < 0)
         return;
     ledger_reap(ledger);

@@ -69,7 +69,7 @@ int registration_renew(struct vgpu_ledger *ledger, uint64_t old, unsigned vdev,
     return 0;
 }
 
-/* The parent's slot and what it holds are the parent's. */
+/* The slot and all that it holds are the parent's. */
 static void in_child(void *arg)
 {
     struct vgpu_ledger *ledger = arg;

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* The lock as holder of our own slot; false: it is not to be had, or the slot is not ours any
+/* Takes the lock as the owner of our slot. False: it is not to be had, or the slot is not ours any
  * more. */
 static bool lock_registration(struct vgpu_ledger *ledger, unsigned *ret_slot,
                               struct region_hold *ret_hold)
@@ -103,7 +103,7 @@ int ledger_share_join(struct vgpu_ledger *ledger, struct ledger_share share)
     return joined ? 0 : -ESTALE;
 }
 
-/* Under the lock. The entry of the share counts from now on, so takes `bytes` off what our slot has
+/* Under the lock. The share's entry counts from now on: takes `bytes` off what our slot has
  * reserved. */
 static void hand_over(struct vgpu_ledger *ledger, unsigned slot, unsigned vdev, uint64_t bytes)
 {
@@ -126,7 +126,7 @@ bool ledger_share_leave(struct vgpu_ledger *ledger, struct ledger_share share, u
     if (vdev >= VGPU_VDEVS || (unsigned)kind >= VGPU_KINDS)
         return false;
     fork_check();
-    /* Who has lost the slot has lost its part in shares, too. */
+    /* A process that has lost its slot has lost its part in shares, too. */
     if (!lock_registration(ledger, &slot, &hold))
         return false;
     left = shares_leave(ledger->region->layout, (struct shares_ref){share.index, share.generation},

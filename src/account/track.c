@@ -76,9 +76,9 @@ bool track_take(struct vgpu_track *track, uint64_t key, struct vgpu_track_entry 
 }
 
 /*
- * Removal moves later entries of the same run of used places into the hole. Beginning behind an
- * unused place, runs are walked from their beginning, so that what moves has not been visited yet:
- * each entry is, exactly once.
+ * Removal moves later entries of the same run of used places into the hole. Runs are walked from
+ * their beginning, behind an unused place, so an entry that moves was not visited yet: each is
+ * visited exactly once.
  */
 static void sweep_shard(struct table_shard *shard, uint64_t first, uint64_t last,
                         bool (*visit)(uint64_t key, struct vgpu_track_entry *entry, void *arg),

@@ -41,12 +41,12 @@ int vdev_find(struct vgpu_ledger *ledger, const char *uuid, unsigned *ret_vdev)
 
 void vdev_size(struct vgpu_ledger *ledger, unsigned vdev, const char *uuid, uint64_t physical_bytes)
 {
-    /* A share of a device whose size is not known is a quota of one byte. */
+    /* A percentage of a device of unknown size is a quota of one byte. */
     if (ledger_quota(ledger, vdev) <= 1 && physical_bytes > 0)
         ledger_device(ledger, vdev, uuid, physical_bytes);
 }
 
-/* The vdev that a new device gets: its own number if that is free, else the first free one. */
+/* The vdev for a new device: its own number if that is free, else the first free one. */
 static int choose(const struct vgpu_limits *limits, unsigned wanted, unsigned *ret_vdev)
 {
     if (limits->device_count > 0)
@@ -76,8 +76,7 @@ void vdev_bind_limited(struct vgpu_ledger *ledger, const struct vdev_device *dev
     unsigned vdev;
 
     for (unsigned i = 0; i < count; i++) {
-        /* Another process may take the vdev at the same moment: what counts is what the region says
-         * afterwards. */
+        /* Another process may take the vdev at the same moment: the region decides. */
         for (unsigned attempt = 0; attempt < VGPU_DEVICES_MAX; attempt++) {
             region_limits(ledger_region(ledger), &limits);
             if (limits_vdev(&limits, devices[i].uuid, &vdev) == 0) {

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* To ask for the dead costs a system call a live process: with many of them it is not done more
- * often than this. */
+/* Looking for dead processes costs a system call a process: with many of them, not more often than
+ * this. */
 #define REAP_FREE_SLOTS  16
 #define REAP_INTERVAL_NS (5 * NS_PER_MS)
 
@@ -36,8 +36,8 @@ void ledger_reap(struct vgpu_ledger *ledger)
 }
 
 /*
- * HAMi's device plugin gives a container that is to have all of a device the size that NVML says,
- * which is some percent more than CUDA's.
+ * HAMi's device plugin gives a container with a whole device the size that NVML reports, which is
+ * some percent more than CUDA's.
  */
 static bool beyond_device(const struct vgpu_region *region, const struct region_vdev *vdev)
 {
@@ -111,8 +111,7 @@ unsigned ledger_shown_number(const struct vgpu_ledger *ledger, unsigned vdev)
     return number ? number - 1 : vdev;
 }
 
-/* What is left of a quota, of a group's or of the instance's (0), or of the device where that is
- * smaller. */
+/* The rest of the quota of a group, or of the instance (0), or of the device if that is smaller. */
 static uint64_t left_of(const struct region_layout *layout, unsigned group, unsigned vdev,
                         uint64_t physical_total)
 {

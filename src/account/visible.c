@@ -74,7 +74,7 @@ static bool append(char *text, size_t *used, const char *entry, size_t length)
     return true;
 }
 
-/* The next entry, without the blanks around it; moves *text behind it, to NULL at the end. */
+/* The next entry, without blanks around it. Moves *text behind it; NULL at the end. */
 static const char *next_entry(const char **text, size_t *ret_length)
 {
     const char *token = *text, *end = strchrnul(token, ',');

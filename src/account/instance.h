@@ -53,9 +53,9 @@ int instance_configured_limits(struct vgpu_limits *ret_limits);
 int instance_attach(struct vgpu_ledger **ret_ledger);
 
 /*
- * For who looks now and then, after instance_attach() of an instance that is in a cache file:
- * whether the file was removed, all names of it. Nobody else can join this process any more. Then
- * stderr has been told in one line.
+ * Whether the file of an instance in a cache file was removed with all its names, so that no other
+ * process can join. To be asked now and then, after instance_attach(). The first time a line goes
+ * to stderr.
  */
 bool instance_lost(struct vgpu_region *region);
 

@@ -19,26 +19,11 @@
 #include "base/nocancel.h"
 #include "sched/bucket.h"
 #include "account/hami.h"
+#include "sched/sched_params.h"
 
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#define HARVEST_NS   100000ULL
-#define HOLD_NS      100000000ULL  /* of device time */
-#define HOLD_PAID_NS 1000000000ULL /* it is paid after so long, however low the cap */
-#define STUCK_MOST   10            /* then there are no holds */
-#define OWED_MOST_NS 100000000ULL  /* see cautious_estimate() */
-#define LONG_NS      1000000ULL
-#define LATE_NS      1000000ULL /* between the charge and the launch */
-#define NAP_LEAST_NS 100000ULL
-#define NAP_PART     4           /* of a wait for another process's hold, until the next look */
-#define HELD_LONG_NS 20000000ULL /* longer waits may be others' holds, which end any time */
-#define SPIN_NS      200000ULL
-/* While others have turns: whoever sleeps through its own turn waits for the next. */
-#define SPIN_TURN_NS 20000000ULL
-#define POLL_PART    16 /* later it is asked about when it has taken so much of its time more */
-#define POLL_MOST_NS 500000ULL
 
 static uint32_t while_policy(uint32_t percent, uint32_t policy, uint32_t flags)
 {
@@ -79,7 +64,7 @@ void compute_nap(uint64_t ns)
 bool cap_unsure(const struct work *work)
 {
     return !cost_trusted(work->cell) || cost_measured_always(work->cell) ||
-           compute_estimate(work) >= LONG_NS;
+           compute_estimate(work) >= CAP_LONG_NS;
 }
 
 /*
@@ -97,8 +82,8 @@ static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
     compute_harvest_now();
     estimate_ns = compute_estimate(work);
     owed_ns = sample_owed_ns(work->cell, now_ns);
-    if (owed_ns > OWED_MOST_NS)
-        owed_ns = OWED_MOST_NS;
+    if (owed_ns > CAP_OWED_MOST_NS)
+        owed_ns = CAP_OWED_MOST_NS;
     return owed_ns > estimate_ns ? owed_ns : estimate_ns;
 }
 
@@ -106,12 +91,12 @@ static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
 static uint64_t hold_ns(const struct work *work, uint32_t percent)
 {
     unsigned stuck = atomic_load_explicit(&work->device->hold.stuck, memory_order_relaxed);
-    uint64_t ns = HOLD_PAID_NS / 100 * percent;
+    uint64_t ns = CAP_HOLD_PAID_NS / 100 * percent;
 
-    if (cost_trusted(work->cell) || capture_running() || stuck >= STUCK_MOST)
+    if (cost_trusted(work->cell) || capture_running() || stuck >= CAP_STUCK_MOST)
         return 0;
-    if (ns > HOLD_NS)
-        ns = HOLD_NS;
+    if (ns > CAP_HOLD_NS)
+        ns = CAP_HOLD_NS;
     if (work->most_ns && ns > work->most_ns)
         ns = work->most_ns;
     return ns >> stuck;
@@ -228,25 +213,25 @@ static uint64_t sleep_for_held(const struct compute_device *device, uint64_t wai
                                uint64_t held_ns, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - atomic_load(&device->hold.since_ns);
-    uint64_t spin_ns = compute_flags(device) & ARENA_CONTENDED ? SPIN_TURN_NS : SPIN_NS;
+    uint64_t spin_ns = compute_flags(device) & ARENA_CONTENDED ? CAP_SPIN_TURN_NS : CAP_SPIN_NS;
 
     if (wait_ns > held_ns + BUCKET_SLACK_NS) /* without the hold there would be this to wait for */
         return wait_ns - held_ns;
     if (age_ns < spin_ns)
         return 0;
-    return age_ns / POLL_PART < POLL_MOST_NS ? age_ns / POLL_PART : POLL_MOST_NS;
+    return age_ns / CAP_POLL_PART < CAP_POLL_MOST_NS ? age_ns / CAP_POLL_PART : CAP_POLL_MOST_NS;
 }
 
 uint64_t cap_sleep_ns(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns,
                       uint64_t now_ns)
 {
-    uint64_t held_ns = atomic_load(&device->hold.wait_ns), part_ns = waited_ns / NAP_PART;
+    uint64_t held_ns = atomic_load(&device->hold.wait_ns), part_ns = waited_ns / CAP_NAP_PART;
 
     if (held_ns > 0)
         return sleep_for_held(device, wait_ns, held_ns, now_ns);
-    if (wait_ns < HELD_LONG_NS)
+    if (wait_ns < CAP_HELD_LONG_NS)
         return wait_ns;
-    return part_ns > NAP_LEAST_NS ? part_ns : NAP_LEAST_NS;
+    return part_ns > CAP_NAP_LEAST_NS ? part_ns : CAP_NAP_LEAST_NS;
 }
 
 void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
@@ -288,7 +273,7 @@ void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns)
         cap_settle(work->device, work->hold, clock_ns(), -(int64_t)work->charged_ns);
     else if (work->corrects && launched_ns == 0 && holds)
         cap_settle(work->device, work->hold, clock_ns(), 0);
-    else if (launched_ns > work->begun_ns + LATE_NS)
+    else if (launched_ns > work->begun_ns + CAP_LATE_NS)
         for (unsigned i = 0; i < BUCKETS; i++)
             if (work->hold[i].percent)
                 bucket_started(bucket_of(work->device, i), launched_ns, work->charged_ns,
@@ -334,7 +319,7 @@ void compute_harvest(uint64_t now_ns)
     static _Atomic uint64_t harvested_ns;
     uint64_t last_ns = atomic_load_explicit(&harvested_ns, memory_order_relaxed);
 
-    if (now_ns - last_ns < HARVEST_NS)
+    if (now_ns - last_ns < COMPUTE_HARVEST_NS)
         return;
     atomic_store_explicit(&harvested_ns, now_ns, memory_order_relaxed);
     compute_harvest_now();

@@ -17,12 +17,6 @@
 #include <string.h>
 #include <time.h>
 
-#define GRAPH_WAITED_NS 4000ULL /* a graph's launch goes on after the device has begun with it */
-#define BLOCK_TELL_NS   10000000000ULL
-#define NAP_FENCE_NS    50000ULL /* a pause worth telling others of */
-#define KNOWN_PART      8        /* of launches for statistics, whether they change */
-#define REFRESH_NS      50000000ULL
-
 static const _Atomic uint32_t always = 1, never = 0;
 static const int32_t no_monitor = HAMI_RECENT;
 static const uint64_t no_rate = 0;
@@ -101,7 +95,8 @@ static void refresh_settings(struct compute_device *device, uint64_t now_ns)
 
 static void refresh_sometimes(struct compute_device *device, uint64_t now_ns)
 {
-    if (now_ns - atomic_load_explicit(&device->refreshed_ns, memory_order_relaxed) > REFRESH_NS)
+    if (now_ns - atomic_load_explicit(&device->refreshed_ns, memory_order_relaxed) >
+        COMPUTE_REFRESH_NS)
         refresh_settings(device, now_ns);
 }
 
@@ -213,7 +208,7 @@ static uint64_t heed_monitor(uint64_t now_ns)
         return now_ns;
     hami_launch(ledger, (uint64_t)time(NULL));
     while (hami_blocked(ledger)) {
-        if (now_ns - since_ns >= BLOCK_TELL_NS && !atomic_exchange(&told, true))
+        if (now_ns - since_ns >= COMPUTE_BLOCK_TELL_NS && !atomic_exchange(&told, true))
             log_warning("launches are held: HAMi's monitor has set recent_kernel to -1 in the "
                         "cache file, 10 s ago or "
                         "more; they go on when it sets it to 0");
@@ -227,7 +222,7 @@ static uint64_t heed_monitor(uint64_t now_ns)
 
 static bool wants_sample(const struct work *work, uint64_t now_ns)
 {
-    if (work->surveyed && cost_known(work->cell) && random_bits() % KNOWN_PART > 0)
+    if (work->surveyed && cost_known(work->cell) && random_bits() % COMPUTE_KNOWN_PART > 0)
         return false; /* rather one that is unknown */
     if (work->surveyed)
         return survey_due(stream_handle(work->stream, work->per_thread), now_ns);
@@ -260,7 +255,7 @@ static bool wait_for_cap(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
 
     do {
         sleep_ns = cap_sleep_ns(device, wait_ns, *now_ns - start_ns, *now_ns);
-        if (!told && sleep_ns > NAP_FENCE_NS && (compute_flags(device) & ARENA_CONTENDED)) {
+        if (!told && sleep_ns > CAP_NAP_FENCE_NS && (compute_flags(device) & ARENA_CONTENDED)) {
             semaphore_pause(&device->semaphore, true);
             told = true;
         }
@@ -399,7 +394,7 @@ void compute_end(struct work *work, CUresult result)
     if (work->sample)
         launched_ns = sample_end(
             work->sample, stream_handle(work->stream, work->per_thread), result == CUDA_SUCCESS,
-            work->kind == VGPU_WORK_GRAPH ? GRAPH_WAITED_NS : UINT64_MAX, &charge);
+            work->kind == VGPU_WORK_GRAPH ? COMPUTE_GRAPH_WAITED_NS : UINT64_MAX, &charge);
     if (work->limited)
         cap_launched(work, result == CUDA_SUCCESS, launched_ns);
     if (result != CUDA_SUCCESS)

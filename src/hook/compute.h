@@ -23,6 +23,7 @@
 #include "account/hami.h"
 #include "hook/semaphore.h"
 #include "hook/hook.h"
+#include "sched/sched_params.h"
 
 struct sample;
 struct compute_device;
@@ -51,10 +52,6 @@ struct work {
                       add noise */
     int slot;      /* of the stream among those of the turn; -1: none */
 };
-
-/* Where nothing is limited, one launch in so many stands for all in the statistics
- * (sched/survey.h). */
-#define COMPUTE_SURVEY 32u
 
 /* Words that others write. Never NULL. */
 struct compute_fast {

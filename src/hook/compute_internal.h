@@ -8,8 +8,7 @@
 #include "sched/usage.h"
 #include "hook/compute.h"
 #include "hook/semaphore.h"
-
-#define COMPUTE_NAP_MOST_NS 2000000ULL
+#include "sched/sched_params.h"
 
 /*
  * The last launch of unknown cost that this process holds the bucket for. Written by whoever
@@ -63,9 +62,6 @@ static inline uint32_t compute_flags(const struct compute_device *device)
 {
     return compute_joined(device) ? sched_client_flags(&device->semaphore.client) : 0;
 }
-
-/* What a launch is charged about whose cost nothing is known. */
-#define COMPUTE_UNKNOWN_NS 20000ULL
 
 static inline uint64_t compute_guess(const struct work *work)
 {

@@ -8,6 +8,7 @@
 #include "hook/capture.h"
 #include "hook/current.h"
 #include "hook/stream_key.h"
+#include "sched/sched_params.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,10 +19,6 @@
 
 #define CU_STREAM_NON_BLOCKING 1u
 #define WAIT_GEQ               0u
-
-#define SHORT_WAIT_NS  500000ULL
-#define AHEAD_STEP_NS  5000000ULL
-#define AHEAD_BOUND_NS (SCHED_RESCUE_NS + SCHED_RESCUE_NS / 4)
 
 static bool driver_can(void)
 {
@@ -307,13 +304,13 @@ static bool put_semaphore(struct semaphore *semaphore, const struct page_map *ma
 static void wait_ahead(struct semaphore *semaphore, uint32_t turn, uint64_t now_ns)
 {
     struct arena_page *page = semaphore->client.page;
-    uint64_t until_ns = now_ns + AHEAD_BOUND_NS;
+    uint64_t until_ns = now_ns + SEMAPHORE_AHEAD_BOUND_NS;
 
     while (!sched_client_open(&semaphore->client, turn) && clock_ns() < until_ns) {
         uint32_t open = atomic_load(&page->granted_turn);
 
         if ((int32_t)(open - turn) < 0)
-            futex_wait(&page->granted_turn, open, AHEAD_STEP_NS, 1);
+            futex_wait(&page->granted_turn, open, SEMAPHORE_AHEAD_STEP_NS, 1);
     }
 }
 
@@ -456,7 +453,7 @@ void semaphore_wait_begins(struct semaphore *semaphore, uintptr_t stream,
     *ret_wait = (struct semaphore_wait){.slot = -1};
     SEMAPHORE_SCOPE(semaphore);
     sched_client_waits(&semaphore->client);
-    if (sched_client_left_ns(&semaphore->client, clock_ns()) < SHORT_WAIT_NS)
+    if (sched_client_left_ns(&semaphore->client, clock_ns()) < SEMAPHORE_SHORT_WAIT_NS)
         ret_wait->slot = only_launched(semaphore, stream);
     if (ret_wait->slot >= 0)
         ret_wait->launches = semaphore->slots[ret_wait->slot].launches;

@@ -6,12 +6,10 @@
 
 #include "base/clock.h"
 #include "hook/helper.h"
+#include "sched/sched_params.h"
 
 #include <limits.h>
 #include <sys/prctl.h>
-
-#define HELPER_SLACK_NS 1000UL
-#define KEEP_OPEN_NS    (100 * NS_PER_MS)
 
 void semaphore_stay_away(struct sched_client *client)
 {
@@ -32,7 +30,7 @@ static uint64_t watch(struct semaphore *semaphore)
     semaphore_stay_away(
         &semaphore
              ->client); /* again, for this thread may have been looking after the turns just now */
-    return KEEP_OPEN_NS;
+    return SEMAPHORE_KEEP_OPEN_NS;
 }
 
 static void *help(void *arg)
@@ -41,7 +39,7 @@ static void *help(void *arg)
     struct arena_page *page = semaphore->client.page;
 
     prctl(PR_SET_NAME, "vgpu-turns");
-    prctl(PR_SET_TIMERSLACK, HELPER_SLACK_NS);
+    prctl(PR_SET_TIMERSLACK, SEMAPHORE_TIMER_SLACK_NS);
     for (;;) {
         uint32_t wake = atomic_load(&page->wake);
         uint64_t again_ns = watch(semaphore);

@@ -10,8 +10,8 @@
  *   - a thread that loses the CPU between the calls leaves the device with nothing to do, before
  * the kernel or behind it: what the calls took tells that it was so, and such a sample is doubtful.
  *   - starting a kernel and letting it run dry takes the device about 2 us (an empty kernel), which
- * is not the kernel's own time. It is taken to be LAUNCH_SHARE times the pair's. Of short kernels
- * at least half of what the device was occupied counts, or they would be free.
+ * is not the kernel's own time. It is taken to be SAMPLE_LAUNCH_SHARE times the pair's. Of short
+ * kernels at least half of what the device was occupied counts, or they would be free.
  *
  * Measured on an H200: kernels of 20, 200 and 2000 us come out as 19.9, 199.9 and 2001 us.
  */
@@ -19,22 +19,9 @@
 
 #include "base/clock.h"
 #include "base/nocancel.h"
+#include "sched/sched_params.h"
 
 #include <sched.h>
-
-#define POOLS_MAX     16
-#define SAMPLES_MAX   32
-#define HARVEST_MOST  8
-#define CALIBRATIONS  8
-#define BIAS_FIRST_NS 1280
-#define BIAS_MOST_NS  20000
-#define IDLE_PART     0.4 /* of the pair's own time, on a stream that was idle */
-#define LAUNCH_SHARE  1.6
-#define GAP_PART      20  /* of the pair */
-#define CLOCKS_PART   100 /* what the device's clock and the CPU's may differ by */
-#define CLOCKS_NS     2000
-/* Longer, the thread was held up in a call or between two, or a module was loaded. */
-#define GAP_MOST_NS 50000
 
 enum sample_state { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY };
 
@@ -65,10 +52,10 @@ struct sample_pool {
     atomic_uint calibrations;
     _Atomic uint64_t bias_ns;
     unsigned next; /* under `busy` */
-    struct sample samples[SAMPLES_MAX];
+    struct sample samples[SAMPLE_SAMPLES_MAX];
 };
 
-static struct sample_pool pools[POOLS_MAX];
+static struct sample_pool pools[SAMPLE_POOLS_MAX];
 static atomic_int under_way;
 
 static struct sample_pool *pool_of_current(void)
@@ -77,13 +64,13 @@ static struct sample_pool *pool_of_current(void)
 
     if (!context)
         return NULL;
-    for (unsigned i = 0; i < POOLS_MAX; i++) {
+    for (unsigned i = 0; i < SAMPLE_POOLS_MAX; i++) {
         gpu_context none = NULL;
 
         if (atomic_load_explicit(&pools[i].context, memory_order_acquire) == context)
             return &pools[i];
         if (atomic_compare_exchange_strong(&pools[i].context, &none, context)) {
-            atomic_store(&pools[i].bias_ns, BIAS_FIRST_NS);
+            atomic_store(&pools[i].bias_ns, SAMPLE_BIAS_FIRST_NS);
             atomic_store(&pools[i].calibrations, 0);
             return &pools[i];
         }
@@ -105,7 +92,7 @@ static bool make_events(struct sample *sample)
 
 static struct sample *take(struct sample_pool *pool)
 {
-    for (unsigned i = 0; i < SAMPLES_MAX; i++) {
+    for (unsigned i = 0; i < SAMPLE_SAMPLES_MAX; i++) {
         struct sample *sample = &pool->samples[i];
         int free = SAMPLE_FREE;
 
@@ -150,7 +137,7 @@ static uint64_t less(uint64_t from, double by)
 
 static uint64_t if_long(uint64_t ns)
 {
-    return ns > GAP_MOST_NS ? ns : 0;
+    return ns > SAMPLE_GAP_MOST_NS ? ns : 0;
 }
 
 struct sample *sample_begin(gpu_stream stream, struct cost_cell *cell)
@@ -190,7 +177,7 @@ uint64_t sample_end(struct sample *sample, gpu_stream stream, bool launched,
     sample->waited_ns = sample->gap_ns < waited_most_ns ? sample->gap_ns : waited_most_ns;
     sample->charged_ns = charge->ns;
     sample->charge = *charge;
-    sample->calibrates = atomic_load(&sample->pool->calibrations) < CALIBRATIONS;
+    sample->calibrates = atomic_load(&sample->pool->calibrations) < SAMPLE_CALIBRATIONS;
     sample->queued = launched && sample->begin && !gpu_capturing() && event_pending(sample->begin);
     if (!launched || gpu_capturing() || !record(sample->end, stream) ||
         (sample->calibrates && !record(sample->after, stream))) {
@@ -211,7 +198,7 @@ static void calibrate(struct sample_pool *pool, const struct sample *sample)
 {
     uint64_t ns;
 
-    if (!gpu_elapsed_ns(sample->end, sample->after, &ns) || ns > BIAS_MOST_NS)
+    if (!gpu_elapsed_ns(sample->end, sample->after, &ns) || ns > SAMPLE_BIAS_MOST_NS)
         return;
     if (atomic_fetch_add(&pool->calibrations, 1) == 0 || ns < atomic_load(&pool->bias_ns))
         atomic_store(&pool->bias_ns, ns);
@@ -240,13 +227,13 @@ static double waited_ns(const struct sample *sample, bool doubtful, double bias)
         return (double)ns + bias;
     return (double)(ns + (doubtful && sample->off_ns > sample->waited_ns ? sample->off_ns
                                                                          : sample->waited_ns)) +
-           IDLE_PART * bias;
+           SAMPLE_IDLE_PART * bias;
 }
 
 /* The kernel's own time, of what the device was occupied for. */
 static uint64_t own_ns(uint64_t occupied_ns, double bias)
 {
-    uint64_t own = less(occupied_ns, LAUNCH_SHARE * bias);
+    uint64_t own = less(occupied_ns, SAMPLE_LAUNCH_SHARE * bias);
 
     own = own > occupied_ns / 2 ? own : occupied_ns / 2;
     return own > 0 ? own : 1;
@@ -272,9 +259,9 @@ static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell,
 
     if (!gpu_elapsed_ns(sample->begin, sample->end, &pair_ns))
         return 0;
-    doubtful = unknown_ns(sample) > pair_ns / GAP_PART;
+    doubtful = unknown_ns(sample) > pair_ns / SAMPLE_GAP_PART;
     /* All of it was between then and now. The two clocks may go differently by a little. */
-    if (pair_ns > most_ns + most_ns / CLOCKS_PART + CLOCKS_NS) {
+    if (pair_ns > most_ns + most_ns / SAMPLE_CLOCKS_PART + SAMPLE_CLOCKS_NS) {
         pair_ns = most_ns;
         doubtful = true;
     }
@@ -318,8 +305,8 @@ static void harvest_pool(struct sample_pool *pool, unsigned *budget, sample_done
     if (!atomic_load_explicit(&pool->context, memory_order_acquire) ||
         atomic_flag_test_and_set(&pool->busy))
         return;
-    for (i = 0; i<SAMPLES_MAX && * budget> 0; i++) {
-        struct sample *sample = &pool->samples[(pool->next + i) % SAMPLES_MAX];
+    for (i = 0; i<SAMPLE_SAMPLES_MAX && * budget> 0; i++) {
+        struct sample *sample = &pool->samples[(pool->next + i) % SAMPLE_SAMPLES_MAX];
         enum gpu_event_state state;
 
         if (atomic_load(&sample->state) != SAMPLE_UNDER_WAY)
@@ -339,12 +326,12 @@ void sample_harvest(sample_done *done, void *arg)
 {
     NO_CANCEL;
     struct gpu_question question;
-    unsigned budget = HARVEST_MOST;
+    unsigned budget = SAMPLE_HARVEST_MOST;
 
     if (atomic_load_explicit(&under_way, memory_order_relaxed) <= 0 || gpu_capturing())
         return;
     gpu_question_begin(&question);
-    for (unsigned i = 0; i < POOLS_MAX && budget > 0; i++)
+    for (unsigned i = 0; i < SAMPLE_POOLS_MAX && budget > 0; i++)
         harvest_pool(&pools[i], &budget, done, arg);
     gpu_question_end(&question);
 }
@@ -356,7 +343,7 @@ struct pending {
 static void count_pending(const struct sample_pool *pool, const struct cost_cell *cell,
                           struct pending *pending)
 {
-    for (unsigned i = 0; i < SAMPLES_MAX; i++) {
+    for (unsigned i = 0; i < SAMPLE_SAMPLES_MAX; i++) {
         const struct sample *sample = &pool->samples[i];
         uint64_t launch_ns;
 
@@ -377,7 +364,7 @@ uint64_t sample_owed_ns(const struct cost_cell *cell, uint64_t now_ns)
 
     if (atomic_load_explicit(&under_way, memory_order_relaxed) <= 0)
         return 0;
-    for (unsigned i = 0; i < POOLS_MAX; i++)
+    for (unsigned i = 0; i < SAMPLE_POOLS_MAX; i++)
         if (atomic_load_explicit(&pools[i].context, memory_order_relaxed))
             count_pending(&pools[i], cell, &pending);
     owed_ns = (pending.count + 1) * (now_ns - pending.oldest_ns);
@@ -387,7 +374,7 @@ uint64_t sample_owed_ns(const struct cost_cell *cell, uint64_t now_ns)
 /* One that a thread has taken stays its own: it finds no events there and puts it back. */
 static void empty_pool(struct sample_pool *pool)
 {
-    for (unsigned i = 0; i < SAMPLES_MAX; i++) {
+    for (unsigned i = 0; i < SAMPLE_SAMPLES_MAX; i++) {
         struct sample *sample = &pool->samples[i];
 
         sample->begin = sample->end = sample->after = NULL;
@@ -400,7 +387,7 @@ static void empty_pool(struct sample_pool *pool)
 void sample_context_ends(gpu_context context)
 {
     NO_CANCEL;
-    for (unsigned i = 0; i < POOLS_MAX; i++) {
+    for (unsigned i = 0; i < SAMPLE_POOLS_MAX; i++) {
         if (atomic_load(&pools[i].context) != context)
             continue;
         while (atomic_flag_test_and_set(&pools[i].busy))
@@ -412,9 +399,9 @@ void sample_context_ends(gpu_context context)
 
 void sample_forked(void)
 {
-    for (unsigned i = 0; i < POOLS_MAX; i++) {
+    for (unsigned i = 0; i < SAMPLE_POOLS_MAX; i++) {
         empty_pool(&pools[i]);
-        for (unsigned n = 0; n < SAMPLES_MAX; n++)
+        for (unsigned n = 0; n < SAMPLE_SAMPLES_MAX; n++)
             atomic_store(&pools[i].samples[n].state, SAMPLE_FREE);
         atomic_flag_clear(&pools[i].busy);
     }

@@ -1,6 +1,7 @@
 /*
- * Every constant that tunes the scheduler, caps and cost estimates, in one place. A name ends in
- * its unit: _NS nanoseconds; names without a unit are counts, parts or percentages, as said.
+ * Every constant that tunes the scheduler, caps, cost estimates and shares, in one place. A name
+ * ends in its unit: _NS nanoseconds; names without a unit are counts, parts or percentages, as
+ * said.
  *
  * Each constant says why it has its value. [H200] marks one that was measured or follows from a
  * measurement on an H200 with driver 580 (docs/measurements.md). All others are not measured by
@@ -224,6 +225,101 @@
     X(PACE_SPREAD, 16, 512, 0)                                                                     \
     X(PACE_LONG, 4, 64, 1e6f)                                                                      \
     X(PACE_VERY_LONG, 1, 16, 5e6f)
+
+/* Caps in the process: holds and waits (hook/cap.c, hook/compute.c) */
+
+/* Device time that work of unknown cost holds. It is paid after the second, however low the cap. */
+#define CAP_HOLD_NS      100000000ULL
+#define CAP_HOLD_PAID_NS 1000000000ULL
+#define CAP_STUCK_MOST   10 /* holds that were paid before the work ended: then no more are made */
+/* Bound: a launch of unknown cost is charged the age of a similar one that still runs. */
+#define CAP_OWED_MOST_NS 100000000ULL
+#define CAP_LONG_NS      1000000ULL /* from this estimate on a charge counts as unsure */
+#define CAP_LATE_NS      1000000ULL /* between charge and launch: the launch is charged as late */
+#define CAP_NAP_FENCE_NS 50000ULL   /* a sleep that is worth telling other tenants of */
+#define CAP_NAP_LEAST_NS 100000ULL
+#define CAP_NAP_PART     4           /* of the time waited so far, until the next look */
+#define CAP_HELD_LONG_NS 20000000ULL /* so are longer waits: holds of others end any time */
+/* A launch spins while the hold of its own process is younger than this. While others have turns, a
+ * process that sleeps through its own turn waits for the next one. */
+#define CAP_SPIN_NS      200000ULL
+#define CAP_SPIN_TURN_NS 20000000ULL
+/* A sample is asked for again when it has taken so much of its time more, at most the second. */
+#define CAP_POLL_PART    16
+#define CAP_POLL_MOST_NS 500000ULL
+
+#define COMPUTE_NAP_MOST_NS 2000000ULL /* a wait for the cap looks again after this */
+#define COMPUTE_UNKNOWN_NS  20000ULL   /* the charge of a launch of unknown cost */
+/* A graph's launch returns so long after the device has begun with it. */
+#define COMPUTE_GRAPH_WAITED_NS 4000ULL
+#define COMPUTE_BLOCK_TELL_NS   10000000000ULL /* between two messages that HAMi's monitor blocks */
+#define COMPUTE_HARVEST_NS      100000ULL      /* between two looks at samples */
+#define COMPUTE_KNOWN_PART      8   /* of a survey's launches, to see whether known costs change */
+#define COMPUTE_SURVEY          32u /* launches of which one stands for all if nothing is limited */
+#define COMPUTE_REFRESH_NS      50000000ULL /* between two looks at the settings */
+
+/* Semaphores (hook/semaphore.c) */
+
+#define SEMAPHORE_SHORT_WAIT_NS  500000ULL /* a shorter wait replaces a fence, on one stream */
+#define SEMAPHORE_AHEAD_STEP_NS  5000000ULL
+#define SEMAPHORE_AHEAD_BOUND_NS (SCHED_RESCUE_NS + SCHED_RESCUE_NS / 4)
+#define SEMAPHORE_TIMER_SLACK_NS 1000UL       /* of the helper thread's sleeps */
+#define SEMAPHORE_KEEP_OPEN_NS   100000000ULL /* between two openings while a process stays away */
+
+/* Samples: times of launches (sample.c, survey.c) */
+
+#define SAMPLE_POOLS_MAX     16    /* contexts with samples */
+#define SAMPLE_SAMPLES_MAX   32    /* of a context, under way at a time */
+#define SAMPLE_HARVEST_MOST  8     /* in one call */
+#define SAMPLE_CALIBRATIONS  8     /* pairs of events without work between, for their own cost */
+#define SAMPLE_BIAS_FIRST_NS 1280  /* [H200] the cost of such a pair */
+#define SAMPLE_BIAS_MOST_NS  20000 /* bound */
+/* [H200] The part of a pair's cost that a kernel on an idle stream hides, and the cost of a launch
+ * in pairs. Kernels of 20, 200 and 2000 us come out as 19.9, 199.9 and 2001 us. */
+#define SAMPLE_IDLE_PART    0.4
+#define SAMPLE_LAUNCH_SHARE 1.6
+#define SAMPLE_GAP_PART     20 /* a gap longer than this part of the pair makes a sample doubtful */
+#define SAMPLE_CLOCKS_PART  100  /* the device's clock and the CPU's differ by this part at most, */
+#define SAMPLE_CLOCKS_NS    2000 /* and by this time */
+/* A longer gap means that the thread was held up, or that a module was loaded. */
+#define SAMPLE_GAP_MOST_NS 50000
+#define SURVEY_STREAMS     64u /* streams with the same place share what may be measured */
+#define SURVEY_PERIOD_NS   1000000000ULL
+#define SURVEY_WINDOW      16u /* measurements behind an average, about */
+
+/* Shares of a guarded instance (guard/sched) */
+
+#define SHARE_REFRESH_NS    50000000ULL /* between two looks at the settings */
+#define SHARE_RETRY_NS      10000000ULL /* after a switch that failed */
+#define SHARE_ENDING_NS     5000000ULL  /* more than the driver's default time slice */
+#define SHARE_STEP_MOST_NS  50000000ULL /* bounds of a step */
+#define SHARE_STEP_LEAST_NS 20000ULL
+#define SHARE_ROUNDS        4u /* of one step: a turn ends, and the next one is granted at once */
+#define SHARE_END_TRIES     5u
+/* Between probes of a tenant that is alone (every LONE_STOPS-th is for people), has just been
+ * switched on, has the device while others wait, has it while nobody waits. */
+#define SHARE_LONE_NS      50000000ULL
+#define SHARE_LONE_STOPS   10u
+#define SHARE_FRESH_NS     700000ULL
+#define SHARE_HOLDS_NS     2000000ULL
+#define SHARE_UNCLAIMED_NS 20000000ULL
+/* The same of an idle tenant; one that has been idle for LATE_NS, for VERY_LATE_NS. */
+#define SHARE_ASIDE_NS           1600000ULL
+#define SHARE_ASIDE_LATE_NS      4000000ULL
+#define SHARE_ASIDE_VERY_LATE_NS 8000000ULL
+#define SHARE_LATE_NS            1000000000ULL
+#define SHARE_VERY_LATE_NS       10000000000ULL
+#define SHARE_SOON_NS            300000ULL   /* to confirm a probe that found nothing */
+#define SHARE_STEP_NS            1000000ULL  /* without a probe, to notice newcomers */
+#define SHARE_SLACK_NS           1000        /* a probe so close is not worth another step */
+#define SHARE_PROBE_FIRST_NS     800000ULL   /* estimate of a probe's duration, until the first */
+#define SHARE_PROBE_MOST_NS      10000000ULL /* bound: a probe that took longer was disturbed */
+/* Probes are so many times their own duration apart: of a tenant that always works, and of one that
+ * was idle within the last. */
+#define SHARE_COSTLY        30u
+#define SHARE_COSTLY_IDLER  6u
+#define SHARE_LATELY_NS     500000000ULL
+#define SHARE_TIME_SLICE_NS 3000000ULL /* work that waits for another's time slice is not seen */
 
 /* Usage counters: tenths of a second that a report of the driver's may be late. */
 #define USAGE_LATE_SPANS 600

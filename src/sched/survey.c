@@ -1,23 +1,20 @@
 #include "sched/survey.h"
 
 #include "base/clock.h"
+#include "sched/sched_params.h"
 
 #include <stdatomic.h>
-
-#define STREAMS   64u /* those with the same place share what may be measured */
-#define PERIOD_NS NS_PER_S
-#define WINDOW    16u /* the average is over about so many measurements */
 
 /* How long launches take, of their guesses. */
 union average {
     struct {
         float ratio;
-        uint32_t count; /* 0: nothing is known; up to WINDOW */
+        uint32_t count; /* 0: nothing is known; up to SURVEY_WINDOW */
     };
     uint64_t word;
 };
 
-static _Atomic uint64_t measured_ns[STREAMS]; /* when last */
+static _Atomic uint64_t measured_ns[SURVEY_STREAMS]; /* when last */
 static struct {
     _Atomic uint64_t average;
     _Atomic uint64_t guessed_ns; /* charged before there was an average */
@@ -28,7 +25,7 @@ bool survey_due(gpu_stream stream, uint64_t now_ns)
     uint64_t place = (stream * 0x9E3779B97F4A7C15ULL) >> 58;
     uint64_t last_ns = atomic_load_explicit(&measured_ns[place], memory_order_relaxed);
 
-    if (last_ns > 0 && now_ns - last_ns < PERIOD_NS)
+    if (last_ns > 0 && now_ns - last_ns < SURVEY_PERIOD_NS)
         return false;
     return atomic_compare_exchange_strong(&measured_ns[place], &last_ns, now_ns);
 }
@@ -52,7 +49,7 @@ int64_t survey_measured(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns, u
     uint64_t guessed_ns;
 
     do {
-        next.count = before.count < WINDOW ? before.count + 1 : WINDOW;
+        next.count = before.count < SURVEY_WINDOW ? before.count + 1 : SURVEY_WINDOW;
         next.ratio = before.ratio + (ratio - before.ratio) / (float)next.count;
     } while (!atomic_compare_exchange_weak(word, &before.word, next.word));
     guessed_ns = atomic_exchange(&kinds[vdev][kind].guessed_ns, 0);

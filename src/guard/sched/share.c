@@ -5,19 +5,12 @@
 #include "sched/usage.h"
 #include "guard/notify/bus.h"
 #include "guard/sched/share_internal.h"
+#include "sched/sched_params.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define REFRESH_NS    50000000ULL
-#define RETRY_NS      10000000ULL /* after a switch that failed */
-#define ENDING_NS     5000000ULL  /* more than a time slice that a program has not made longer */
-#define STEP_MOST_NS  50000000ULL
-#define STEP_LEAST_NS 20000ULL
-#define ROUNDS        4u /* of one step: a turn ends, and the next one is there at once */
-#define END_TRIES     5u
 
 static void count_throttled(struct share *share, uint64_t now_ns)
 {
@@ -34,7 +27,7 @@ static int switch_it(struct share *share, enum share_state to)
 
     end_ns = clock_ns();
     atomic_fetch_add(&share->switches, 1);
-    share->retry_ns = rc < 0 ? end_ns + RETRY_NS : 0;
+    share->retry_ns = rc < 0 ? end_ns + SHARE_RETRY_NS : 0;
     if (rc < 0) {
         if (!share->failed)
             log_warning("the channels of an instance on device %s cannot be switched %s: error %d",
@@ -102,7 +95,7 @@ static void refresh(struct share *share, uint64_t now_ns)
 {
     uint64_t used_ns = throttle_used_ns(&share->throttle);
 
-    if (now_ns - share->refreshed_ns < REFRESH_NS)
+    if (now_ns - share->refreshed_ns < SHARE_REFRESH_NS)
         return;
     share->refreshed_ns = now_ns;
     refresh_turns(share);
@@ -155,7 +148,7 @@ static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
     *ret_rc = 0;
     /* What is ending ends, whatever time slice the program has given itself. */
     if (may_switch && ((held && (share->on || share->ending_ns)) ||
-                       (share->ending_ns && now_ns - share->ending_ns >= ENDING_NS)))
+                       (share->ending_ns && now_ns - share->ending_ns >= SHARE_ENDING_NS)))
         *ret_rc = switch_it(share, SHARE_OFF);
     if (share->joined)
         word = preempt_step(&share->preempt, demand, clock_ns(), ret_again_ns);
@@ -183,22 +176,23 @@ static uint64_t run(struct share *share, int *ret_rc)
     int rc;
 
     *ret_rc = 0;
-    for (unsigned i = 0; i < ROUNDS && !done; i++) {
+    for (unsigned i = 0; i < SHARE_ROUNDS && !done; i++) {
         done = decide(share, &rc, &again_ns);
         if (rc < 0)
             *ret_rc = rc;
     }
     now_ns = clock_ns();
     refresh(share, now_ns);
-    again_ns = least(least(again_ns, throttle_step_in_ns(&share->throttle)), STEP_MOST_NS);
+    again_ns = least(least(again_ns, throttle_step_in_ns(&share->throttle)), SHARE_STEP_MOST_NS);
     again_ns = least(again_ns, share_probes_in_ns(share, now_ns));
     if (share->retry_ns > now_ns)
         again_ns = least(again_ns, share->retry_ns - now_ns);
     if (share->ending_ns)
-        again_ns = least(again_ns, share->ending_ns + ENDING_NS > now_ns
-                                       ? share->ending_ns + ENDING_NS - now_ns
+        again_ns = least(again_ns, share->ending_ns + SHARE_ENDING_NS > now_ns
+                                       ? share->ending_ns + SHARE_ENDING_NS - now_ns
                                        : 0);
-    return done ? (again_ns > STEP_LEAST_NS ? again_ns : STEP_LEAST_NS) : STEP_LEAST_NS;
+    return done ? (again_ns > SHARE_STEP_LEAST_NS ? again_ns : SHARE_STEP_LEAST_NS)
+                : SHARE_STEP_LEAST_NS;
 }
 
 uint64_t share_step(struct share *share)
@@ -300,7 +294,7 @@ int share_new(const struct share_self *self, const struct share_limits *limits,
     if (rc < 0)
         log_info("no turns on device %s: %s; the instance shares it as the driver does",
                  share->uuid, arena_error_text(rc, text, sizeof(text)));
-    share->refreshed_ns = now_ns - REFRESH_NS;
+    share->refreshed_ns = now_ns - SHARE_REFRESH_NS;
     refresh(share, now_ns);
     *ret_share = share;
     return 0;
@@ -312,7 +306,7 @@ void share_free(struct share *share)
         return;
     if (share->joined)
         preempt_part(&share->preempt, clock_ns());
-    for (unsigned i = 0; i < END_TRIES && !share->on; i++)
+    for (unsigned i = 0; i < SHARE_END_TRIES && !share->on; i++)
         switch_it(share, SHARE_ON);
     share->refreshed_ns = 0;
     share->joined = false;

@@ -432,7 +432,7 @@ int instance_attach(struct vgpu_ledger **ret_ledger)
         return 0;
     if (rc < 0)
         return rc;
-    rc = ledger_new_in(region, instance_group_id(), &ledger);
+    rc = ledger_new(region, instance_group_id(), &ledger);
     if (rc < 0) {
         region_close(region);
         complain(name ? SETTING_INSTANCE : SETTING_SHARED_CACHE, name ? name : "the cache file",

@@ -21,15 +21,13 @@
 struct vgpu_ledger;
 
 /*
- * Attaches this process to the region, which must outlive the ledger. -EUSERS: VGPU_PROCS_MAX
- * processes are attached; -ETIMEDOUT: the region's lock; -ENOLCK ...: the file system has no locks.
- * A child of fork that cannot attach gets -ENOMEM from every call that asks for memory, after one
- * line on stderr.
+ * Attaches this process to the region, which must outlive the ledger. `group_id` is that of a group
+ * of the region (region_group_new()); 0, or one that is gone: it is in no group. -EUSERS:
+ * VGPU_PROCS_MAX processes are attached; -ETIMEDOUT: the region's lock; -ENOLCK ...: the file
+ * system has no locks. A child of fork that cannot attach gets -ENOMEM from every call that asks
+ * for memory, after one line on stderr.
  */
-int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger);
-
-/* The same, in a group of the region (region_group_new()); 0, or one that is gone: in no group. */
-int ledger_new_in(struct vgpu_region *region, uint64_t group_id, struct vgpu_ledger **ret_ledger);
+int ledger_new(struct vgpu_region *region, uint64_t group_id, struct vgpu_ledger **ret_ledger);
 
 /* The number of this process's group; 0: none. One relaxed load. */
 unsigned ledger_group(const struct vgpu_ledger *ledger);

@@ -116,12 +116,7 @@ static int make(struct vgpu_region *region, const struct slot_supervised *superv
     return 0;
 }
 
-int ledger_new(struct vgpu_region *region, struct vgpu_ledger **ret_ledger)
-{
-    return make(region, NULL, 0, ret_ledger);
-}
-
-int ledger_new_in(struct vgpu_region *region, uint64_t group_id, struct vgpu_ledger **ret_ledger)
+int ledger_new(struct vgpu_region *region, uint64_t group_id, struct vgpu_ledger **ret_ledger)
 {
     return make(region, NULL, group_id, ret_ledger);
 }

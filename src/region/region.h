@@ -212,7 +212,7 @@ int region_set_limits(struct vgpu_region *region, const struct vgpu_limits *limi
 /*
  * Makes a group of processes inside the instance, with lower limits: `limits` apply as well as the
  * instance's. 0 as a weight, and VGPU_PRIORITY_MAX, mean the instance's; names, devices and turn
- * policy are ignored. *ret_id names the group to its processes (ledger_new_in()). It lasts while
+ * policy are ignored. *ret_id names the group to its processes (ledger_new()). It lasts while
  * this process lives and has the region open, or a process is in it. -EUSERS: there are VGPU_GROUPS
  * - 1 already; -ETIMEDOUT.
  */

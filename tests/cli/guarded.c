@@ -38,7 +38,7 @@ static void be_child(const char *path, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     require(getppid() == parent);
     require(region_open(path, 0, &region) == 0);
-    require(ledger_new(region, &ledger) == 0);
+    require(ledger_new(region, 0, &ledger) == 0);
     hold(ledger, VGPU_KIND_CONTEXT, GIB / 2);
     hold(ledger, VGPU_KIND_DATA, GIB);
     hold(ledger, VGPU_KIND_MANAGED, GIB);

@@ -174,9 +174,9 @@ static void use_everything(void)
     unsigned vdev;
     uint64_t bytes;
 
-    if (ledger_new(region, &ledger) == 0)
+    if (ledger_new(region, 0, &ledger) == 0)
         use_memory(ledger);
-    if (ledger_new_in(region, group, &inner) == 0)
+    if (ledger_new(region, group, &inner) == 0)
         use_memory(inner);
     if (ledger && inner) {
         use_shares(ledger, inner);

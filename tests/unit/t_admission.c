@@ -139,7 +139,7 @@ static int setup(void **state)
     hook_real[rows[row].undo] = rows[row].free;
     current = CONTEXT;
     frees = 0;
-    return ledger_new(region, &ledger);
+    return ledger_new(region, 0, &ledger);
 }
 
 static int teardown(void **state)

@@ -15,7 +15,7 @@ static int set_up(void **state)
 {
     (void)state;
     region = new_region("exports", GIB);
-    return ledger_new(region, &ledger);
+    return ledger_new(region, 0, &ledger);
 }
 
 static int tear_down(void **state)
@@ -47,7 +47,7 @@ static int makes(void *arg)
     struct ledger_share share;
 
     (void)arg;
-    CHECK(ledger_new(region, &own) == 0);
+    CHECK(ledger_new(region, 0, &own) == 0);
     CHECK(ledger_reserve(own, 0, 64 * MIB) == 0);
     CHECK(ledger_commit(own, 0, VGPU_KIND_DATA, 64 * MIB, 64 * MIB) == 0);
     CHECK(ledger_share(own, 0, VGPU_KIND_DATA, 64 * MIB, &share) == 0);

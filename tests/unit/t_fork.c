@@ -19,7 +19,7 @@ static int setup(void **state)
 {
     (void)state;
     region = new_region("fork", QUOTA);
-    if (ledger_new(region, &ledger) != 0 || ledger_reserve(ledger, 0, 30 * MIB) != 0)
+    if (ledger_new(region, 0, &ledger) != 0 || ledger_reserve(ledger, 0, 30 * MIB) != 0)
         return -1;
     return ledger_commit(ledger, 0, VGPU_KIND_DATA, 30 * MIB, 30 * MIB);
 }
@@ -313,7 +313,7 @@ static int hold_and_make_a_child(void *arg)
     /* Mapped by this process itself: a mapping keeps the description that it was made by, and the
      * child has it, too. */
     region_close(region);
-    CHECK(region_open(scratch_path("fork"), 0, &own) == 0 && ledger_new(own, &mine) == 0);
+    CHECK(region_open(scratch_path("fork"), 0, &own) == 0 && ledger_new(own, 0, &mine) == 0);
     CHECK(ledger_reserve(mine, 0, 40 * MIB) == 0);
     CHECK(ledger_commit(mine, 0, VGPU_KIND_DATA, 40 * MIB, 40 * MIB) == 0);
     pid = orphan->make();

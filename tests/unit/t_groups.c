@@ -64,7 +64,7 @@ static struct vgpu_ledger *ledger_in(uint64_t group_id)
 {
     struct vgpu_ledger *ledger;
 
-    assert_int_equal(ledger_new_in(region, group_id, &ledger), 0);
+    assert_int_equal(ledger_new(region, group_id, &ledger), 0);
     return ledger;
 }
 

@@ -279,7 +279,7 @@ TEST(instances_without_a_header)
     struct region_layout *before = malloc(sizeof(*before));
 
     assert_non_null(before);
-    assert_int_equal(ledger_new(region, &plain), 0);
+    assert_int_equal(ledger_new(region, 0, &plain), 0);
     memcpy(before, region->layout, sizeof(*before));
     hami_launch(plain, 1700000000);
     assert_false(hami_blocked(plain));

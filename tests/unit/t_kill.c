@@ -175,7 +175,7 @@ static void prepare(bool in_group)
     limits.vdev[0].quota_bytes = QUOTA;
     if (in_group)
         assert_int_equal(region_group_new(region, &limits, &group), 0);
-    assert_int_equal(ledger_new_in(region, group, &ledger), 0);
+    assert_int_equal(ledger_new(region, group, &ledger), 0);
     assert_int_equal(ledger_reserve(ledger, 0, OWN_HELD + OWN_IDLE), 0);
     assert_int_equal(ledger_commit(ledger, 0, VGPU_KIND_DATA, OWN_HELD + OWN_IDLE, OWN_HELD), 0);
     assert_books_agree();

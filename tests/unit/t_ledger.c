@@ -14,7 +14,7 @@ static struct vgpu_ledger *ledger;
 static int with_quota(uint64_t quota_bytes)
 {
     region = new_region("ledger", quota_bytes);
-    return ledger_new(region, &ledger);
+    return ledger_new(region, 0, &ledger);
 }
 
 static int setup(void **state)
@@ -352,7 +352,7 @@ static int be_neighbour(void *arg)
     struct vgpu_ledger *books;
 
     CHECK(region_open(scratch_path("ledger"), 0, &own) == 0);
-    CHECK(ledger_new(own, &books) == 0);
+    CHECK(ledger_new(own, 0, &books) == 0);
     CHECK(ledger_reserve(books, 0, self->hold + self->idle) == 0);
     CHECK(ledger_commit(books, 0, VGPU_KIND_DATA, self->hold + self->idle, self->hold) == 0);
     atomic_store(&self->ready, 1);

@@ -14,7 +14,7 @@ static int charges(void *arg)
     atomic_int *step = arg;
 
     CHECK(region_open(scratch_path("charged"), 0, &region) == 0);
-    CHECK(ledger_new(region, &ledger) == 0);
+    CHECK(ledger_new(region, 0, &ledger) == 0);
     CHECK(ledger_reserve(ledger, 0, 5 * MIB) == 0);
     atomic_store(step, 1);
     while (atomic_load(step) == 1)

@@ -305,7 +305,7 @@ TEST(limits_kept_and_adopted)
     assert_int_equal(found.vdev[0].quota_bytes, 4 * GIB);
     assert_string_equal(found.name, "unit");
     /* In use: the old ones stand; the same ones are no difference. */
-    assert_int_equal(ledger_new(region, &ledger), 0);
+    assert_int_equal(ledger_new(region, 0, &ledger), 0);
     assert_true(region_in_use(again));
     assert_int_equal(region_adopt_limits(again, &limits), -EBUSY);
     assert_int_equal(region_adopt_limits(again, &found), 0);
@@ -326,7 +326,7 @@ TEST(limits_after_nobody_gave_any)
     struct vgpu_ledger *ledger;
 
     limits.vdev[0].quota_bytes = GIB;
-    assert_int_equal(ledger_new(region, &ledger), 0);
+    assert_int_equal(ledger_new(region, 0, &ledger), 0);
     assert_int_equal(ledger_quota(ledger, 0), 0);
     assert_int_equal(region_adopt_limits(region, &limits), 0);
     region_limits(region, &found);
@@ -343,7 +343,7 @@ TEST(limits_of_absent_devices)
     struct vgpu_limits limits;
     struct vgpu_ledger *ledger;
 
-    assert_int_equal(ledger_new(region, &ledger), 0);
+    assert_int_equal(ledger_new(region, 0, &ledger), 0);
     region_limits(region, &limits);
     limits.vdev[15].quota_bytes = GIB;
     assert_int_equal(region_adopt_limits(region, &limits), -EBUSY);
@@ -371,7 +371,7 @@ TEST(garbage_inside)
         for (size_t i = offsetof(struct region_layout, lock); i < sizeof(struct region_layout); i++)
             bytes[i] = (unsigned char)rand_r(&seed);
         start_ns = clock_ns();
-        if (ledger_new(region, &ledger) == 0) {
+        if (ledger_new(region, 0, &ledger) == 0) {
             ledger_reserve(ledger, 0, MIB);
             ledger_view(ledger, 0, GIB, GIB, &total, &available);
             assert_true(total <= GIB && available <= total);
@@ -408,7 +408,7 @@ static int use_cache_file(void *arg)
 
     close(user->ends[1]);
     CHECK(region_create(user->path, AT_OFFSET, &limits, &region, &created) == 0);
-    CHECK(ledger_new(region, &ledger) == 0);
+    CHECK(ledger_new(region, 0, &ledger) == 0);
     CHECK(ledger_reserve(ledger, 0, 60 * MIB) == 0);
     CHECK(write(user->ready[1], &byte, 1) == 1);
     return read(user->ends[0], &byte, 1) != 0;

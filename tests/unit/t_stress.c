@@ -129,7 +129,7 @@ static void prepare(void)
 {
     truth = shared_memory(sizeof(*truth));
     region = new_region("stress", QUOTA);
-    assert_int_equal(ledger_new(region, &ledger), 0);
+    assert_int_equal(ledger_new(region, 0, &ledger), 0);
 }
 
 static void finish_up(void)
@@ -331,7 +331,7 @@ static int attach(void *arg)
     (void)arg;
     wait_at_gate();
     CHECK(region_open(scratch_path("stress"), 0, &own) == 0);
-    CHECK(ledger_new(own, &books) == 0);
+    CHECK(ledger_new(own, 0, &books) == 0);
     CHECK(ledger_reserve(books, 0, 4096) == 0);
     atomic_fetch_add(&truth->operations, 1);
     while (!atomic_load(&truth->stop))
@@ -369,12 +369,12 @@ TEST(all_places_taken)
     unsigned count_new = 0;
 
     prepare();
-    while (count_new < VGPU_PROCS_MAX && ledger_new(region, &many[count_new]) == 0)
+    while (count_new < VGPU_PROCS_MAX && ledger_new(region, 0, &many[count_new]) == 0)
         count_new++;
     assert_int_equal(count_new, VGPU_PROCS_MAX - 1); /* one is `ledger` */
-    assert_int_equal(ledger_new(region, &one), -EUSERS);
+    assert_int_equal(ledger_new(region, 0, &one), -EUSERS);
     ledger_free(many[500]);
-    assert_int_equal(ledger_new(region, &many[500]), 0);
+    assert_int_equal(ledger_new(region, 0, &many[500]), 0);
     for (unsigned i = 0; i < count_new; i++)
         ledger_free(many[i]);
     finish_up();

@@ -18,7 +18,7 @@ static int setup(void **state)
     region = new_region("supervised", GIB);
     region_limits(region, &limits);
     limits.tier = VGPU_TIER_GUARD;
-    if (region_set_limits(region, &limits) < 0 || ledger_new(region, &own) < 0)
+    if (region_set_limits(region, &limits) < 0 || ledger_new(region, 0, &own) < 0)
         return -1;
     return ledger_new_supervised(region, SOMEBODY, "trainer", &supervised);
 }

@@ -71,5 +71,6 @@ while read -r lines file; do
 done < <(find abi src sim tests bench -name '*.[chS]' -exec wc -l {} +)
 bad=$(find abi src sim tests bench -name '*.[ch]' -print0 | LC_ALL=C.UTF-8 xargs -0 grep -nE '^.{101,}' || true)
 [ -z "$bad" ] || fail "over 100 columns:"$'\n'"$bad"
+tests/abi/prose.sh . || failed=1
 [ $failed = 0 ] && echo "the rules are kept"
 exit $failed

@@ -44,6 +44,21 @@ typedef struct {
 } nvmlMemory_v2_t;
 
 typedef struct {
+    unsigned gpu;
+    unsigned memory;
+} nvmlUtilization_t;
+
+typedef struct { /* older versions of the functions end before busId */
+    char busIdLegacy[16];
+    unsigned domain;
+    unsigned bus;
+    unsigned device;
+    unsigned pciDeviceId;
+    unsigned pciSubSystemId;
+    char busId[32];
+} nvmlPciInfo_t;
+
+typedef struct {
     unsigned pid;
     unsigned long long usedGpuMemory;
 } nvmlProcessInfo_v1_t;

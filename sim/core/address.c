@@ -211,9 +211,9 @@ int range_free_whole(struct sim_range *range, devptr address, uint64_t order)
 
     (void)order;
     if ((range->what != RANGE_DATA && !buffer) || range->base != address)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     range_free(range);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 bool range_find_whole(struct sim_range *range, devptr address, devptr *ret_base,
@@ -249,5 +249,5 @@ int address_free(devptr address, uint64_t order)
 {
     struct sim_range *range = range_find(address);
 
-    return range ? range->ops->free(range, address, order) : ERR_INVALID_VALUE;
+    return range ? range->ops->free(range, address, order) : CUDA_ERROR_INVALID_VALUE;
 }

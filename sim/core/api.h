@@ -1,6 +1,18 @@
-/* How driver functions are defined: all have CUDA's names, and return a CUresult as an int. */
+/* How driver functions are defined: all have CUDA's names, and types. */
 #ifndef SIM_API_H
 #define SIM_API_H
+
+#include "abi.h"
+#include "state.h"
+
+/* The functions that spec/driver.def gives a signature. */
+#define HOOK(symbol, handler) SIM_EXPORT symbol##_fn symbol;
+#define CALL(symbol, ...)     SIM_EXPORT symbol##_fn symbol;
+#define PASS(symbol)
+#include "driver.def"
+#undef HOOK
+#undef CALL
+#undef PASS
 
 /* Ends the function where the expression is an error. */
 #define TRY(expression)                                                                            \
@@ -34,8 +46,8 @@
 
 /* Defines an exported driver function. Not all use all of their parameters. */
 #define API(symbol, ...)                                                                           \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
-    SIM_EXPORT int symbol(__VA_ARGS__)
+    SIM_EXPORT CUresult symbol(__VA_ARGS__);                                                       \
+    SIM_EXPORT CUresult symbol(__VA_ARGS__)
 
 #define API_ENTER(enter, symbol, expression, ...)                                                  \
     API(symbol, __VA_ARGS__)                                                                       \

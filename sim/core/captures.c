@@ -32,30 +32,32 @@ struct sim_capture *capture_of_id(uint64_t id)
 
 void capture_invalidate(struct sim_capture *capture)
 {
-    capture->status = CAPTURE_INVALIDATED;
+    capture->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
 /* Captures that forbid the calling thread unsafe calls. */
 static bool concerns(const struct sim_capture *capture)
 {
-    if (sim_thread.capture_mode == MODE_RELAXED || capture->mode == MODE_RELAXED)
+    if (sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+        capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
     if (capture->thread == &sim_thread)
         return true;
-    return sim_thread.capture_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL;
+    return sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+           capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 int capture_refuse(void)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED))
-        return OK;
+        return CUDA_SUCCESS;
     sim_lock();
     for (struct sim_capture *capture = captures; capture; capture = capture->next) {
         if (concerns(capture)) {
             capture_invalidate(capture);
-            code = ERR_CAPTURE_UNSUPPORTED;
+            code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
     }
     sim_unlock();
@@ -64,16 +66,16 @@ int capture_refuse(void)
 
 static int legacy_check(struct sim_stream *stream, bool spoil)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!__atomic_load_n(&capture_count, __ATOMIC_RELAXED) || !stream->legacy)
-        return OK;
+        return CUDA_SUCCESS;
     sim_lock();
     for (struct sim_stream *other = stream->context->streams; other; other = other->next) {
         if (other->capture && !(other->flags & 1)) {
             if (spoil)
                 capture_invalidate(other->capture);
-            code = ERR_CAPTURE_IMPLICIT;
+            code = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         }
     }
     sim_unlock();
@@ -93,6 +95,8 @@ int capture_legacy_ask(struct sim_stream *stream)
 int capture_check(struct sim_stream *stream)
 {
     if (!stream->capture)
-        return ERR_ILLEGAL_STATE;
-    return stream->capture->status == CAPTURE_ACTIVE ? OK : ERR_CAPTURE_INVALIDATED;
+        return CUDA_ERROR_ILLEGAL_STATE;
+    return stream->capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }

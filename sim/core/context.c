@@ -6,13 +6,13 @@
 #include <string.h>
 
 static const size_t default_limits[LIMITS] = {
-    [LIMIT_STACK] = 1024,
-    [LIMIT_PRINTF] = 8650752,
-    [LIMIT_HEAP] = 8388608,
-    [LIMIT_SYNC_DEPTH] = 2,
-    [LIMIT_PENDING] = 2048,
-    [LIMIT_L2_GRANULARITY] = 64,
-    [LIMIT_PERSISTING_L2] = 11796480,
+    [CU_LIMIT_STACK_SIZE] = 1024,
+    [CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752,
+    [CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608,
+    [CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2,
+    [CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
+    [CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
+    [CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480,
 };
 
 static const struct context_part *parts;
@@ -29,20 +29,20 @@ int context_need(struct sim_context **ret_context)
     struct sim_context *context = sim_current();
 
     if (!context)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (context->dead)
-        return ERR_CONTEXT_IS_DESTROYED;
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *ret_context = context;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int context_named(struct sim_context **context)
 {
-    int code = *context ? OK : context_need(context);
+    int code = *context ? CUDA_SUCCESS : context_need(context);
 
     if (code)
         return code;
-    return IS(*context, MAGIC_CONTEXT) ? OK : ERR_INVALID_CONTEXT;
+    return IS(*context, MAGIC_CONTEXT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 static void count_context(int change)
@@ -58,7 +58,7 @@ int context_start(struct sim_context *context, int ordinal, unsigned flags, unsi
                   bool primary)
 {
     if (sim_charge(sim.map[ordinal], SIM_CONTEXT, sim.context_bytes))
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     memset(context, 0, sizeof(*context));
     context->magic = MAGIC_CONTEXT;
     context->charged = sim.context_bytes;
@@ -77,7 +77,7 @@ int context_start(struct sim_context *context, int ordinal, unsigned flags, unsi
     context->next = sim.contexts;
     sim.contexts = context;
     count_context(1);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context)
@@ -85,7 +85,7 @@ int context_new(int ordinal, unsigned flags, unsigned version, struct sim_contex
     struct sim_context *context = sim_object(sizeof(*context), MAGIC_CONTEXT);
 
     if (!context)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     int code = context_start(context, ordinal, flags, version, false);
     if (code)
         free(context);

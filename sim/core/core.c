@@ -126,13 +126,14 @@ int sim_enter_slow(enum sim_call call, bool early)
             sim_delay(latency_ns);
     }
     if (!sim.page->ready && (!early || sim.was_ready))
-        return sim.was_ready && early && call != CALL_cuInit ? OK : ERR_NOT_INITIALIZED;
+        return sim.was_ready && early && call != CALL_cuInit ? CUDA_SUCCESS
+                                                             : CUDA_ERROR_NOT_INITIALIZED;
     /* a checkpointed process stands still until it is restored and unlocked */
     while (!early && *(volatile uint32_t *)sim.frozen &&
            strncmp(call_names[call], "cuCheckpoint", 12))
         sim_delay(200000);
     __atomic_fetch_add(&sim.calls[call], 1, __ATOMIC_RELAXED);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* Registers again under another slot, with all that this process holds: its slot was taken for a
@@ -180,13 +181,13 @@ void sim_lock_state(void)
 int sim_charge(int device, enum sim_kind kind, uint64_t bytes)
 {
     if (!bytes)
-        return OK;
+        return CUDA_SUCCESS;
     sim_lock_state();
     bool fits = state_charge_locked(sim.state, sim.slot, device, kind, bytes);
     if (fits)
         sim.held[device][kind] += bytes;
     state_unlock(sim.state);
-    return fits ? OK : ERR_OUT_OF_MEMORY;
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void sim_release(int device, enum sim_kind kind, uint64_t bytes)
@@ -207,11 +208,11 @@ bool sim_ordinal_valid(int ordinal)
 int sim_attach(void)
 {
     if (state_register(sim.state, &sim.slot))
-        return ERR_OPERATING_SYSTEM;
+        return CUDA_ERROR_OPERATING_SYSTEM;
     struct sim_page *page =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        return ERR_OPERATING_SYSTEM;
+        return CUDA_ERROR_OPERATING_SYSTEM;
     madvise(page, 4096, MADV_WIPEONFORK);
     sim.self = &sim.state->process[sim.slot];
     sim.generation = sim.self->generation;
@@ -222,5 +223,5 @@ int sim_attach(void)
     sim.was_ready = true;
     sim.page = page;
     __atomic_store_n(&page->ready, 1, __ATOMIC_RELEASE);
-    return OK;
+    return CUDA_SUCCESS;
 }

@@ -7,7 +7,7 @@
 
 #include "api.h"
 #include "fault.h"
-#include "sim_abi.h"
+#include "abi.h"
 #include "state.h"
 
 #include <pthread.h>
@@ -21,6 +21,8 @@
 #define SIM_STACK         64
 #define STREAM_LEGACY     ((struct sim_stream *)1)
 #define STREAM_PER_THREAD ((struct sim_stream *)2)
+
+enum { LIMITS = CU_LIMIT_CIG_ENABLED + 1 };
 
 enum sim_magic {
     MAGIC_CONTEXT = 0x43747831,
@@ -108,6 +110,17 @@ struct sim_range {
     int references;
 };
 
+struct sim_ipc_handle { /* in the 64 bytes of CUipcMemHandle and CUipcEventHandle */
+    uint64_t magic;
+    uint64_t id;
+    uint64_t nonce;
+    uint64_t offset;
+    uint64_t bytes;
+    int32_t pid;
+    unsigned char reserved[20];
+};
+_Static_assert(sizeof(struct sim_ipc_handle) == sizeof(CUipcMemHandle), "another size than CUDA's");
+
 struct sim_context;
 
 /* Called when a context ends, of what was kept with it. */
@@ -176,7 +189,7 @@ struct sim_green {
     int ordinal;
     uint64_t id;
     uint64_t charged;
-    struct abi_dev_resource resource;
+    CUdevResource resource;
     struct sim_context *context; /* made at the first cuCtxFromGreenCtx */
 };
 
@@ -236,7 +249,7 @@ void sim_delay(uint64_t duration_ns);
 void sim_sleep_until(uint64_t until_ns);
 void sim_lock(void);
 void sim_unlock(void);
-/* Adds memory to what this process holds: 0 or ERR_OUT_OF_MEMORY. */
+/* Adds memory to what this process holds: 0 or CUDA_ERROR_OUT_OF_MEMORY. */
 int sim_charge(int device, enum sim_kind kind, uint64_t bytes);
 void sim_release(int device, enum sim_kind kind, uint64_t bytes);
 /* Takes the shared lock after making sure that this process is still registered. */
@@ -253,7 +266,7 @@ static inline int sim_enter(enum sim_call call)
             sim.calls[call]++; /* cheap, and inexact with several threads */
         else
             __atomic_fetch_add(&sim.calls[call], 1, __ATOMIC_RELAXED);
-        return OK;
+        return CUDA_SUCCESS;
     }
     return sim_enter_slow(call, false);
 }
@@ -268,9 +281,11 @@ static inline struct sim_context *sim_current(void)
 {
     return sim_thread.depth ? sim_thread.stack[sim_thread.depth - 1] : NULL;
 }
-/* The calling thread's context: 0, ERR_INVALID_CONTEXT or ERR_CONTEXT_IS_DESTROYED. */
+/* The calling thread's context: 0, CUDA_ERROR_INVALID_CONTEXT or CUDA_ERROR_CONTEXT_IS_DESTROYED.
+ */
 int context_need(struct sim_context **ret_context);
-/* Puts the calling thread's context where the program named none: 0 or ERR_INVALID_CONTEXT. */
+/* Puts the calling thread's context where the program named none: 0 or CUDA_ERROR_INVALID_CONTEXT.
+ */
 int context_named(struct sim_context **context);
 int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context);
 /* Makes a context of an object that was none, or is none any more. */
@@ -326,10 +341,6 @@ int address_free(devptr address, uint64_t order);
 void handle_retire(void *object);
 
 /* captures.c: captures that are not ended, and what they forbid. */
-enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED };
-
-enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
-
 struct sim_capture {
     uint64_t id;
     int mode;

@@ -27,7 +27,7 @@ int storage_put(struct sim_context *context, void *key, void *value, storage_gon
         (*link)->value = value;
         (*link)->gone = gone;
     } else {
-        code = ERR_OUT_OF_MEMORY;
+        code = CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_unlock();
     return code;
@@ -42,20 +42,20 @@ int storage_delete(struct sim_context *context, void *key)
         *link = entry->next;
     sim_unlock();
     free(entry);
-    return entry ? OK : ERR_INVALID_HANDLE;
+    return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 int storage_get(void **ret_value, struct sim_context *context, void *key)
 {
     if (!ret_value)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(context_named(&context));
     sim_lock();
     const struct sim_storage *entry = *find(context, key);
     if (entry)
         *ret_value = entry->value;
     sim_unlock();
-    return entry ? OK : ERR_INVALID_HANDLE;
+    return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 void storage_drop(struct sim_context *context)

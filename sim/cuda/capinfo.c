@@ -1,23 +1,23 @@
 /* What a stream says of its capture, and edits of its dependencies. */
 #include "graph.h"
 
-static int is_capturing(struct sim_stream *handle, int *ret_status)
+static int is_capturing(struct sim_stream *handle, CUstreamCaptureStatus *ret_status)
 {
     NEED_STREAM(stream, handle);
     if (!ret_status)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!stream_captures(stream)) {
-        *ret_status = CAPTURE_NONE;
+        *ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
         return capture_legacy_ask(stream);
     }
     sim_lock();
-    *ret_status = stream->capture ? stream->capture->status : CAPTURE_NONE;
+    *ret_status = stream->capture ? stream->capture->status : CU_STREAM_CAPTURE_STATUS_NONE;
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_PTSZ(cuStreamIsCapturing, is_capturing(stream, ret_status), struct sim_stream *stream,
-         int *ret_status)
+         CUstreamCaptureStatus *ret_status)
 
 static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *ret_id,
                         struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
@@ -25,12 +25,12 @@ static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *re
 {
     NEED_STREAM(stream, handle);
     if (!ret_status)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_legacy_ask(stream));
     sim_lock();
     struct sim_capture *capture = stream->capture;
-    *ret_status = capture ? capture->status : CAPTURE_NONE;
-    if (capture && capture->status == CAPTURE_ACTIVE) {
+    *ret_status = capture ? capture->status : CU_STREAM_CAPTURE_STATUS_NONE;
+    if (capture && capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
         if (ret_id)
             *ret_id = capture->id;
         if (ret_graph)
@@ -41,7 +41,7 @@ static int capture_info(struct sim_stream *handle, int *ret_status, uint64_t *re
             *ret_count = (size_t)stream->tips.count;
     }
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_PTSZ(cuStreamGetCaptureInfo, capture_info(stream, ret_status, ret_id, NULL, NULL, NULL),
@@ -53,7 +53,7 @@ API_PTSZ(cuStreamGetCaptureInfo_v2,
 
 API(cuStreamGetCaptureInfo_v3, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
     struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
-    const struct abi_edge_data **ret_edges, size_t *ret_count)
+    const CUgraphEdgeData **ret_edges, size_t *ret_count)
 {
     ENTER(cuStreamGetCaptureInfo_v3);
     if (ret_edges)
@@ -63,7 +63,7 @@ API(cuStreamGetCaptureInfo_v3, struct sim_stream *stream, int *ret_status, uint6
 
 API(cuStreamGetCaptureInfo_v3_ptsz, struct sim_stream *stream, int *ret_status, uint64_t *ret_id,
     struct sim_graph **ret_graph, struct sim_node *const **ret_tips,
-    const struct abi_edge_data **ret_edges, size_t *ret_count)
+    const CUgraphEdgeData **ret_edges, size_t *ret_count)
 {
     ENTER(cuStreamGetCaptureInfo_v3_ptsz);
     if (ret_edges)
@@ -78,14 +78,14 @@ static int update_tips(struct sim_stream *handle, struct sim_node *const *needs,
 {
     NEED_STREAM(stream, handle);
     if ((count && !needs) || how > UPDATE_SET)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = capture_check(stream);
     if (!code && how == UPDATE_SET)
         stream->tips.count = 0;
     for (size_t at = 0; at < count && !code; at++) {
         if (!nodes_have(&stream->tips, needs[at]) && !nodes_add(&stream->tips, needs[at]))
-            code = ERR_OUT_OF_MEMORY;
+            code = CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_unlock();
     return code;
@@ -94,5 +94,5 @@ static int update_tips(struct sim_stream *handle, struct sim_node *const *needs,
 API_PTSZ(cuStreamUpdateCaptureDependencies, update_tips(stream, needs, count, how),
          struct sim_stream *stream, struct sim_node **needs, size_t count, unsigned how)
 API_PTSZ(cuStreamUpdateCaptureDependencies_v2, update_tips(stream, needs, count, how),
-         struct sim_stream *stream, struct sim_node **needs, const struct abi_edge_data *edges,
+         struct sim_stream *stream, struct sim_node **needs, const CUgraphEdgeData *edges,
          size_t count, unsigned how)

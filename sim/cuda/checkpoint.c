@@ -23,7 +23,7 @@ static int leave_locked(struct sim_process *process)
             state_release_locked(sim.state, slot, device, kind, process->held[device][kind]);
         }
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* All of it or nothing. */
@@ -39,26 +39,26 @@ static int return_locked(struct sim_process *process)
                 for (int other = 0; other < SIM_HOST; other++)
                     state_release_locked(sim.state, slot, back, other, process->held[back][other]);
             }
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
     memset(process->put_away, 0, sizeof(process->put_away));
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int change(int pid, uint32_t from, uint32_t to)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     sim_lock_state();
     struct sim_process *process = process_of_pid(pid);
     if (!process)
-        code = ERR_INVALID_VALUE;
+        code = CUDA_ERROR_INVALID_VALUE;
     else if (process->checkpoint != from)
-        code = ERR_ILLEGAL_STATE;
-    else if (to == CHECKPOINT_CHECKPOINTED)
+        code = CUDA_ERROR_ILLEGAL_STATE;
+    else if (to == CU_PROCESS_STATE_CHECKPOINTED)
         code = leave_locked(process);
-    else if (from == CHECKPOINT_CHECKPOINTED)
+    else if (from == CU_PROCESS_STATE_CHECKPOINTED)
         code = return_locked(process);
     if (!code)
         process->checkpoint = to;
@@ -66,33 +66,35 @@ static int change(int pid, uint32_t from, uint32_t to)
     return code;
 }
 
-API_AS(cuCheckpointProcessLock, change(pid, CHECKPOINT_RUNNING, CHECKPOINT_LOCKED), int pid,
-       const void *arguments)
-API_AS(cuCheckpointProcessCheckpoint, change(pid, CHECKPOINT_LOCKED, CHECKPOINT_CHECKPOINTED),
+API_AS(cuCheckpointProcessLock, change(pid, CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED),
        int pid, const void *arguments)
-API_AS(cuCheckpointProcessRestore, change(pid, CHECKPOINT_CHECKPOINTED, CHECKPOINT_LOCKED), int pid,
-       const void *arguments)
-API_AS(cuCheckpointProcessUnlock, change(pid, CHECKPOINT_LOCKED, CHECKPOINT_RUNNING), int pid,
-       const void *arguments)
+API_AS(cuCheckpointProcessCheckpoint,
+       change(pid, CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED), int pid,
+       CUcheckpointCheckpointArgs *arguments)
+API_AS(cuCheckpointProcessRestore,
+       change(pid, CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED), int pid,
+       CUcheckpointRestoreArgs *arguments)
+API_AS(cuCheckpointProcessUnlock, change(pid, CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING),
+       int pid, const void *arguments)
 
 API(cuCheckpointProcessGetState, int pid, int *ret_state)
 {
     ENTER(cuCheckpointProcessGetState);
     if (!ret_state)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock_state();
     struct sim_process *process = process_of_pid(pid);
     if (process)
         *ret_state = (int)process->checkpoint;
     state_unlock(sim.state);
-    return process ? OK : ERR_INVALID_VALUE;
+    return process ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 API(cuCheckpointProcessGetRestoreThreadId, int pid, int *ret_thread)
 {
     ENTER(cuCheckpointProcessGetRestoreThreadId);
     if (!ret_thread)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_thread = pid;
-    return OK;
+    return CUDA_SUCCESS;
 }

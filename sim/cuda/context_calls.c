@@ -4,9 +4,9 @@
 static int push(struct sim_context *context)
 {
     if (sim_thread.depth == SIM_STACK)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     sim_thread.stack[sim_thread.depth++] = context;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int create(struct sim_context **ret_context, unsigned flags, int ordinal, unsigned version)
@@ -14,9 +14,9 @@ static int create(struct sim_context **ret_context, unsigned flags, int ordinal,
     struct sim_context *context;
 
     if (!ret_context || (flags & 7) > 4)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     int code = context_new(ordinal, flags, version, &context);
     sim_unlock();
@@ -24,7 +24,7 @@ static int create(struct sim_context **ret_context, unsigned flags, int ordinal,
         return code;
     push(context);
     *ret_context = context;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS_KERNEL(cuCtxCreate, create(ret_context, flags, ordinal, 2000),
@@ -32,31 +32,32 @@ API_AS_KERNEL(cuCtxCreate, create(ret_context, flags, ordinal, 2000),
 API_AS_KERNEL(cuCtxCreate_v2, create(ret_context, flags, ordinal, 3020),
               struct sim_context **ret_context, unsigned flags, int ordinal)
 
-API(cuCtxCreate_v3, struct sim_context **ret_context, struct abi_affinity *parameters, int count,
+API(cuCtxCreate_v3, struct sim_context **ret_context, CUexecAffinityParam *parameters, int count,
     unsigned flags, int ordinal)
 {
     ENTER_KERNEL(cuCtxCreate_v3);
     if (count < 0 || (count && !parameters))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     return create(ret_context, flags, ordinal, 3020);
 }
 
 API_AS_KERNEL(cuCtxCreate_v4, create(ret_context, flags, ordinal, 3020),
-              struct sim_context **ret_context, void *parameters, unsigned flags, int ordinal)
+              struct sim_context **ret_context, CUctxCreateParams *parameters, unsigned flags,
+              int ordinal)
 
 static int destroy(struct sim_context *context)
 {
     if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (context->dead || context->primary || context->green)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     storage_drop(context);
     sim_lock();
     context_destroy(context);
     sim_unlock();
     if (sim_current() == context)
         sim_thread.depth--;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_TWINS_KERNEL(cuCtxDestroy, cuCtxDestroy_v2, destroy(context), struct sim_context *context)
@@ -65,21 +66,21 @@ API(cuCtxAttach, struct sim_context **ret_context, unsigned flags)
 {
     ENTER(cuCtxAttach);
     if (!ret_context || flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     NEED_CONTEXT(context);
     __atomic_fetch_add(&context->references, 1, __ATOMIC_RELAXED);
     *ret_context = context;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxDetach, struct sim_context *context)
 {
     ENTER_KERNEL(cuCtxDetach);
     if (!IS(context, MAGIC_CONTEXT) || context != sim_current())
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (context->references > 1) {
         __atomic_fetch_sub(&context->references, 1, __ATOMIC_RELAXED);
-        return OK;
+        return CUDA_SUCCESS;
     }
     return destroy(context);
 }
@@ -87,7 +88,7 @@ API(cuCtxDetach, struct sim_context *context)
 static int push_call(struct sim_context *context)
 {
     if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     return push(context);
 }
 
@@ -96,11 +97,11 @@ API_TWINS(cuCtxPushCurrent, cuCtxPushCurrent_v2, push_call(context), struct sim_
 static int pop_call(struct sim_context **ret_context)
 {
     if (!sim_thread.depth)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     struct sim_context *context = sim_thread.stack[--sim_thread.depth];
     if (ret_context)
         *ret_context = context;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_TWINS(cuCtxPopCurrent, cuCtxPopCurrent_v2, pop_call(ret_context),
@@ -110,19 +111,19 @@ API(cuCtxSetCurrent, struct sim_context *context)
 {
     ENTER(cuCtxSetCurrent);
     if (context && !IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (sim_thread.depth)
         sim_thread.depth--;
-    return context ? push(context) : OK;
+    return context ? push(context) : CUDA_SUCCESS;
 }
 
 API(cuCtxGetCurrent, struct sim_context **ret_context)
 {
     ENTER(cuCtxGetCurrent);
     if (!ret_context)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_context = sim_current();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxGetDevice, int *ret_device)
@@ -131,7 +132,7 @@ API(cuCtxGetDevice, int *ret_device)
 
     ENTER(cuCtxGetDevice);
     if (!ret_device)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     int code = context_need(&context);
     if (!code)
         *ret_device = context->ordinal;
@@ -142,30 +143,30 @@ API(cuCtxGetDevice_v2, int *ret_device, struct sim_context *context)
 {
     ENTER(cuCtxGetDevice_v2);
     if (!ret_device)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(context_named(&context));
     *ret_device = context->ordinal;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxGetId, struct sim_context *context, unsigned long long *ret_id)
 {
     ENTER(cuCtxGetId);
     if (!ret_id)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(context_named(&context));
     *ret_id = context->id;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxGetApiVersion, struct sim_context *context, unsigned *ret_version)
 {
     ENTER(cuCtxGetApiVersion);
     if (!ret_version)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(context_named(&context));
     *ret_version = context->api_version;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxGetFlags, unsigned *ret_flags)
@@ -174,7 +175,7 @@ API(cuCtxGetFlags, unsigned *ret_flags)
 
     ENTER(cuCtxGetFlags);
     if (!ret_flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     int code = context_need(&context);
     if (!code)
         *ret_flags = context->flags;
@@ -187,7 +188,7 @@ API(cuCtxSetFlags, unsigned flags)
 
     ENTER(cuCtxSetFlags);
     if ((flags & 7) > 4)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     int code = context_need(&context);
     if (!code)
         context->flags = flags;

@@ -6,12 +6,12 @@ static int unsupported(enum sim_call call)
 {
     int code = sim_enter(call);
 
-    return code ? code : ERR_NOT_SUPPORTED;
+    return code ? code : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 #define DEFAULT(symbol)                                                                            \
-    __attribute__((weak)) SIM_EXPORT int symbol(void);                                             \
-    int symbol(void)                                                                               \
+    __attribute__((weak)) SIM_EXPORT int default_##symbol(void) __asm__(#symbol);                  \
+    int default_##symbol(void)                                                                     \
     {                                                                                              \
         return unsupported(CALL_##symbol);                                                         \
     }

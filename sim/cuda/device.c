@@ -33,76 +33,76 @@ API(cuDriverGetVersion, int *ret_version)
 {
     ENTER_EARLY(cuDriverGetVersion);
     if (!ret_version)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_version = sim.version;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetCount, int *ret_count)
 {
     ENTER(cuDeviceGetCount);
     if (!ret_count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_count = sim.device_count;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGet, int *ret_device, int ordinal)
 {
     ENTER(cuDeviceGet);
     if (!ret_device)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_device = ordinal;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetName, char *name, int size, int ordinal)
 {
     ENTER(cuDeviceGetName);
     if (!name || size < 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     snprintf(name, (size_t)size, "%s", SIM_DEVICE_NAME);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-static int get_uuid(struct abi_uuid *ret_uuid, int ordinal)
+static int get_uuid(CUuuid *ret_uuid, int ordinal)
 {
     if (!ret_uuid)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     memcpy(ret_uuid->bytes, card(ordinal)->uuid, sizeof(ret_uuid->bytes));
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API_TWINS(cuDeviceGetUuid, cuDeviceGetUuid_v2, get_uuid(ret_uuid, ordinal),
-          struct abi_uuid *ret_uuid, int ordinal)
+API_TWINS(cuDeviceGetUuid, cuDeviceGetUuid_v2, get_uuid(ret_uuid, ordinal), CUuuid *ret_uuid,
+          int ordinal)
 
 API(cuDeviceTotalMem_v2, size_t *ret_bytes, int ordinal)
 {
     ENTER(cuDeviceTotalMem_v2);
     if (!ret_bytes)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_bytes = card(ordinal)->bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceTotalMem, unsigned *ret_bytes, int ordinal)
 {
     ENTER(cuDeviceTotalMem);
     if (!ret_bytes)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     uint64_t bytes = card(ordinal)->bytes;
     *ret_bytes = bytes > UINT32_MAX ? UINT32_MAX : (unsigned)bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int attribute(int number, int ordinal)
@@ -129,39 +129,39 @@ static int attribute(int number, int ordinal)
     return 0;
 }
 
-API(cuDeviceGetAttribute, int *ret_value, int number, int ordinal)
+API(cuDeviceGetAttribute, int *ret_value, CUdevice_attribute number, int ordinal)
 {
     ENTER(cuDeviceGetAttribute);
     if (!ret_value || number < 1 ||
-        number > attributes[sizeof(attributes) / sizeof(attributes[0]) - 1].number)
-        return ERR_INVALID_VALUE;
+        (int)number > attributes[sizeof(attributes) / sizeof(attributes[0]) - 1].number)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_value = attribute(number, ordinal);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceComputeCapability, int *ret_major, int *ret_minor, int ordinal)
 {
     ENTER(cuDeviceComputeCapability);
     if (!ret_major || !ret_minor)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_major = 9;
     *ret_minor = 0;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetPCIBusId, char *text, int size, int ordinal)
 {
     ENTER(cuDeviceGetPCIBusId);
     if (!text || size < 13)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     snprintf(text, (size_t)size, "0000:%02X:00.0", sim.map[ordinal] + 1);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetByPCIBusId, int *ret_device, const char *text)
@@ -170,19 +170,19 @@ API(cuDeviceGetByPCIBusId, int *ret_device, const char *text)
 
     ENTER(cuDeviceGetByPCIBusId);
     if (!ret_device || !text)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function) < 3) {
         domain = 0;
         if (sscanf(text, "%x:%x.%x", &bus, &device, &function) < 2)
-            return ERR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_VALUE;
     }
     for (int ordinal = 0; ordinal < sim.device_count; ordinal++) {
         if (!domain && !device && bus == (unsigned)sim.map[ordinal] + 1) {
             *ret_device = ordinal;
-            return OK;
+            return CUDA_SUCCESS;
         }
     }
-    return ERR_INVALID_DEVICE;
+    return CUDA_ERROR_INVALID_DEVICE;
 }
 
 API(cuDeviceGetProperties, int *properties, int ordinal)
@@ -194,45 +194,45 @@ API(cuDeviceGetProperties, int *properties, int ordinal)
 
     ENTER(cuDeviceGetProperties);
     if (!properties)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     for (size_t at = 0; at < sizeof(numbers) / sizeof(numbers[0]); at++)
         properties[at] = attribute(numbers[at], ordinal);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceCanAccessPeer, int *ret_can, int ordinal, int peer)
 {
     ENTER(cuDeviceCanAccessPeer);
     if (!ret_can)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal) || !sim_ordinal_valid(peer))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_can = ordinal != peer;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetP2PAttribute, int *ret_value, int number, int ordinal, int peer)
 {
     ENTER(cuDeviceGetP2PAttribute);
     if (!ret_value || number < 1 || number > 4)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal) || !sim_ordinal_valid(peer) || ordinal == peer)
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_value = number != 1;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetExecAffinitySupport, int *ret_supported, int type, int ordinal)
 {
     ENTER(cuDeviceGetExecAffinitySupport);
     if (!ret_supported)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_supported = type == 0;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceGetTexture1DLinearMaxWidth, size_t *ret_width, int format, unsigned channels,
@@ -241,9 +241,9 @@ API(cuDeviceGetTexture1DLinearMaxWidth, size_t *ret_width, int format, unsigned 
     ENTER(cuDeviceGetTexture1DLinearMaxWidth);
     (void)format;
     if (!ret_width || !channels)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_width = 268435456;
-    return OK;
+    return CUDA_SUCCESS;
 }

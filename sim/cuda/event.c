@@ -11,20 +11,20 @@ API(cuEventCreate, struct sim_event **ret_event, unsigned flags)
     ENTER(cuEventCreate);
     NEED_CONTEXT(context);
     if (!ret_event || flags > 7 || (flags & 4 && !(flags & FLAG_DISABLE_TIMING)))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     struct sim_event *event = sim_object(sizeof(*event), MAGIC_EVENT);
     if (!event)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     event->context = context;
     event->flags = flags;
     *ret_event = event;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int destroy(struct sim_event *event)
 {
     if (!IS(event, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     event->magic = 0;
     nodes_clear(&event->nodes);
@@ -35,23 +35,23 @@ static int destroy(struct sim_event *event)
     /* quarantined until the work that names it is done, which for most events is at once */
     if (free_now && !event->ipc.id)
         handle_retire(event);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_TWINS(cuEventDestroy, cuEventDestroy_v2, destroy(event), struct sim_event *event)
 
 static int record(struct sim_event *event, struct sim_stream *handle)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!IS(event, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     NEED_STREAM(stream, handle);
     if (stream_captures(stream))
         return capture_record(stream, event);
     TRY(capture_legacy_check(stream));
     if (stream->context->device != event->context->device)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     event->capture_id = 0;
     event->stream = stream->id;
@@ -67,7 +67,7 @@ static int record(struct sim_event *event, struct sim_stream *handle)
 }
 
 API_PTSZ(cuEventRecord, record(event, stream), struct sim_event *event, struct sim_stream *stream)
-API_PTSZ(cuEventRecordWithFlags, flags > 1 ? ERR_INVALID_VALUE : record(event, stream),
+API_PTSZ(cuEventRecordWithFlags, flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(event, stream),
          struct sim_event *event, struct sim_stream *stream, unsigned flags)
 
 static bool event_done(struct sim_event *event)
@@ -79,21 +79,21 @@ API(cuEventQuery, struct sim_event *event)
 {
     ENTER(cuEventQuery);
     if (!IS(event, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture_id)
         return capture_asked(event);
     TRY(capture_refuse());
     sim_lock();
     bool done = event_done(event);
     sim_unlock();
-    return done ? OK : ERR_NOT_READY;
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 API(cuEventSynchronize, struct sim_event *event)
 {
     ENTER(cuEventSynchronize);
     if (!IS(event, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture_id)
         return capture_asked(event);
     TRY(capture_refuse());
@@ -118,27 +118,27 @@ API(cuEventSynchronize, struct sim_event *event)
         pool_waited(device, event->stream);
     pool_trim_device(event->context->device);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int elapsed(float *ret_ms, struct sim_event *start, struct sim_event *end)
 {
     if (!IS(start, MAGIC_EVENT) || !IS(end, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_ms)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if ((start->flags | end->flags) & FLAG_DISABLE_TIMING)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (start->state == EVENT_NEVER || end->state == EVENT_NEVER || start->capture_id ||
         end->capture_id)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     bool done = event_done(start) && event_done(end);
     sim_unlock();
     if (!done)
-        return ERR_NOT_READY;
+        return CUDA_ERROR_NOT_READY;
     *ret_ms = (float)((double)(int64_t)(end->time_ns - start->time_ns) / 1e6);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_TWINS(cuEventElapsedTime, cuEventElapsedTime_v2, elapsed(ret_ms, start, end), float *ret_ms,
@@ -147,9 +147,9 @@ API_TWINS(cuEventElapsedTime, cuEventElapsedTime_v2, elapsed(ret_ms, start, end)
 static int wait_event(struct sim_stream *handle, struct sim_event *event, unsigned flags)
 {
     if (!IS(event, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (flags > 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     NEED_STREAM(stream, handle);
     if (stream_captures(stream) || event->capture_id)
         return capture_wait(stream, event);
@@ -167,10 +167,10 @@ API_PTSZ(cuStreamWaitEvent, wait_event(stream, event, flags), struct sim_stream 
 
 static int all_streams(struct sim_context *context, struct sim_event *event, enum sim_op_kind kind)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!IS(event, MAGIC_EVENT))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     uint64_t last = 0;
     for (struct sim_stream *stream = context->streams; stream && !code; stream = stream->next) {
@@ -186,8 +186,10 @@ static int all_streams(struct sim_context *context, struct sim_event *event, enu
 }
 
 API_AS(cuCtxRecordEvent,
-       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD) : ERR_INVALID_CONTEXT,
+       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD)
+                                  : CUDA_ERROR_INVALID_CONTEXT,
        struct sim_context *context, struct sim_event *event)
 API_AS(cuCtxWaitEvent,
-       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_WAIT) : ERR_INVALID_CONTEXT,
+       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_WAIT)
+                                  : CUDA_ERROR_INVALID_CONTEXT,
        struct sim_context *context, struct sim_event *event)

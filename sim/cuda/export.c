@@ -19,7 +19,7 @@ union slot {
 
 static int unknown(void)
 {
-    return ERR_NOT_SUPPORTED;
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 #define SIZE(table)                                                                                \
@@ -38,13 +38,13 @@ static int unknown(void)
 static int primary_handle(struct sim_context **ret_context, int ordinal)
 {
     if (!ret_context)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     *ret_context = context_primary(ordinal);
     sim_unlock();
-    return *ret_context ? OK : ERR_OUT_OF_MEMORY;
+    return *ret_context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static int load_wrapper(struct sim_module **ret_module, const void *wrapper)
@@ -74,7 +74,7 @@ static void ignore(size_t argument)
 
 static int load_compilers(void)
 {
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* No context is in the state that the runtime asks about. */
@@ -83,9 +83,9 @@ static int check_context(struct sim_context *context, unsigned *ret_state, const
     (void)context;
     (void)ret_unknown;
     if (!ret_state)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_state = 0;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static unsigned check_process(void)
@@ -151,27 +151,27 @@ static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned cha
     struct md2 md2;
 
     if (!ret_digest)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (version % 10 < 2) {
         memcpy(ret_digest, fixed[version % 10], MD2_BYTES);
-        return OK;
+        return CUDA_SUCCESS;
     }
     hmac_md2_begin(&md2, key);
     md2_add(&md2, &asked, sizeof(asked));
     for (int ordinal = 0; ordinal < sim.device_count; ordinal++) {
         struct {
-            struct abi_uuid uuid;
+            CUuuid uuid;
             int32_t domain, bus, device;
         } card = {.domain = 0, .bus = sim.map[ordinal] + 1, .device = 0};
         memcpy(card.uuid.bytes, sim.state->device[sim.map[ordinal]].uuid, sizeof(card.uuid.bytes));
         md2_add(&md2, &card, sizeof(card));
     }
     hmac_md2_end(&md2, key, ret_digest);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static const struct {
-    struct abi_uuid uuid;
+    CUuuid uuid;
     const union slot *slots;
 } tables[] = {
     {{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
@@ -194,16 +194,16 @@ static const struct {
      integrity},
 };
 
-API(cuGetExportTable, const void **ret_table, const struct abi_uuid *uuid)
+API(cuGetExportTable, const void **ret_table, const CUuuid *uuid)
 {
     ENTER_EARLY(cuGetExportTable);
     if (!ret_table || !uuid)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     for (size_t at = 0; at < sizeof(tables) / sizeof(tables[0]); at++) {
         if (!memcmp(&tables[at].uuid, uuid, sizeof(*uuid))) {
             *ret_table = tables[at].slots;
-            return OK;
+            return CUDA_SUCCESS;
         }
     }
-    return ERR_NOT_FOUND;
+    return CUDA_ERROR_NOT_FOUND;
 }

@@ -14,9 +14,9 @@ enum {
 static int get_attribute(int *ret_value, int attribute, struct sim_function *function)
 {
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_value || attribute < 0 || attribute >= FUNC_ATTRIBUTES)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
     case FUNC_MAX_THREADS:
         *ret_value = 1024;
@@ -34,18 +34,18 @@ static int get_attribute(int *ret_value, int attribute, struct sim_function *fun
     default:
         *ret_value = function->attributes[attribute];
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int set_attribute(struct sim_function *function, int attribute, int value)
 {
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (attribute < FUNC_DYNAMIC_SHARED || attribute >= FUNC_ATTRIBUTES ||
         (attribute == FUNC_DYNAMIC_SHARED && (value < 0 || value > 232448)))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     function->attributes[attribute] = value;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuFuncGetAttribute, get_attribute(ret_value, attribute, function), int *ret_value,
@@ -54,23 +54,25 @@ API_AS(cuFuncSetAttribute, set_attribute(function, attribute, value), struct sim
        int attribute, int value)
 API_AS(cuKernelGetAttribute,
        sim_ordinal_valid(ordinal) ? get_attribute(ret_value, attribute, kernel)
-                                  : ERR_INVALID_DEVICE,
+                                  : CUDA_ERROR_INVALID_DEVICE,
        int *ret_value, int attribute, struct sim_function *kernel, int ordinal)
 API_AS(cuKernelSetAttribute,
-       sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value) : ERR_INVALID_DEVICE,
+       sim_ordinal_valid(ordinal) ? set_attribute(kernel, attribute, value)
+                                  : CUDA_ERROR_INVALID_DEVICE,
        int attribute, int value, struct sim_function *kernel, int ordinal)
 API_TWINS(cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
-          IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE, struct sim_function *function,
-          int config)
-API_AS(cuKernelSetCacheConfig, IS(kernel, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE,
+          IS(function, MAGIC_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE,
+          struct sim_function *function, int config)
+API_AS(cuKernelSetCacheConfig,
+       IS(kernel, MAGIC_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE,
        struct sim_function *kernel, int config, int ordinal)
 
 static int get_name(const char **ret_name, struct sim_function *function)
 {
     if (!ret_name || !IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_name = function->name;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuFuncGetName, get_name(ret_name, function), const char **ret_name,
@@ -84,22 +86,22 @@ static int param_info(struct sim_function *function, size_t index, size_t *ret_o
     const unsigned char *bytes;
 
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     const struct sim_symbol *symbol = function->symbol;
     if (symbol) {
         if (!ret_offset || index >= symbol->parameter_count)
-            return ERR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_VALUE;
         *ret_offset = symbol->parameters[index].offset;
         if (ret_bytes)
             *ret_bytes = symbol->parameters[index].bytes;
-        return OK;
+        return CUDA_SUCCESS;
     }
     if (!ret_offset || index >= (size_t)function_parameters(function, &bytes))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_offset = index ? bytes[0] : 0;
     if (ret_bytes)
         *ret_bytes = bytes[index];
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuFuncGetParamInfo, param_info(function, index, ret_offset, ret_bytes),
@@ -111,9 +113,9 @@ API(cuFuncIsLoaded, int *ret_state, struct sim_function *function)
 {
     ENTER(cuFuncIsLoaded);
     if (!ret_state || !IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_state = !sim.lazy || function->loaded;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuFuncLoad, struct sim_function *function)
@@ -121,22 +123,22 @@ API(cuFuncLoad, struct sim_function *function)
     ENTER(cuFuncLoad);
     NEED_CONTEXT(context);
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     launch_load(function, context);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int blocks_per_sm(int *ret_blocks, struct sim_function *function, int threads)
 {
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_blocks || threads < 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     int blocks = threads > 1024 ? 0 : 2048 / ((threads + 31) / 32 * 32);
     *ret_blocks = blocks > 32 ? 32 : blocks;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks_per_sm(ret_blocks, function, threads),
@@ -149,12 +151,12 @@ static int potential(int *ret_grid, int *ret_block, struct sim_function *functio
 {
     NEED_CONTEXT(context);
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_grid || !ret_block)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_block = limit > 0 && limit < 1024 ? limit : 1024;
     *ret_grid = (int)sim.state->device[context->device].sms * (2048 / *ret_block);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuOccupancyMaxPotentialBlockSize, potential(ret_grid, ret_block, function, limit),
@@ -169,11 +171,11 @@ API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_funct
 {
     ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_bytes || blocks < 1 || threads < 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_bytes = 233472 / (size_t)blocks - 1024;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *function,
@@ -181,9 +183,9 @@ API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *func
 {
     ENTER(cuOccupancyMaxPotentialClusterSize);
     if (!ret_size || !config)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_size = 8;
-    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+    return IS(function, MAGIC_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 API(cuOccupancyMaxActiveClusters, int *ret_clusters, struct sim_function *function,
@@ -191,7 +193,7 @@ API(cuOccupancyMaxActiveClusters, int *ret_clusters, struct sim_function *functi
 {
     ENTER(cuOccupancyMaxActiveClusters);
     if (!ret_clusters || !config)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_clusters = 16;
-    return IS(function, MAGIC_FUNCTION) ? OK : ERR_INVALID_HANDLE;
+    return IS(function, MAGIC_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -69,22 +69,22 @@ API(cuGetProcAddress, const char *name, void **ret_entry, int version, uint64_t 
 
     ENTER_EARLY(cuGetProcAddress);
     if (!arguments_valid(name, ret_entry, version, flags))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (look_up(name, version, flags & FLAG_PER_THREAD, &entry))
-        return ERR_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
     *ret_entry = entry;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* Unlike the older one it succeeds, with a NULL entry, when there is nothing to be found. */
 API(cuGetProcAddress_v2, const char *name, void **ret_entry, int version, uint64_t flags,
-    int *ret_status)
+    CUdriverProcAddressQueryResult *ret_status)
 {
     ENTER_EARLY(cuGetProcAddress_v2);
     if (!arguments_valid(name, ret_entry, version, flags))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     int status = look_up(name, version, flags & FLAG_PER_THREAD, ret_entry);
     if (ret_status)
         *ret_status = status;
-    return OK;
+    return CUDA_SUCCESS;
 }

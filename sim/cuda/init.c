@@ -96,10 +96,10 @@ static void read_visible_devices(void)
 static int initialise(void)
 {
     if (state_open(&sim.state))
-        return ERR_OPERATING_SYSTEM;
+        return CUDA_ERROR_OPERATING_SYSTEM;
     read_visible_devices();
     if (!sim.device_count)
-        return ERR_NO_DEVICE;
+        return CUDA_ERROR_NO_DEVICE;
     context_set_parts(parts, sizeof(parts) / sizeof(parts[0]));
     worker_set_sources(sources, sizeof(sources) / sizeof(sources[0]));
     return sim_attach();
@@ -107,11 +107,11 @@ static int initialise(void)
 
 API(cuInit, unsigned flags)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     ENTER_EARLY(cuInit);
     if (flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     if (!sim.page->ready) {
         sim_delay(sim.latency_ns);

@@ -6,17 +6,19 @@
 static int check_shape(const unsigned *grid, const unsigned *block)
 {
     if (!grid[0] || !grid[1] || !grid[2] || !block[0] || !block[1] || !block[2])
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (grid[0] > 2147483647 || grid[1] > 65535 || grid[2] > 65535)
-        return ERR_INVALID_VALUE;
-    return (uint64_t)block[0] * block[1] * block[2] > 1024 ? ERR_INVALID_VALUE : OK;
+        return CUDA_ERROR_INVALID_VALUE;
+    return (uint64_t)block[0] * block[1] * block[2] > 1024 ? CUDA_ERROR_INVALID_VALUE
+                                                           : CUDA_SUCCESS;
 }
 
-static int capture_kernel(struct sim_stream *stream, const struct abi_kernel_node *parameters)
+static int capture_kernel(struct sim_stream *stream, const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     sim_lock();
     int code = capture_check(stream);
-    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_KERNEL);
+    struct sim_node *node =
+        code ? NULL : node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_KERNEL);
     if (node) {
         node_set_kernel(node, parameters);
         code = capture_add(stream, node);
@@ -42,18 +44,22 @@ int launch_function(struct sim_function *function, const unsigned *grid, const u
                     unsigned shared_bytes, struct sim_stream *handle, void **params, void **extra)
 {
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     NEED_STREAM(stream, handle);
     TRY(check_shape(grid, block));
     if (stream_captures(stream)) {
-        struct abi_kernel_node parameters = {function,
-                                             {grid[0], grid[1], grid[2]},
-                                             {block[0], block[1], block[2]},
-                                             shared_bytes,
-                                             params,
-                                             extra,
-                                             NULL,
-                                             NULL};
+        CUDA_KERNEL_NODE_PARAMS parameters = {
+            .func = function,
+            .gridDimX = grid[0],
+            .gridDimY = grid[1],
+            .gridDimZ = grid[2],
+            .blockDimX = block[0],
+            .blockDimY = block[1],
+            .blockDimZ = block[2],
+            .sharedMemBytes = shared_bytes,
+            .kernelParams = params,
+            .extra = extra,
+        };
         return capture_kernel(stream, &parameters);
     }
     int code = capture_legacy_check(stream);
@@ -81,7 +87,7 @@ API(cuLaunchKernel, struct sim_function *function, unsigned grid_x, unsigned gri
 {
     ENTER(cuLaunchKernel);
     if (nothing_to_do(function))
-        return OK;
+        return CUDA_SUCCESS;
     return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z},
                            (unsigned[]){block_x, block_y, block_z}, shared_bytes, stream, params,
                            extra);
@@ -93,7 +99,7 @@ API(cuLaunchKernel_ptsz, struct sim_function *function, unsigned grid_x, unsigne
 {
     ENTER(cuLaunchKernel_ptsz);
     if (nothing_to_do(function))
-        return OK;
+        return CUDA_SUCCESS;
     return launch_function(function, (unsigned[]){grid_x, grid_y, grid_z},
                            (unsigned[]){block_x, block_y, block_z}, shared_bytes, PTSZ(stream),
                            params, extra);
@@ -119,28 +125,28 @@ API(cuLaunchCooperativeKernel_ptsz, struct sim_function *function, unsigned grid
                            params, NULL);
 }
 
-API(cuLaunchKernelEx, const struct abi_launch_config *config, struct sim_function *function,
-    void **params, void **extra)
+API(cuLaunchKernelEx, const CUlaunchConfig *config, struct sim_function *function, void **params,
+    void **extra)
 {
     ENTER(cuLaunchKernelEx);
     if (!config)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (nothing_to_do(function))
-        return OK;
-    return launch_function(function, config->grid, config->block, config->shared_bytes,
-                           config->stream, params, extra);
+        return CUDA_SUCCESS;
+    return launch_function(function, &config->gridDimX, &config->blockDimX, config->sharedMemBytes,
+                           config->hStream, params, extra);
 }
 
-API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_function *function,
+API(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, struct sim_function *function,
     void **params, void **extra)
 {
     ENTER(cuLaunchKernelEx_ptsz);
     if (!config)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (nothing_to_do(function))
-        return OK;
-    return launch_function(function, config->grid, config->block, config->shared_bytes,
-                           PTSZ((struct sim_stream *)config->stream), params, extra);
+        return CUDA_SUCCESS;
+    return launch_function(function, &config->gridDimX, &config->blockDimX, config->sharedMemBytes,
+                           PTSZ((struct sim_stream *)config->hStream), params, extra);
 }
 
 /* Lets each of the streams wait for what is in all of them. The events stay: nobody knows when they
@@ -148,12 +154,12 @@ API(cuLaunchKernelEx_ptsz, const struct abi_launch_config *config, struct sim_fu
 static int meet(struct sim_stream *const *streams, unsigned count)
 {
     struct sim_event *events[SIM_MAX_DEVICES];
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     for (unsigned at = 0; at < count && !code; at++) {
         events[at] = sim_object(sizeof(*events[at]), MAGIC_EVENT);
         if (!events[at])
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
         events[at]->context = streams[at]->context;
         code = work_submit(streams[at], (struct sim_op){.kind = OP_RECORD, .event = events[at]});
     }
@@ -167,10 +173,10 @@ static int meet(struct sim_stream *const *streams, unsigned count)
 
 enum { NO_PRE_LAUNCH_SYNC = 1, NO_POST_LAUNCH_SYNC = 2 };
 
-static int launch_all(struct abi_launch_params *launches, struct sim_stream *const *streams,
+static int launch_all(CUDA_LAUNCH_PARAMS *launches, struct sim_stream *const *streams,
                       unsigned count, unsigned flags)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (sim.noop)
         flags = NO_PRE_LAUNCH_SYNC | NO_POST_LAUNCH_SYNC;
@@ -179,9 +185,9 @@ static int launch_all(struct abi_launch_params *launches, struct sim_stream *con
         code = meet(streams, count);
     sim_unlock();
     for (unsigned at = 0; at < count && !code; at++)
-        code = launch_function(launches[at].function, launches[at].grid, launches[at].block,
-                               launches[at].shared_bytes, launches[at].stream, launches[at].params,
-                               NULL);
+        code = launch_function(launches[at].function, &launches[at].gridDimX,
+                               &launches[at].blockDimX, launches[at].sharedMemBytes,
+                               launches[at].hStream, launches[at].kernelParams, NULL);
     sim_lock();
     if (!code && !(flags & NO_POST_LAUNCH_SYNC))
         code = meet(streams, count);
@@ -190,25 +196,25 @@ static int launch_all(struct abi_launch_params *launches, struct sim_stream *con
 }
 
 /* One kernel on each of several devices. */
-API(cuLaunchCooperativeKernelMultiDevice, struct abi_launch_params *launches, unsigned count,
+API(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launches, unsigned count,
     unsigned flags)
 {
     struct sim_stream *streams[SIM_MAX_DEVICES];
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     ENTER(cuLaunchCooperativeKernelMultiDevice);
     if (!launches || !count || count > (unsigned)sim.device_count || flags > 3)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     for (unsigned at = 0; at < count && !code; at++) {
-        if ((uintptr_t)launches[at].stream <= 2)
-            return ERR_INVALID_HANDLE;
-        code = stream_resolve(launches[at].stream, &streams[at]);
+        if ((uintptr_t)launches[at].hStream <= 2)
+            return CUDA_ERROR_INVALID_HANDLE;
+        code = stream_resolve(launches[at].hStream, &streams[at]);
         for (unsigned other = 0; other < at && !code; other++) {
             if (streams[other]->context->device == streams[at]->context->device)
-                code = ERR_INVALID_DEVICE;
+                code = CUDA_ERROR_INVALID_DEVICE;
         }
         if (!code && stream_captures(streams[at]))
-            code = ERR_CAPTURE_UNSUPPORTED;
+            code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     return code ? code : launch_all(launches, streams, count, flags);
 }
@@ -217,9 +223,9 @@ static int capture_host(struct sim_stream *stream, void (*function)(void *), voi
 {
     sim_lock();
     int code = capture_check(stream);
-    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_HOST);
+    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_HOST);
     if (node) {
-        node->u.host = (struct abi_host_node){function, user};
+        node->u.host = (CUDA_HOST_NODE_PARAMS){function, user};
         code = capture_add(stream, node);
     }
     sim_unlock();
@@ -230,7 +236,7 @@ static int host_function(struct sim_stream *handle, void (*function)(void *), vo
 {
     NEED_STREAM(stream, handle);
     if (!function)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (stream_captures(stream))
         return capture_host(stream, function, user);
     TRY(capture_legacy_check(stream));
@@ -241,7 +247,7 @@ static int host_function(struct sim_stream *handle, void (*function)(void *), vo
 }
 
 API_PTSZ(cuLaunchHostFunc, host_function(stream, function, user), struct sim_stream *stream,
-         void (*function)(void *), void *user)
+         CUhostFn function, void *user)
 
 struct callback {
     void (*function)(struct sim_stream *stream, int status, void *user);
@@ -253,7 +259,7 @@ static void run_callback(void *argument)
 {
     struct callback *callback = argument;
 
-    callback->function(callback->stream, OK, callback->user);
+    callback->function(callback->stream, CUDA_SUCCESS, callback->user);
     free(callback);
 }
 
@@ -263,12 +269,12 @@ static int add_callback(struct sim_stream *handle, struct sim_stream *shown,
 {
     NEED_STREAM(stream, handle);
     if (!function || flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (stream_captures(stream))
-        return ERR_CAPTURE_UNSUPPORTED;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     struct callback *callback = malloc(sizeof(*callback));
     if (!callback)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *callback = (struct callback){function, shown, user};
     sim_lock();
     int code = work_call(stream, run_callback, callback);

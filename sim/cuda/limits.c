@@ -7,10 +7,10 @@
 static uint64_t limit_bytes(struct sim_context *context, int limit, size_t value)
 {
     switch (limit) {
-    case LIMIT_STACK:
+    case CU_LIMIT_STACK_SIZE:
         return sim.state->device[context->device].sms * THREADS_PER_SM * value;
-    case LIMIT_PRINTF:
-    case LIMIT_HEAP:
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
         return value;
     default:
         return 0;
@@ -24,7 +24,7 @@ static int set_limit(struct sim_context *context, int limit, size_t value)
 
     if (new > old) {
         if (sim_charge(context->device, SIM_CONTEXT, new - old))
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
         context->charged += new - old;
     } else {
         /* what the defaults take is part of the context's own cost */
@@ -34,57 +34,57 @@ static int set_limit(struct sim_context *context, int limit, size_t value)
         context->charged -= less;
     }
     context->limits[limit] = value;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuCtxSetLimit, int limit, size_t value)
+API(cuCtxSetLimit, CUlimit limit, size_t value)
 {
     ENTER_KERNEL(cuCtxSetLimit);
     NEED_CONTEXT(context);
-    if (limit < 0 || limit >= LIMITS)
-        return ERR_INVALID_VALUE;
+    if ((unsigned)limit >= LIMITS)
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
-    if (limit == LIMIT_STACK) {
+    if (limit == CU_LIMIT_STACK_SIZE) {
         if (value > 512 * 1024)
-            return ERR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_VALUE;
         value = (value + 15) / 16 * 16;
     }
-    if (limit == LIMIT_SYNC_DEPTH || limit > LIMIT_PERSISTING_L2)
-        return ERR_UNSUPPORTED_LIMIT;
+    if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+        return CUDA_ERROR_UNSUPPORTED_LIMIT;
     sim_lock();
     int code = set_limit(context, limit, value);
     sim_unlock();
     return code;
 }
 
-API(cuCtxGetLimit, size_t *ret_value, int limit)
+API(cuCtxGetLimit, size_t *ret_value, CUlimit limit)
 {
     ENTER(cuCtxGetLimit);
     NEED_CONTEXT(context);
-    if (!ret_value || limit < 0 || limit >= LIMITS)
-        return ERR_INVALID_VALUE;
-    if (limit == LIMIT_SYNC_DEPTH)
-        return ERR_UNSUPPORTED_LIMIT;
+    if (!ret_value || (unsigned)limit >= LIMITS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
+        return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *ret_value = context->limits[limit];
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int get_setting(int *ret_value, size_t offset)
 {
     NEED_CONTEXT(context);
     if (!ret_value)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_value = *(int *)((char *)context + offset);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int set_setting(int value, size_t offset)
 {
     NEED_CONTEXT(context);
     if (value < 0 || value > 3)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *(int *)((char *)context + offset) = value;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuCtxGetCacheConfig, get_setting(ret_config, offsetof(struct sim_context, cache_config)),
@@ -112,18 +112,18 @@ API(cuCtxGetStreamPriorityRange, int *ret_least, int *ret_greatest)
         *ret_least = 0;
     if (ret_greatest)
         *ret_greatest = -5;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuCtxGetExecAffinity, struct abi_affinity *ret_affinity, int type)
+API(cuCtxGetExecAffinity, CUexecAffinityParam *ret_affinity, int type)
 {
     ENTER(cuCtxGetExecAffinity);
     NEED_CONTEXT(context);
     if (!ret_affinity || type != 0)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     ret_affinity->type = 0;
-    ret_affinity->sms = sim.state->device[context->device].sms;
-    return OK;
+    ret_affinity->param.smCount.val = sim.state->device[context->device].sms;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxEnablePeerAccess, struct sim_context *peer, unsigned flags)
@@ -131,13 +131,13 @@ API(cuCtxEnablePeerAccess, struct sim_context *peer, unsigned flags)
     ENTER_KERNEL(cuCtxEnablePeerAccess);
     NEED_CONTEXT(context);
     if (flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!IS(peer, MAGIC_CONTEXT) || peer->dead || peer->ordinal == context->ordinal)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (context->peers & 1u << peer->ordinal)
-        return ERR_PEER_ACCESS_ALREADY_ENABLED;
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     context->peers |= 1u << peer->ordinal;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuCtxDisablePeerAccess, struct sim_context *peer)
@@ -145,9 +145,9 @@ API(cuCtxDisablePeerAccess, struct sim_context *peer)
     ENTER_KERNEL(cuCtxDisablePeerAccess);
     NEED_CONTEXT(context);
     if (!IS(peer, MAGIC_CONTEXT) || peer->dead)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (!(context->peers & 1u << peer->ordinal))
-        return ERR_PEER_ACCESS_NOT_ENABLED;
+        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     context->peers &= ~(1u << peer->ordinal);
-    return OK;
+    return CUDA_SUCCESS;
 }

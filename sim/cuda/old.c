@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-API_AS(cuMemAlloc, ERR_INVALID_CONTEXT, unsigned *ret_address, unsigned bytes)
-API_AS(cuMemAllocPitch, ERR_INVALID_CONTEXT, unsigned *ret_address, unsigned *ret_pitch,
+API_AS(cuMemAlloc, CUDA_ERROR_INVALID_CONTEXT, unsigned *ret_address, unsigned bytes)
+API_AS(cuMemAllocPitch, CUDA_ERROR_INVALID_CONTEXT, unsigned *ret_address, unsigned *ret_pitch,
        unsigned width, unsigned height, unsigned element_bytes)
-API_AS(cuMemFree, ERR_INVALID_CONTEXT, unsigned address)
+API_AS(cuMemFree, CUDA_ERROR_INVALID_CONTEXT, unsigned address)
 
 API(cuMemGetInfo, unsigned *ret_free, unsigned *ret_total)
 {
@@ -20,56 +20,56 @@ API(cuMemGetInfo, unsigned *ret_free, unsigned *ret_total)
         *ret_free = 0;
     if (ret_total)
         *ret_total = 0;
-    return ERR_INVALID_CONTEXT;
+    return CUDA_ERROR_INVALID_CONTEXT;
 }
 
 API(cuFuncSetBlockShape, struct sim_function *function, int x, int y, int z)
 {
     ENTER(cuFuncSetBlockShape);
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (x < 1 || y < 1 || z < 1 || (int64_t)x * y * z > 1024)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     function->block[0] = x;
     function->block[1] = y;
     function->block[2] = z;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuFuncSetSharedSize, struct sim_function *function, unsigned bytes)
 {
     ENTER(cuFuncSetSharedSize);
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     function->shared_bytes = bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuParamSetSize, struct sim_function *function, unsigned bytes)
 {
     ENTER(cuParamSetSize);
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (bytes > SIM_PARAMETER_BYTES)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     function->parameter_bytes = bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int set_parameter(struct sim_function *function, int offset, const void *from,
                          unsigned bytes)
 {
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (offset < 0 || !from || bytes > SIM_PARAMETER_BYTES ||
         (unsigned)offset > SIM_PARAMETER_BYTES - bytes)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!function->parameters)
         function->parameters = calloc(1, SIM_PARAMETER_BYTES);
     if (!function->parameters)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(function->parameters + offset, from, bytes);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuParamSeti, set_parameter(function, offset, &value, sizeof(value)),
@@ -82,9 +82,9 @@ API_AS(cuParamSetv, set_parameter(function, offset, from, bytes), struct sim_fun
 static int launch(struct sim_function *function, int width, int height, struct sim_stream *stream)
 {
     if (!IS(function, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (width < 1 || height < 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     size_t bytes = function->parameter_bytes;
     const unsigned *block = (const unsigned *)function->block;
     void *extra[] = {(void *)1, function->parameters, (void *)2, &bytes, NULL};

@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-enum {
-    POOL_REUSE_EVENTS = 1,
-    POOL_REUSE_OPPORTUNISTIC,
-    POOL_REUSE_INTERNAL,
-    POOL_THRESHOLD,
-    POOL_RESERVED,
-    POOL_RESERVED_HIGH,
-    POOL_USED,
-    POOL_USED_HIGH,
-};
-
 static struct sim_pool *chosen[SIM_MAX_DEVICES];
 
 struct sim_pool *pool_of_device(int device)
@@ -28,23 +17,24 @@ struct sim_pool *pool_of_device(int device)
 static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint64_t bytes,
                          devptr *ret_address)
 {
-    struct abi_mem_alloc_node parameters = {.bytes = bytes};
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters = {.bytesize = bytes};
 
     sim_lock();
     int code = capture_check(stream);
-    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_MEM_ALLOC);
+    struct sim_node *node =
+        code ? NULL : node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
     if (node) {
-        parameters.props.alloc_type = 1;
-        parameters.props.location = (struct abi_location){LOCATION_DEVICE, pool->ordinal};
+        parameters.poolProps.allocType = 1;
+        parameters.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, pool->ordinal};
         code = graph_memory_node(node, &parameters);
         if (!code)
             code = capture_add(stream, node);
     } else if (!code) {
-        code = ERR_OUT_OF_MEMORY;
+        code = CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_unlock();
     if (!code)
-        *ret_address = parameters.address;
+        *ret_address = parameters.dptr;
     return code;
 }
 
@@ -55,10 +45,10 @@ static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool
 
     NEED_STREAM(stream, handle);
     if (!ret_address)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!bytes) {
         *ret_address = 0;
-        return OK;
+        return CUDA_SUCCESS;
     }
     if (!pool) {
         sim_lock();
@@ -66,7 +56,7 @@ static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool
         sim_unlock();
     }
     if (!IS(pool, MAGIC_POOL))
-        return pool ? ERR_INVALID_VALUE : ERR_OUT_OF_MEMORY;
+        return pool ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
     if (stream_captures(stream))
         return capture_alloc(stream, pool, bytes, ret_address);
     TRY(capture_legacy_check(stream));
@@ -82,7 +72,7 @@ static int alloc_call(devptr *ret_address, uint64_t bytes, struct sim_pool *pool
 API_PTSZ_KERNEL(cuMemAllocAsync, alloc_call(ret_address, bytes, NULL, stream), devptr *ret_address,
                 size_t bytes, struct sim_stream *stream)
 API_PTSZ_KERNEL(cuMemAllocFromPoolAsync,
-                pool ? alloc_call(ret_address, bytes, pool, stream) : ERR_INVALID_VALUE,
+                pool ? alloc_call(ret_address, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE,
                 devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
 
 /* As the real driver has it: what a graph frees is what a graph has allocated. */
@@ -92,8 +82,9 @@ static int capture_free(struct sim_stream *stream, devptr address)
     int code = capture_check(stream);
     struct sim_range *range = range_find(address);
     if (!code && (!range || range->what != RANGE_GRAPH || range->base != address))
-        code = ERR_INVALID_VALUE;
-    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_MEM_FREE);
+        code = CUDA_ERROR_INVALID_VALUE;
+    struct sim_node *node =
+        code ? NULL : node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_MEM_FREE);
     if (node) {
         node->u.release = address;
         code = capture_add(stream, node);
@@ -106,7 +97,7 @@ static int free_call(devptr address, struct sim_stream *handle)
 {
     NEED_STREAM(stream, handle);
     if (!address)
-        return OK;
+        return CUDA_SUCCESS;
     if (stream_captures(stream))
         return capture_free(stream, address);
     TRY(capture_legacy_check(stream));
@@ -120,143 +111,149 @@ static int free_call(devptr address, struct sim_stream *handle)
 API_PTSZ_KERNEL(cuMemFreeAsync, free_call(address, stream), devptr address,
                 struct sim_stream *stream)
 
-API(cuMemPoolCreate, struct sim_pool **ret_pool, const struct abi_pool_props *props)
+API(cuMemPoolCreate, struct sim_pool **ret_pool, const CUmemPoolProps *props)
 {
     ENTER_KERNEL(cuMemPoolCreate);
-    if (!ret_pool || !props || props->alloc_type != 1)
-        return ERR_INVALID_VALUE;
-    bool device = props->location.type == LOCATION_DEVICE;
+    if (!ret_pool || !props || props->allocType != 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     if (device && !sim_ordinal_valid(props->location.id))
-        return ERR_INVALID_DEVICE;
-    if (!device &&
-        (props->location.type < LOCATION_HOST || props->location.type > LOCATION_HOST_NUMA_CURRENT))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!device && (props->location.type < CU_MEM_LOCATION_TYPE_HOST ||
+                    props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT))
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     sim_lock();
     struct sim_pool *pool =
         pool_new(sim.map[device ? props->location.id : 0], device ? SIM_POOL : SIM_HOST);
     if (pool) {
         pool->location = props->location.type;
-        pool->handle_types = props->handle_types;
+        pool->handle_types = props->handleTypes;
         pool->max_bytes =
-            props->max_size ? (props->max_size + SIM_GROW - 1) / SIM_GROW * SIM_GROW : 0;
+            props->maxSize ? (props->maxSize + SIM_GROW - 1) / SIM_GROW * SIM_GROW : 0;
     }
     sim_unlock();
     if (!pool)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *ret_pool = pool;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMemPoolDestroy, struct sim_pool *pool)
 {
     ENTER_KERNEL(cuMemPoolDestroy);
     if (!IS(pool, MAGIC_POOL) || pool->standard)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     pool_destroy(pool);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMemPoolTrimTo, struct sim_pool *pool, size_t keep_bytes)
 {
     ENTER_KERNEL(cuMemPoolTrimTo);
     if (!IS(pool, MAGIC_POOL))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     sim_lock();
     pool_trim(pool, keep_bytes);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static uint64_t *wide_attribute(struct sim_pool *pool, int attribute)
 {
     switch (attribute) {
-    case POOL_THRESHOLD:
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
         return &pool->threshold;
-    case POOL_RESERVED:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
         return &pool->reserved;
-    case POOL_RESERVED_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
         return &pool->reserved_high;
-    case POOL_USED:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
         return &pool->used;
-    case POOL_USED_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
         return &pool->used_high;
     default:
         return NULL;
     }
 }
 
-API(cuMemPoolGetAttribute, struct sim_pool *pool, int attribute, void *ret_value)
+API(cuMemPoolGetAttribute, struct sim_pool *pool, CUmemPool_attribute attribute, void *ret_value)
 {
     ENTER(cuMemPoolGetAttribute);
-    if (!IS(pool, MAGIC_POOL) || !ret_value || attribute < POOL_REUSE_EVENTS ||
-        attribute > POOL_USED_HIGH)
-        return ERR_INVALID_VALUE;
+    if (!IS(pool, MAGIC_POOL) || !ret_value ||
+        attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+        attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     sim_lock();
     uint64_t *wide = wide_attribute(pool, attribute);
     if (wide)
         *(uint64_t *)ret_value = *wide;
     else
-        *(int *)ret_value = pool->reuse[attribute - POOL_REUSE_EVENTS];
+        *(int *)ret_value =
+            pool->reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuMemPoolSetAttribute, struct sim_pool *pool, int attribute, void *value)
+API(cuMemPoolSetAttribute, struct sim_pool *pool, CUmemPool_attribute attribute, void *value)
 {
     ENTER(cuMemPoolSetAttribute);
-    if (!IS(pool, MAGIC_POOL) || !value || attribute < POOL_REUSE_EVENTS ||
-        attribute > POOL_USED_HIGH)
-        return ERR_INVALID_VALUE;
-    if (attribute == POOL_RESERVED || attribute == POOL_USED)
-        return ERR_INVALID_VALUE;
+    if (!IS(pool, MAGIC_POOL) || !value ||
+        attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+        attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ||
+        attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     sim_lock();
-    if (attribute == POOL_THRESHOLD)
+    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
         pool->threshold = *(uint64_t *)value;
-    else if (attribute == POOL_RESERVED_HIGH || attribute == POOL_USED_HIGH)
+    else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH ||
+             attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         *wide_attribute(pool, attribute) = *wide_attribute(pool, attribute - 1);
     else
-        pool->reuse[attribute - POOL_REUSE_EVENTS] = *(int *)value;
+        pool->reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *(int *)value;
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuMemPoolSetAccess, struct sim_pool *pool, const struct abi_access_desc *access, size_t count)
+API(cuMemPoolSetAccess, struct sim_pool *pool, const CUmemAccessDesc *access, size_t count)
 {
     ENTER(cuMemPoolSetAccess);
     if (!IS(pool, MAGIC_POOL) || (count && !access))
-        return ERR_INVALID_VALUE;
-    return OK;
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
 }
 
-API(cuMemPoolGetAccess, int *ret_flags, struct sim_pool *pool, struct abi_location *location)
+API(cuMemPoolGetAccess, int *ret_flags, struct sim_pool *pool, CUmemLocation *location)
 {
     ENTER(cuMemPoolGetAccess);
     if (!ret_flags || !IS(pool, MAGIC_POOL) || !location)
-        return ERR_INVALID_VALUE;
-    *ret_flags = location->type == LOCATION_DEVICE && location->id == pool->ordinal ? 3 : 0;
-    return OK;
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_flags =
+        location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == pool->ordinal ? 3 : 0;
+    return CUDA_SUCCESS;
 }
 
 static int device_pool(struct sim_pool **ret_pool, int ordinal, bool standard)
 {
     if (!ret_pool)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     struct sim_pool *pool =
         standard ? pool_default(sim.map[ordinal]) : pool_of_device(sim.map[ordinal]);
     sim_unlock();
     if (!pool)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *ret_pool = pool;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuDeviceGetDefaultMemPool, device_pool(ret_pool, ordinal, true), struct sim_pool **ret_pool,
@@ -268,26 +265,26 @@ API(cuDeviceSetMemPool, int ordinal, struct sim_pool *pool)
 {
     ENTER(cuDeviceSetMemPool);
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     if (!IS(pool, MAGIC_POOL) || pool->ordinal != ordinal || pool->kind != SIM_POOL)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     chosen[sim.map[ordinal]] = pool;
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-static int location_pool(struct sim_pool **ret_pool, struct abi_location *location, int type,
+static int location_pool(struct sim_pool **ret_pool, CUmemLocation *location, int type,
                          bool standard)
 {
     if (!location || type != 1)
-        return ERR_INVALID_VALUE;
-    if (location->type != LOCATION_DEVICE)
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
     return device_pool(ret_pool, location->id, standard);
 }
 
 API_AS(cuMemGetDefaultMemPool, location_pool(ret_pool, location, type, true),
-       struct sim_pool **ret_pool, struct abi_location *location, int type)
+       struct sim_pool **ret_pool, CUmemLocation *location, CUmemAllocationType type)
 API_AS(cuMemGetMemPool, location_pool(ret_pool, location, type, false), struct sim_pool **ret_pool,
-       struct abi_location *location, int type)
+       CUmemLocation *location, int type)

@@ -7,14 +7,12 @@
 
 #define GREEN_BYTES (6ULL << 20)
 
-enum { RESOURCE_SM = 1 };
-
 static int retain_locked(int ordinal, struct sim_context **ret_context)
 {
     struct sim_context *context = context_primary(ordinal);
 
     if (!context)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (!sim.primary[ordinal]) {
         int code = context_start(context, ordinal, sim.primary_flags[ordinal], 3020, true);
         if (code)
@@ -24,7 +22,7 @@ static int retain_locked(int ordinal, struct sim_context **ret_context)
     }
     context->references++;
     *ret_context = context;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDevicePrimaryCtxRetain, struct sim_context **ret_context, int ordinal)
@@ -33,9 +31,9 @@ API(cuDevicePrimaryCtxRetain, struct sim_context **ret_context, int ordinal)
 
     ENTER_KERNEL(cuDevicePrimaryCtxRetain);
     if (!ret_context)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     int code = retain_locked(ordinal, &context);
     sim_unlock();
@@ -46,10 +44,10 @@ API(cuDevicePrimaryCtxRetain, struct sim_context **ret_context, int ordinal)
 
 static int release(int ordinal, bool reset)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     struct sim_context *context = sim.primary[ordinal];
     bool ends = context && (reset || context->references == 1);
@@ -59,7 +57,7 @@ static int release(int ordinal, bool reset)
     sim_lock();
     context = sim.primary[ordinal];
     if (!context)
-        code = reset ? OK : ERR_INVALID_CONTEXT;
+        code = reset ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     else if (reset || --context->references == 0) {
         sim.primary[ordinal] = NULL;
         context_destroy(context);
@@ -79,107 +77,105 @@ API(cuDevicePrimaryCtxGetState, int ordinal, unsigned *ret_flags, int *ret_activ
 {
     ENTER(cuDevicePrimaryCtxGetState);
     if (!ret_flags && !ret_active)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     struct sim_context *context = sim.primary[ordinal];
     if (ret_flags)
         *ret_flags = context ? context->flags : sim.primary_flags[ordinal];
     if (ret_active)
         *ret_active = context != NULL;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int set_flags(int ordinal, unsigned flags)
 {
     if ((flags & 7) > 4)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim.primary_flags[ordinal] = flags;
     if (sim.primary[ordinal])
         sim.primary[ordinal]->flags = flags;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_TWINS(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, set_flags(ordinal, flags),
           int ordinal, unsigned flags)
 
-static void sm_resource(struct abi_dev_resource *resource, unsigned sms)
+static void sm_resource(CUdevResource *resource, unsigned sms)
 {
     memset(resource, 0, sizeof(*resource));
-    resource->type = RESOURCE_SM;
-    resource->u.sms = sms;
+    resource->type = CU_DEV_RESOURCE_TYPE_SM;
+    resource->sm.smCount = sms;
 }
 
-API(cuDeviceGetDevResource, int ordinal, struct abi_dev_resource *ret_resource, int type)
+API(cuDeviceGetDevResource, int ordinal, CUdevResource *ret_resource, CUdevResourceType type)
 {
     ENTER(cuDeviceGetDevResource);
     if (!ret_resource)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
-    if (type != RESOURCE_SM)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_VALUE;
     sm_resource(ret_resource, sim.state->device[sim.map[ordinal]].sms);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuCtxGetDevResource, struct sim_context *context, struct abi_dev_resource *ret_resource,
-    int type)
+API(cuCtxGetDevResource, struct sim_context *context, CUdevResource *ret_resource, int type)
 {
     ENTER(cuCtxGetDevResource);
-    if (!ret_resource || type != RESOURCE_SM)
-        return ERR_INVALID_VALUE;
+    if (!ret_resource || type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (context->green)
         *ret_resource = context->green->resource;
     else
         sm_resource(ret_resource, sim.state->device[context->device].sms);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* Groups of at least min_count multiprocessors, in steps of 8. */
-API(cuDevSmResourceSplitByCount, struct abi_dev_resource *ret_groups, unsigned *count,
-    const struct abi_dev_resource *input, struct abi_dev_resource *ret_remaining, unsigned flags,
-    unsigned min_count)
+API(cuDevSmResourceSplitByCount, CUdevResource *ret_groups, unsigned *count,
+    const CUdevResource *input, CUdevResource *ret_remaining, unsigned flags, unsigned min_count)
 {
     ENTER(cuDevSmResourceSplitByCount);
     (void)flags;
-    if (!count || !input || input->type != RESOURCE_SM)
-        return ERR_INVALID_VALUE;
-    unsigned each = min_count < 8 ? 8 : (min_count + 7) / 8 * 8, fit = input->u.sms / each;
+    if (!count || !input || input->type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_VALUE;
+    unsigned each = min_count < 8 ? 8 : (min_count + 7) / 8 * 8, fit = input->sm.smCount / each;
     if (!ret_groups) {
         *count = fit;
-        return OK;
+        return CUDA_SUCCESS;
     }
     if (!fit)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     unsigned groups = *count < fit ? *count : fit;
     for (unsigned at = 0; at < groups; at++)
         sm_resource(&ret_groups[at], each);
     if (ret_remaining)
-        sm_resource(ret_remaining, input->u.sms - groups * each);
+        sm_resource(ret_remaining, input->sm.smCount - groups * each);
     *count = groups;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuDevResourceGenerateDesc, void **ret_desc, struct abi_dev_resource *resources, unsigned count)
+API(cuDevResourceGenerateDesc, CUdevResourceDesc *ret_desc, CUdevResource *resources,
+    unsigned count)
 {
     ENTER(cuDevResourceGenerateDesc);
-    if (!ret_desc || !resources || count != 1 || resources->type != RESOURCE_SM)
-        return ERR_INVALID_VALUE;
-    struct abi_dev_resource *copy = malloc(sizeof(*copy));
+    if (!ret_desc || !resources || count != 1 || resources->type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUdevResource *copy = malloc(sizeof(*copy));
     if (!copy)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *copy = *resources;
-    *ret_desc = copy;
-    return OK;
+    *ret_desc = (CUdevResourceDesc)copy;
+    return CUDA_SUCCESS;
 }
 
-static int green_new(int ordinal, const struct abi_dev_resource *resource,
-                     struct sim_green **ret_green)
+static int green_new(int ordinal, const CUdevResource *resource, struct sim_green **ret_green)
 {
     struct sim_context *primary;
 
@@ -191,28 +187,28 @@ static int green_new(int ordinal, const struct abi_dev_resource *resource,
             sim.primary[ordinal] = NULL;
             context_destroy(primary);
         }
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
     green->ordinal = ordinal;
     green->charged = GREEN_BYTES;
     green->resource = *resource;
     green->id = sim_number();
     *ret_green = green;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuGreenCtxCreate, struct sim_green **ret_green, const struct abi_dev_resource *desc,
-    int ordinal, unsigned flags)
+API(cuGreenCtxCreate, struct sim_green **ret_green, CUdevResourceDesc desc, int ordinal,
+    unsigned flags)
 {
     struct sim_green *green;
 
     ENTER_KERNEL(cuGreenCtxCreate);
     if (!ret_green || !desc || flags != 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    int code = green_new(ordinal, desc, &green);
+    int code = green_new(ordinal, (const CUdevResource *)desc, &green);
     sim_unlock();
     if (!code)
         *ret_green = green;
@@ -223,7 +219,7 @@ API(cuGreenCtxDestroy, struct sim_green *green)
 {
     ENTER_KERNEL(cuGreenCtxDestroy);
     if (!IS(green, MAGIC_GREEN))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     green->magic = 0;
     struct sim_context *context = green->context, *primary = sim.primary[green->ordinal];
@@ -238,14 +234,14 @@ API(cuGreenCtxDestroy, struct sim_green *green)
         context_destroy(primary);
     }
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* The context's view of a green context costs nothing beyond it. */
 static int view_of(struct sim_green *green, struct sim_context **ret_context)
 {
     uint64_t bytes = sim.context_bytes;
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!green->context) {
         sim.context_bytes = 0;
@@ -262,30 +258,29 @@ API(cuCtxFromGreenCtx, struct sim_context **ret_context, struct sim_green *green
 {
     ENTER(cuCtxFromGreenCtx);
     if (!ret_context || !IS(green, MAGIC_GREEN))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = view_of(green, ret_context);
     sim_unlock();
     return code;
 }
 
-API(cuGreenCtxGetDevResource, struct sim_green *green, struct abi_dev_resource *ret_resource,
-    int type)
+API(cuGreenCtxGetDevResource, struct sim_green *green, CUdevResource *ret_resource, int type)
 {
     ENTER(cuGreenCtxGetDevResource);
-    if (!IS(green, MAGIC_GREEN) || !ret_resource || type != RESOURCE_SM)
-        return ERR_INVALID_VALUE;
+    if (!IS(green, MAGIC_GREEN) || !ret_resource || type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_resource = green->resource;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGreenCtxGetId, struct sim_green *green, unsigned long long *ret_id)
 {
     ENTER(cuGreenCtxGetId);
     if (!IS(green, MAGIC_GREEN) || !ret_id)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_id = green->id;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGreenCtxStreamCreate, struct sim_stream **ret_stream, struct sim_green *green, unsigned flags,
@@ -295,13 +290,13 @@ API(cuGreenCtxStreamCreate, struct sim_stream **ret_stream, struct sim_green *gr
 
     ENTER(cuGreenCtxStreamCreate);
     if (!ret_stream || !IS(green, MAGIC_GREEN) || flags != 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = view_of(green, &context);
     struct sim_stream *stream = code ? NULL : stream_new(context, flags, priority);
     sim_unlock();
     if (!stream)
-        return code ? code : ERR_OUT_OF_MEMORY;
+        return code ? code : CUDA_ERROR_OUT_OF_MEMORY;
     *ret_stream = stream;
-    return OK;
+    return CUDA_SUCCESS;
 }

@@ -17,51 +17,29 @@ static const char *error_name(int code)
     }
 }
 
-API(cuGetErrorName, int code, const char **ret_name)
+API(cuGetErrorName, CUresult code, const char **ret_name)
 {
     ENTER_EARLY(cuGetErrorName);
     if (!ret_name)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_name = error_name(code);
-    return *ret_name ? OK : ERR_INVALID_VALUE;
+    return *ret_name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 API(cuGetErrorString, int code, const char **ret_text)
 {
     ENTER_EARLY(cuGetErrorString);
     if (!ret_text)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     const char *name = error_name(code);
     *ret_text = !name                               ? NULL
                 : code == 0                         ? "no error"
                 : !strncmp(name, "CUDA_ERROR_", 11) ? name + 11
                                                     : name;
-    return name ? OK : ERR_INVALID_VALUE;
+    return name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-enum {
-    POINTER_CONTEXT = 1,
-    POINTER_MEMORY_TYPE,
-    POINTER_DEVICE_POINTER,
-    POINTER_HOST_POINTER,
-    POINTER_P2P_TOKENS,
-    POINTER_SYNC_MEMOPS,
-    POINTER_BUFFER_ID,
-    POINTER_IS_MANAGED,
-    POINTER_DEVICE_ORDINAL,
-    POINTER_IPC_CAPABLE,
-    POINTER_RANGE_START,
-    POINTER_RANGE_SIZE,
-    POINTER_MAPPED,
-    POINTER_HANDLE_TYPES,
-    POINTER_RDMA_CAPABLE,
-    POINTER_ACCESS_FLAGS,
-    POINTER_POOL,
-    POINTER_MAPPING_SIZE,
-    POINTER_MAPPING_BASE,
-    POINTER_BLOCK_ID,
-    POINTER_LAST = 21,
-};
+#define POINTER_LAST CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID
 
 struct facts {
     bool known, host, managed;
@@ -104,13 +82,13 @@ static struct facts facts_of(devptr address)
 static int put_wide(void *ret_value, uint64_t value)
 {
     *(uint64_t *)ret_value = value;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int put_narrow(void *ret_value, int value)
 {
     *(int *)ret_value = value;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int put(const struct facts *facts, int attribute, void *ret_value)
@@ -118,57 +96,57 @@ static int put(const struct facts *facts, int attribute, void *ret_value)
     struct sim_range *range = facts->range;
 
     switch (attribute) {
-    case POINTER_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
         return put_wide(ret_value,
                         (uintptr_t)(range && range->context ? range->context : sim_current()));
-    case POINTER_MEMORY_TYPE:
-        return put_narrow(ret_value, facts->host ? MEMORY_HOST : MEMORY_DEVICE);
-    case POINTER_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return put_narrow(ret_value, facts->host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         return put_wide(ret_value, facts->address);
-    case POINTER_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         if (!facts->host && !facts->managed)
-            return ERR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_VALUE;
         return put_wide(ret_value, facts->address);
-    case POINTER_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         return put_narrow(ret_value, 0);
-    case POINTER_BUFFER_ID:
-    case POINTER_BLOCK_ID:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         return put_wide(ret_value, range ? range->number : 1);
-    case POINTER_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         return put_narrow(ret_value, facts->managed);
-    case POINTER_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         return put_narrow(ret_value, facts->ordinal);
-    case POINTER_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return put_narrow(ret_value,
                           range && range->kind == SIM_DATA && range->what != RANGE_IMPORT);
-    case POINTER_RANGE_START:
-    case POINTER_MAPPING_BASE:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_wide(ret_value, facts->base);
-    case POINTER_RANGE_SIZE:
-    case POINTER_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         return put_wide(ret_value, facts->bytes);
-    case POINTER_MAPPED:
-    case POINTER_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return put_narrow(ret_value, 1);
-    case POINTER_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return put_wide(ret_value, facts->pool ? (uint64_t)facts->pool->handle_types : 0);
-    case POINTER_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return put_narrow(ret_value, 3);
-    case POINTER_POOL:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return put_wide(ret_value, (uintptr_t)facts->pool);
     default:
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
-API(cuPointerGetAttribute, void *ret_value, int attribute, devptr address)
+API(cuPointerGetAttribute, void *ret_value, CUpointer_attribute attribute, devptr address)
 {
     ENTER(cuPointerGetAttribute);
-    if (!ret_value || attribute < POINTER_CONTEXT || attribute > POINTER_LAST)
-        return ERR_INVALID_VALUE;
+    if (!ret_value || attribute < CU_POINTER_ATTRIBUTE_CONTEXT || attribute > POINTER_LAST)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct facts facts = facts_of(address);
-    int code = facts.known ? put(&facts, attribute, ret_value) : ERR_INVALID_VALUE;
+    int code = facts.known ? put(&facts, attribute, ret_value) : CUDA_ERROR_INVALID_VALUE;
     sim_unlock();
     return code;
 }
@@ -177,17 +155,17 @@ API(cuPointerGetAttribute, void *ret_value, int attribute, devptr address)
 static void put_unknown(int attribute, void *ret_value)
 {
     switch (attribute) {
-    case POINTER_MEMORY_TYPE:
-    case POINTER_SYNC_MEMOPS:
-    case POINTER_ACCESS_FLAGS:
-    case POINTER_IS_MANAGED:
-    case POINTER_IPC_CAPABLE:
-    case POINTER_MAPPED:
-    case POINTER_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case POINTER_LAST:
         put_narrow(ret_value, 0);
         break;
-    case POINTER_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         put_narrow(ret_value, -2);
         break;
     default:
@@ -200,7 +178,7 @@ API(cuPointerGetAttributes, unsigned count, const int *attributes, void **ret_va
 {
     ENTER(cuPointerGetAttributes);
     if (!count || !attributes || !ret_values)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct facts facts = facts_of(address);
     for (unsigned at = 0; at < count; at++) {
@@ -208,7 +186,7 @@ API(cuPointerGetAttributes, unsigned count, const int *attributes, void **ret_va
             put_unknown(attributes[at], ret_values[at]);
     }
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuPointerSetAttribute, const void *value, int attribute, devptr address)
@@ -217,7 +195,9 @@ API(cuPointerSetAttribute, const void *value, int attribute, devptr address)
     sim_lock();
     bool known = facts_of(address).known;
     sim_unlock();
-    return known && value && attribute == POINTER_SYNC_MEMOPS ? OK : ERR_INVALID_VALUE;
+    return known && value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 API(cuMemAdvise, devptr address, size_t bytes, int advice, int ordinal)
@@ -227,17 +207,19 @@ API(cuMemAdvise, devptr address, size_t bytes, int advice, int ordinal)
     sim_lock();
     struct facts facts = facts_of(address);
     sim_unlock();
-    return facts.managed && bytes && advice >= 1 && advice <= 6 ? OK : ERR_INVALID_VALUE;
+    return facts.managed && bytes && advice >= 1 && advice <= 6 ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
 }
 
-API(cuMemAdvise_v2, devptr address, size_t bytes, int advice, struct abi_location location)
+API(cuMemAdvise_v2, devptr address, size_t bytes, int advice, CUmemLocation location)
 {
     ENTER(cuMemAdvise_v2);
     (void)location;
     sim_lock();
     struct facts facts = facts_of(address);
     sim_unlock();
-    return facts.managed && bytes && advice >= 1 && advice <= 6 ? OK : ERR_INVALID_VALUE;
+    return facts.managed && bytes && advice >= 1 && advice <= 6 ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int prefetch(devptr address, size_t bytes)
@@ -245,14 +227,14 @@ static int prefetch(devptr address, size_t bytes)
     sim_lock();
     struct facts facts = facts_of(address);
     sim_unlock();
-    return facts.managed && bytes ? OK : ERR_INVALID_VALUE;
+    return facts.managed && bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 API_PTSZ(cuMemPrefetchAsync,
-         ordinal < -1 || ordinal >= sim.device_count ? ERR_INVALID_DEVICE
+         ordinal < -1 || ordinal >= sim.device_count ? CUDA_ERROR_INVALID_DEVICE
                                                      : prefetch(address, bytes),
          devptr address, size_t bytes, int ordinal, struct sim_stream *stream)
-API_PTSZ(cuMemPrefetchAsync_v2, flags ? ERR_INVALID_VALUE : prefetch(address, bytes),
-         devptr address, size_t bytes, struct abi_location location, unsigned flags,
+API_PTSZ(cuMemPrefetchAsync_v2, flags ? CUDA_ERROR_INVALID_VALUE : prefetch(address, bytes),
+         devptr address, size_t bytes, CUmemLocation location, unsigned flags,
          struct sim_stream *stream)
-API_TWINS(cuProfilerStart, cuProfilerStop, OK, void)
+API_TWINS(cuProfilerStart, cuProfilerStop, CUDA_SUCCESS, void)

@@ -12,7 +12,7 @@
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
 
-#include "sim_abi.h"
+#include "abi.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -129,7 +129,7 @@ struct sim_object {
     int32_t pool;       /* 1: a mempool, which weighs nothing itself */
     uint64_t map_bytes; /* what an import is as large as; of memory that weighs nothing on the
                            device, too */
-    struct abi_allocation_prop prop;
+    CUmemAllocationProp prop;
 };
 
 struct sim_device {

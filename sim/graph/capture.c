@@ -13,7 +13,7 @@ int capture_add(struct sim_stream *stream, struct sim_node *node)
     if (code)
         return code;
     stream->tips.count = 0;
-    return nodes_add(&stream->tips, node) ? OK : ERR_OUT_OF_MEMORY;
+    return nodes_add(&stream->tips, node) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 int capture_record(struct sim_stream *stream, struct sim_event *event)
@@ -24,7 +24,8 @@ int capture_record(struct sim_stream *stream, struct sim_event *event)
         event->capture_id = stream->capture->id;
         nodes_clear(&event->nodes);
         for (int at = 0; at < stream->tips.count && !code; at++)
-            code = nodes_add(&event->nodes, stream->tips.list[at]) ? OK : ERR_OUT_OF_MEMORY;
+            code = nodes_add(&event->nodes, stream->tips.list[at]) ? CUDA_SUCCESS
+                                                                   : CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_unlock();
     return code;
@@ -37,7 +38,7 @@ int capture_asked(struct sim_event *event)
     if (capture)
         capture_invalidate(capture);
     sim_unlock();
-    return ERR_CAPTURED_EVENT;
+    return CUDA_ERROR_CAPTURED_EVENT;
 }
 
 static int join(struct sim_stream *stream, struct sim_event *event)
@@ -45,21 +46,21 @@ static int join(struct sim_stream *stream, struct sim_event *event)
     struct sim_capture *capture = event->capture_id ? capture_of_id(event->capture_id) : NULL;
 
     if (event->capture_id && !capture)
-        return ERR_CAPTURED_EVENT;
+        return CUDA_ERROR_CAPTURED_EVENT;
     if (!capture) {
         /* waiting for work outside of the capture */
         capture_invalidate(stream->capture);
-        return ERR_CAPTURE_ISOLATION;
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
     if (stream->capture && stream->capture != capture) {
         capture_invalidate(stream->capture);
         capture_invalidate(capture);
-        return ERR_CAPTURE_MERGE;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     }
     if (stream->legacy)
-        return ERR_CAPTURE_IMPLICIT;
-    if (capture->status != CAPTURE_ACTIVE)
-        return ERR_CAPTURE_INVALIDATED;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!stream->capture) {
         stream->capture = capture;
         stream->tips.count = 0;
@@ -67,16 +68,16 @@ static int join(struct sim_stream *stream, struct sim_event *event)
     for (int at = 0; at < event->nodes.count; at++) {
         if (!nodes_have(&stream->tips, event->nodes.list[at]) &&
             !nodes_add(&stream->tips, event->nodes.list[at]))
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int capture_wait(struct sim_stream *stream, struct sim_event *event)
 {
     sim_lock();
     bool never = event->state == EVENT_NEVER && !event->capture_id;
-    int code = never ? OK : join(stream, event);
+    int code = never ? CUDA_SUCCESS : join(stream, event);
     sim_unlock();
     return code;
 }
@@ -84,58 +85,60 @@ int capture_wait(struct sim_stream *stream, struct sim_event *event)
 static int begin_locked(struct sim_stream *stream, int mode, struct sim_graph *graph)
 {
     if (stream->capture)
-        return ERR_ILLEGAL_STATE;
+        return CUDA_ERROR_ILLEGAL_STATE;
     struct sim_capture *capture = calloc(1, sizeof(*capture));
     struct sim_graph *target = graph ? graph : graph_new();
     if (!capture || !target) {
         free(capture);
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *capture = (struct sim_capture){sim_number(), mode,   CAPTURE_ACTIVE, target,
-                                    !graph,       stream, &sim_thread,    NULL};
+    *capture = (struct sim_capture){sim_number(), mode,   CU_STREAM_CAPTURE_STATUS_ACTIVE,
+                                    target,       !graph, stream,
+                                    &sim_thread,  NULL};
     capture_opened(capture);
     stream->capture = capture;
     stream->tips.count = 0;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int begin(struct sim_stream *handle, int mode, struct sim_graph *graph,
                  struct sim_node *const *needs, size_t count)
 {
     NEED_STREAM(stream, handle);
-    if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
-        return ERR_INVALID_VALUE;
+    if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
     if (stream->legacy)
-        return ERR_CAPTURE_UNSUPPORTED;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     sim_lock();
     int code = begin_locked(stream, mode, graph);
     for (size_t at = 0; at < count && !code; at++)
-        code = nodes_add(&stream->tips, needs[at]) ? OK : ERR_OUT_OF_MEMORY;
+        code = nodes_add(&stream->tips, needs[at]) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     sim_unlock();
     return code;
 }
 
-API_PTSZ(cuStreamBeginCapture, begin(stream, MODE_GLOBAL, NULL, NULL, 0), struct sim_stream *stream)
+API_PTSZ(cuStreamBeginCapture, begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL, NULL, 0),
+         struct sim_stream *stream)
 API_PTSZ(cuStreamBeginCapture_v2, begin(stream, mode, NULL, NULL, 0), struct sim_stream *stream,
-         int mode)
+         CUstreamCaptureMode mode)
 
 API(cuStreamBeginCaptureToGraph, struct sim_stream *stream, struct sim_graph *graph,
-    struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count, int mode)
+    const CUgraphNode *needs, const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
     ENTER(cuStreamBeginCaptureToGraph);
     (void)edges;
     if (!IS(graph, MAGIC_GRAPH) || (count && !needs))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     return begin(stream, mode, graph, needs, count);
 }
 
 API(cuStreamBeginCaptureToGraph_ptsz, struct sim_stream *stream, struct sim_graph *graph,
-    struct sim_node *const *needs, const struct abi_edge_data *edges, size_t count, int mode)
+    const CUgraphNode *needs, const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
     ENTER(cuStreamBeginCaptureToGraph_ptsz);
     (void)edges;
     if (!IS(graph, MAGIC_GRAPH) || (count && !needs))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     return begin(PTSZ(stream), mode, graph, needs, count);
 }
 
@@ -177,14 +180,14 @@ static int end_locked(struct sim_stream *stream, struct sim_graph **ret_graph)
     struct sim_capture *capture = stream->capture;
 
     if (!capture)
-        return ERR_ILLEGAL_STATE;
+        return CUDA_ERROR_ILLEGAL_STATE;
     if (capture->origin != stream) {
         capture_invalidate(capture);
-        return ERR_CAPTURE_UNMATCHED;
+        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    if (capture->thread != &sim_thread && capture->mode != MODE_RELAXED)
-        return ERR_CAPTURE_WRONG_THREAD;
-    bool joined = leave_all(capture), valid = capture->status == CAPTURE_ACTIVE;
+    if (capture->thread != &sim_thread && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    bool joined = leave_all(capture), valid = capture->status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
     capture_closed(capture);
     if (valid && joined)
         *ret_graph = capture->graph;
@@ -194,14 +197,16 @@ static int end_locked(struct sim_stream *stream, struct sim_graph **ret_graph)
             graph_free(capture->graph);
     }
     free(capture);
-    return !valid ? ERR_CAPTURE_INVALIDATED : joined ? OK : ERR_CAPTURE_UNJOINED;
+    return !valid   ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+           : joined ? CUDA_SUCCESS
+                    : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
 static int end(struct sim_stream *handle, struct sim_graph **ret_graph)
 {
     NEED_STREAM(stream, handle);
     if (!ret_graph)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = end_locked(stream, ret_graph);
     sim_unlock();
@@ -211,13 +216,13 @@ static int end(struct sim_stream *handle, struct sim_graph **ret_graph)
 API_PTSZ(cuStreamEndCapture, end(stream, ret_graph), struct sim_stream *stream,
          struct sim_graph **ret_graph)
 
-API(cuThreadExchangeStreamCaptureMode, int *mode)
+API(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
 {
     ENTER(cuThreadExchangeStreamCaptureMode);
-    if (!mode || *mode < MODE_GLOBAL || *mode > MODE_RELAXED)
-        return ERR_INVALID_VALUE;
+    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
     int old = sim_thread.capture_mode;
     sim_thread.capture_mode = *mode;
     *mode = old;
-    return OK;
+    return CUDA_SUCCESS;
 }

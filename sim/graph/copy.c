@@ -38,40 +38,40 @@ static uint64_t span(const struct sim_box *box, size_t pitch, size_t slice)
 static int run_box(const struct sim_box *box)
 {
     if (!box->width || !box->height || !box->depth)
-        return OK;
+        return CUDA_SUCCESS;
     int from = usable(box->src, span(box, box->src_pitch, box->src_slice));
     int to = usable(box->dst, span(box, box->dst_pitch, box->dst_slice));
     if (from < 0 || to < 0)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!from || !to)
-        return OK;
+        return CUDA_SUCCESS;
     for (size_t z = 0; z < box->depth; z++) {
         for (size_t y = 0; y < box->height; y++)
             memmove((char *)box->dst + z * box->dst_slice + y * box->dst_pitch,
                     (const char *)box->src + z * box->src_slice + y * box->src_pitch, box->width);
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-static int run_memset(const struct abi_memset_node *set)
+static int run_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *set)
 {
-    size_t rows = set->height ? set->height : 1, bytes = set->width * set->element_bytes;
+    size_t rows = set->height ? set->height : 1, bytes = set->width * set->elementSize;
 
     if (!set->width)
-        return OK;
+        return CUDA_SUCCESS;
     int to = usable((uintptr_t)set->dst, (rows - 1) * set->pitch + bytes);
     if (to < 0)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     for (size_t y = 0; to && y < rows; y++) {
         char *row = (char *)(uintptr_t)set->dst + y * set->pitch;
-        if (set->element_bytes == 1)
+        if (set->elementSize == 1)
             memset(row, (int)set->value, set->width);
-        for (size_t x = 0; set->element_bytes == 2 && x < set->width; x++)
+        for (size_t x = 0; set->elementSize == 2 && x < set->width; x++)
             ((uint16_t *)row)[x] = (uint16_t)set->value;
-        for (size_t x = 0; set->element_bytes == 4 && x < set->width; x++)
+        for (size_t x = 0; set->elementSize == 4 && x < set->width; x++)
             ((uint32_t *)row)[x] = set->value;
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 struct end {
@@ -90,14 +90,14 @@ static bool resolve_end(const struct end *end, size_t width, uintptr_t *ret_addr
     uintptr_t base;
 
     switch (end->type) {
-    case MEMORY_HOST:
+    case CU_MEMORYTYPE_HOST:
         base = (uintptr_t)end->host;
         break;
-    case MEMORY_DEVICE:
-    case MEMORY_UNIFIED:
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED:
         base = (uintptr_t)end->device;
         break;
-    case MEMORY_ARRAY:
+    case CU_MEMORYTYPE_ARRAY:
         base = (uintptr_t)array_memory(end->array, &pitch, &height);
         break;
     default:
@@ -111,21 +111,22 @@ static bool resolve_end(const struct end *end, size_t width, uintptr_t *ret_addr
     return true;
 }
 
-bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box)
+bool copy_box_of(const CUDA_MEMCPY3D *copy, struct sim_box *ret_box)
 {
-    struct end src = {copy->src_type,  copy->src_host,  copy->src_device,
-                      copy->src_array, copy->src_pitch, copy->src_height,
-                      copy->src_x,     copy->src_y,     copy->src_z};
-    struct end dst = {copy->dst_type,  copy->dst_host,  copy->dst_device,
-                      copy->dst_array, copy->dst_pitch, copy->dst_height,
-                      copy->dst_x,     copy->dst_y,     copy->dst_z};
+    struct end src = {copy->srcMemoryType, copy->srcHost,  copy->srcDevice,
+                      copy->srcArray,      copy->srcPitch, copy->srcHeight,
+                      copy->srcXInBytes,   copy->srcY,     copy->srcZ};
+    struct end dst = {copy->dstMemoryType, copy->dstHost,  copy->dstDevice,
+                      copy->dstArray,      copy->dstPitch, copy->dstHeight,
+                      copy->dstXInBytes,   copy->dstY,     copy->dstZ};
 
-    ret_box->width = copy->width;
-    ret_box->height = copy->height;
-    ret_box->depth = copy->depth;
-    return resolve_end(&src, copy->width, &ret_box->src, &ret_box->src_pitch,
+    ret_box->width = copy->WidthInBytes;
+    ret_box->height = copy->Height;
+    ret_box->depth = copy->Depth;
+    return resolve_end(&src, copy->WidthInBytes, &ret_box->src, &ret_box->src_pitch,
                        &ret_box->src_slice) &&
-           resolve_end(&dst, copy->width, &ret_box->dst, &ret_box->dst_pitch, &ret_box->dst_slice);
+           resolve_end(&dst, copy->WidthInBytes, &ret_box->dst, &ret_box->dst_pitch,
+                       &ret_box->dst_slice);
 }
 
 enum way { WAY_TO_DEVICE = SIM_TO_DEVICE, WAY_TO_HOST = SIM_TO_HOST, WAY_WITHIN, WAY_HOST };
@@ -135,7 +136,7 @@ struct data {
     bool set;
     union {
         struct sim_box box;
-        struct abi_memset_node node;
+        CUDA_MEMSET_NODE_PARAMS_v2 node;
     };
     void *kept; /* what the program's own memory had in it at the call */
 };
@@ -159,27 +160,27 @@ static uint64_t bytes_of(const struct data *data)
 {
     if (!data->set)
         return (uint64_t)data->box.width * data->box.height * data->box.depth;
-    return (uint64_t)data->node.width * data->node.element_bytes *
+    return (uint64_t)data->node.width * data->node.elementSize *
            (data->node.height ? data->node.height : 1);
 }
 
 static int check(const struct data *data)
 {
     const struct sim_box *box = &data->box;
-    const struct abi_memset_node *set = &data->node;
+    const CUDA_MEMSET_NODE_PARAMS_v2 *set = &data->node;
 
     if (!bytes_of(data))
-        return OK;
+        return CUDA_SUCCESS;
     if (data->set) {
         size_t rows = set->height ? set->height : 1;
-        return usable(set->dst, (rows - 1) * set->pitch + set->width * set->element_bytes) < 0
-                   ? ERR_INVALID_VALUE
-                   : OK;
+        return usable(set->dst, (rows - 1) * set->pitch + set->width * set->elementSize) < 0
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_SUCCESS;
     }
     return usable(box->src, span(box, box->src_pitch, box->src_slice)) < 0 ||
                    usable(box->dst, span(box, box->dst_pitch, box->dst_slice)) < 0
-               ? ERR_INVALID_VALUE
-               : OK;
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
 }
 
 static int run(const struct data *data)
@@ -208,10 +209,10 @@ static int keep_source(struct data *data)
 
     if (host_find(box->src, &base, &bytes) ||
         !usable(box->dst, span(box, box->dst_pitch, box->dst_slice)))
-        return OK;
+        return CUDA_SUCCESS;
     data->kept = malloc(bytes_of(data));
     if (!data->kept)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_box take = *box;
     take.dst = box->src = (uintptr_t)data->kept;
     take.dst_pitch = box->src_pitch = box->width;
@@ -225,9 +226,9 @@ static int do_later(struct sim_stream *stream, const struct data *data, bool kee
     struct data *later = malloc(sizeof(*later));
 
     if (!later)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *later = *data;
-    int code = keep ? keep_source(later) : OK;
+    int code = keep ? keep_source(later) : CUDA_SUCCESS;
     if (!code)
         code = work_submit(stream,
                            (struct sim_op){.kind = OP_DO, .function = run_later, .user = later});
@@ -263,7 +264,7 @@ static int submit_host(struct sim_stream *stream, const struct data *data, bool 
         .kind = OP_COPY,
         .copy = {bytes_of(data), to_device ? SIM_TO_DEVICE : SIM_TO_HOST, sim_now_ns(), 0}};
 
-    int code = early ? run(data) : OK;
+    int code = early ? run(data) : CUDA_SUCCESS;
     if (!code)
         code = work_submit(stream, op);
     if (code || early)
@@ -291,41 +292,41 @@ static int submit(struct sim_stream *stream, const struct data *data)
 
 int copy_run_node(const struct sim_node *node, struct sim_stream *stream)
 {
-    struct data data = {.set = node->type == NODE_MEMSET};
+    struct data data = {.set = node->type == CU_GRAPH_NODE_TYPE_MEMSET};
 
     if (data.set)
         data.node = node->u.set;
-    else if (!copy_box_of(&node->u.copy.copy, &data.box))
-        return ERR_INVALID_VALUE;
+    else if (!copy_box_of(&node->u.copy.copyParams, &data.box))
+        return CUDA_ERROR_INVALID_VALUE;
     return submit(stream, &data);
 }
 
 static int capture_box(struct sim_stream *stream, const struct sim_box *box)
 {
-    struct sim_node *node = node_new(stream->capture->graph, NODE_MEMCPY);
+    struct sim_node *node = node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_MEMCPY);
 
     if (!node)
-        return ERR_OUT_OF_MEMORY;
-    struct abi_memcpy3d *copy = &node->u.copy.copy;
-    copy->src_type = copy->dst_type = MEMORY_UNIFIED;
-    copy->src_device = box->src;
-    copy->dst_device = box->dst;
-    copy->src_pitch = box->src_pitch;
-    copy->dst_pitch = box->dst_pitch;
-    copy->src_height = box->src_pitch ? box->src_slice / box->src_pitch : 1;
-    copy->dst_height = box->dst_pitch ? box->dst_slice / box->dst_pitch : 1;
-    copy->width = box->width;
-    copy->height = box->height;
-    copy->depth = box->depth;
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUDA_MEMCPY3D *copy = &node->u.copy.copyParams;
+    copy->srcMemoryType = copy->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy->srcDevice = box->src;
+    copy->dstDevice = box->dst;
+    copy->srcPitch = box->src_pitch;
+    copy->dstPitch = box->dst_pitch;
+    copy->srcHeight = box->src_pitch ? box->src_slice / box->src_pitch : 1;
+    copy->dstHeight = box->dst_pitch ? box->dst_slice / box->dst_pitch : 1;
+    copy->WidthInBytes = box->width;
+    copy->Height = box->height;
+    copy->Depth = box->depth;
     return capture_add(stream, node);
 }
 
-static int capture_set(struct sim_stream *stream, const struct abi_memset_node *set)
+static int capture_set(struct sim_stream *stream, const CUDA_MEMSET_NODE_PARAMS_v2 *set)
 {
-    struct sim_node *node = node_new(stream->capture->graph, NODE_MEMSET);
+    struct sim_node *node = node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_MEMSET);
 
     if (!node)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     node->u.set = *set;
     return capture_add(stream, node);
 }
@@ -398,7 +399,7 @@ int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
     struct sim_stream *stream;
 
     TRY(begin(handle, wait, &stream));
-    int code = OK;
+    int code = CUDA_SUCCESS;
     sim_lock();
     enum way way = way_of(&data);
     bool captures = stream_captures(stream), waits = false;
@@ -419,13 +420,13 @@ int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
     return code;
 }
 
-int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *handle, bool wait)
+int copy_submit_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *set, struct sim_stream *handle, bool wait)
 {
     struct data data = {.set = true, .node = *set};
     struct sim_stream *stream;
 
-    if (set->dst % set->element_bytes || set->pitch % set->element_bytes)
-        return ERR_INVALID_VALUE;
+    if (set->dst % set->elementSize || set->pitch % set->elementSize)
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(begin(handle, wait, &stream));
     int code;
     sim_lock();

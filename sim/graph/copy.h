@@ -10,9 +10,9 @@ struct sim_box {
     size_t width, height, depth; /* bytes, rows, slices */
 };
 
-bool copy_box_of(const struct abi_memcpy3d *copy, struct sim_box *ret_box);
+bool copy_box_of(const CUDA_MEMCPY3D *copy, struct sim_box *ret_box);
 /* In the stream's order; wait: as the synchronous calls do. */
 int copy_submit(const struct sim_box *box, struct sim_stream *stream, bool wait);
-int copy_submit_memset(const struct abi_memset_node *set, struct sim_stream *stream, bool wait);
+int copy_submit_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *set, struct sim_stream *stream, bool wait);
 
 #endif

@@ -52,10 +52,10 @@ struct sim_graph *graph_new(void)
 
 static void node_free(struct sim_node *node)
 {
-    if (node->type == NODE_CHILD && node->u.child)
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->u.child)
         graph_free(node->u.child);
-    if (node->type == NODE_BATCH)
-        free(node->u.batch.operations);
+    if (node->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        free(node->u.batch.paramArray);
     nodes_clear(&node->needs);
     handle_retire(node);
 }
@@ -87,11 +87,11 @@ int node_depend(struct sim_node *node, struct sim_node *const *needs, size_t cou
     for (size_t at = 0; at < count; at++) {
         if (!IS(needs[at], MAGIC_NODE) || needs[at]->graph != node->graph ||
             nodes_have(&node->needs, needs[at]))
-            return ERR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_VALUE;
         if (!nodes_add(&node->needs, needs[at]))
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static void own_arguments(struct sim_node *node)
@@ -100,34 +100,33 @@ static void own_arguments(struct sim_node *node)
     node->arguments[1] = &node->values[1];
 }
 
-void node_set_kernel(struct sim_node *node, const struct abi_kernel_node *parameters)
+void node_set_kernel(struct sim_node *node, const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
-    struct sim_function *function =
-        parameters->function ? parameters->function : parameters->kernel;
+    struct sim_function *function = parameters->func ? parameters->func : parameters->kern;
 
     node->u.kernel = *parameters;
-    node->u.kernel.function = function;
-    node->work = function_kernel(function, parameters->params, parameters->extra);
-    node->u.kernel.params = NULL;
-    if (function_arguments(function, parameters->params, parameters->extra, node->values))
-        node->u.kernel.params = node->arguments;
+    node->u.kernel.func = function;
+    node->work = function_kernel(function, parameters->kernelParams, parameters->extra);
+    node->u.kernel.kernelParams = NULL;
+    if (function_arguments(function, parameters->kernelParams, parameters->extra, node->values))
+        node->u.kernel.kernelParams = node->arguments;
     node->u.kernel.extra = NULL;
     own_arguments(node);
 }
 
-int node_set_batch(struct sim_node *node, const struct abi_batch_node *batch)
+int node_set_batch(struct sim_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch)
 {
-    size_t bytes = batch->count * sizeof(*batch->operations);
-    struct abi_memop *copy = malloc(bytes ? bytes : 1);
+    size_t bytes = batch->count * sizeof(*batch->paramArray);
+    CUstreamBatchMemOpParams *copy = malloc(bytes ? bytes : 1);
 
     if (!copy) {
-        node->u.batch = (struct abi_batch_node){0};
-        return ERR_OUT_OF_MEMORY;
+        node->u.batch = (CUDA_BATCH_MEM_OP_NODE_PARAMS){0};
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    memcpy(copy, batch->operations, bytes);
+    memcpy(copy, batch->paramArray, bytes);
     node->u.batch = *batch;
-    node->u.batch.operations = copy;
-    return OK;
+    node->u.batch.paramArray = copy;
+    return CUDA_SUCCESS;
 }
 
 static struct sim_node *copy_of(const struct sim_graph *copy, const struct sim_node *source)
@@ -151,11 +150,11 @@ static bool copy_node(struct sim_graph *graph, struct sim_node *source)
     own_arguments(node);
     node->u = source->u;
     node->source = source;
-    if (node->type == NODE_KERNEL && node->u.kernel.params)
-        node->u.kernel.params = node->arguments;
-    if (node->type == NODE_BATCH)
-        return node_set_batch(node, &source->u.batch) == OK;
-    if (node->type == NODE_CHILD) {
+    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->u.kernel.kernelParams)
+        node->u.kernel.kernelParams = node->arguments;
+    if (node->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        return node_set_batch(node, &source->u.batch) == CUDA_SUCCESS;
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
         node->u.child = graph_copy(source->u.child);
         return node->u.child != NULL;
     }
@@ -206,40 +205,40 @@ API(cuGraphCreate, struct sim_graph **ret_graph, unsigned flags)
 {
     ENTER(cuGraphCreate);
     if (!ret_graph || flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     struct sim_graph *graph = graph_new();
     if (!graph)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *ret_graph = graph;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGraphDestroy, struct sim_graph *graph)
 {
     ENTER(cuGraphDestroy);
     if (!IS(graph, MAGIC_GRAPH))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     graph_memory_forget(graph);
     graph_free(graph);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGraphClone, struct sim_graph **ret_graph, struct sim_graph *graph)
 {
     ENTER(cuGraphClone);
     if (!ret_graph || !IS(graph, MAGIC_GRAPH))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (graph_memory_has(graph))
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_NOT_SUPPORTED;
     sim_lock();
     struct sim_graph *copy = graph_copy(graph);
     sim_unlock();
     if (!copy)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *ret_graph = copy;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGraphNodeFindInClone, struct sim_node **ret_node, struct sim_node *node,
@@ -247,21 +246,21 @@ API(cuGraphNodeFindInClone, struct sim_node **ret_node, struct sim_node *node,
 {
     ENTER(cuGraphNodeFindInClone);
     if (!ret_node || !IS(node, MAGIC_NODE) || !IS(clone, MAGIC_GRAPH))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     struct sim_node *found = copy_of(clone, node);
     if (!found)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_node = found;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuGraphNodeGetType, struct sim_node *node, int *ret_type)
+API(cuGraphNodeGetType, struct sim_node *node, CUgraphNodeType *ret_type)
 {
     ENTER(cuGraphNodeGetType);
     if (!ret_type || !IS(node, MAGIC_NODE))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_type = node->type;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* The protocol of all list calls: without a list, *count is set to the length; with one, what is
@@ -271,20 +270,20 @@ static int give_list(struct sim_node *const *nodes, int length, struct sim_node 
 {
     if (!ret_list) {
         *count = (size_t)length;
-        return OK;
+        return CUDA_SUCCESS;
     }
     for (size_t at = 0; at < *count; at++)
         ret_list[at] = at < (size_t)length ? nodes[at] : NULL;
     if (*count > (size_t)length)
         *count = (size_t)length;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGraphGetNodes, struct sim_graph *graph, struct sim_node **ret_nodes, size_t *count)
 {
     ENTER(cuGraphGetNodes);
     if (!IS(graph, MAGIC_GRAPH) || !count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = give_list(graph->nodes.list, graph->nodes.count, ret_nodes, count);
     sim_unlock();
@@ -297,7 +296,7 @@ API(cuGraphGetRootNodes, struct sim_graph *graph, struct sim_node **ret_nodes, s
 
     ENTER(cuGraphGetRootNodes);
     if (!IS(graph, MAGIC_GRAPH) || !count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     for (int at = 0; at < graph->nodes.count; at++) {
         if (!graph->nodes.list[at]->needs.count)
@@ -315,7 +314,7 @@ static int get_edges(struct sim_graph *graph, struct sim_node **ret_from, struct
     struct sim_nodes from = {0}, to = {0};
 
     if (!IS(graph, MAGIC_GRAPH) || !count || (!ret_from != !ret_to))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     for (int at = 0; at < graph->nodes.count; at++) {
         struct sim_node *node = graph->nodes.list[at];
@@ -331,14 +330,14 @@ static int get_edges(struct sim_graph *graph, struct sim_node **ret_from, struct
     sim_unlock();
     nodes_clear(&from);
     nodes_clear(&to);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuGraphGetEdges, get_edges(graph, ret_from, ret_to, count), struct sim_graph *graph,
        struct sim_node **ret_from, struct sim_node **ret_to, size_t *count)
 
 API(cuGraphGetEdges_v2, struct sim_graph *graph, struct sim_node **ret_from,
-    struct sim_node **ret_to, struct abi_edge_data *ret_edges, size_t *count)
+    struct sim_node **ret_to, CUgraphEdgeData *ret_edges, size_t *count)
 {
     ENTER(cuGraphGetEdges_v2);
     if (ret_edges && count)
@@ -349,7 +348,7 @@ API(cuGraphGetEdges_v2, struct sim_graph *graph, struct sim_node **ret_from,
 static int get_needs(struct sim_node *node, struct sim_node **ret_nodes, size_t *count)
 {
     if (!IS(node, MAGIC_NODE) || !count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = give_list(node->needs.list, node->needs.count, ret_nodes, count);
     sim_unlock();
@@ -360,7 +359,7 @@ API_AS(cuGraphNodeGetDependencies, get_needs(node, ret_nodes, count), struct sim
        struct sim_node **ret_nodes, size_t *count)
 
 API(cuGraphNodeGetDependencies_v2, struct sim_node *node, struct sim_node **ret_nodes,
-    struct abi_edge_data *ret_edges, size_t *count)
+    CUgraphEdgeData *ret_edges, size_t *count)
 {
     ENTER(cuGraphNodeGetDependencies_v2);
     if (ret_edges && count)
@@ -373,7 +372,7 @@ static int get_dependents(struct sim_node *node, struct sim_node **ret_nodes, si
     struct sim_nodes after = {0};
 
     if (!IS(node, MAGIC_NODE) || !count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     for (int at = 0; at < node->graph->nodes.count; at++) {
         if (nodes_have(&node->graph->nodes.list[at]->needs, node))
@@ -389,7 +388,7 @@ API_AS(cuGraphNodeGetDependentNodes, get_dependents(node, ret_nodes, count), str
        struct sim_node **ret_nodes, size_t *count)
 
 API(cuGraphNodeGetDependentNodes_v2, struct sim_node *node, struct sim_node **ret_nodes,
-    struct abi_edge_data *ret_edges, size_t *count)
+    CUgraphEdgeData *ret_edges, size_t *count)
 {
     ENTER(cuGraphNodeGetDependentNodes_v2);
     if (ret_edges && count)
@@ -400,18 +399,18 @@ API(cuGraphNodeGetDependentNodes_v2, struct sim_node *node, struct sim_node **re
 static int change_edges(struct sim_graph *graph, struct sim_node *const *from,
                         struct sim_node *const *to, size_t count, bool add)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!IS(graph, MAGIC_GRAPH) || (count && (!from || !to)))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     for (size_t at = 0; at < count && !code; at++) {
         if (!IS(to[at], MAGIC_NODE) || to[at]->graph != graph)
-            code = ERR_INVALID_VALUE;
+            code = CUDA_ERROR_INVALID_VALUE;
         else if (add)
             code = node_depend(to[at], &from[at], 1);
         else if (!nodes_have(&to[at]->needs, from[at]))
-            code = ERR_INVALID_VALUE;
+            code = CUDA_ERROR_INVALID_VALUE;
         else
             nodes_remove(&to[at]->needs, from[at]);
     }
@@ -423,19 +422,19 @@ API_AS(cuGraphAddDependencies, change_edges(graph, from, to, count, true), struc
        struct sim_node *const *from, struct sim_node *const *to, size_t count)
 API_AS(cuGraphAddDependencies_v2, change_edges(graph, from, to, count, true),
        struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
-       const struct abi_edge_data *edges, size_t count)
+       const CUgraphEdgeData *edges, size_t count)
 API_AS(cuGraphRemoveDependencies, change_edges(graph, from, to, count, false),
        struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
        size_t count)
 API_AS(cuGraphRemoveDependencies_v2, change_edges(graph, from, to, count, false),
        struct sim_graph *graph, struct sim_node *const *from, struct sim_node *const *to,
-       const struct abi_edge_data *edges, size_t count)
+       const CUgraphEdgeData *edges, size_t count)
 
 API(cuGraphDestroyNode, struct sim_node *node)
 {
     ENTER(cuGraphDestroyNode);
     if (!IS(node, MAGIC_NODE))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_graph *graph = node->graph;
     for (int at = 0; at < graph->nodes.count; at++)
@@ -443,5 +442,5 @@ API(cuGraphDestroyNode, struct sim_node *node)
     nodes_remove(&graph->nodes, node);
     node_free(node);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }

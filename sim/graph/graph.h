@@ -14,14 +14,14 @@ struct sim_node {
     uint64_t values[2]; /* copies of the kernel's arguments */
     void *arguments[2];
     union {
-        struct abi_kernel_node kernel;
-        struct abi_memcpy_node copy;
-        struct abi_memset_node set;
-        struct abi_host_node host;
-        struct abi_batch_node batch; /* its operations are the node's own */
+        CUDA_KERNEL_NODE_PARAMS kernel;
+        CUDA_MEMCPY_NODE_PARAMS copy;
+        CUDA_MEMSET_NODE_PARAMS_v2 set;
+        CUDA_HOST_NODE_PARAMS host;
+        CUDA_BATCH_MEM_OP_NODE_PARAMS batch; /* its operations are the node's own */
         struct sim_graph *child;
         struct sim_event *event;
-        struct abi_mem_alloc_node alloc;
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
         devptr release;
     } u;
     struct sim_node *source; /* in a clone or executable graph: the node it was made from */
@@ -58,9 +58,9 @@ void nodes_remove(struct sim_nodes *nodes, const struct sim_node *node);
 void nodes_clear(struct sim_nodes *nodes);
 struct sim_graph *graph_copy(const struct sim_graph *graph);
 /* Copies a batch's operations into a node. */
-int node_set_batch(struct sim_node *node, const struct abi_batch_node *batch);
+int node_set_batch(struct sim_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch);
 /* Takes a kernel's parameters into a node. */
-void node_set_kernel(struct sim_node *node, const struct abi_kernel_node *parameters);
+void node_set_kernel(struct sim_node *node, const CUDA_KERNEL_NODE_PARAMS *parameters);
 
 /* graphmem.c */
 bool graph_memory_has(const struct sim_graph *graph);
@@ -73,7 +73,7 @@ int graph_memory_take(struct sim_exec *exec, struct sim_stream *stream);
 /* An allocation begins; it ends with graph_memory_free(). */
 void graph_memory_live(struct sim_range *range, struct sim_exec *exec);
 void graph_memory_free(struct sim_range *range);
-int graph_memory_node(struct sim_node *node, struct abi_mem_alloc_node *parameters);
+int graph_memory_node(struct sim_node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters);
 
 /* capture.c: adds a node after the stream's tips and makes it the tip. */
 int capture_add(struct sim_stream *stream, struct sim_node *node);
@@ -83,8 +83,8 @@ int capture_wait(struct sim_stream *stream, struct sim_event *event);
 int capture_asked(struct sim_event *event);
 
 /* memop.c */
-int memop_check(const struct abi_memop *operations, unsigned count, bool old);
-int memop_submit(struct sim_stream *stream, const struct abi_memop *operation);
+int memop_check(const CUstreamBatchMemOpParams *operations, unsigned count, bool old);
+int memop_submit(struct sim_stream *stream, const CUstreamBatchMemOpParams *operation);
 
 /* copy.c */
 /* A node's copy or memset, in the stream's order. sim.mutex is held. */

@@ -11,10 +11,10 @@ static int instantiate(struct sim_exec **ret_exec, struct sim_graph *graph,
                        unsigned long long flags)
 {
     if (!ret_exec || !IS(graph, MAGIC_GRAPH) || flags & ~15ULL)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     struct sim_exec *exec = sim_object(sizeof(*exec), MAGIC_EXEC);
     if (!exec)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     sim_lock();
     /* a graph with memory nodes can be instantiated once at a time */
     bool again = graph_memory_instantiated(graph);
@@ -24,11 +24,11 @@ static int instantiate(struct sim_exec **ret_exec, struct sim_graph *graph,
     sim_unlock();
     if (!exec->graph) {
         free(exec);
-        return again ? ERR_NOT_SUPPORTED : ERR_INVALID_VALUE; /* a cycle */
+        return again ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE; /* a cycle */
     }
     exec->flags = flags;
     *ret_exec = exec;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGraphInstantiate, struct sim_exec **ret_exec, struct sim_graph *graph,
@@ -55,38 +55,38 @@ API_AS_KERNEL(cuGraphInstantiateWithFlags, instantiate(ret_exec, graph, flags),
               struct sim_exec **ret_exec, struct sim_graph *graph, unsigned long long flags)
 
 static int with_params(struct sim_exec **ret_exec, struct sim_graph *graph,
-                       struct abi_instantiate_params *parameters)
+                       CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
 {
     if (!parameters)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     int code = instantiate(ret_exec, graph, parameters->flags);
-    parameters->result = code ? 1 : 0;
-    parameters->error_node = NULL;
+    parameters->result_out = code ? 1 : 0;
+    parameters->hErrNode_out = NULL;
     return code;
 }
 
 API_TWINS_KERNEL(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
                  with_params(ret_exec, graph, parameters), struct sim_exec **ret_exec,
-                 struct sim_graph *graph, struct abi_instantiate_params *parameters)
+                 struct sim_graph *graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
 
 static int run_batch(const struct sim_node *node, struct sim_stream *stream)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     for (unsigned at = 0; at < node->u.batch.count && !code; at++)
-        code = memop_submit(stream, &node->u.batch.operations[at]);
+        code = memop_submit(stream, &node->u.batch.paramArray[at]);
     return code;
 }
 
 static int run_alloc(struct sim_exec *exec, const struct sim_node *node)
 {
-    struct sim_range *range = range_find(node->u.alloc.address);
+    struct sim_range *range = range_find(node->u.alloc.dptr);
 
     if (!range)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!range->owner)
         graph_memory_live(range, exec);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_stream *stream);
@@ -94,33 +94,33 @@ static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_
 static int run_node(struct sim_exec *exec, struct sim_node *node, struct sim_stream *stream)
 {
     switch (node->type) {
-    case NODE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_KERNEL:
         return work_submit(stream, (struct sim_op){.kind = OP_KERNEL, .kernel = node->work});
-    case NODE_MEMCPY:
-    case NODE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
         return copy_run_node(node, stream);
-    case NODE_BATCH:
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return run_batch(node, stream);
-    case NODE_HOST:
-        return work_call(stream, node->u.host.function, node->u.host.user);
-    case NODE_CHILD:
+    case CU_GRAPH_NODE_TYPE_HOST:
+        return work_call(stream, node->u.host.fn, node->u.host.userData);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
         return run_graph(exec, node->u.child, stream);
-    case NODE_EVENT_WAIT:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
         return work_submit(stream, (struct sim_op){.kind = OP_WAIT, .event = node->u.event});
-    case NODE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         return work_submit(stream, (struct sim_op){.kind = OP_RECORD, .event = node->u.event});
-    case NODE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         return run_alloc(exec, node);
-    case NODE_MEM_FREE:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
         return address_free(node->u.release, 0);
     default:
-        return OK;
+        return CUDA_SUCCESS;
     }
 }
 
 static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_stream *stream)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     for (int at = 0; at < graph->nodes.count && !code; at++) {
         if (graph->nodes.list[at]->enabled)
@@ -137,8 +137,8 @@ static void free_allocations(struct sim_exec *exec, const struct sim_graph *grap
     for (int at = 0; at < graph->nodes.count && exec->live_allocations; at++) {
         const struct sim_node *node = graph->nodes.list[at];
         struct sim_range *range =
-            node->type == NODE_MEM_ALLOC ? range_find(node->u.alloc.address) : NULL;
-        if (node->type == NODE_CHILD)
+            node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? range_find(node->u.alloc.dptr) : NULL;
+        if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
             free_allocations(exec, node->u.child, heir);
         if (!range || range->owner != exec)
             continue;
@@ -155,7 +155,7 @@ static void free_allocations(struct sim_exec *exec, const struct sim_graph *grap
 static int launch_locked(struct sim_exec *exec, struct sim_stream *stream)
 {
     if (exec->live_allocations && !(exec->flags & FLAG_AUTO_FREE))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     free_allocations(exec, exec->graph, NULL);
     TRY(graph_memory_take(exec, stream));
     int code = run_graph(exec, exec->graph, stream);
@@ -168,10 +168,11 @@ static int capture_child(struct sim_stream *stream, struct sim_exec *exec)
 {
     sim_lock();
     int code = capture_check(stream);
-    struct sim_node *node = code ? NULL : node_new(stream->capture->graph, NODE_CHILD);
+    struct sim_node *node =
+        code ? NULL : node_new(stream->capture->graph, CU_GRAPH_NODE_TYPE_GRAPH);
     if (node) {
         node->u.child = graph_copy(exec->graph);
-        code = node->u.child ? capture_add(stream, node) : ERR_OUT_OF_MEMORY;
+        code = node->u.child ? capture_add(stream, node) : CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_unlock();
     return code;
@@ -180,7 +181,7 @@ static int capture_child(struct sim_stream *stream, struct sim_exec *exec)
 static int launch(struct sim_exec *exec, struct sim_stream *handle)
 {
     if (!IS(exec, MAGIC_EXEC))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     NEED_STREAM(stream, handle);
     if (stream_captures(stream))
         return capture_child(stream, exec);
@@ -200,7 +201,7 @@ API_PTSZ(cuGraphLaunch, launch(exec, stream), struct sim_exec *exec, struct sim_
 static int upload(struct sim_exec *exec, struct sim_stream *handle)
 {
     if (!IS(exec, MAGIC_EXEC))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     NEED_STREAM(stream, handle);
     sim_lock();
     int code = graph_memory_take(exec, stream);
@@ -214,23 +215,23 @@ API(cuGraphExecDestroy, struct sim_exec *exec)
 {
     ENTER(cuGraphExecDestroy);
     if (!IS(exec, MAGIC_EXEC))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     graph_memory_leave(exec);
     free_allocations(exec, exec->graph, &gone);
     graph_free(exec->graph);
     handle_retire(exec);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuGraphExecGetFlags, struct sim_exec *exec, uint64_t *ret_flags)
 {
     ENTER(cuGraphExecGetFlags);
     if (!IS(exec, MAGIC_EXEC) || !ret_flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_flags = exec->flags;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* True when the graphs have the same nodes in the same places. */
@@ -242,7 +243,7 @@ static bool same_shape(const struct sim_graph *one, const struct sim_graph *two)
         const struct sim_node *a = one->nodes.list[at], *b = two->nodes.list[at];
         if (a->type != b->type || a->needs.count != b->needs.count)
             return false;
-        if (a->type == NODE_CHILD && !same_shape(a->u.child, b->u.child))
+        if (a->type == CU_GRAPH_NODE_TYPE_GRAPH && !same_shape(a->u.child, b->u.child))
             return false;
     }
     return true;
@@ -255,22 +256,22 @@ static int update_locked(struct sim_exec *exec, struct sim_graph *graph)
     struct sim_graph *copy = graph_copy(graph);
 
     if (!copy)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (!same_shape(exec->graph, copy)) {
         graph_free(copy);
-        return ERR_GRAPH_EXEC_UPDATE_FAILURE;
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
     for (int at = 0; at < copy->nodes.count; at++)
         copy->nodes.list[at]->source = exec->graph->nodes.list[at]->source;
     graph_free(exec->graph);
     exec->graph = copy;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int update(struct sim_exec *exec, struct sim_graph *graph)
 {
     if (!IS(exec, MAGIC_EXEC) || !IS(graph, MAGIC_GRAPH))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = update_locked(exec, graph);
     sim_unlock();
@@ -278,7 +279,7 @@ static int update(struct sim_exec *exec, struct sim_graph *graph)
 }
 
 API(cuGraphExecUpdate, struct sim_exec *exec, struct sim_graph *graph, struct sim_node **ret_node,
-    int *ret_result)
+    CUgraphExecUpdateResult *ret_result)
 {
     ENTER(cuGraphExecUpdate);
     int code = update(exec, graph);
@@ -290,11 +291,11 @@ API(cuGraphExecUpdate, struct sim_exec *exec, struct sim_graph *graph, struct si
 }
 
 API(cuGraphExecUpdate_v2, struct sim_exec *exec, struct sim_graph *graph,
-    struct abi_update_info *ret_info)
+    CUgraphExecUpdateResultInfo *ret_info)
 {
     ENTER(cuGraphExecUpdate_v2);
     int code = update(exec, graph);
     if (ret_info)
-        *ret_info = (struct abi_update_info){code ? 2 : 0, NULL, NULL};
+        *ret_info = (CUgraphExecUpdateResultInfo){code ? 2 : 0, NULL, NULL};
     return code;
 }

@@ -13,7 +13,6 @@ static struct {
 static struct sim_exec *execs; /* executable graphs with memory nodes */
 
 /* The real driver reports the reserved bytes as used too. */
-enum { GRAPH_USED, GRAPH_USED_HIGH, GRAPH_RESERVED, GRAPH_RESERVED_HIGH };
 
 static uint64_t round_up(uint64_t bytes)
 {
@@ -42,36 +41,36 @@ static int node_free(struct sim_range *range, devptr address, uint64_t order)
 {
     (void)order;
     if (address != range->base)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     graph_memory_free(range);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static const struct range_ops node_ops = {node_find, range_touch_whole, node_free};
 
-int graph_memory_node(struct sim_node *node, struct abi_mem_alloc_node *parameters)
+int graph_memory_node(struct sim_node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
 {
-    if (parameters->props.location.type != LOCATION_DEVICE ||
-        !sim_ordinal_valid(parameters->props.location.id))
-        return ERR_INVALID_VALUE;
-    struct sim_range *range = range_new(parameters->bytes, RANGE_GRAPH);
+    if (parameters->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        !sim_ordinal_valid(parameters->poolProps.location.id))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_range *range = range_new(parameters->bytesize, RANGE_GRAPH);
     if (!range)
-        return ERR_OUT_OF_MEMORY;
-    range->device = sim.map[parameters->props.location.id];
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    range->device = sim.map[parameters->poolProps.location.id];
     range->kind = SIM_GRAPH;
     range->ops = &node_ops;
-    parameters->address = range->base;
+    parameters->dptr = range->base;
     node->u.alloc = *parameters;
-    node->u.alloc.access = NULL;
-    node->u.alloc.access_count = 0;
-    return OK;
+    node->u.alloc.accessDescs = NULL;
+    node->u.alloc.accessDescCount = 0;
+    return CUDA_SUCCESS;
 }
 
 bool graph_memory_has(const struct sim_graph *graph)
 {
     for (int at = 0; at < graph->nodes.count; at++) {
         int type = graph->nodes.list[at]->type;
-        if (type == NODE_MEM_ALLOC || type == NODE_MEM_FREE)
+        if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE)
             return true;
     }
     return false;
@@ -84,14 +83,14 @@ static uint64_t peak_of(const struct sim_graph *graph, int *ret_device)
 
     for (int at = 0; at < graph->nodes.count; at++) {
         struct sim_node *node = graph->nodes.list[at];
-        if (node->type == NODE_MEM_ALLOC) {
-            now += (node->u.alloc.bytes + 511) / 512 * 512;
-            *ret_device = sim.map[node->u.alloc.props.location.id];
-        } else if (node->type == NODE_MEM_FREE) {
+        if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+            now += (node->u.alloc.bytesize + 511) / 512 * 512;
+            *ret_device = sim.map[node->u.alloc.poolProps.location.id];
+        } else if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
             struct sim_range *range = range_find(node->u.release);
             uint64_t bytes = range ? (range->asked + 511) / 512 * 512 : 0;
             now -= bytes < now ? bytes : now;
-        } else if (node->type == NODE_CHILD) {
+        } else if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
             uint64_t inner = peak_of(node->u.child, ret_device);
             peak = now + inner > peak ? now + inner : peak;
         }
@@ -142,7 +141,7 @@ int graph_memory_take(struct sim_exec *exec, struct sim_stream *stream)
     int device = exec->device;
 
     if (!exec->memory_bytes)
-        return OK;
+        return CUDA_SUCCESS;
     uint64_t needed = exec->memory_bytes + memory[device].live;
     for (struct sim_exec *other = execs; other; other = other->next) {
         if (other != exec && other->device == device && other->stream && other->stream != stream &&
@@ -158,7 +157,7 @@ int graph_memory_take(struct sim_exec *exec, struct sim_stream *stream)
         if (needed > memory[device].reserved_high)
             memory[device].reserved_high = needed;
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 void graph_memory_live(struct sim_range *range, struct sim_exec *exec)
@@ -172,7 +171,7 @@ API(cuDeviceGraphMemTrim, int ordinal)
 {
     ENTER_KERNEL(cuDeviceGraphMemTrim);
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     int device = sim.map[ordinal];
     uint64_t keep = round_up(memory[device].live);
@@ -181,34 +180,37 @@ API(cuDeviceGraphMemTrim, int ordinal)
         memory[device].reserved = keep;
     }
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuDeviceGetGraphMemAttribute, int ordinal, int attribute, uint64_t *ret_value)
+API(cuDeviceGetGraphMemAttribute, int ordinal, CUgraphMem_attribute attribute, void *ret_value)
 {
     ENTER(cuDeviceGetGraphMemAttribute);
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
-    if (!ret_value || attribute < GRAPH_USED || attribute > GRAPH_RESERVED_HIGH)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!ret_value || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
     int device = sim.map[ordinal];
-    bool high = attribute == GRAPH_USED_HIGH || attribute == GRAPH_RESERVED_HIGH;
+    bool high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+                attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     sim_lock();
-    *ret_value = high ? memory[device].reserved_high : memory[device].reserved;
+    *(uint64_t *)ret_value = high ? memory[device].reserved_high : memory[device].reserved;
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuDeviceSetGraphMemAttribute, int ordinal, int attribute, const uint64_t *value)
 {
     ENTER(cuDeviceSetGraphMemAttribute);
     if (!sim_ordinal_valid(ordinal))
-        return ERR_INVALID_DEVICE;
-    if (!value || *value || (attribute != GRAPH_USED_HIGH && attribute != GRAPH_RESERVED_HIGH))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!value || *value ||
+        (attribute != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
+         attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+        return CUDA_ERROR_INVALID_VALUE;
     int device = sim.map[ordinal];
     sim_lock();
     memory[device].reserved_high = memory[device].reserved;
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }

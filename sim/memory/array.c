@@ -12,7 +12,7 @@ struct sim_array {
     unsigned magic;
     bool part; /* a level of a mipmapped array */
     struct sim_context *context;
-    struct abi_array3d_desc desc;
+    CUDA_ARRAY3D_DESCRIPTOR desc;
     uint64_t bytes; /* as cuArrayGetMemoryRequirements has it */
     devptr memory;  /* 0: sparse or deferred */
     struct sim_array *next;
@@ -63,14 +63,15 @@ static uint64_t power_of_two(uint64_t value)
  * up to 16 tiles of 8 rows, a 3D one in blocks of 8 rows and up to 16 slices. This reproduces the
  * sizes measured on an H200.
  */
-static uint64_t level_bytes(const struct abi_array3d_desc *desc, unsigned level)
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 {
-    uint64_t width = desc->width >> level, height = desc->height >> level, depth = desc->depth;
-    bool layers = desc->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP);
+    uint64_t width = desc->Width >> level, height = desc->Height >> level, depth = desc->Depth;
+    bool layers = desc->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 
     if (!layers)
         depth = depth >> level;
-    width = round_up((width ? width : 1) * element_bytes(desc->format) * desc->channels, GOB_WIDTH);
+    width =
+        round_up((width ? width : 1) * element_bytes(desc->Format) * desc->NumChannels, GOB_WIDTH);
     height = height ? height : 1;
     depth = depth ? depth : 1;
     if (!layers && depth > 1) {
@@ -81,30 +82,30 @@ static uint64_t level_bytes(const struct abi_array3d_desc *desc, unsigned level)
     return width * round_up(height, GOB_HEIGHT * (tiles < 16 ? tiles : 16)) * depth;
 }
 
-static bool desc_valid(const struct abi_array3d_desc *desc)
+static bool desc_valid(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-    bool channels = desc->channels == 1 || desc->channels == 2 || desc->channels == 4;
+    bool channels = desc->NumChannels == 1 || desc->NumChannels == 2 || desc->NumChannels == 4;
 
-    return desc->width && desc->width <= 268435456 && desc->height <= 131072 &&
-           desc->depth <= 32768 && element_bytes(desc->format) && channels &&
-           (desc->height || !desc->depth || desc->flags & ARRAY_LAYERED);
+    return desc->Width && desc->Width <= 268435456 && desc->Height <= 131072 &&
+           desc->Depth <= 32768 && element_bytes(desc->Format) && channels &&
+           (desc->Height || !desc->Depth || desc->Flags & CUDA_ARRAY3D_LAYERED);
 }
 
-static int array_new(const struct abi_array3d_desc *desc, uint64_t bytes,
+static int array_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t bytes,
                      struct sim_array **ret_array)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     NEED_CONTEXT(context);
     TRY(capture_refuse());
     struct sim_array *array = sim_object(sizeof(*array), MAGIC_ARRAY);
     if (!array)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     array->context = context;
     array->desc = *desc;
     array->bytes = round_up(bytes, PAGE);
     sim_lock();
-    if (!(desc->flags & (ARRAY_SPARSE | ARRAY_DEFERRED)))
+    if (!(desc->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
         code = memory_alloc(context, SIM_ARRAY, array->bytes, &array->memory);
     if (!code) {
         array->next = context->arrays;
@@ -141,112 +142,107 @@ static void array_free(struct sim_array *array)
     handle_retire(array);
 }
 
-static int create_2d(struct sim_array **ret_array, const struct abi_array_desc *desc)
+static int create_2d(struct sim_array **ret_array, const CUDA_ARRAY_DESCRIPTOR *desc)
 {
     if (!ret_array || !desc)
-        return ERR_INVALID_VALUE;
-    struct abi_array3d_desc full = {desc->width, desc->height, 0, desc->format, desc->channels, 0};
+        return CUDA_ERROR_INVALID_VALUE;
+    CUDA_ARRAY3D_DESCRIPTOR full = {desc->Width,  desc->Height,      0,
+                                    desc->Format, desc->NumChannels, 0};
     return desc_valid(&full) ? array_new(&full, level_bytes(&full, 0), ret_array)
-                             : ERR_INVALID_VALUE;
+                             : CUDA_ERROR_INVALID_VALUE;
 }
 
 API_AS_KERNEL(cuArrayCreate_v2, create_2d(ret_array, desc), struct sim_array **ret_array,
-              const struct abi_array_desc *desc)
+              const CUDA_ARRAY_DESCRIPTOR *desc)
 
-API(cuArray3DCreate_v2, struct sim_array **ret_array, const struct abi_array3d_desc *desc)
+API(cuArray3DCreate_v2, struct sim_array **ret_array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
     ENTER_KERNEL(cuArray3DCreate_v2);
     if (!ret_array || !desc || !desc_valid(desc))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     return array_new(desc, level_bytes(desc, 0), ret_array);
 }
 
-struct old_desc { /* the descriptors of the first ABI: 32-bit sizes */
-    unsigned width, height, depth;
-    int format;
-    unsigned channels, flags;
-};
-
-API(cuArrayCreate, struct sim_array **ret_array, const unsigned *desc)
+API(cuArrayCreate, struct sim_array **ret_array, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
 {
     ENTER_KERNEL(cuArrayCreate);
     if (!desc)
-        return ERR_INVALID_VALUE;
-    struct abi_array_desc wide = {desc[0], desc[1], (int)desc[2], desc[3]};
+        return CUDA_ERROR_INVALID_VALUE;
+    CUDA_ARRAY_DESCRIPTOR wide = {desc->Width, desc->Height, desc->Format, desc->NumChannels};
     return create_2d(ret_array, &wide);
 }
 
-API(cuArray3DCreate, struct sim_array **ret_array, const struct old_desc *desc)
+API(cuArray3DCreate, struct sim_array **ret_array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
 {
     ENTER_KERNEL(cuArray3DCreate);
     if (!ret_array || !desc)
-        return ERR_INVALID_VALUE;
-    struct abi_array3d_desc wide = {desc->width,  desc->height,   desc->depth,
-                                    desc->format, desc->channels, desc->flags};
+        return CUDA_ERROR_INVALID_VALUE;
+    CUDA_ARRAY3D_DESCRIPTOR wide = {desc->Width,  desc->Height,      desc->Depth,
+                                    desc->Format, desc->NumChannels, desc->Flags};
     return desc_valid(&wide) ? array_new(&wide, level_bytes(&wide, 0), ret_array)
-                             : ERR_INVALID_VALUE;
+                             : CUDA_ERROR_INVALID_VALUE;
 }
 
 API(cuArrayDestroy, struct sim_array *array)
 {
     ENTER_KERNEL(cuArrayDestroy);
     if (!IS(array, MAGIC_ARRAY) || array->part)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     array_free(array);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuArrayGetDescriptor_v2, struct abi_array_desc *ret_desc, struct sim_array *array)
+API(cuArrayGetDescriptor_v2, CUDA_ARRAY_DESCRIPTOR *ret_desc, struct sim_array *array)
 {
     ENTER(cuArrayGetDescriptor_v2);
     if (!IS(array, MAGIC_ARRAY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_desc)
-        return ERR_INVALID_VALUE;
-    *ret_desc = (struct abi_array_desc){array->desc.width, array->desc.height, array->desc.format,
-                                        array->desc.channels};
-    return OK;
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_desc = (CUDA_ARRAY_DESCRIPTOR){array->desc.Width, array->desc.Height, array->desc.Format,
+                                        array->desc.NumChannels};
+    return CUDA_SUCCESS;
 }
 
-API(cuArray3DGetDescriptor_v2, struct abi_array3d_desc *ret_desc, struct sim_array *array)
+API(cuArray3DGetDescriptor_v2, CUDA_ARRAY3D_DESCRIPTOR *ret_desc, struct sim_array *array)
 {
     ENTER(cuArray3DGetDescriptor_v2);
     if (!IS(array, MAGIC_ARRAY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_desc)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_desc = array->desc;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-static int requirements(struct abi_array_requirements *ret_needs, struct sim_array *array)
+static int requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs, struct sim_array *array)
 {
-    if (!ret_needs || !(array->desc.flags & ARRAY_DEFERRED))
-        return ERR_INVALID_VALUE;
+    if (!ret_needs || !(array->desc.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
+        return CUDA_ERROR_INVALID_VALUE;
     memset(ret_needs, 0, sizeof(*ret_needs));
     ret_needs->size = array->bytes;
     ret_needs->alignment = PAGE;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuArrayGetMemoryRequirements, struct abi_array_requirements *ret_needs, struct sim_array *array,
-    int ordinal)
+API(cuArrayGetMemoryRequirements, CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs,
+    struct sim_array *array, int ordinal)
 {
     ENTER(cuArrayGetMemoryRequirements);
     if (!IS(array, MAGIC_ARRAY))
-        return ERR_INVALID_HANDLE;
-    return sim_ordinal_valid(ordinal) ? requirements(ret_needs, array) : ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_HANDLE;
+    return sim_ordinal_valid(ordinal) ? requirements(ret_needs, array) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static unsigned full_levels(const struct abi_array3d_desc *desc)
+static unsigned full_levels(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-    size_t most = desc->width > desc->height ? desc->width : desc->height;
+    size_t most = desc->Width > desc->Height ? desc->Width : desc->Height;
     unsigned levels = 1;
 
-    if (!(desc->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP)) && desc->depth > most)
-        most = desc->depth;
+    if (!(desc->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) && desc->Depth > most)
+        most = desc->Depth;
     while (most >>= 1)
         levels++;
     return levels;
@@ -261,23 +257,23 @@ static struct sim_array *level_new(struct sim_array *whole, unsigned level, uint
     array->part = true;
     array->context = whole->context;
     array->desc = whole->desc;
-    array->desc.width = whole->desc.width >> level ? whole->desc.width >> level : 1;
-    if (array->desc.height)
-        array->desc.height = whole->desc.height >> level ? whole->desc.height >> level : 1;
+    array->desc.Width = whole->desc.Width >> level ? whole->desc.Width >> level : 1;
+    if (array->desc.Height)
+        array->desc.Height = whole->desc.Height >> level ? whole->desc.Height >> level : 1;
     array->bytes = level_bytes(&whole->desc, level);
     array->memory = whole->memory ? whole->memory + offset : 0;
     return array;
 }
 
-API(cuMipmappedArrayCreate, struct sim_mipmap **ret_mipmap, const struct abi_array3d_desc *desc,
+API(cuMipmappedArrayCreate, struct sim_mipmap **ret_mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc,
     unsigned levels)
 {
     ENTER_KERNEL(cuMipmappedArrayCreate);
     if (!ret_mipmap || !desc || !desc_valid(desc) || !levels)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     struct sim_mipmap *mipmap = sim_object(sizeof(*mipmap), MAGIC_MIPMAP);
     if (!mipmap)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t bytes = 0;
     mipmap->count = levels < full_levels(desc) ? levels : full_levels(desc);
     for (unsigned level = 0; level < mipmap->count; level++)
@@ -293,7 +289,7 @@ API(cuMipmappedArrayCreate, struct sim_mipmap **ret_mipmap, const struct abi_arr
         offset += level_bytes(desc, level);
     }
     *ret_mipmap = mipmap;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMipmappedArrayGetLevel, struct sim_array **ret_array, struct sim_mipmap *mipmap,
@@ -301,18 +297,18 @@ API(cuMipmappedArrayGetLevel, struct sim_array **ret_array, struct sim_mipmap *m
 {
     ENTER(cuMipmappedArrayGetLevel);
     if (!IS(mipmap, MAGIC_MIPMAP))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_array || level >= mipmap->count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_array = mipmap->levels[level];
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMipmappedArrayDestroy, struct sim_mipmap *mipmap)
 {
     ENTER_KERNEL(cuMipmappedArrayDestroy);
     if (!IS(mipmap, MAGIC_MIPMAP))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     for (unsigned level = 0; level < mipmap->count; level++) {
         if (mipmap->levels[level])
@@ -322,16 +318,17 @@ API(cuMipmappedArrayDestroy, struct sim_mipmap *mipmap)
         array_free(mipmap->whole);
     handle_retire(mipmap);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuMipmappedArrayGetMemoryRequirements, struct abi_array_requirements *ret_needs,
+API(cuMipmappedArrayGetMemoryRequirements, CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs,
     struct sim_mipmap *mipmap, int ordinal)
 {
     ENTER(cuMipmappedArrayGetMemoryRequirements);
     if (!IS(mipmap, MAGIC_MIPMAP))
-        return ERR_INVALID_HANDLE;
-    return sim_ordinal_valid(ordinal) ? requirements(ret_needs, mipmap->whole) : ERR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_HANDLE;
+    return sim_ordinal_valid(ordinal) ? requirements(ret_needs, mipmap->whole)
+                                      : CUDA_ERROR_INVALID_DEVICE;
 }
 
 /* The simulator keeps rows one behind the other; only the size is that of the real layout. */
@@ -341,7 +338,7 @@ devptr array_memory(const void *handle, size_t *ret_pitch, size_t *ret_height)
 
     if (!IS(array, MAGIC_ARRAY) || !array->memory)
         return 0;
-    *ret_pitch = array->desc.width * element_bytes(array->desc.format) * array->desc.channels;
-    *ret_height = array->desc.height ? array->desc.height : 1;
+    *ret_pitch = array->desc.Width * element_bytes(array->desc.Format) * array->desc.NumChannels;
+    *ret_height = array->desc.Height ? array->desc.Height : 1;
     return array->memory;
 }

@@ -41,11 +41,11 @@ static int add(struct sim_context *context, void *memory, size_t bytes, unsigned
     struct host *host = calloc(1, sizeof(*host));
 
     if (!host)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *host = (struct host){hosts, context, (uintptr_t)memory, bytes, flags, registered};
     hosts = host;
     sim_charge(context->device, SIM_HOST, bytes);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static void drop(struct host *host)
@@ -75,16 +75,16 @@ static int alloc_call(void **ret_memory, size_t bytes, unsigned flags)
 {
     NEED_CONTEXT(context);
     if (!ret_memory || flags > 7)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     if (!bytes) {
         *ret_memory = NULL;
-        return OK;
+        return CUDA_SUCCESS;
     }
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     sim_lock();
     int code = add(context, memory, bytes, flags, false);
     sim_unlock();
@@ -104,14 +104,14 @@ API(cuMemFreeHost, void *memory)
 {
     ENTER_KERNEL(cuMemFreeHost);
     if (!memory)
-        return OK;
+        return CUDA_SUCCESS;
     sim_lock();
     struct host *host = find((uintptr_t)memory);
     bool own = host && host->base == (uintptr_t)memory && !host->registered;
     if (own)
         drop(host);
     sim_unlock();
-    return own ? OK : ERR_INVALID_VALUE;
+    return own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int register_call(void *memory, size_t bytes, unsigned flags)
@@ -120,11 +120,11 @@ static int register_call(void *memory, size_t bytes, unsigned flags)
 
     NEED_CONTEXT(context);
     if (!memory || !bytes || flags > 15)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     sim_lock();
     if (find((uintptr_t)memory) || find((uintptr_t)memory + bytes - 1))
-        code = ERR_HOST_MEMORY_ALREADY_REGISTERED;
+        code = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     else
         code = add(context, memory, bytes, flags, true);
     sim_unlock();
@@ -144,32 +144,34 @@ API(cuMemHostUnregister, void *memory)
     if (own)
         drop(host);
     sim_unlock();
-    return own ? OK : host ? ERR_INVALID_VALUE : ERR_HOST_MEMORY_NOT_REGISTERED;
+    return own    ? CUDA_SUCCESS
+           : host ? CUDA_ERROR_INVALID_VALUE
+                  : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 API(cuMemHostGetDevicePointer_v2, devptr *ret_address, void *memory, unsigned flags)
 {
     ENTER(cuMemHostGetDevicePointer_v2);
     if (!ret_address || flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     bool known = find((uintptr_t)memory) != NULL;
     sim_unlock();
     if (!known)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_address = (devptr)(uintptr_t)memory;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMemHostGetFlags, unsigned *ret_flags, void *memory)
 {
     ENTER(cuMemHostGetFlags);
     if (!ret_flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct host *host = find((uintptr_t)memory);
     if (host)
         *ret_flags = host->flags | 2; /* everything is mapped */
     sim_unlock();
-    return host ? OK : ERR_INVALID_VALUE;
+    return host ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -6,10 +6,6 @@
 
 #define IPC_MAGIC 0x73696d6770756970ULL
 
-struct ipc_bytes { /* CUipcMemHandle goes by value */
-    char bytes[64];
-};
-
 /* A descriptor of an object that this process has made. */
 static int export_fd(uint64_t id, uint64_t nonce, int *ret_fd)
 {
@@ -17,7 +13,7 @@ static int export_fd(uint64_t id, uint64_t nonce, int *ret_fd)
     struct sim_object *object = state_object_find_locked(sim.state, id, nonce);
     int error = object ? files_descriptor_new(object, ret_fd) : -1;
     state_unlock(sim.state);
-    return error ? ERR_OPERATING_SYSTEM : OK;
+    return error ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
 /* What a descriptor is of. */
@@ -30,7 +26,7 @@ static int export_read(int fd, struct sim_object *ret_copy)
     if (object)
         *ret_copy = *object;
     state_unlock(sim.state);
-    return object ? OK : ERR_INVALID_VALUE;
+    return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* `wanted`: what is to be in it, but for who has it. */
@@ -47,7 +43,7 @@ static int make_object(const struct sim_object *wanted, uint64_t *ret_id, uint64
         *ret_nonce = object->nonce;
     }
     state_unlock(sim.state);
-    return object ? OK : ERR_OUT_OF_MEMORY;
+    return object ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Holds the object for this process. owner is true when the process made it itself. */
@@ -62,7 +58,7 @@ static int hold_object(uint64_t id, uint64_t nonce, bool *ret_owner, struct sim_
         *ret_copy = *object;
     }
     state_unlock(sim.state);
-    return object ? OK : ERR_INVALID_VALUE;
+    return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int export_physical(struct sim_physical *physical, int *ret_fd)
@@ -71,31 +67,32 @@ static int export_physical(struct sim_physical *physical, int *ret_fd)
                                 .bytes = physical->kind == SIM_HOST ? 0 : physical->bytes,
                                 .map_bytes = physical->bytes,
                                 .prop = physical->prop};
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (!physical->object_id)
         code = make_object(&wanted, &physical->object_id, &physical->object_nonce);
     return code ? code : export_fd(physical->object_id, physical->object_nonce, ret_fd);
 }
 
-API(cuMemExportToShareableHandle, void *ret_shareable, uint64_t handle, int type,
-    unsigned long long flags)
+API(cuMemExportToShareableHandle, void *ret_shareable, CUmemGenericAllocationHandle handle,
+    CUmemAllocationHandleType type, unsigned long long flags)
 {
     ENTER_KERNEL(cuMemExportToShareableHandle);
     if (!ret_shareable || flags)
-        return ERR_INVALID_VALUE;
-    if (type != HANDLE_POSIX_FD)
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
     sim_lock();
     struct sim_physical *physical = physical_find(handle);
-    int code = ERR_INVALID_VALUE;
-    if (physical && physical->prop.handle_types & HANDLE_POSIX_FD)
+    int code = CUDA_ERROR_INVALID_VALUE;
+    if (physical && physical->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         code = export_physical(physical, ret_shareable);
     sim_unlock();
     return code;
 }
 
-static int import_physical(const struct sim_object *content, uint64_t *ret_handle)
+static int import_physical(const struct sim_object *content,
+                           CUmemGenericAllocationHandle *ret_handle)
 {
     struct sim_physical *original = physical_of_object(content->id);
     struct sim_object object;
@@ -108,7 +105,7 @@ static int import_physical(const struct sim_object *content, uint64_t *ret_handl
     }
     struct sim_physical *physical = physical_new(content->map_bytes, &content->prop);
     if (!physical)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     physical->imported = true;
     physical->original = original;
     if (original)
@@ -117,28 +114,37 @@ static int import_physical(const struct sim_object *content, uint64_t *ret_handl
     physical->object_id = content->id;
     physical->object_nonce = content->nonce;
     *ret_handle = physical->handle;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuMemImportFromShareableHandle, uint64_t *ret_handle, void *shareable, int type)
+API(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *ret_handle, void *shareable,
+    CUmemAllocationHandleType type)
 {
     struct sim_object content;
 
     ENTER_KERNEL(cuMemImportFromShareableHandle);
     if (!ret_handle)
-        return ERR_INVALID_VALUE;
-    if (type != HANDLE_POSIX_FD)
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
     int code = export_read((int)(intptr_t)shareable, &content);
     if (code || content.pool)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     code = import_physical(&content, ret_handle);
     sim_unlock();
     return code;
 }
 
-static int ipc_handle(devptr address, struct abi_ipc_handle *handle)
+struct pool_pointer { /* in the 64 bytes of CUmemPoolPtrExportData */
+    uint64_t id;
+    uint64_t nonce;
+    uint64_t offset;
+    uint64_t bytes;
+    unsigned char reserved[32];
+};
+
+static int ipc_handle(devptr address, struct sim_ipc_handle *handle)
 {
     struct sim_range *range;
     devptr base;
@@ -146,7 +152,7 @@ static int ipc_handle(devptr address, struct abi_ipc_handle *handle)
 
     if (!address_find(address, &base, &bytes, &range) || range->kind != SIM_DATA ||
         (range->what != RANGE_DATA && range->what != RANGE_BLOCK))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!range->object_id) {
         struct sim_object wanted = {.device = range->device, .bytes = range->charged};
         int code = make_object(&wanted, &range->object_id, &range->object_nonce);
@@ -160,16 +166,16 @@ static int ipc_handle(devptr address, struct abi_ipc_handle *handle)
     handle->offset = base - range->base;
     handle->bytes = bytes;
     handle->pid = sim.self->pid;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuIpcGetMemHandle, struct abi_ipc_handle *ret_handle, devptr address)
+API(cuIpcGetMemHandle, CUipcMemHandle *ret_handle, devptr address)
 {
     ENTER_KERNEL(cuIpcGetMemHandle);
     if (!ret_handle)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    int code = ipc_handle(address, ret_handle);
+    int code = ipc_handle(address, (struct sim_ipc_handle *)ret_handle);
     sim_unlock();
     return code;
 }
@@ -183,7 +189,7 @@ static struct sim_range *imported(struct sim_context *context, uint64_t id)
     return NULL;
 }
 
-static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *handle,
+static int open_ipc(struct sim_context *context, const struct sim_ipc_handle *handle,
                     devptr *ret_address)
 {
     struct sim_range *range = imported(context, handle->id);
@@ -193,31 +199,31 @@ static int open_ipc(struct sim_context *context, const struct abi_ipc_handle *ha
     if (range) {
         range->references++;
         *ret_address = range->base + handle->offset;
-        return OK;
+        return CUDA_SUCCESS;
     }
     TRY(hold_object(handle->id, handle->nonce, &owner, &object));
     if (owner)
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     range = range_new(object.bytes, RANGE_IMPORT);
     if (!range)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     range->device = object.device;
     range->kind = SIM_DATA;
     range->object_id = handle->id;
     range->object_nonce = handle->nonce;
     range_link(range, context);
     *ret_address = range->base + handle->offset;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-static int open_call(devptr *ret_address, const struct ipc_bytes *bytes, unsigned flags)
+static int open_call(devptr *ret_address, const CUipcMemHandle *bytes, unsigned flags)
 {
-    struct abi_ipc_handle handle;
+    struct sim_ipc_handle handle;
 
     NEED_CONTEXT(context);
     memcpy(&handle, bytes, sizeof(handle));
     if (!ret_address || handle.magic != IPC_MAGIC || flags > 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = open_ipc(context, &handle, ret_address);
     sim_unlock();
@@ -225,7 +231,7 @@ static int open_call(devptr *ret_address, const struct ipc_bytes *bytes, unsigne
 }
 
 API_TWINS_KERNEL(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, open_call(ret_address, &handle, flags),
-                 devptr *ret_address, struct ipc_bytes handle, unsigned flags)
+                 devptr *ret_address, CUipcMemHandle handle, unsigned flags)
 
 API(cuIpcCloseMemHandle, devptr address)
 {
@@ -236,18 +242,19 @@ API(cuIpcCloseMemHandle, devptr address)
     if (valid && --range->references == 0)
         range_free(range);
     sim_unlock();
-    return valid ? OK : ERR_INVALID_VALUE;
+    return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool, int type,
     unsigned long long flags)
 {
     ENTER_KERNEL(cuMemPoolExportToShareableHandle);
-    if (!ret_shareable || !IS(pool, MAGIC_POOL) || flags || type != HANDLE_POSIX_FD ||
-        !(pool->handle_types & HANDLE_POSIX_FD))
-        return ERR_INVALID_VALUE;
+    if (!ret_shareable || !IS(pool, MAGIC_POOL) || flags ||
+        type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+        !(pool->handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    int code = OK;
+    int code = CUDA_SUCCESS;
     if (!pool->object_id)
         code = make_object(&(struct sim_object){.device = pool->device, .pool = 1},
                            &pool->object_id, &pool->object_nonce);
@@ -257,15 +264,15 @@ API(cuMemPoolExportToShareableHandle, void *ret_shareable, struct sim_pool *pool
     return code;
 }
 
-API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *shareable, int type,
-    unsigned long long flags)
+API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *shareable,
+    CUmemAllocationHandleType type, unsigned long long flags)
 {
     struct sim_object content;
 
     ENTER_KERNEL(cuMemPoolImportFromShareableHandle);
-    if (!ret_pool || flags || type != HANDLE_POSIX_FD ||
+    if (!ret_pool || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
         export_read((int)(intptr_t)shareable, &content) || !content.pool)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_pool *pool = pool_new(content.device, SIM_POOL);
     if (pool) {
@@ -275,10 +282,10 @@ API(cuMemPoolImportFromShareableHandle, struct sim_pool **ret_pool, void *sharea
         *ret_pool = pool;
     }
     sim_unlock();
-    return pool ? OK : ERR_OUT_OF_MEMORY;
+    return pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-API(cuMemPoolExportPointer, struct abi_pool_pointer *ret_pointer, devptr address)
+API(cuMemPoolExportPointer, struct pool_pointer *ret_pointer, devptr address)
 {
     struct sim_range *range;
     devptr base;
@@ -286,27 +293,27 @@ API(cuMemPoolExportPointer, struct abi_pool_pointer *ret_pointer, devptr address
 
     ENTER(cuMemPoolExportPointer);
     if (!ret_pointer)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     bool found = address_find(address, &base, &bytes, &range) && range->what == RANGE_POOL;
     struct sim_pool *pool = found ? range->owner : NULL;
     if (found) {
         memset(ret_pointer, 0, sizeof(*ret_pointer));
-        *ret_pointer = (struct abi_pool_pointer){
+        *ret_pointer = (struct pool_pointer){
             .id = pool->object_id, .nonce = pool->object_nonce, .bytes = bytes};
     }
     sim_unlock();
-    return found && pool->object_id ? OK : ERR_INVALID_VALUE;
+    return found && pool->object_id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool,
-    const struct abi_pool_pointer *pointer)
+    const struct pool_pointer *pointer)
 {
     ENTER(cuMemPoolImportPointer);
     NEED_CONTEXT(context);
     if (!ret_address || !pointer || !IS(pool, MAGIC_POOL) || !pool->imported ||
         pointer->id != pool->object_id)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_range *range = range_new(pointer->bytes, RANGE_IMPORT);
     if (range) {
@@ -316,5 +323,5 @@ API(cuMemPoolImportPointer, devptr *ret_address, struct sim_pool *pool,
         *ret_address = range->base;
     }
     sim_unlock();
-    return range ? OK : ERR_OUT_OF_MEMORY;
+    return range ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

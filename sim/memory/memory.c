@@ -42,13 +42,13 @@ static int small_free(struct sim_range *range, devptr address, uint64_t order)
 
     (void)order;
     if (offset % block->unit_bytes || !block->units[unit])
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     mark(block, unit, block->units[unit], false);
     block->free_units += block->units[unit];
     block->units[unit] = 0;
     if (block->free_units == SIM_BLOCK / block->unit_bytes)
         block_free(block);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static bool small_find(struct sim_range *range, devptr address, devptr *ret_base,
@@ -135,7 +135,7 @@ static int small_alloc(struct sim_context *context, enum sim_kind kind, uint64_t
     if (!block) {
         block = block_new(context, kind);
         if (!block)
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
         first = 0;
     }
     mark(block, (unsigned)first, count, true);
@@ -143,7 +143,7 @@ static int small_alloc(struct sim_context *context, enum sim_kind kind, uint64_t
     block->units[first] = (uint16_t)count;
     block->bytes[first] = (uint32_t)bytes;
     *ret_address = block->range->base + (unsigned)first * block->unit_bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes,
@@ -152,10 +152,10 @@ int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes
     if (bytes <= SIM_SMALL)
         return small_alloc(context, kind, bytes, ret_address);
     if (bytes > 1ULL << 46)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_range *range = range_new(bytes, RANGE_DATA);
     if (!range)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     int code = range_charge(range, context->device, kind, range->bytes);
     if (code) {
         range_free(range);
@@ -165,7 +165,7 @@ int memory_alloc(struct sim_context *context, enum sim_kind kind, uint64_t bytes
     if (kind == SIM_MANAGED)
         range_touch(range);
     *ret_address = range->base;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 void memory_context_end(struct sim_context *context)
@@ -185,7 +185,7 @@ static int alloc_call(enum sim_kind kind, devptr *ret_address, uint64_t bytes)
 
     NEED_CONTEXT(context);
     if (!ret_address || !bytes)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     TRY(capture_refuse());
     sim_lock();
     int code = memory_alloc(context, kind, bytes, &address);
@@ -202,7 +202,7 @@ API(cuMemAllocManaged, devptr *ret_address, size_t bytes, unsigned flags)
 {
     ENTER_KERNEL(cuMemAllocManaged);
     if (flags != 1 && flags != 2)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     return alloc_call(SIM_MANAGED, ret_address, bytes);
 }
 
@@ -214,9 +214,9 @@ API(cuMemAllocPitch_v2, devptr *ret_address, size_t *ret_pitch, size_t width, si
 
     if (!ret_pitch || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) ||
         pitch < width)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (height && pitch > SIZE_MAX / height)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     int code = alloc_call(SIM_DATA, ret_address, pitch * height);
     if (!code)
         *ret_pitch = pitch;
@@ -227,7 +227,8 @@ API(cuMemFree_v2, devptr address)
 {
     ENTER_KERNEL(cuMemFree_v2);
     if (!address)
-        return sim_current() && sim_current()->dead ? ERR_CONTEXT_IS_DESTROYED : OK;
+        return sim_current() && sim_current()->dead ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                    : CUDA_SUCCESS;
     TRY(capture_refuse());
     sim_lock();
     int code = address_free(address, NO_ORDER);
@@ -247,7 +248,7 @@ API(cuMemGetInfo_v2, size_t *ret_free, size_t *ret_total)
     if (ret_total)
         *ret_total = device->bytes;
     state_unlock(sim.state);
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMemGetAddressRange_v2, devptr *ret_base, size_t *ret_bytes, devptr address)
@@ -262,10 +263,10 @@ API(cuMemGetAddressRange_v2, devptr *ret_base, size_t *ret_bytes, devptr address
     bool found = address_find(address, &base, &bytes, &range) || host_find(address, &base, &bytes);
     sim_unlock();
     if (!found)
-        return ERR_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
     if (ret_base)
         *ret_base = base;
     if (ret_bytes)
         *ret_bytes = bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }

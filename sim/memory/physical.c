@@ -30,7 +30,7 @@ struct sim_physical *physical_of_object(uint64_t id)
     return NULL;
 }
 
-struct sim_physical *physical_new(uint64_t bytes, const struct abi_allocation_prop *prop)
+struct sim_physical *physical_new(uint64_t bytes, const CUmemAllocationProp *prop)
 {
     struct sim_physical *physical = calloc(1, sizeof(*physical));
 
@@ -40,7 +40,7 @@ struct sim_physical *physical_new(uint64_t bytes, const struct abi_allocation_pr
     physical->bytes = bytes;
     physical->prop = *prop;
     physical->references = 1;
-    bool device = prop->location.type == LOCATION_DEVICE;
+    bool device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     physical->device = sim.map[device ? prop->location.id : 0];
     physical->kind = device ? SIM_VMM : SIM_HOST;
     physical->next = buckets[physical->handle % BUCKETS];
@@ -85,32 +85,34 @@ void physical_put(struct sim_physical *physical)
     }
 }
 
-static int check_prop(const struct abi_allocation_prop *prop)
+static int check_prop(const CUmemAllocationProp *prop)
 {
     if (!prop || prop->type != 1)
-        return ERR_INVALID_VALUE;
-    if (prop->location.type == LOCATION_DEVICE)
-        return sim_ordinal_valid(prop->location.id) ? OK : ERR_INVALID_DEVICE;
-    if (prop->location.type < LOCATION_HOST || prop->location.type > LOCATION_HOST_NUMA_CURRENT)
-        return ERR_INVALID_VALUE;
-    return OK;
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        return sim_ordinal_valid(prop->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    if (prop->location.type < CU_MEM_LOCATION_TYPE_HOST ||
+        prop->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
 }
 
-API(cuMemCreate, uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop,
-    unsigned long long flags)
+API(cuMemCreate, CUmemGenericAllocationHandle *ret_handle, size_t bytes,
+    const CUmemAllocationProp *prop, unsigned long long flags)
 {
     ENTER_KERNEL(cuMemCreate);
     int code = check_prop(prop);
     if (code)
         return code;
     if (!ret_handle || !bytes || bytes % SIM_BLOCK || flags)
-        return ERR_INVALID_VALUE;
-    if (prop->handle_types & ~(HANDLE_POSIX_FD | HANDLE_FABRIC))
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->requestedHandleTypes &
+        ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC))
+        return CUDA_ERROR_NOT_SUPPORTED;
     sim_lock();
     struct sim_physical *physical = physical_new(bytes, prop);
     if (!physical) {
-        code = ERR_OUT_OF_MEMORY;
+        code = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
         code = sim_charge(physical->device, physical->kind, bytes);
         if (code) {
@@ -125,7 +127,7 @@ API(cuMemCreate, uint64_t *ret_handle, size_t bytes, const struct abi_allocation
     return code;
 }
 
-API(cuMemRelease, uint64_t handle)
+API(cuMemRelease, CUmemGenericAllocationHandle handle)
 {
     ENTER_KERNEL(cuMemRelease);
     sim_lock();
@@ -136,29 +138,29 @@ API(cuMemRelease, uint64_t handle)
         physical_put(physical);
     }
     sim_unlock();
-    return valid ? OK : ERR_INVALID_VALUE;
+    return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-API(cuMemGetAllocationPropertiesFromHandle, struct abi_allocation_prop *ret_prop, uint64_t handle)
+API(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *ret_prop, uint64_t handle)
 {
     ENTER(cuMemGetAllocationPropertiesFromHandle);
     if (!ret_prop)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_physical *physical = physical_find(handle);
     if (physical)
         *ret_prop = physical->prop;
     sim_unlock();
-    return physical ? OK : ERR_INVALID_VALUE;
+    return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-API(cuMemGetAllocationGranularity, size_t *ret_bytes, const struct abi_allocation_prop *prop,
-    int option)
+API(cuMemGetAllocationGranularity, size_t *ret_bytes, const CUmemAllocationProp *prop,
+    CUmemAllocationGranularity_flags option)
 {
     ENTER(cuMemGetAllocationGranularity);
     TRY(check_prop(prop));
     if (!ret_bytes || option < 0 || option > 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_bytes = SIM_BLOCK;
-    return OK;
+    return CUDA_SUCCESS;
 }

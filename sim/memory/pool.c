@@ -24,7 +24,7 @@ struct sim_pool *pool_new(int device, enum sim_kind kind)
     if (!pool)
         return NULL;
     pool->device = device;
-    pool->location = LOCATION_DEVICE;
+    pool->location = CU_MEM_LOCATION_TYPE_DEVICE;
     pool->kind = kind;
     for (int ordinal = 0; ordinal < sim.device_count; ordinal++) {
         if (sim.map[ordinal] == device)
@@ -158,7 +158,7 @@ static int pool_free(struct sim_range *range, devptr address, uint64_t order)
     struct sim_extent *extent = extent_of(pool, address - range->base);
 
     if (!extent || !extent->asked || address != range->base + extent->offset)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (order != NO_ORDER)
         pool->used -= extent->asked;
     extent->asked = 0;
@@ -171,7 +171,7 @@ static int pool_free(struct sim_range *range, devptr address, uint64_t order)
         if (!pool->allocations)
             pool_delete(pool);
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static bool pool_find(struct sim_range *range, devptr address, devptr *ret_base,
@@ -304,7 +304,7 @@ static int grow(struct sim_pool *pool, uint64_t offset, uint64_t bytes)
     uint64_t more = missing(pool, offset, bytes);
 
     if (pool->max_bytes && pool->reserved + more > pool->max_bytes)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     TRY(sim_charge(pool->device, pool->kind, more));
     for (uint64_t chunk = offset / CHUNK; chunk < PAST(offset + bytes); chunk++)
         pool->chunks[chunk].resident = true;
@@ -313,7 +313,7 @@ static int grow(struct sim_pool *pool, uint64_t offset, uint64_t bytes)
     pool->reserved += more;
     if (pool->reserved > pool->reserved_high)
         pool->reserved_high = pool->reserved;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
@@ -321,19 +321,19 @@ int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
     uint64_t rounded = round_up(bytes, ALIGN), offset = 0;
 
     if (bytes > MOST || !take_addresses(pool))
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_extent *extent = find_place(pool, rounded, &offset);
-    int code = extent ? grow(pool, offset, rounded) : ERR_OUT_OF_MEMORY;
+    int code = extent ? grow(pool, offset, rounded) : CUDA_ERROR_OUT_OF_MEMORY;
     if (code && extent) {
         /* give back what is unused, as if it had waited for the streams that it was freed in, then
          * look again */
         release_all(pool);
         extent = find_place(pool, rounded, &offset);
-        code = extent ? grow(pool, offset, rounded) : ERR_OUT_OF_MEMORY;
+        code = extent ? grow(pool, offset, rounded) : CUDA_ERROR_OUT_OF_MEMORY;
     }
     extent = code ? NULL : cut(extent, offset, rounded);
     if (!extent)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     extent->asked = bytes;
     use_chunks(pool, extent, 1);
     pool->allocations++;
@@ -343,7 +343,7 @@ int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
     if (pool->kind == SIM_HOST)
         pool_touch(pool->range, pool->range->base + offset, bytes);
     *ret_address = pool->range->base + offset;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 void pool_trim_device(int device)

@@ -75,7 +75,7 @@ API(cuMemAddressReserve, devptr *ret_address, size_t bytes, size_t alignment, de
 {
     ENTER_KERNEL(cuMemAddressReserve);
     if (!ret_address || !bytes || bytes % SIM_BLOCK || flags || (alignment & (alignment - 1)))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_range *range = range_new_at(wanted, bytes, alignment, RANGE_RESERVED);
     if (range) {
@@ -84,7 +84,7 @@ API(cuMemAddressReserve, devptr *ret_address, size_t bytes, size_t alignment, de
         *ret_address = range->base;
     }
     sim_unlock();
-    return range ? OK : ERR_OUT_OF_MEMORY;
+    return range ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 API(cuMemAddressFree, devptr address, size_t bytes)
@@ -96,7 +96,7 @@ API(cuMemAddressFree, devptr address, size_t bytes)
     if (valid)
         range_free(range);
     sim_unlock();
-    return valid ? OK : ERR_INVALID_VALUE;
+    return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool overlaps(const struct sim_range *range, devptr address, uint64_t bytes)
@@ -114,29 +114,29 @@ static int map(devptr address, uint64_t bytes, uint64_t handle)
     struct sim_physical *physical = physical_find(handle);
 
     if (!range || !physical)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (bytes != physical->bytes)
-        return ERR_NOT_SUPPORTED; /* as the real driver has it */
+        return CUDA_ERROR_NOT_SUPPORTED; /* as the real driver has it */
     if (overlaps(range, address, bytes))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     struct mapping *mapping = calloc(1, sizeof(*mapping));
     if (!mapping)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *mapping = (struct mapping){
         .next = range->owner, .base = address, .bytes = bytes, .physical = physical};
     range->owner = mapping;
     physical->mappings++;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
-API(cuMemMap, devptr address, size_t bytes, size_t offset, uint64_t handle,
+API(cuMemMap, devptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
     unsigned long long flags)
 {
     ENTER_KERNEL(cuMemMap);
     if (!bytes || bytes % SIM_BLOCK || address % SIM_BLOCK || flags)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (offset)
-        return ERR_NOT_SUPPORTED;
+        return CUDA_ERROR_NOT_SUPPORTED;
     sim_lock();
     int code = map(address, bytes, handle);
     sim_unlock();
@@ -162,7 +162,7 @@ static int unmap(devptr address, uint64_t bytes)
     struct sim_range *range = reservation(address, bytes);
 
     if (!range || !covers(range, address, bytes))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     for (struct mapping **link = (struct mapping **)&range->owner; *link;) {
         struct mapping *mapping = *link;
         if (mapping->base < address || mapping->base >= address + bytes) {
@@ -177,30 +177,29 @@ static int unmap(devptr address, uint64_t bytes)
         physical_put(mapping->physical);
         free(mapping);
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuMemUnmap, devptr address, size_t bytes)
 {
     ENTER_KERNEL(cuMemUnmap);
     if (!bytes)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = unmap(address, bytes);
     sim_unlock();
     return code;
 }
 
-API(cuMemSetAccess, devptr address, size_t bytes, const struct abi_access_desc *access,
-    size_t count)
+API(cuMemSetAccess, devptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
 {
     ENTER_KERNEL(cuMemSetAccess);
     if (!bytes || !access || !count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     for (size_t at = 0; at < count; at++) {
-        if (access[at].location.type == LOCATION_DEVICE &&
+        if (access[at].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
             !sim_ordinal_valid(access[at].location.id))
-            return ERR_INVALID_DEVICE;
+            return CUDA_ERROR_INVALID_DEVICE;
     }
     sim_lock();
     struct sim_range *range = reservation(address, bytes);
@@ -211,29 +210,28 @@ API(cuMemSetAccess, devptr address, size_t bytes, const struct abi_access_desc *
         at = mapping->base + mapping->bytes;
     }
     sim_unlock();
-    return valid ? OK : ERR_INVALID_VALUE;
+    return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-API(cuMemGetAccess, unsigned long long *ret_flags, const struct abi_location *location,
-    devptr address)
+API(cuMemGetAccess, unsigned long long *ret_flags, const CUmemLocation *location, devptr address)
 {
     ENTER(cuMemGetAccess);
     if (!ret_flags || !location)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_range *range = reservation(address, 0);
     struct mapping *mapping = range ? mapping_of(range, address) : NULL;
     if (mapping)
         *ret_flags = (unsigned long long)mapping->access;
     sim_unlock();
-    return mapping ? OK : ERR_INVALID_VALUE;
+    return mapping ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-API(cuMemRetainAllocationHandle, uint64_t *ret_handle, void *address)
+API(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *ret_handle, void *address)
 {
     ENTER(cuMemRetainAllocationHandle);
     if (!ret_handle)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_physical *physical = mapping_physical((devptr)(uintptr_t)address);
     if (physical) {
@@ -241,5 +239,5 @@ API(cuMemRetainAllocationHandle, uint64_t *ret_handle, void *address)
         *ret_handle = physical->handle;
     }
     sim_unlock();
-    return physical ? OK : ERR_INVALID_VALUE;
+    return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -16,13 +16,13 @@ struct sim_physical {
     int aliases; /* handles imported from this process itself */
     struct sim_physical
         *original; /* of a handle imported from this very process: what it stands for */
-    struct abi_allocation_prop prop;
+    CUmemAllocationProp prop;
     uint64_t object_id, object_nonce;
     struct sim_physical *next; /* of the hash chain */
 };
 
 struct sim_physical *physical_find(uint64_t handle);
-struct sim_physical *physical_new(uint64_t bytes, const struct abi_allocation_prop *prop);
+struct sim_physical *physical_new(uint64_t bytes, const CUmemAllocationProp *prop);
 struct sim_physical *physical_of_object(uint64_t id);
 /* Frees it when nothing refers to it. */
 void physical_put(struct sim_physical *physical);

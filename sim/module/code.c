@@ -17,7 +17,7 @@ int code_begin(struct sim_code *code, struct sim_image *image)
 {
     code->image = image;
     if (!image)
-        return OK;
+        return CUDA_SUCCESS;
     code->managed = calloc(image->count + 1, sizeof(*code->managed));
     for (unsigned at = 0; at < image->count; at++) {
         const struct sim_symbol *symbol = &image->symbols[at];
@@ -28,14 +28,14 @@ int code_begin(struct sim_code *code, struct sim_image *image)
             range = range_new(symbol->bytes, RANGE_DATA);
         if (!range) {
             code_end(code);
-            return ERR_OUT_OF_MEMORY;
+            return CUDA_ERROR_OUT_OF_MEMORY;
         }
         range->kind = SIM_MANAGED;
         code->managed[at] = range->base;
         set_first(range->base, symbol);
         range_touch(range);
     }
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 void code_end(struct sim_code *code)
@@ -55,7 +55,7 @@ void code_end(struct sim_code *code)
 static int place(const struct sim_image *image, struct sim_load *load)
 {
     if (!image || !image->bytes)
-        return OK;
+        return CUDA_SUCCESS;
     int result = memory_alloc(load->context, SIM_MODULE, image->bytes, &load->variables);
     for (unsigned at = 0; at < image->count && !result; at++) {
         if (image->symbols[at].kind == SYMBOL_VARIABLE)
@@ -76,10 +76,10 @@ static struct sim_load *load_in(const struct sim_code *code, const struct sim_co
 int code_load(struct sim_code *code, struct sim_context *context)
 {
     if (load_in(code, context))
-        return OK;
+        return CUDA_SUCCESS;
     struct sim_load *load = calloc(1, sizeof(*load));
     if (!load)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     load->context = context;
     load->next = code->loads;
     code->loads = load;
@@ -117,12 +117,12 @@ int code_variable(const struct sim_code *code, const struct sim_context *context
     if (symbol && symbol->kind == SYMBOL_MANAGED)
         return code_managed(code, name, ret_address, ret_bytes);
     if (!symbol || !load)
-        return ERR_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
     if (ret_address)
         *ret_address = load->variables + symbol->offset;
     if (ret_bytes)
         *ret_bytes = (size_t)symbol->bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int code_managed(const struct sim_code *code, const char *name, devptr *ret_address,
@@ -131,10 +131,10 @@ int code_managed(const struct sim_code *code, const char *name, devptr *ret_addr
     const struct sim_symbol *symbol = image_variable(code->image, name);
 
     if (!symbol || symbol->kind != SYMBOL_MANAGED)
-        return ERR_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
     if (ret_address)
         *ret_address = code->managed[symbol - code->image->symbols];
     if (ret_bytes)
         *ret_bytes = (size_t)symbol->bytes;
-    return OK;
+    return CUDA_SUCCESS;
 }

@@ -29,8 +29,8 @@ void code_end(struct sim_code *code);
 int code_load(struct sim_code *code, struct sim_context *context);
 /* Gives it back. */
 void code_leave(struct sim_code *code, const struct sim_context *context);
-/* 0, or ERR_NOT_FOUND. A variable that isn't managed is only in contexts in which the code is
- * loaded. */
+/* 0, or CUDA_ERROR_NOT_FOUND. A variable that isn't managed is only in contexts in which the code
+ * is loaded. */
 int code_variable(const struct sim_code *code, const struct sim_context *context, const char *name,
                   devptr *ret_address, size_t *ret_bytes);
 int code_managed(const struct sim_code *code, const char *name, devptr *ret_address,

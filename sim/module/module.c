@@ -43,15 +43,15 @@ static int function_of(struct sim_function **list, const char *name, struct sim_
     for (struct sim_function *function = *list; function; function = function->next) {
         if (!strcmp(function->name, name)) {
             *ret_function = function;
-            return OK;
+            return CUDA_SUCCESS;
         }
     }
     if (image && !symbol)
-        return ERR_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
     struct sim_function *function =
         sim_object(sizeof(*function) + strlen(name) + 1, MAGIC_FUNCTION);
     if (!function)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     strcpy(function->name, name);
     function->kind = !strcmp(name, "simgpu_busy")    ? FUNCTION_BUSY
                      : !strcmp(name, "simgpu_until") ? FUNCTION_UNTIL
@@ -63,7 +63,7 @@ static int function_of(struct sim_function **list, const char *name, struct sim_
     function->next = *list;
     *list = function;
     *ret_function = function;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int function_parameters(const struct sim_function *function, const unsigned char **ret_bytes)
@@ -151,7 +151,7 @@ static int load_image(struct sim_module **ret_module, struct sim_image *image)
     struct sim_module *module = code ? NULL : sim_object(sizeof(*module), MAGIC_MODULE);
     if (!module) {
         image_free(image);
-        return code ? code : ERR_OUT_OF_MEMORY;
+        return code ? code : CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_lock();
     code = code_begin(&module->code, image);
@@ -170,7 +170,7 @@ static int load_image(struct sim_module **ret_module, struct sim_image *image)
         return code;
     }
     *ret_module = module;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 int module_load(struct sim_module **ret_module, const void *image)
@@ -179,8 +179,8 @@ int module_load(struct sim_module **ret_module, const void *image)
 
     NEED_CONTEXT(context);
     if (!ret_module || !image)
-        return ERR_INVALID_VALUE;
-    return image_read(image, &read) ? load_image(ret_module, read) : ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_INVALID_VALUE;
+    return image_read(image, &read) ? load_image(ret_module, read) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 API(cuModuleLoad, struct sim_module **ret_module, const char *path)
@@ -189,21 +189,21 @@ API(cuModuleLoad, struct sim_module **ret_module, const char *path)
 
     ENTER_KERNEL(cuModuleLoad);
     if (!path || !ret_module)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (access(path, R_OK))
-        return ERR_FILE_NOT_FOUND;
-    return image_read_file(path, &image) ? load_image(ret_module, image) : ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    return image_read_file(path, &image) ? load_image(ret_module, image) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 API_AS_KERNEL(cuModuleLoadData, module_load(ret_module, image), struct sim_module **ret_module,
               const void *image)
 
 API(cuModuleLoadDataEx, struct sim_module **ret_module, const void *image, unsigned count,
-    int *options, void **values)
+    CUjit_option *options, void **values)
 {
     ENTER_KERNEL(cuModuleLoadDataEx);
     if (count && (!options || !values))
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     return module_load(ret_module, image);
 }
 
@@ -214,11 +214,11 @@ API(cuModuleUnload, struct sim_module *module)
 {
     ENTER_KERNEL(cuModuleUnload);
     if (!IS(module, MAGIC_MODULE) || module->library)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     module_free(module);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuModuleGetFunction, struct sim_function **ret_function, struct sim_module *module,
@@ -226,9 +226,9 @@ API(cuModuleGetFunction, struct sim_function **ret_function, struct sim_module *
 {
     ENTER(cuModuleGetFunction);
     if (!IS(module, MAGIC_MODULE))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_function || !name)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = function_of(&module->functions, name, module, module->library, ret_function);
     sim_unlock();
@@ -239,13 +239,13 @@ API(cuModuleGetFunctionCount, unsigned *ret_count, struct sim_module *module)
 {
     ENTER(cuModuleGetFunctionCount);
     if (!IS(module, MAGIC_MODULE))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_count = 0;
     for (struct sim_function *function = module->functions; function; function = function->next)
         ++*ret_count;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuModuleGetGlobal_v2, devptr *ret_address, size_t *ret_bytes, struct sim_module *module,
@@ -253,9 +253,9 @@ API(cuModuleGetGlobal_v2, devptr *ret_address, size_t *ret_bytes, struct sim_mod
 {
     ENTER(cuModuleGetGlobal_v2);
     if (!IS(module, MAGIC_MODULE))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!name)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = code_variable(code_of(module), module->context, name, ret_address, ret_bytes);
     sim_unlock();
@@ -266,9 +266,9 @@ API(cuModuleGetLoadingMode, int *ret_mode)
 {
     ENTER(cuModuleGetLoadingMode);
     if (!ret_mode)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_mode = sim.lazy ? 2 : 1; /* eager */
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 /* The library's module in a context; NULL: nobody asked for it. */
@@ -287,7 +287,7 @@ static int settle(struct sim_library *library)
 {
     struct sim_context *context = sim_current();
 
-    return !context || context->dead ? OK : code_load(&library->code, context);
+    return !context || context->dead ? CUDA_SUCCESS : code_load(&library->code, context);
 }
 
 /* Takes over the image, which may be NULL. */
@@ -297,7 +297,7 @@ static int load_library(struct sim_library **ret_library, struct sim_image *imag
 
     if (!library) {
         image_free(image);
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_lock();
     int code = code_begin(&library->code, image);
@@ -317,37 +317,38 @@ static int load_library(struct sim_library **ret_library, struct sim_image *imag
     return code;
 }
 
-API(cuLibraryLoadData, struct sim_library **ret_library, const void *image, int *jit,
-    void **jit_values, unsigned jit_count, int *options, void **values, unsigned count)
+API(cuLibraryLoadData, struct sim_library **ret_library, const void *image, CUjit_option *jit,
+    void **jit_values, unsigned jit_count, CUlibraryOption *options, void **values, unsigned count)
 {
     struct sim_image *read;
 
     ENTER_KERNEL(cuLibraryLoadData);
     if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library ||
         !image)
-        return ERR_INVALID_VALUE;
-    return image_read(image, &read) ? load_library(ret_library, read) : ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_INVALID_VALUE;
+    return image_read(image, &read) ? load_library(ret_library, read) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-API(cuLibraryLoadFromFile, struct sim_library **ret_library, const char *path, int *jit,
-    void **jit_values, unsigned jit_count, int *options, void **values, unsigned count)
+API(cuLibraryLoadFromFile, struct sim_library **ret_library, const char *path, CUjit_option *jit,
+    void **jit_values, unsigned jit_count, CUlibraryOption *options, void **values, unsigned count)
 {
     struct sim_image *image;
 
     ENTER_KERNEL(cuLibraryLoadFromFile);
     if ((jit_count && (!jit || !jit_values)) || (count && (!options || !values)) || !ret_library ||
         !path)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if (access(path, R_OK))
-        return ERR_FILE_NOT_FOUND;
-    return image_read_file(path, &image) ? load_library(ret_library, image) : ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    return image_read_file(path, &image) ? load_library(ret_library, image)
+                                         : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 API(cuLibraryUnload, struct sim_library *library)
 {
     ENTER_KERNEL(cuLibraryUnload);
     if (!IS(library, MAGIC_LIBRARY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     code_end(&library->code);
     for (struct sim_library **link = &libraries; *link; link = &(*link)->next) {
@@ -364,7 +365,7 @@ API(cuLibraryUnload, struct sim_library *library)
     retire_functions(library->functions);
     handle_retire(library);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuLibraryGetKernel, struct sim_function **ret_kernel, struct sim_library *library,
@@ -372,9 +373,9 @@ API(cuLibraryGetKernel, struct sim_function **ret_kernel, struct sim_library *li
 {
     ENTER(cuLibraryGetKernel);
     if (!IS(library, MAGIC_LIBRARY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_kernel || !name)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = settle(library);
     if (!code)
@@ -388,9 +389,9 @@ API(cuLibraryGetModule, struct sim_module **ret_module, struct sim_library *libr
     ENTER(cuLibraryGetModule);
     NEED_CONTEXT(context);
     if (!IS(library, MAGIC_LIBRARY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_module)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = settle(library);
     struct sim_module *module = code ? NULL : module_of(library, context);
@@ -402,7 +403,7 @@ API(cuLibraryGetModule, struct sim_module **ret_module, struct sim_library *libr
             module->next = context->modules;
             context->modules = module;
         } else {
-            code = ERR_OUT_OF_MEMORY;
+            code = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
     sim_unlock();
@@ -415,13 +416,13 @@ API(cuLibraryGetKernelCount, unsigned *ret_count, struct sim_library *library)
 {
     ENTER(cuLibraryGetKernelCount);
     if (!IS(library, MAGIC_LIBRARY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_count)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_count = 0;
     for (struct sim_function *function = library->functions; function; function = function->next)
         ++*ret_count;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_library *library,
@@ -429,9 +430,9 @@ API(cuLibraryGetGlobal, devptr *ret_address, size_t *ret_bytes, struct sim_libra
 {
     ENTER(cuLibraryGetGlobal);
     if (!IS(library, MAGIC_LIBRARY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!name)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     NEED_CONTEXT(context);
     sim_lock();
     int code = settle(library);
@@ -446,9 +447,9 @@ API(cuLibraryGetManaged, devptr *ret_address, size_t *ret_bytes, struct sim_libr
 {
     ENTER(cuLibraryGetManaged);
     if (!IS(library, MAGIC_LIBRARY))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!name)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     int code = code_managed(&library->code, name, ret_address, ret_bytes);
     sim_unlock();
@@ -460,31 +461,31 @@ API(cuKernelGetFunction, struct sim_function **ret_function, struct sim_function
     ENTER(cuKernelGetFunction);
     NEED_CONTEXT(context);
     if (!IS(kernel, MAGIC_FUNCTION))
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_function)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_function = kernel;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuKernelGetLibrary, struct sim_library **ret_library, struct sim_function *kernel)
 {
     ENTER(cuKernelGetLibrary);
     if (!IS(kernel, MAGIC_FUNCTION) || !kernel->library)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_library)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_library = kernel->library;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API(cuFuncGetModule, struct sim_module **ret_module, struct sim_function *function)
 {
     ENTER(cuFuncGetModule);
     if (!IS(function, MAGIC_FUNCTION) || !function->module)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_module)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     *ret_module = function->module;
-    return OK;
+    return CUDA_SUCCESS;
 }

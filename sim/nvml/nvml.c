@@ -4,7 +4,7 @@
  * one does.
  */
 #include "fault.h"
-#include "nvml_abi.h"
+#include "nvml/nvml.h"
 #include "state.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int injected(const char *symbol)
 {
     read_environment();
     int code = fault_any() ? fault_next(symbol) : -1;
-    return code > 0 ? code : NVML_OK;
+    return code > 0 ? code : NVML_SUCCESS;
 }
 
 static int nvml_enter(const char *symbol)
@@ -48,7 +48,8 @@ static int nvml_enter(const char *symbol)
 
     if (code)
         return code;
-    return __atomic_load_n(&initialised, __ATOMIC_ACQUIRE) > 0 ? NVML_OK : NVML_UNINITIALIZED;
+    return __atomic_load_n(&initialised, __ATOMIC_ACQUIRE) > 0 ? NVML_SUCCESS
+                                                               : NVML_ERROR_UNINITIALIZED;
 }
 
 static int device_index(const char *handle)
@@ -64,9 +65,9 @@ static int start(const char *symbol)
     if (code)
         return code;
     if (state_open(&state))
-        return NVML_DRIVER_NOT_LOADED;
+        return NVML_ERROR_DRIVER_NOT_LOADED;
     __atomic_fetch_add(&initialised, 1, __ATOMIC_RELEASE);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlInit, void)
@@ -89,26 +90,26 @@ NVML(nvmlShutdown, void)
 {
     NVML_ENTER(nvmlShutdown);
     __atomic_fetch_sub(&initialised, 1, __ATOMIC_RELEASE);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 SIM_EXPORT const char *nvmlErrorString(int code);
 SIM_EXPORT const char *nvmlErrorString(int code)
 {
     switch (code) {
-    case NVML_OK:
+    case NVML_SUCCESS:
         return "Success";
-    case NVML_UNINITIALIZED:
+    case NVML_ERROR_UNINITIALIZED:
         return "Uninitialized";
-    case NVML_INVALID_ARGUMENT:
+    case NVML_ERROR_INVALID_ARGUMENT:
         return "Invalid Argument";
-    case NVML_NOT_SUPPORTED:
+    case NVML_ERROR_NOT_SUPPORTED:
         return "Not Supported";
-    case NVML_NOT_FOUND:
+    case NVML_ERROR_NOT_FOUND:
         return "Not Found";
-    case NVML_INSUFFICIENT_SIZE:
+    case NVML_ERROR_INSUFFICIENT_SIZE:
         return "Insufficient Size";
-    case NVML_DRIVER_NOT_LOADED:
+    case NVML_ERROR_DRIVER_NOT_LOADED:
         return "Driver Not Loaded";
     default:
         return "Unknown Error";
@@ -118,11 +119,11 @@ SIM_EXPORT const char *nvmlErrorString(int code)
 static int copy_text(char *text, unsigned size, const char *value)
 {
     if (!text)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     if (size <= strlen(value))
-        return NVML_INSUFFICIENT_SIZE;
+        return NVML_ERROR_INSUFFICIENT_SIZE;
     memcpy(text, value, strlen(value) + 1);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlSystemGetDriverVersion, char *text, unsigned size)
@@ -141,9 +142,9 @@ NVML(nvmlSystemGetCudaDriverVersion, int *ret_version)
 {
     read_environment();
     if (!ret_version)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_version = 13000;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlSystemGetCudaDriverVersion_v2, int *ret_version)
@@ -154,9 +155,9 @@ NVML(nvmlSystemGetCudaDriverVersion_v2, int *ret_version)
 static int get_count(unsigned *ret_count)
 {
     if (!ret_count)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_count = state->device_count;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetCount, unsigned *ret_count)
@@ -174,9 +175,9 @@ NVML(nvmlDeviceGetCount_v2, unsigned *ret_count)
 static int by_index(unsigned index, const char **ret_handle)
 {
     if (!ret_handle || index >= state->device_count)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_handle = &handles[index];
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetHandleByIndex, unsigned index, const char **ret_handle)
@@ -206,13 +207,13 @@ NVML(nvmlDeviceGetHandleByUUID, const char *uuid, const char **ret_handle)
 
     NVML_ENTER(nvmlDeviceGetHandleByUUID);
     if (!uuid || !ret_handle)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     for (uint32_t index = 0; index < state->device_count; index++) {
         uuid_text((int)index, text, sizeof(text));
         if (!strcmp(text, uuid))
             return by_index(index, ret_handle);
     }
-    return NVML_NOT_FOUND;
+    return NVML_ERROR_NOT_FOUND;
 }
 
 static int by_bus(const char *text, const char **ret_handle)
@@ -220,11 +221,11 @@ static int by_bus(const char *text, const char **ret_handle)
     unsigned domain, bus, device, function;
 
     if (!text || !ret_handle)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     if (sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function) < 3)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     if (domain || device || bus < 1 || bus > state->device_count)
-        return NVML_NOT_FOUND;
+        return NVML_ERROR_NOT_FOUND;
     return by_index(bus - 1, ret_handle);
 }
 
@@ -245,9 +246,9 @@ static int number_of(const char *handle, unsigned *ret_number)
     int index = device_index(handle);
 
     if (index < 0 || !ret_number)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_number = (unsigned)index;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetIndex, const char *handle, unsigned *ret_index)
@@ -269,7 +270,7 @@ NVML(nvmlDeviceGetUUID, const char *handle, char *text, unsigned size)
     NVML_ENTER(nvmlDeviceGetUUID);
     int index = device_index(handle);
     if (index < 0)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     uuid_text(index, uuid, sizeof(uuid));
     return copy_text(text, size, uuid);
 }
@@ -277,45 +278,45 @@ NVML(nvmlDeviceGetUUID, const char *handle, char *text, unsigned size)
 NVML(nvmlDeviceGetName, const char *handle, char *text, unsigned size)
 {
     NVML_ENTER(nvmlDeviceGetName);
-    return device_index(handle) < 0 ? NVML_INVALID_ARGUMENT
+    return device_index(handle) < 0 ? NVML_ERROR_INVALID_ARGUMENT
                                     : copy_text(text, size, SIM_DEVICE_NAME);
 }
 
-static int pci_info(const char *handle, struct nvml_pci_info *ret_info, bool old)
+static int pci_info(const char *handle, nvmlPciInfo_t *ret_info, bool old)
 {
     int index = device_index(handle);
 
     if (index < 0 || !ret_info)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     if (!old) {
-        memset(ret_info->bus_id, 0, sizeof(ret_info->bus_id));
-        snprintf(ret_info->bus_id, sizeof(ret_info->bus_id), "00000000:%02X:00.0",
+        memset(ret_info->busId, 0, sizeof(ret_info->busId));
+        snprintf(ret_info->busId, sizeof(ret_info->busId), "00000000:%02X:00.0",
                  (unsigned char)(index + 1));
     }
-    memset(ret_info->legacy_bus_id, 0, sizeof(ret_info->legacy_bus_id));
-    snprintf(ret_info->legacy_bus_id, sizeof(ret_info->legacy_bus_id), "0000:%02X:00.0",
+    memset(ret_info->busIdLegacy, 0, sizeof(ret_info->busIdLegacy));
+    snprintf(ret_info->busIdLegacy, sizeof(ret_info->busIdLegacy), "0000:%02X:00.0",
              (unsigned char)(index + 1));
     ret_info->domain = 0;
     ret_info->bus = (unsigned)index + 1;
     ret_info->device = 0;
-    ret_info->device_id = 0;
-    ret_info->subsystem_id = 0;
-    return NVML_OK;
+    ret_info->pciDeviceId = 0;
+    ret_info->pciSubSystemId = 0;
+    return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetPciInfo, const char *handle, struct nvml_pci_info *ret_info)
+NVML(nvmlDeviceGetPciInfo, const char *handle, nvmlPciInfo_t *ret_info)
 {
     NVML_ENTER(nvmlDeviceGetPciInfo);
     return pci_info(handle, ret_info, true);
 }
 
-NVML(nvmlDeviceGetPciInfo_v2, const char *handle, struct nvml_pci_info *ret_info)
+NVML(nvmlDeviceGetPciInfo_v2, const char *handle, nvmlPciInfo_t *ret_info)
 {
     NVML_ENTER(nvmlDeviceGetPciInfo_v2);
     return pci_info(handle, ret_info, true);
 }
 
-NVML(nvmlDeviceGetPciInfo_v3, const char *handle, struct nvml_pci_info *ret_info)
+NVML(nvmlDeviceGetPciInfo_v3, const char *handle, nvmlPciInfo_t *ret_info)
 {
     NVML_ENTER(nvmlDeviceGetPciInfo_v3);
     return pci_info(handle, ret_info, false);
@@ -330,73 +331,73 @@ static void read_memory(int index, uint64_t *ret_total, uint64_t *ret_used)
     state_unlock(state);
 }
 
-NVML(nvmlDeviceGetMemoryInfo, const char *handle, struct nvml_memory *ret_memory)
+NVML(nvmlDeviceGetMemoryInfo, const char *handle, nvmlMemory_t *ret_memory)
 {
     uint64_t total, used;
 
     NVML_ENTER(nvmlDeviceGetMemoryInfo);
     int index = device_index(handle);
     if (index < 0 || !ret_memory)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     read_memory(index, &total, &used);
     ret_memory->total = total;
     ret_memory->used = used;
     ret_memory->free = total - used;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetMemoryInfo_v2, const char *handle, struct nvml_memory_v2 *ret_memory)
+NVML(nvmlDeviceGetMemoryInfo_v2, const char *handle, nvmlMemory_v2_t *ret_memory)
 {
     uint64_t total, used;
 
     NVML_ENTER(nvmlDeviceGetMemoryInfo_v2);
     int index = device_index(handle);
     if (index < 0 || !ret_memory)
-        return NVML_INVALID_ARGUMENT;
-    if (ret_memory->version != NVML_VERSION(struct nvml_memory_v2, 2))
-        return NVML_VERSION_MISMATCH;
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (ret_memory->version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     read_memory(index, &total, &used);
     ret_memory->total = total;
     ret_memory->reserved = 0;
     ret_memory->used = used;
     ret_memory->free = total - used;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetBAR1MemoryInfo, const char *handle, struct nvml_memory *ret_memory)
+NVML(nvmlDeviceGetBAR1MemoryInfo, const char *handle, nvmlMemory_t *ret_memory)
 {
     NVML_ENTER(nvmlDeviceGetBAR1MemoryInfo);
     if (device_index(handle) < 0 || !ret_memory)
-        return NVML_INVALID_ARGUMENT;
-    *ret_memory = (struct nvml_memory){256ULL << 20, 255ULL << 20, 1ULL << 20};
-    return NVML_OK;
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *ret_memory = (nvmlMemory_t){256ULL << 20, 255ULL << 20, 1ULL << 20};
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetCudaComputeCapability, const char *handle, int *ret_major, int *ret_minor)
 {
     NVML_ENTER(nvmlDeviceGetCudaComputeCapability);
     if (device_index(handle) < 0 || !ret_major || !ret_minor)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_major = 9;
     *ret_minor = 0;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetComputeMode, const char *handle, int *ret_mode)
 {
     NVML_ENTER(nvmlDeviceGetComputeMode);
     if (device_index(handle) < 0 || !ret_mode)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_mode = 0;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetMigMode, const char *handle, unsigned *ret_current, unsigned *ret_pending)
 {
     NVML_ENTER(nvmlDeviceGetMigMode);
     if (device_index(handle) < 0 || !ret_current || !ret_pending)
-        return NVML_INVALID_ARGUMENT;
-    return NVML_NOT_SUPPORTED;
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return NVML_ERROR_NOT_SUPPORTED;
 }
 
 int nvml_device(const char *symbol, const char *handle, struct sim_state **ret_state)
@@ -407,5 +408,5 @@ int nvml_device(const char *symbol, const char *handle, struct sim_state **ret_s
         return -code;
     *ret_state = state;
     int index = device_index(handle);
-    return index < 0 ? -NVML_INVALID_ARGUMENT : index;
+    return index < 0 ? -NVML_ERROR_INVALID_ARGUMENT : index;
 }

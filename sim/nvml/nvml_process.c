@@ -1,5 +1,5 @@
 /* NVML's views of processes and of utilisation. */
-#include "nvml_abi.h"
+#include "nvml/nvml.h"
 #include "state.h"
 
 #define NVML(symbol, ...)                                                                          \
@@ -60,30 +60,31 @@ static int begin_list(const char *symbol, const char *handle, unsigned *count, c
     if (index < 0)
         return -index;
     if (!count || (*count && !infos))
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     unsigned room = *count;
     *count = list_processes(state, index, entries);
-    return *count > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
+    return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
 static int list_v1(const char *symbol, const char *handle, unsigned *count,
-                   struct nvml_process_v1 *infos)
+                   nvmlProcessInfo_v1_t *infos)
 {
     struct entry entries[SIM_MAX_PROCESSES];
 
     int code = begin_list(symbol, handle, count, infos, entries);
     for (unsigned at = 0; !code && at < *count; at++)
-        infos[at] = (struct nvml_process_v1){entries[at].pid, entries[at].bytes};
+        infos[at] = (nvmlProcessInfo_v1_t){entries[at].pid, entries[at].bytes};
     return code;
 }
 
-static int list(const char *symbol, const char *handle, unsigned *count, struct nvml_process *infos)
+static int list(const char *symbol, const char *handle, unsigned *count,
+                nvmlProcessInfo_v2_t *infos)
 {
     struct entry entries[SIM_MAX_PROCESSES];
 
     int code = begin_list(symbol, handle, count, infos, entries);
     for (unsigned at = 0; !code && at < *count; at++)
-        infos[at] = (struct nvml_process){entries[at].pid, entries[at].bytes, ~0u, ~0u};
+        infos[at] = (nvmlProcessInfo_v2_t){entries[at].pid, entries[at].bytes, ~0u, ~0u};
     return code;
 }
 
@@ -96,57 +97,59 @@ static int list_none(const char *symbol, const char *handle, unsigned *count)
     if (index < 0)
         return -index;
     if (!count)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *count = 0;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetComputeRunningProcesses, const char *handle, unsigned *count,
-     struct nvml_process_v1 *infos)
+     nvmlProcessInfo_v1_t *infos)
 {
     return list_v1("nvmlDeviceGetComputeRunningProcesses", handle, count, infos);
 }
 
 NVML(nvmlDeviceGetComputeRunningProcesses_v2, const char *handle, unsigned *count,
-     struct nvml_process *infos)
+     nvmlProcessInfo_v2_t *infos)
 {
     return list("nvmlDeviceGetComputeRunningProcesses_v2", handle, count, infos);
 }
 
 NVML(nvmlDeviceGetComputeRunningProcesses_v3, const char *handle, unsigned *count,
-     struct nvml_process *infos)
+     nvmlProcessInfo_v2_t *infos)
 {
     return list("nvmlDeviceGetComputeRunningProcesses_v3", handle, count, infos);
 }
 
 #define NONE(symbol, type)                                                                         \
-    NVML(symbol, const char *handle, unsigned *count, struct type *infos)                          \
+    NVML(symbol, const char *handle, unsigned *count, type *infos)                                 \
     {                                                                                              \
         (void)infos;                                                                               \
         return list_none(#symbol, handle, count);                                                  \
     }
-NONE(nvmlDeviceGetGraphicsRunningProcesses, nvml_process_v1)
-NONE(nvmlDeviceGetGraphicsRunningProcesses_v2, nvml_process)
-NONE(nvmlDeviceGetGraphicsRunningProcesses_v3, nvml_process)
-NONE(nvmlDeviceGetMPSComputeRunningProcesses, nvml_process_v1)
-NONE(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvml_process)
-NONE(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvml_process)
+NONE(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
+NONE(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NONE(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_v2_t)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NONE(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)
 
-NVML(nvmlDeviceGetRunningProcessDetailList, const char *handle, struct nvml_process_list *list_out)
+NVML(nvmlDeviceGetRunningProcessDetailList, const char *handle,
+     nvmlProcessDetailList_v1_t *list_out)
 {
     struct entry entries[SIM_MAX_PROCESSES];
 
     if (!list_out)
-        return NVML_INVALID_ARGUMENT;
-    if (list_out->version != NVML_VERSION(struct nvml_process_list, 1))
-        return NVML_VERSION_MISMATCH;
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (list_out->version != NVML_STRUCT_VERSION(nvmlProcessDetailList_v1_t, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (list_out->mode != 0)
-        return list_none("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count);
-    int code = begin_list("nvmlDeviceGetRunningProcessDetailList", handle, &list_out->count,
-                          list_out->processes, entries);
-    for (unsigned at = 0; !code && at < list_out->count; at++)
-        list_out->processes[at] =
-            (struct nvml_process_detail){entries[at].pid, entries[at].bytes, ~0u, ~0u, 0};
+        return list_none("nvmlDeviceGetRunningProcessDetailList", handle,
+                         &list_out->numProcArrayEntries);
+    int code = begin_list("nvmlDeviceGetRunningProcessDetailList", handle,
+                          &list_out->numProcArrayEntries, list_out->procArray, entries);
+    for (unsigned at = 0; !code && at < list_out->numProcArrayEntries; at++)
+        list_out->procArray[at] =
+            (nvmlProcessDetail_v1_t){entries[at].pid, entries[at].bytes, ~0u, ~0u, 0};
     return code;
 }
 
@@ -165,10 +168,10 @@ int nvml_load(const char *symbol, const char *handle, unsigned *ret_percent)
     *ret_percent = (unsigned)(sched_busy(device->samples, device->sample_at, now_ns, WINDOW_NS) *
                               100 / WINDOW_NS);
     state_unlock(state);
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetUtilizationRates, const char *handle, struct nvml_utilization *ret_rates)
+NVML(nvmlDeviceGetUtilizationRates, const char *handle, nvmlUtilization_t *ret_rates)
 {
     unsigned percent;
 
@@ -176,13 +179,13 @@ NVML(nvmlDeviceGetUtilizationRates, const char *handle, struct nvml_utilization 
     if (code)
         return code;
     if (!ret_rates)
-        return NVML_INVALID_ARGUMENT;
-    *ret_rates = (struct nvml_utilization){percent, percent / 2};
-    return NVML_OK;
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *ret_rates = (nvmlUtilization_t){percent, percent / 2};
+    return NVML_SUCCESS;
 }
 
 /* One sample a process that worked in the last window. */
-NVML(nvmlDeviceGetProcessUtilization, const char *handle, struct nvml_process_sample *samples,
+NVML(nvmlDeviceGetProcessUtilization, const char *handle, nvmlProcessUtilizationSample_t *samples,
      unsigned *count, unsigned long long since_us)
 {
     struct entry entries[SIM_MAX_PROCESSES];
@@ -193,22 +196,22 @@ NVML(nvmlDeviceGetProcessUtilization, const char *handle, struct nvml_process_sa
     if (index < 0)
         return -index;
     if (!count)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     unsigned all = list_processes(state, index, entries), room = samples ? *count : 0, busy = 0;
     for (unsigned at = 0; at < all; at++) {
         if (!entries[at].busy_percent)
             continue;
         if (busy < room)
-            samples[busy] = (struct nvml_process_sample){entries[at].pid,
-                                                         sim_now_ns() / 1000,
-                                                         entries[at].busy_percent,
-                                                         entries[at].busy_percent / 2,
-                                                         0,
-                                                         0};
+            samples[busy] = (nvmlProcessUtilizationSample_t){entries[at].pid,
+                                                             sim_now_ns() / 1000,
+                                                             entries[at].busy_percent,
+                                                             entries[at].busy_percent / 2,
+                                                             0,
+                                                             0};
         busy++;
     }
     *count = busy;
     if (!busy)
-        return NVML_NOT_FOUND;
-    return busy > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
+        return NVML_ERROR_NOT_FOUND;
+    return busy > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }

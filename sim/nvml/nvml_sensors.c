@@ -2,7 +2,7 @@
  * NVML's clocks, links and sensors: those of an H200, which has no fan to read. What moves on a
  * card follows the share of the last window in which the device worked.
  */
-#include "nvml_abi.h"
+#include "nvml/nvml.h"
 #include "state.h"
 
 #include <time.h>
@@ -41,9 +41,9 @@ static int by_load(const char *symbol, const char *handle, unsigned idle, unsign
     if (code)
         return code;
     if (!ret_value)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_value = idle + (busy - idle) * percent / 100;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 static int constant(const char *symbol, const char *handle, unsigned value, unsigned *ret_value)
@@ -59,9 +59,9 @@ NVML(nvmlDeviceGetClockInfo, const char *handle, unsigned type, unsigned *ret_mh
     if (code)
         return code;
     if (type >= CLOCKS || !ret_mhz)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_mhz = percent ? clocks[type].max : clocks[type].idle;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetMaxClockInfo, const char *handle, unsigned type, unsigned *ret_mhz)
@@ -116,14 +116,14 @@ NVML(nvmlDeviceGetPcieThroughput, const char *handle, unsigned counter, unsigned
     if (index < 0)
         return -index;
     if (counter >= SIM_WAYS || !ret_rate)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     uint64_t from_ns = sim_now_ns(), before = copied(state, index, ways[counter]);
     nanosleep(&window, NULL);
     uint64_t after = copied(state, index, ways[counter]), took_ns = sim_now_ns() - from_ns;
     *ret_rate = after > before && took_ns
                     ? (unsigned)((double)(after - before) * 1e6 / (double)took_ns)
                     : 0;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 /* The share of an engine that simgpu doesn't have, and the period that it is of. */
@@ -134,9 +134,9 @@ static int idle_engine(const char *symbol, const char *handle, unsigned *ret_per
     if (code)
         return code;
     if (!ret_period_us)
-        return NVML_INVALID_ARGUMENT;
+        return NVML_ERROR_INVALID_ARGUMENT;
     *ret_period_us = ENGINE_PERIOD_US;
-    return NVML_OK;
+    return NVML_SUCCESS;
 }
 
 NVML(nvmlDeviceGetEncoderUtilization, const char *handle, unsigned *ret_percent,
@@ -166,7 +166,7 @@ NVML(nvmlDeviceGetTemperatureThreshold, const char *handle, unsigned type, unsig
 
     int code = constant("nvmlDeviceGetTemperatureThreshold", handle,
                         degrees[type < KNOWN ? type : 0], type < ALL ? ret_degrees : NULL);
-    return code || type < KNOWN ? code : NVML_NOT_SUPPORTED;
+    return code || type < KNOWN ? code : NVML_ERROR_NOT_SUPPORTED;
 }
 
 NVML(nvmlDeviceGetFanSpeed, const char *handle, unsigned *ret_percent)
@@ -176,7 +176,7 @@ NVML(nvmlDeviceGetFanSpeed, const char *handle, unsigned *ret_percent)
     int index = nvml_device("nvmlDeviceGetFanSpeed", handle, &state);
     if (index < 0)
         return -index;
-    return ret_percent ? NVML_NOT_SUPPORTED : NVML_INVALID_ARGUMENT;
+    return ret_percent ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 NVML(nvmlDeviceGetPowerUsage, const char *handle, unsigned *ret_milliwatt)

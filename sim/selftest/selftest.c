@@ -2,7 +2,7 @@
  * The simulator tested by itself: facts of the real driver that the other tests rely on, and what
  * happens between processes. Every case runs in processes of its own, on a state file of its own.
  */
-#include "nvml_abi.h"
+#include "nvml/nvml.h"
 #include "selftest.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 static uint64_t used(void)
 {
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     void *device;
 
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
@@ -78,7 +78,7 @@ static void pools(void)
 static void arrays(void)
 {
     static const struct {
-        struct abi_array3d_desc desc;
+        CUDA_ARRAY3D_DESCRIPTOR desc;
         unsigned levels;
         size_t bytes;
     } cases[] = {
@@ -92,10 +92,10 @@ static void arrays(void)
 
     begin();
     for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
-        struct abi_array3d_desc desc = cases[at].desc;
-        struct abi_array_requirements needs = {0};
+        CUDA_ARRAY3D_DESCRIPTOR desc = cases[at].desc;
+        CUDA_ARRAY_MEMORY_REQUIREMENTS needs = {0};
         void *array;
-        desc.flags |= ARRAY_DEFERRED;
+        desc.Flags |= CUDA_ARRAY3D_DEFERRED_MAPPING;
         if (cases[at].levels) {
             CHECK(cuMipmappedArrayCreate(&array, &desc, cases[at].levels) == 0);
             CHECK(cuMipmappedArrayGetMemoryRequirements(&needs, array, 0) == 0);
@@ -266,15 +266,17 @@ static int receive_fd(void)
 
 static void export_memory(void)
 {
-    struct abi_allocation_prop prop = {
-        .type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
+    CUmemAllocationProp prop = {.type = 1,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     uint64_t handle;
     int fd;
 
     begin();
     CHECK(cuMemCreate(&handle, 100, &prop, 0) == 1 &&
           cuMemCreate(&handle, 64 * MIB, &prop, 0) == 0);
-    CHECK(cuMemExportToShareableHandle(&fd, handle, HANDLE_POSIX_FD, 0) == 0);
+    CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
+          0);
     send_fd(fd);
     for (;;)
         pause();
@@ -283,7 +285,7 @@ static void export_memory(void)
 /* A pool that gets no addresses refuses, can be asked again, and can be destroyed. */
 static void pool_without_addresses(void)
 {
-    struct abi_pool_props props = {.alloc_type = 1, .location = {LOCATION_DEVICE, 0}};
+    CUmemPoolProps props = {.allocType = 1, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     struct rlimit before, small;
     unsigned long pages;
     devptr address;
@@ -309,22 +311,27 @@ static void pool_without_addresses(void)
 /* A descriptor alone keeps memory, and can be imported. */
 static void kept_by_descriptor(void)
 {
-    struct abi_allocation_prop prop = {
-        .type = 1, .handle_types = HANDLE_POSIX_FD, .location = {LOCATION_DEVICE, 0}};
+    CUmemAllocationProp prop = {.type = 1,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     uint64_t handle;
     int fd, again;
 
     begin();
     CHECK(cuMemCreate(&handle, 64 * MIB, &prop, 0) == 0);
-    CHECK(cuMemExportToShareableHandle(&fd, handle, HANDLE_POSIX_FD, 0) == 0);
-    CHECK(cuMemExportToShareableHandle(&again, handle, HANDLE_POSIX_FD, 0) == 0);
+    CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
+          0);
+    CHECK(cuMemExportToShareableHandle(&again, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                       0) == 0);
     CHECK(cuMemRelease(handle) == 0 && used() == (512 + 64) * MIB);
     CHECK(close(fd) == 0 && used() == (512 + 64) * MIB);
-    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)again, HANDLE_POSIX_FD) == 0);
+    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)again,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0);
     CHECK(close(again) == 0 && used() == (512 + 64) * MIB);
     CHECK(cuMemRelease(handle) == 0 && used() == 512 * MIB);
     CHECK((fd = open("/dev/null", O_RDWR)) >= 0);
-    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, HANDLE_POSIX_FD) == 1);
+    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 1);
 }
 
 /* An importer keeps the memory of an exporter that was killed. */
@@ -338,7 +345,8 @@ static void exported(void)
     pid_t exporter = start(export_memory);
     begin();
     fd = receive_fd();
-    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, HANDLE_POSIX_FD) == 0);
+    CHECK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0);
     CHECK(close(fd) == 0 && used() == (512 + 512 + 64) * MIB);
     kill(exporter, SIGKILL);
     finish(exporter);
@@ -471,15 +479,15 @@ static void sensors(void)
     unsigned value, most, period;
     void *card;
 
-    CHECK(nvmlDeviceGetPowerUsage(NULL, &value) == NVML_UNINITIALIZED);
+    CHECK(nvmlDeviceGetPowerUsage(NULL, &value) == NVML_ERROR_UNINITIALIZED);
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &card) == 0);
     for (unsigned clock = 0; clock < 4; clock++) {
         CHECK(nvmlDeviceGetMaxClockInfo(card, clock, &most) == 0 &&
               nvmlDeviceGetClockInfo(card, clock, &value) == 0);
         CHECK(value > 0 && value <= most);
     }
-    CHECK(nvmlDeviceGetClockInfo(card, 99, &value) == NVML_INVALID_ARGUMENT);
-    CHECK(nvmlDeviceGetMaxClockInfo(card, 0, NULL) == NVML_INVALID_ARGUMENT);
+    CHECK(nvmlDeviceGetClockInfo(card, 99, &value) == NVML_ERROR_INVALID_ARGUMENT);
+    CHECK(nvmlDeviceGetMaxClockInfo(card, 0, NULL) == NVML_ERROR_INVALID_ARGUMENT);
     CHECK(nvmlDeviceGetMaxPcieLinkWidth(card, &most) == 0 &&
           nvmlDeviceGetCurrPcieLinkWidth(card, &value) == 0);
     CHECK(value >= 1 && value <= most);
@@ -492,13 +500,13 @@ static void sensors(void)
     CHECK(nvmlDeviceGetTemperatureThreshold(card, 0, &most) == 0 &&
           nvmlDeviceGetTemperature(card, 0, &value) == 0);
     CHECK(value > 0 && value < most);
-    CHECK(nvmlDeviceGetTemperature(card, 99, &value) == NVML_INVALID_ARGUMENT);
+    CHECK(nvmlDeviceGetTemperature(card, 99, &value) == NVML_ERROR_INVALID_ARGUMENT);
     CHECK(nvmlDeviceGetEnforcedPowerLimit(card, &most) == 0 &&
           nvmlDeviceGetPowerUsage(card, &value) == 0);
     CHECK(value > 0 && value <= most + most / 4);
     int code = nvmlDeviceGetFanSpeed(card, &value);
-    CHECK(code == NVML_NOT_SUPPORTED || (code == 0 && value <= 100));
-    CHECK(nvmlDeviceGetPcieThroughput(card, 99, &value) == NVML_INVALID_ARGUMENT);
+    CHECK(code == NVML_ERROR_NOT_SUPPORTED || (code == 0 && value <= 100));
+    CHECK(nvmlDeviceGetPcieThroughput(card, 99, &value) == NVML_ERROR_INVALID_ARGUMENT);
 }
 
 /*

@@ -2,7 +2,7 @@
 #ifndef SIM_SELFTEST_H
 #define SIM_SELFTEST_H
 
-#include "sim_abi.h"
+#include "abi.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -40,6 +40,12 @@ static inline uint64_t cpu_ns(void)
 {
     return time_of(CLOCK_PROCESS_CPUTIME_ID);
 }
+
+/* A wait or a write of a batch. */
+#define MEMOP(kind, at, number)                                                                    \
+    {                                                                                              \
+        .waitValue = { CU_STREAM_MEM_OP_##kind, at, {.value64 = number}, 0, 0 }                    \
+    }
 
 struct selftest {
     const char *name;
@@ -96,7 +102,7 @@ int cuGetProcAddress_v2(const char *name, void **ret_entry, int version, uint64_
                         int *ret_status);
 int cuCtxCreate_v2(void **ret_context, unsigned flags, int ordinal);
 int cuCtxSynchronize(void);
-int cuGetExportTable(const void **ret_table, const struct abi_uuid *uuid);
+int cuGetExportTable(const void **ret_table, const CUuuid *uuid);
 int cuDevicePrimaryCtxRetain(void **ret_context, int ordinal);
 int cuDevicePrimaryCtxRelease_v2(int ordinal);
 int cuDevicePrimaryCtxReset_v2(int ordinal);
@@ -129,16 +135,16 @@ int cuEventSynchronize(void *event);
 int cuEventElapsedTime(float *ret_ms, void *start, void *end);
 int cuDeviceGetMemPool(void **ret_pool, int ordinal);
 int cuMemPoolGetAttribute(void *pool, int attribute, void *ret_value);
-int cuMemPoolCreate(void **ret_pool, const struct abi_pool_props *props);
+int cuMemPoolCreate(void **ret_pool, const CUmemPoolProps *props);
 int cuMemPoolDestroy(void *pool);
 int cuMemAllocFromPoolAsync(devptr *ret_address, size_t bytes, void *pool, void *stream);
 int cuMemAllocAsync(devptr *ret_address, size_t bytes, void *stream);
 int cuMemFreeAsync(devptr address, void *stream);
-int cuArray3DCreate_v2(void **ret_array, const struct abi_array3d_desc *desc);
-int cuArrayGetMemoryRequirements(struct abi_array_requirements *ret_needs, void *array,
+int cuArray3DCreate_v2(void **ret_array, const CUDA_ARRAY3D_DESCRIPTOR *desc);
+int cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs, void *array,
                                  int ordinal);
-int cuMipmappedArrayCreate(void **ret_array, const struct abi_array3d_desc *desc, unsigned levels);
-int cuMipmappedArrayGetMemoryRequirements(struct abi_array_requirements *ret_needs, void *array,
+int cuMipmappedArrayCreate(void **ret_array, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels);
+int cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs, void *array,
                                           int ordinal);
 int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamEndCapture(void *stream, void **ret_graph);
@@ -152,7 +158,7 @@ int cuModuleGetFunction(void **ret_function, void *module, const char *name);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra);
 int cuLaunchHostFunc(void *stream, void (*function)(void *), void *user);
-int cuMemCreate(uint64_t *ret_handle, size_t bytes, const struct abi_allocation_prop *prop,
+int cuMemCreate(uint64_t *ret_handle, size_t bytes, const CUmemAllocationProp *prop,
                 unsigned long long flags);
 int cuMemRelease(uint64_t handle);
 int cuMemAddressReserve(devptr *ret_address, size_t bytes, size_t alignment, devptr wanted,
@@ -175,8 +181,8 @@ int cuMemcpyDtoHAsync_v2(void *dst, devptr src, size_t bytes, void *stream);
 int cuMemcpyDtoDAsync_v2(devptr dst, devptr src, size_t bytes, void *stream);
 int cuMemcpyBatchAsync_v2(devptr *dsts, devptr *srcs, size_t *sizes, size_t count, void *attributes,
                           size_t *indices, size_t attribute_count, void *stream);
-int cuMemcpy2DAsync_v2(const struct abi_memcpy2d *copy, void *stream);
-int cuMemcpy3DAsync_v2(const struct abi_memcpy3d *copy, void *stream);
+int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, void *stream);
+int cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, void *stream);
 int cuMemsetD8Async(devptr dst, unsigned char value, size_t count, void *stream);
 int cuMemsetD16Async(devptr dst, unsigned short value, size_t count, void *stream);
 int cuMemsetD32Async(devptr dst, unsigned value, size_t count, void *stream);
@@ -193,14 +199,13 @@ int cuStreamWaitValue64_v2(void *stream, devptr address, uint64_t value, unsigne
 int cuStreamWriteValue32_v2(void *stream, devptr address, uint32_t value, unsigned flags);
 int cuStreamWriteValue32_v2_ptsz(void *stream, devptr address, uint32_t value, unsigned flags);
 int cuStreamWriteValue64_v2(void *stream, devptr address, uint64_t value, unsigned flags);
-int cuStreamBatchMemOp_v2(void *stream, unsigned count, struct abi_memop *operations,
+int cuStreamBatchMemOp_v2(void *stream, unsigned count, CUstreamBatchMemOpParams *operations,
                           unsigned flags);
 int cuLaunchKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                         unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
                         void **params, void **extra);
-int cuLaunchKernelEx(const struct abi_launch_config *config, void *function, void **params,
-                     void **extra);
-int cuLaunchKernelEx_ptsz(const struct abi_launch_config *config, void *function, void **params,
+int cuLaunchKernelEx(const CUlaunchConfig *config, void *function, void **params, void **extra);
+int cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, void *function, void **params,
                           void **extra);
 int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                               unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
@@ -208,7 +213,7 @@ int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned
 int cuLaunchCooperativeKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz,
                                    unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
                                    void *stream, void **params);
-int cuLaunchCooperativeKernelMultiDevice(struct abi_launch_params *launches, unsigned count,
+int cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches, unsigned count,
                                          unsigned flags);
 int cuFuncSetBlockShape(void *function, int x, int y, int z);
 int cuParamSetSize(void *function, unsigned bytes);
@@ -219,17 +224,17 @@ int cuLaunchGrid(void *function, int width, int height);
 int cuLaunchGridAsync(void *function, int width, int height, void *stream);
 int cuGraphCreate(void **ret_graph, unsigned flags);
 int cuGraphAddKernelNode_v2(void **ret_node, void *graph, void *const *needs, size_t count,
-                            const struct abi_kernel_node *parameters);
+                            const CUDA_KERNEL_NODE_PARAMS *parameters);
 int cuGraphAddMemsetNode(void **ret_node, void *graph, void *const *needs, size_t count,
-                         const struct abi_memset_node *parameters, void *context);
+                         const CUDA_MEMSET_NODE_PARAMS_v2 *parameters, void *context);
 int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node,
-                                      const struct abi_kernel_node *parameters);
-int cuGraphKernelNodeSetParams_v2(void *node, const struct abi_kernel_node *parameters);
-int cuGraphKernelNodeGetParams_v2(void *node, struct abi_kernel_node *ret_parameters);
-int cuGraphExecUpdate_v2(void *exec, void *graph, struct abi_update_info *ret_info);
+                                      const CUDA_KERNEL_NODE_PARAMS *parameters);
+int cuGraphKernelNodeSetParams_v2(void *node, const CUDA_KERNEL_NODE_PARAMS *parameters);
+int cuGraphKernelNodeGetParams_v2(void *node, CUDA_KERNEL_NODE_PARAMS *ret_parameters);
+int cuGraphExecUpdate_v2(void *exec, void *graph, CUgraphExecUpdateResultInfo *ret_info);
 int cuGraphExecBatchMemOpNodeSetParams(void *exec, void *node,
-                                       const struct abi_batch_node *parameters);
-int cuGraphBatchMemOpNodeGetParams(void *node, struct abi_batch_node *ret_parameters);
+                                       const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters);
+int cuGraphBatchMemOpNodeGetParams(void *node, CUDA_BATCH_MEM_OP_NODE_PARAMS *ret_parameters);
 int cuGraphGetNodes(void *graph, void **ret_nodes, size_t *count);
 int cuGraphNodeGetType(void *node, int *ret_type);
 

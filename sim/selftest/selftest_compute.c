@@ -50,7 +50,7 @@ static void launches(void)
     void *context = begin(), *second, *old = kernel("simgpu_busy"), *busy = kernel("simgpu_busy"),
          *any = kernel("any");
     void *stream = new_stream(NON_BLOCKING);
-    struct abi_launch_config config = {{1, 1, 1}, {32, 1, 1}, 0, stream, NULL, 0};
+    CUlaunchConfig config = {1, 1, 1, 32, 1, 1, 0, stream, NULL, 0};
     TAKES(10000, cuLaunchKernel(any, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
     TAKES(3 * MS, cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
     TAKES(3 * MS, cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
@@ -70,16 +70,16 @@ static void launches(void)
     CHECK(cuCtxCreate_v2(&second, 0, 1) == 0);
     void *away = kernel("simgpu_busy"), *stream_away = new_stream(NON_BLOCKING);
     CHECK(cuCtxSetCurrent(context) == 0);
-    struct abi_launch_params list[] = {{busy, {1, 1, 1}, {32, 1, 1}, 0, stream, parameters},
-                                       {away, {1, 1, 1}, {32, 1, 1}, 0, stream_away, others}};
+    CUDA_LAUNCH_PARAMS list[] = {{busy, 1, 1, 1, 32, 1, 1, 0, stream, parameters},
+                                 {away, 1, 1, 1, 32, 1, 1, 0, stream_away, others}};
     launch_busy(away, stream_away, 20 * MS);
     uint64_t begun = now_ns();
     TAKES(3 * MS, cuLaunchCooperativeKernelMultiDevice(list, 2, 0));
     CHECK(now_ns() - begun >= 20 * MS &&
           busy_ns(1) == 21 * MS); /* it has waited for the other device */
-    list[1].stream = stream;
+    list[1].hStream = stream;
     CHECK(cuLaunchCooperativeKernelMultiDevice(list, 2, 0) == 101);
-    list[0].stream = NULL;
+    list[0].hStream = NULL;
     CHECK(cuLaunchCooperativeKernelMultiDevice(list, 1, 0) == 400 && done_ns() == 0);
 }
 
@@ -88,14 +88,14 @@ static void graphs(void)
     uint64_t duration_ns = MS, longer_ns = 5 * MS;
     void *parameters[] = {&duration_ns}, *longer[] = {&longer_ns};
     void *graph, *exec, *nodes[3], *before = NULL, *node;
-    struct abi_update_info info;
+    CUgraphExecUpdateResultInfo info;
     devptr memory;
 
     setenv("SIMGPU_BANDWIDTH", "1000000000", 1);
     begin();
     void *busy = kernel("simgpu_busy"), *stream = new_stream(NON_BLOCKING);
-    struct abi_kernel_node shape = {busy, {1, 1, 1}, {32, 1, 1}, 0, parameters, NULL, NULL, NULL},
-                           back;
+    CUDA_KERNEL_NODE_PARAMS shape = {busy, 1, 1, 1, 32, 1, 1, 0, parameters, NULL, NULL, NULL},
+                            back;
     CHECK(cuGraphCreate(&graph, 0) == 0 && cuMemAlloc_v2(&memory, MIB) == 0);
     for (int at = 0; at < 3; at++) {
         CHECK(cuGraphAddKernelNode_v2(&nodes[at], graph, &before, before != NULL, &shape) == 0);
@@ -105,17 +105,18 @@ static void graphs(void)
     duration_ns = 100 * MS; /* arguments were taken when the nodes were made */
     TAKES(3 * MS, cuGraphLaunch(exec, stream));
     TAKES(3 * MS, cuGraphLaunch(exec, NULL));
-    shape.params = longer;
+    shape.kernelParams = longer;
     TAKES(7 * MS,
           cuGraphExecKernelNodeSetParams_v2(exec, nodes[1], &shape) || cuGraphLaunch(exec, stream));
     /* the graph itself still says what it said */
-    CHECK(cuGraphKernelNodeGetParams_v2(nodes[1], &back) == 0 && *(uint64_t *)back.params[0] == MS);
+    CHECK(cuGraphKernelNodeGetParams_v2(nodes[1], &back) == 0 &&
+          *(uint64_t *)back.kernelParams[0] == MS);
     TAKES(3 * MS, cuGraphExecUpdate_v2(exec, graph, &info) || cuGraphLaunch(exec, stream));
     CHECK(cuGraphKernelNodeSetParams_v2(nodes[2], &shape) == 0);
     TAKES(3 * MS, cuGraphLaunch(exec, stream));
     TAKES(7 * MS, cuGraphExecUpdate_v2(exec, graph, &info) || cuGraphLaunch(exec, stream));
     CHECK(cuGraphExecDestroy(exec) == 0);
-    struct abi_memset_node set = {memory, 0, 0, 1, 500000, 1, NULL};
+    CUDA_MEMSET_NODE_PARAMS_v2 set = {memory, 0, 0, 1, 500000, 1, NULL};
     CHECK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, NULL) == 0);
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
     TAKES(7 * MS + 500000, cuGraphLaunch(exec, stream));
@@ -130,13 +131,15 @@ static void graphs(void)
 /* Memsets take their bytes' time, copies within the device twice that; 10^9 bytes a second here. */
 static void device_copies(void)
 {
-    struct abi_memcpy2d flat = {
-        .src_type = MEMORY_DEVICE, .dst_type = MEMORY_DEVICE, .width = 1000, .height = 1000};
-    struct abi_memcpy3d deep = {.src_type = MEMORY_DEVICE,
-                                .dst_type = MEMORY_DEVICE,
-                                .width = 100,
-                                .height = 100,
-                                .depth = 100};
+    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .WidthInBytes = 1000,
+                          .Height = 1000};
+    CUDA_MEMCPY3D deep = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .WidthInBytes = 100,
+                          .Height = 100,
+                          .Depth = 100};
     size_t sizes[] = {MIB, 2 * MIB}, first = 0;
     devptr one, two, large, managed;
     uint64_t big = 2000000;
@@ -158,8 +161,8 @@ static void device_copies(void)
     TAKES(2 * big, cuMemcpyDtoDAsync_v2(two, one, big, stream));
     TAKES(6 * MIB, cuMemcpyBatchAsync_v2((devptr[]){two, two + MIB}, (devptr[]){one, one + MIB},
                                          sizes, 2, sizes, &first, 1, stream));
-    flat.src_device = deep.src_device = one;
-    flat.dst_device = deep.dst_device = two;
+    flat.srcDevice = deep.srcDevice = one;
+    flat.dstDevice = deep.dstDevice = two;
     TAKES(2 * MS, cuMemcpy2DAsync_v2(&flat, stream));
     TAKES(2 * MS, cuMemcpy3DAsync_v2(&deep, stream));
     CHECK(cuMemsetD8Async(one + 4 * MIB - 10, 1, 11, stream) == 1);

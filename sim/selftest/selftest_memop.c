@@ -1,5 +1,4 @@
-/* Stream memory operations: waiting for words in memory, writing them, and what goes on
- * meanwhile. */
+/* Stream memory operations: waits for words in memory, writes, and what goes on meanwhile. */
 #include "selftest.h"
 
 #include <errno.h>
@@ -49,17 +48,17 @@ static void conditions(void)
         unsigned flags;
         uint64_t word, value, opens;
     } cases[] = {
-        {false, WAIT_GEQ, 4, 5, 5},
-        {false, WAIT_GEQ, 0xffffff00, 16, 17}, /* it counts around */
-        {false, WAIT_GEQ, 16, 0x80000010, 0x80000010},
-        {false, WAIT_EQ, 4, 5, 5},
-        {false, WAIT_EQ, 6, 5, 5},
-        {false, WAIT_AND, 4, 3, 6},
-        {false, WAIT_NOR, 0xfffffff0, 0xf, 0xffffff00},
-        {true, WAIT_GEQ, 5, 1ULL << 40, 1ULL << 40},
-        {true, WAIT_EQ, 5, (1ULL << 40) + 5, (1ULL << 40) + 5},
-        {true, WAIT_AND, 0xffffffff, 1ULL << 40, 1ULL << 41 | 1ULL << 40},
-        {true, WAIT_NOR, ~0ULL << 1, 1, ~0ULL << 2},
+        {false, CU_STREAM_WAIT_VALUE_GEQ, 4, 5, 5},
+        {false, CU_STREAM_WAIT_VALUE_GEQ, 0xffffff00, 16, 17}, /* it counts around */
+        {false, CU_STREAM_WAIT_VALUE_GEQ, 16, 0x80000010, 0x80000010},
+        {false, CU_STREAM_WAIT_VALUE_EQ, 4, 5, 5},
+        {false, CU_STREAM_WAIT_VALUE_EQ, 6, 5, 5},
+        {false, CU_STREAM_WAIT_VALUE_AND, 4, 3, 6},
+        {false, CU_STREAM_WAIT_VALUE_NOR, 0xfffffff0, 0xf, 0xffffff00},
+        {true, CU_STREAM_WAIT_VALUE_GEQ, 5, 1ULL << 40, 1ULL << 40},
+        {true, CU_STREAM_WAIT_VALUE_EQ, 5, (1ULL << 40) + 5, (1ULL << 40) + 5},
+        {true, CU_STREAM_WAIT_VALUE_AND, 0xffffffff, 1ULL << 40, 1ULL << 41 | 1ULL << 40},
+        {true, CU_STREAM_WAIT_VALUE_NOR, ~0ULL << 1, 1, ~0ULL << 2},
     };
     devptr address;
 
@@ -89,7 +88,8 @@ static void conditions(void)
 
 static void refusals(void)
 {
-    struct abi_memop batch[] = {{.operation = MEMOP_BARRIER}, {.operation = MEMOP_FLUSH}};
+    CUstreamBatchMemOpParams batch[] = {{.operation = CU_STREAM_MEM_OP_BARRIER},
+                                        {.operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES}};
     static uint32_t plain;
     devptr address, big, small;
     int old = -1;
@@ -101,7 +101,7 @@ static void refusals(void)
     CHECK(cuStreamWaitValue32_v2(stream, address + 2, 0, 0) == 1);
     CHECK(cuStreamWaitValue64_v2(stream, address + 4, 0, 0) == 1);
     CHECK(cuStreamWaitValue32_v2(stream, address, 0, 4) == 1);
-    CHECK(cuStreamWaitValue32_v2(stream, address, 0, WAIT_FLUSH) == 801);
+    CHECK(cuStreamWaitValue32_v2(stream, address, 0, CU_STREAM_WAIT_VALUE_FLUSH) == 801);
     CHECK(cuStreamWriteValue32_v2(stream, address, 0, 1) == 1);
     CHECK(cuStreamWaitValue32_v2(stream, (uintptr_t)&plain, 0, 0) == 1);
     CHECK(cuStreamWriteValue32_v2(stream, (uintptr_t)&plain, 7, 0) == 1 && plain == 0);
@@ -269,7 +269,7 @@ static void write_then_wait(void)
     store(words, 1);
     launch_busy(busy, stream, 10000000);
     CHECK(cuStreamWriteValue32_v2(stream, address, 2, 0) == 0);
-    CHECK(cuStreamWaitValue32_v2(stream, address, 1, WAIT_EQ) == 0);
+    CHECK(cuStreamWaitValue32_v2(stream, address, 1, CU_STREAM_WAIT_VALUE_EQ) == 0);
     CHECK(cuStreamWriteValue32_v2(stream, address + 4, 1, 0) == 0);
     CHECK(!turns_to(words + 1, 1, 50) && look(words) == 2);
     store(words, 1);
@@ -285,19 +285,19 @@ static void memories(void)
     begin();
     void *stream = new_stream(NON_BLOCKING);
     CHECK(cuMemAllocManaged(&managed, 4096, 1) == 0 && cuMemAlloc_v2(&device, 4096) == 0);
-    CHECK(cuStreamWaitValue32_v2(stream, managed, 3, WAIT_EQ) == 0);
+    CHECK(cuStreamWaitValue32_v2(stream, managed, 3, CU_STREAM_WAIT_VALUE_EQ) == 0);
     CHECK(cuStreamWriteValue32_v2(stream, device + 8, 5, 0) == 0 &&
           cuStreamQuery(stream) == NOT_READY);
     store((uint32_t *)(uintptr_t)managed, 3);
     CHECK(cuStreamSynchronize(stream) == 0);
     CHECK(cuMemcpyDtoH_v2(&back, device + 8, 4) == 0 && back == 5);
-    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 6, WAIT_GEQ) == 0 &&
+    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 6, CU_STREAM_WAIT_VALUE_GEQ) == 0 &&
           cuStreamQuery(stream) == NOT_READY);
     void *other = new_stream(NON_BLOCKING);
     CHECK(cuStreamWriteValue32_v2(other, device + 8, 6, 0) == 0 &&
           cuStreamSynchronize(stream) == 0);
     /* what waits for memory that goes away is let go */
-    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 7, WAIT_GEQ) == 0 &&
+    CHECK(cuStreamWaitValue32_v2(stream, device + 8, 7, CU_STREAM_WAIT_VALUE_GEQ) == 0 &&
           cuStreamQuery(stream) == NOT_READY);
     CHECK(cuMemFree_v2(device) == 0 && cuStreamSynchronize(stream) == 0);
 }
@@ -442,8 +442,8 @@ static void recorded_again(void)
 
 static void captured(void)
 {
-    struct abi_memop operation = {.operation = MEMOP_WAIT_32, .value = 5};
-    struct abi_batch_node node_params;
+    CUstreamBatchMemOpParams operation = MEMOP(WAIT_VALUE_32, 0, 5);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS node_params;
     devptr address;
     void *graph, *exec, *nodes[4];
     size_t count = 4;
@@ -458,17 +458,17 @@ static void captured(void)
     CHECK(cuStreamWriteValue32_v2(stream, address + 4, 8, 0) == 0);
     CHECK(cuStreamEndCapture(stream, &graph) == 0 && graph && look(words + 1) == 0);
     CHECK(cuGraphGetNodes(graph, nodes, &count) == 0 && count == 3);
-    CHECK(cuGraphNodeGetType(nodes[0], &type) == 0 && type == NODE_BATCH);
+    CHECK(cuGraphNodeGetType(nodes[0], &type) == 0 && type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
     CHECK(cuGraphBatchMemOpNodeGetParams(nodes[0], &node_params) == 0 && node_params.count == 1 &&
-          node_params.operations[0].operation == MEMOP_WAIT_32 &&
-          node_params.operations[0].value == 1);
+          node_params.paramArray[0].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 &&
+          node_params.paramArray[0].waitValue.value64 == 1);
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 && cuGraphLaunch(exec, stream) == 0);
     usleep(2000);
     CHECK(cuStreamQuery(stream) == NOT_READY);
     store(words, 1);
     CHECK(turns_to(words + 1, 8, 1000) && cuStreamSynchronize(stream) == 0);
-    operation.address = address;
-    node_params = (struct abi_batch_node){.count = 1, .operations = &operation};
+    operation.waitValue.address = address;
+    node_params = (CUDA_BATCH_MEM_OP_NODE_PARAMS){.count = 1, .paramArray = &operation};
     CHECK(cuGraphExecBatchMemOpNodeSetParams(exec, nodes[0], &node_params) == 0);
     CHECK(cuGraphLaunch(exec, stream) == 0);
     usleep(2000);
@@ -484,11 +484,11 @@ static void batches(void)
     begin();
     void *stream = new_stream(NON_BLOCKING);
     uint32_t *words = new_words(&address);
-    struct abi_memop batch[] = {
-        {.operation = MEMOP_WRITE_32, .address = address, .value = 1},
-        {.operation = MEMOP_WAIT_64, .address = address + 8, .value = 1ULL << 33},
-        {.operation = MEMOP_BARRIER},
-        {.operation = MEMOP_WRITE_64, .address = address + 16, .value = 1ULL << 34 | 7},
+    CUstreamBatchMemOpParams batch[] = {
+        MEMOP(WRITE_VALUE_32, address, 1),
+        MEMOP(WAIT_VALUE_64, address + 8, 1ULL << 33),
+        {.operation = CU_STREAM_MEM_OP_BARRIER},
+        MEMOP(WRITE_VALUE_64, address + 16, 1ULL << 34 | 7),
     };
     CHECK(cuStreamBatchMemOp_v2(stream, 4, batch, 0) == 0 && look(words) == 1);
     usleep(2000);

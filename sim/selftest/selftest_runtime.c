@@ -4,7 +4,7 @@
  * tests/sim/cudart.c.
  */
 #include "md2.h"
-#include "nvml_abi.h"
+#include "nvml/nvml.h"
 #include "selftest.h"
 
 #include <elf.h>
@@ -17,14 +17,14 @@ typedef int delete_call(void *context, void *key);
 typedef int get_call(void **ret_value, void *context, void *key);
 typedef int integrity_call(unsigned version, uint64_t unix_seconds, unsigned char *ret_digest);
 
-static const struct abi_uuid cudart = {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87,
-                                        0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}};
-static const struct abi_uuid storage = {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3,
-                                         0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}};
-static const struct abi_uuid integrity = {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d,
-                                           0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}};
+static const CUuuid cudart = {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9,
+                               0x39, 0x12, 0xfd, 0x9d, 0xf9}};
+static const CUuuid storage = {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68,
+                                0xf3, 0x55, 0xd8, 0x95, 0x93}};
+static const CUuuid integrity = {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba,
+                                  0x12, 0x3c, 0x66, 0xe1, 0xf2}};
 
-static void *const *table_of(const struct abi_uuid *uuid)
+static void *const *table_of(const CUuuid *uuid)
 {
     const void *table = NULL;
 
@@ -64,7 +64,7 @@ static void digests(void)
 
 static void tables(void)
 {
-    struct abi_uuid unknown = {{1, 2, 3}};
+    CUuuid unknown = {{1, 2, 3}};
     const void *table = NULL;
 
     CHECK(cuGetExportTable(NULL, &cudart) == 1 && cuGetExportTable(&table, NULL) == 1);
@@ -141,7 +141,7 @@ static void self_tests(void)
 
 static uint64_t used(void)
 {
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     void *device;
 
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);

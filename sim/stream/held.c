@@ -145,7 +145,8 @@ int held_add(struct sim_stream *stream, const struct sim_op *op)
     struct sim_op *copy = malloc(sizeof(*copy));
     struct sim_record *record = op->kind == OP_RECORD ? calloc(1, sizeof(*record)) : NULL;
 
-    int code = copy && (record || op->kind != OP_RECORD) ? worker_start() : ERR_OUT_OF_MEMORY;
+    int code =
+        copy && (record || op->kind != OP_RECORD) ? worker_start() : CUDA_ERROR_OUT_OF_MEMORY;
     if (!code && op->kind == OP_CALL && !calls_run)
         code = worker_thread(call_thread);
     calls_run |= !code && op->kind == OP_CALL;
@@ -177,5 +178,5 @@ int held_add(struct sim_stream *stream, const struct sim_op *op)
     }
     if (stream->first == copy)
         worker_kick();
-    return OK;
+    return CUDA_SUCCESS;
 }

@@ -59,26 +59,26 @@ int stream_resolve(struct sim_stream *handle, struct sim_stream **ret_stream)
         if (code)
             return code;
         *ret_stream = handle == STREAM_PER_THREAD ? per_thread_stream(context) : context->legacy;
-        return *ret_stream ? OK : ERR_OUT_OF_MEMORY;
+        return *ret_stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (handle->magic != MAGIC_STREAM)
-        return handle->gone ? ERR_CONTEXT_IS_DESTROYED : ERR_INVALID_HANDLE;
+        return handle->gone ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
     *ret_stream = handle;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static int create(struct sim_stream **ret_stream, unsigned flags, int priority)
 {
     NEED_CONTEXT(context);
     if (!ret_stream || flags > 1)
-        return ERR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_stream *stream = stream_new(context, flags, priority);
     sim_unlock();
     if (!stream)
-        return ERR_OUT_OF_MEMORY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *ret_stream = stream;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuStreamCreate, create(ret_stream, flags, 0), struct sim_stream **ret_stream, unsigned flags)
@@ -89,7 +89,7 @@ API_AS(cuStreamCreateWithPriority, create(ret_stream, flags, priority),
 static int destroy(struct sim_stream *stream)
 {
     if ((uintptr_t)stream <= 2 || stream->magic != MAGIC_STREAM || stream->legacy)
-        return ERR_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     if (stream->capture)
         capture_invalidate(stream->capture);
@@ -102,7 +102,7 @@ static int destroy(struct sim_stream *stream)
         }
     }
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_TWINS(cuStreamDestroy, cuStreamDestroy_v2, destroy(stream), struct sim_stream *stream)
@@ -116,7 +116,7 @@ static int refuse_capturing(struct sim_stream *stream)
     if (stream->capture)
         capture_invalidate(stream->capture);
     sim_unlock();
-    return ERR_CAPTURE_UNSUPPORTED;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 static int synchronize(struct sim_stream *handle)
@@ -135,7 +135,7 @@ static int synchronize(struct sim_stream *handle)
     pool_waited(stream->context->device, stream->id);
     pool_trim_device(stream->context->device);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_PTSZ(cuStreamSynchronize, synchronize(stream), struct sim_stream *stream)
@@ -154,7 +154,7 @@ static int query(struct sim_stream *handle)
     sim_lock();
     bool done = work_done(stream);
     sim_unlock();
-    return done ? OK : ERR_NOT_READY;
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 API_PTSZ(cuStreamQuery, query(stream), struct sim_stream *stream)
@@ -169,17 +169,17 @@ static int synchronize_context(struct sim_context *context)
             return code;
     }
     if (!IS(context, MAGIC_CONTEXT))
-        return ERR_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (context->dead)
-        return ERR_CONTEXT_IS_DESTROYED;
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (sim.noop)
-        return OK;
+        return CUDA_SUCCESS;
     sim_lock();
     for (struct sim_stream *stream = context->streams; stream; stream = stream->next) {
         if (stream->capture) {
             capture_invalidate(stream->capture);
             sim_unlock();
-            return ERR_CAPTURE_UNSUPPORTED;
+            return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
         while (stream->first)
             worker_wait();
@@ -192,7 +192,7 @@ static int synchronize_context(struct sim_context *context)
     pool_waited(context->device, 0);
     pool_trim_device(context->device);
     sim_unlock();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_AS(cuCtxSynchronize, synchronize_context(NULL), void)
@@ -203,9 +203,9 @@ API_AS(cuCtxSynchronize_v2, synchronize_context(context), struct sim_context *co
     {                                                                                              \
         NEED_STREAM(stream, handle);                                                               \
         if (!ret_value)                                                                            \
-            return ERR_INVALID_VALUE;                                                              \
+            return CUDA_ERROR_INVALID_VALUE;                                                       \
         *ret_value = expression;                                                                   \
-        return OK;                                                                                 \
+        return CUDA_SUCCESS;                                                                       \
     }                                                                                              \
     API_PTSZ(symbol, get_##symbol(stream, ret_value), struct sim_stream *stream, type *ret_value)
 GETTER(cuStreamGetFlags, unsigned, stream->flags)
@@ -222,7 +222,7 @@ static int get_context_v2(struct sim_stream *handle, struct sim_context **ret_co
         *ret_context = stream->context->green ? NULL : stream->context;
     if (ret_green)
         *ret_green = stream->context->green;
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 API_PTSZ(cuStreamGetCtx_v2, get_context_v2(stream, ret_context, ret_green),
@@ -235,7 +235,7 @@ API(cuStreamGetGreenCtx, struct sim_stream *handle, struct sim_green **ret_green
     ENTER(cuStreamGetGreenCtx);
     int code = stream_resolve(handle, &stream);
     if (!code && !ret_green)
-        code = ERR_INVALID_VALUE;
+        code = CUDA_ERROR_INVALID_VALUE;
     if (!code)
         *ret_green = stream->context->green;
     return code;
@@ -248,7 +248,7 @@ static int attach(struct sim_stream *handle, devptr address)
 
     int code = stream_resolve(handle, &stream);
     if (!code && (!range || range->kind != SIM_MANAGED))
-        code = ERR_INVALID_VALUE;
+        code = CUDA_ERROR_INVALID_VALUE;
     return code;
 }
 

@@ -99,7 +99,7 @@ struct sim_event {
     bool pending;
     uint64_t capture_id; /* 0: last recorded outside a capture */
     struct sim_nodes nodes;
-    struct abi_ipc_handle ipc;
+    struct sim_ipc_handle ipc;
 };
 
 /* queue.c */

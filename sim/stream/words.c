@@ -72,12 +72,12 @@ bool word_true(const struct sim_memop *memop)
     else
         now = __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
     switch (memop->flags) {
-    case WAIT_GEQ:
+    case CU_STREAM_WAIT_VALUE_GEQ:
         return memop->wide ? (int64_t)(now - memop->value) >= 0
                            : (int32_t)(uint32_t)(now - memop->value) >= 0;
-    case WAIT_EQ:
+    case CU_STREAM_WAIT_VALUE_EQ:
         return now == (memop->value & mask);
-    case WAIT_AND:
+    case CU_STREAM_WAIT_VALUE_AND:
         return (now & memop->value & mask) != 0;
     default:
         return (~(now | memop->value) & mask) != 0;
@@ -134,7 +134,7 @@ int word_write_after(struct sim_stream *stream, uint64_t number, const struct si
 {
     struct write *write = malloc(sizeof(*write));
 
-    int code = write ? worker_start() : ERR_OUT_OF_MEMORY;
+    int code = write ? worker_start() : CUDA_ERROR_OUT_OF_MEMORY;
     if (code) {
         free(write);
         return code;
@@ -149,7 +149,7 @@ int word_write_after(struct sim_stream *stream, uint64_t number, const struct si
     stream->writes++;
     if (next)
         worker_kick();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 bool word_pending(const struct sim_stream *stream, const struct sim_memop *memop)
@@ -169,16 +169,16 @@ int word_end_kernel(int device, uint64_t number, const struct sim_kernel *kernel
 {
     struct until *until = malloc(sizeof(*until));
 
-    int code = until ? worker_start() : ERR_OUT_OF_MEMORY;
+    int code = until ? worker_start() : CUDA_ERROR_OUT_OF_MEMORY;
     if (code) {
         free(until);
         return code;
     }
-    *until =
-        (struct until){device, number, {kernel->address, kernel->value, WAIT_EQ, false}, untils};
+    *until = (struct until){
+        device, number, {kernel->address, kernel->value, CU_STREAM_WAIT_VALUE_EQ, false}, untils};
     untils = until;
     worker_kick();
-    return OK;
+    return CUDA_SUCCESS;
 }
 
 static bool end_untils(void)

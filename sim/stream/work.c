@@ -8,10 +8,10 @@
  */
 static int join_others(struct sim_stream *stream)
 {
-    int code = OK;
+    int code = CUDA_SUCCESS;
 
     if (stream->flags & 1)
-        return OK;
+        return CUDA_SUCCESS;
     for (struct sim_stream *other = held_streams; other && !code; other = other->next_held) {
         if (other == stream || !other->first || other->context != stream->context ||
             other->flags & 1 || (!stream->legacy && !other->legacy))
@@ -59,7 +59,7 @@ int work_submit(struct sim_stream *stream, struct sim_op op)
         if (op_try(stream, &op)) {
             if (op.kind == OP_WAIT)
                 record_drop(op.wait.record);
-            return OK;
+            return CUDA_SUCCESS;
         }
         if (op.kind != OP_KERNEL)
             break;

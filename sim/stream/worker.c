@@ -241,7 +241,7 @@ int worker_thread(void *(*function)(void *))
     int error = pthread_create(&thread, &attributes, function, NULL);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error ? ERR_OPERATING_SYSTEM : OK;
+    return error ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
 int worker_start(void)
@@ -249,7 +249,7 @@ int worker_start(void)
     pthread_condattr_t clock;
 
     if (runs)
-        return OK;
+        return CUDA_SUCCESS;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&changed, &clock);

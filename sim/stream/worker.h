@@ -31,7 +31,7 @@ void nap_retry(struct nap *nap);
 /* The word no longer has that value. */
 void nap_watch(struct nap *nap, const uint32_t *word, uint32_t value);
 
-/* Starts the thread, if it doesn't run: 0 or ERR_OPERATING_SYSTEM. */
+/* Starts the thread, if it doesn't run: 0 or CUDA_ERROR_OPERATING_SYSTEM. */
 int worker_start(void);
 /* Starts another thread, which takes none of the program's signals. */
 int worker_thread(void *(*function)(void *));

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What a newcomer adds by a row: an option, an option for a limit, a setting, a policy and a command, in a copy of the sources.
+# What a newcomer adds by a row: an option, an option for a limit, a setting, a policy, a command and a driver symbol with a
+# signature of its own, in a copy of the sources.
 # Each must touch no more files than CONTRIBUTING says; parser, help, completion, man pages and docs/cli.md must know it.
 # usage: additions.sh SOURCE_DIR WORK_DIR C_COMPILER LIBVGPU
 set -euo pipefail
@@ -10,7 +11,7 @@ fail() { echo "FAIL: $*"; exit 1; }
 
 rm -rf "$work"
 mkdir -p "$work/copy"
-for part in CMakeLists.txt cmake spec src sim demo man; do cp -r "$source/$part" "$work/copy/"; done
+for part in CMakeLists.txt cmake abi spec src sim demo man; do cp -r "$source/$part" "$work/copy/"; done
 cd "$work/copy"
 
 # insert FILE PATTERN: puts stdin before the first line that matches.
@@ -73,8 +74,24 @@ insert src/cli/main.c '^int command_version' <<<'int command_greet(char **argv)
 '
 touched 2 "a command"
 
+# A driver symbol: its row, its handler, and a type that nothing else has.
+insert spec/driver.def '^/\* device \*/' <<<'#define HANDLER_frobnicate CANCEL_DISABLE, (CUfrobs *)frobs, (size_t)count
+HOOK(cuFrobnicate, frobnicate)
+'
+insert src/hook/query.c '^HANDLER\(mem_get_info|^CUresult hook_mem_get_info' <<<'HANDLER(frobnicate)
+{
+    frobs->handled += count;
+    return FORWARD(sym, frobnicate);
+}
+'
+insert abi/cuda_device.h '^/\* Devices and contexts \*/' <<<'typedef struct CUfrobs_st {
+    size_t handled;
+} CUfrobs;
+'
+touched 3 "a driver symbol"
+
 cmake -S . -B "$work/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DVGPU_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug \
-    >"$work/log" 2>&1 && cmake --build "$work/build" --target vgpu vgpu_docs >>"$work/log" 2>&1 || {
+    >"$work/log" 2>&1 && cmake --build "$work/build" --target vgpu vgpu_docs vgpu_preload cuda_sim nvml_sim >>"$work/log" 2>&1 || {
     tail -40 "$work/log"
     fail "the copy does not build"
 }
@@ -107,6 +124,25 @@ says "4 greetings" env VGPU_GREETING=1 "${run[@]}" true
 says "lottery: by chance" "$vgpu" help run
 says '"turn_policy": "lottery"' "${run[@]}" --policy lottery "$vgpu" ps --json
 says "adaptive or lottery" "${run[@]}" --policy none true
+
+grep -qw cuFrobnicate <<<"$(nm -D --defined-only "$work/build/libvgpu.so")" || fail "libvgpu.so does not export cuFrobnicate"
+"$compiler" -x c - -o "$work/frobnicate" -ldl <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*init)(unsigned) = dlsym(driver, "cuInit");
+    int (*frobnicate)(size_t *, size_t) = dlsym(driver, "cuFrobnicate");
+    size_t handled = 1;
+    int ready = init(0), answer = frobnicate(&handled, 41);
+
+    printf("%d %d %zu\n", ready, answer, handled);
+    return 0;
+}
+END
+says "0 801 42" env VGPU_LIBRARY="$work/build/libvgpu.so" "$vgpu" run --name frobnicate --sim --mem 1G -- "$work/frobnicate"
 
 says hello "$vgpu" greet
 says "greet say hello" "$vgpu" help

@@ -114,62 +114,38 @@ static bool is_answer(nvmlReturn_t result)
     return result == NVML_SUCCESS || result == NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-nvmlReturn_t hook_nvml_processes_v1(enum nvml_symbol sym, nvmlDevice_t device, unsigned *count,
-                                    nvmlProcessInfo_v1_t *infos)
-{
-    CLEANUP_FREE struct process_list *list = NULL;
-    nvmlReturn_t result;
-    unsigned none;
+/* `old`: the version without MIG instances. The rest is what an entry has beyond that version. */
+#define PROCESSES(handler, old, ...)                                                               \
+    nvmlReturn_t hook_##handler SIGNATURE_WITH(enum nvml_symbol sym, PARAMS(handler))              \
+    {                                                                                              \
+        CLEANUP_FREE struct process_list *list = NULL;                                             \
+        nvmlReturn_t result;                                                                       \
+        unsigned none;                                                                             \
+                                                                                                   \
+        if (nvml_view_uninitialised())                                                             \
+            return NVML_ERROR_UNINITIALIZED;                                                       \
+        if (!count || !nvml_view_ledger())                                                         \
+            return NVML_REAL(sym, handler)(device, count, infos);                                  \
+        none = infos ? 0 : *count; /* the driver judges room without an array */                   \
+        result = NVML_REAL(sym, handler)(device, &none, NULL);                                     \
+        if (!is_answer(result))                                                                    \
+            return result;                                                                         \
+        list = instance_list(device);                                                              \
+        if (!list)                                                                                 \
+            return NVML_ERROR_UNKNOWN;                                                             \
+        if (mode_of(sym) != MODE_COMPUTE)                                                          \
+            narrow(list, sym, device, old);                                                        \
+        result = fit(list, infos, count);                                                          \
+        for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)                       \
+            infos[i] = (__typeof__(*infos)){.pid = list->process[i].pid,                           \
+                                            .usedGpuMemory = list->process[i].bytes,               \
+                                            __VA_ARGS__};                                          \
+        return result;                                                                             \
+    }
 
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!count || !nvml_view_ledger())
-        return NVML_REAL(sym, nvml_processes_v1)(device, count, infos);
-    none =
-        infos ? 0 : *count; /* what the driver makes of room without an array is its own matter */
-    result = NVML_REAL(sym, nvml_processes_v1)(device, &none, NULL);
-    if (!is_answer(result))
-        return result;
-    list = instance_list(device);
-    if (!list)
-        return NVML_ERROR_UNKNOWN;
-    if (mode_of(sym) != MODE_COMPUTE)
-        narrow(list, sym, device, true);
-    result = fit(list, infos, count);
-    for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)
-        infos[i] = (nvmlProcessInfo_v1_t){.pid = list->process[i].pid,
-                                          .usedGpuMemory = list->process[i].bytes};
-    return result;
-}
-
-nvmlReturn_t hook_nvml_processes(enum nvml_symbol sym, nvmlDevice_t device, unsigned *count,
-                                 nvmlProcessInfo_v2_t *infos)
-{
-    CLEANUP_FREE struct process_list *list = NULL;
-    nvmlReturn_t result;
-    unsigned none;
-
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!count || !nvml_view_ledger())
-        return NVML_REAL(sym, nvml_processes)(device, count, infos);
-    none = infos ? 0 : *count;
-    result = NVML_REAL(sym, nvml_processes)(device, &none, NULL);
-    if (!is_answer(result))
-        return result;
-    list = instance_list(device);
-    if (!list)
-        return NVML_ERROR_UNKNOWN;
-    if (mode_of(sym) != MODE_COMPUTE)
-        narrow(list, sym, device, false);
-    result = fit(list, infos, count);
-    for (unsigned i = 0; result == NVML_SUCCESS && i < list->count; i++)
-        infos[i] = (nvmlProcessInfo_v2_t){.pid = list->process[i].pid,
-                                          .usedGpuMemory = list->process[i].bytes,
-                                          .gpuInstanceId = list->gpu_instance,
-                                          .computeInstanceId = list->compute_instance};
-    return result;
-}
+PROCESSES(nvml_processes_v1, true)
+PROCESSES(nvml_processes, false, .gpuInstanceId = list->gpu_instance,
+          .computeInstanceId = list->compute_instance)
 
 static void narrow_details(struct process_list *list, enum nvml_symbol sym, nvmlDevice_t device,
                            const nvmlProcessDetailList_v1_t *asked)

@@ -75,30 +75,20 @@ CUresult hook_mem_get_info_v1(enum hook_symbol sym, unsigned int *free, unsigned
     return result;
 }
 
-CUresult hook_device_total_mem(enum hook_symbol sym, size_t *bytes, CUdevice device)
-{
-    CUresult result =
-        REAL(sym, device_total_mem)(bytes, device_foreign(device) ? DEVICE_NONE : device);
-    uint64_t view_free, view_total;
-    unsigned vdev;
+#define TOTAL_MEM(handler, shown)                                                                  \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        CUresult result =                                                                          \
+            REAL(sym, handler)(bytes, device_foreign(device) ? DEVICE_NONE : device);              \
+        uint64_t view_free, view_total;                                                            \
+        unsigned vdev;                                                                             \
+                                                                                                   \
+        if (result != CUDA_SUCCESS || !hook_ledger() || device_vdev(device, &vdev) < 0)            \
+            return result;                                                                         \
+        if (view_of(device, vdev, 0, &view_free, &view_total))                                     \
+            *bytes = shown(view_total);                                                            \
+        return result;                                                                             \
+    }
 
-    if (result != CUDA_SUCCESS || !hook_ledger() || device_vdev(device, &vdev) < 0)
-        return result;
-    if (view_of(device, vdev, 0, &view_free, &view_total))
-        *bytes = (size_t)view_total;
-    return result;
-}
-
-CUresult hook_device_total_mem_v1(enum hook_symbol sym, unsigned int *bytes, CUdevice device)
-{
-    CUresult result =
-        REAL(sym, device_total_mem_v1)(bytes, device_foreign(device) ? DEVICE_NONE : device);
-    uint64_t view_free, view_total;
-    unsigned vdev;
-
-    if (result != CUDA_SUCCESS || !hook_ledger() || device_vdev(device, &vdev) < 0)
-        return result;
-    if (view_of(device, vdev, 0, &view_free, &view_total))
-        *bytes = narrow(view_total);
-    return result;
-}
+TOTAL_MEM(device_total_mem, (size_t))
+TOTAL_MEM(device_total_mem_v1, narrow)

@@ -29,27 +29,16 @@ static CUresult began(CUresult result)
     return result;
 }
 
-CUresult hook_stream_begin_capture_v1(enum hook_symbol sym, CUstream stream)
-{
-    begin_capture(sym, stream);
-    return began(REAL(sym, stream_begin_capture_v1)(stream));
-}
+#define BEGIN_CAPTURE(handler)                                                                     \
+    HANDLER(handler)                                                                               \
+    {                                                                                              \
+        begin_capture(sym, stream);                                                                \
+        return began(FORWARD(sym, handler));                                                       \
+    }
 
-CUresult hook_stream_begin_capture(enum hook_symbol sym, CUstream stream, CUstreamCaptureMode mode)
-{
-    begin_capture(sym, stream);
-    return began(REAL(sym, stream_begin_capture)(stream, mode));
-}
-
-CUresult hook_stream_begin_capture_to_graph(enum hook_symbol sym, CUstream stream, CUgraph graph,
-                                            const CUgraphNode *dependencies,
-                                            const CUgraphEdgeData *dependency_data,
-                                            size_t num_dependencies, CUstreamCaptureMode mode)
-{
-    begin_capture(sym, stream);
-    return began(REAL(sym, stream_begin_capture_to_graph)(stream, graph, dependencies,
-                                                          dependency_data, num_dependencies, mode));
-}
+BEGIN_CAPTURE(stream_begin_capture_v1)
+BEGIN_CAPTURE(stream_begin_capture)
+BEGIN_CAPTURE(stream_begin_capture_to_graph)
 
 CUresult hook_stream_end_capture(enum hook_symbol sym, CUstream stream, CUgraph *graph)
 {

@@ -1,6 +1,6 @@
 /*
- * The types of NVML that the library and its tests need, as NVIDIA's nvml.h has them (driver 535 to
- * 580). Names and fields are NVIDIA's; nothing else of that header is used.
+ * The types of NVML that the library, the simulator and the tests use: names and fields as in
+ * NVIDIA's nvml.h (driver 535 to 580), and no more than is needed.
  */
 #ifndef VGPU_ABI_NVML_H
 #define VGPU_ABI_NVML_H

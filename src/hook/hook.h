@@ -1,8 +1,7 @@
 /*
- * What the handlers in src/hook stand on: the tables' rows, the driver's own functions, this
- * process's state.
+ * What handlers use: the tables' rows, the driver's own functions, the state of this process.
  *
- * Everything here may be called from any thread and keeps errno.
+ * Any thread can call every function here. All of them keep errno.
  */
 #ifndef VGPU_HOOK_HOOK_H
 #define VGPU_HOOK_HOOK_H
@@ -22,14 +21,14 @@
 const char *hook_symbol_name(enum hook_symbol sym);
 
 /*
- * The driver's function behind a row; NULL where this driver has none. Filled before the first
- * handler runs, when libcuda is first seen in the process; constant from then on. (The same for
- * NVML: nvml_real in nvml_handlers.h.)
+ * The driver's function of each row, or NULL if this driver lacks it. symbols_resolve() fills the
+ * table before the first handler runs, and nothing changes it afterwards. nvml_real in
+ * nvml_handlers.h is the same for NVML.
  */
 extern void *hook_real[SYMBOL_COUNT];
 
-/* A function for those that the driver lacks: the calling conventions let it ignore whatever it is
- * given. */
+/* Stands in for functions that the driver lacks. The calling conventions let it ignore all
+ * arguments. */
 static inline CUresult hook_absent(void)
 {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -57,15 +56,15 @@ static inline void *hook_real_or_absent(enum hook_symbol sym)
 #define DRIVER(sym)           ((sym##_fn *)hook_real_or_absent(SYMBOL_##sym))
 #define HAVE(sym)             (hook_real[SYMBOL_##sym] != NULL)
 
-/* The head of a handler whose parameters have the names that its row gives them; the same for a
- * function it calls as <handler><suffix> ARGUMENTS_WITH(sym, PARAMS(handler)). */
+/* The head of a handler, whose parameters have the names of its row. HANDLER_PART is the head of a
+ * function that the handler calls with ARGUMENTS_WITH(sym, PARAMS(handler)). */
 #define HANDLER(handler) HANDLER_PART(handler, )
 #define HANDLER_PART(handler, suffix)                                                              \
     CUresult hook_##handler##suffix SIGNATURE_WITH(enum hook_symbol sym, PARAMS(handler))
 
 /*
- * A symbol of libnvidia-ml that is no row of nvml.def, or NULL. Looks in the copy that the process
- * has loaded; with `load`, loads it where there is none. Never returns a wrapper of ours.
+ * A symbol of libnvidia-ml without a row in nvml.def, or NULL. Looks in the copy that the process
+ * has loaded. With `load`, loads one if there is none. Never returns a wrapper of vgpu.
  */
 void *nvml_symbol(const char *name, bool load);
 

@@ -1,4 +1,4 @@
-/* One id per row of spec/driver.def, HOOK and PASS, in its order. (NVML: nvml_handlers.h.) */
+/* One id for each row of spec/driver.def, in its order. nvml_handlers.h has those of NVML. */
 #ifndef VGPU_HOOK_SYMBOL_IDS_H
 #define VGPU_HOOK_SYMBOL_IDS_H
 
@@ -13,8 +13,8 @@ enum hook_symbol {
     SYMBOL_COUNT
 };
 
-/* Whether a row is a _ptsz or _ptds twin: to it NULL means the calling thread's own default
- * stream. */
+/* Whether a row is a _ptsz or _ptds twin. Such a function takes NULL for the calling thread's own
+ * default stream. */
 extern const bool hook_per_thread[SYMBOL_COUNT];
 
 static inline bool hook_symbol_per_thread(enum hook_symbol sym)

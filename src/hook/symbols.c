@@ -15,8 +15,8 @@ void *hook_real[SYMBOL_COUNT];
 void *nvml_real[NVML_SYMBOL_COUNT];
 
 /*
- * Names and trampolines are told by offsets: pointers would have to be relocated in every process
- * that loads us, and most of those never use them.
+ * Tables of names and trampolines hold offsets. The loader would have to relocate pointers in every
+ * process that loads vgpu, and most processes never use them.
  */
 static const struct name_text {
 #define HOOK(sym, handler) char sym[sizeof(#sym)];
@@ -45,9 +45,9 @@ static const uint16_t name_offset[ENTRY_COUNT] = {
 _Static_assert(sizeof(name_text) <= UINT16_MAX, "name_offset would wrap");
 
 /*
- * A hash index with open addressing. It is filled by every thread that finds it unfinished, in the
- * same order with the same values: whoever comes second writes what is there already, so that
- * nobody has to wait for anybody.
+ * A hash index with open addressing. Every thread that finds it unfinished fills it, in the same
+ * order and with the same values. A second thread writes what is there already, so no thread waits
+ * for another.
  */
 #define INDEX_SLOTS 4096 /* a power of two, several times ENTRY_COUNT */
 _Static_assert(ENTRY_COUNT * 4 <= INDEX_SLOTS, "the indices would get crowded");
@@ -176,7 +176,7 @@ void *symbols_real(int entry)
     return __atomic_load_n(&library->real[entry - library->first], __ATOMIC_RELAXED);
 }
 
-/* Runs in several threads at once or not at all; see struct index. */
+/* Can run in several threads at once: see struct index. */
 static void fill(struct library *library, const struct elf_scope *scope)
 {
     for (int i = 0; i < library->count; i++) {
@@ -199,8 +199,8 @@ bool symbols_resolve(enum symbols_library which)
     if (atomic_load_explicit(&library->ready, memory_order_acquire))
         return true;
     KEEP_ERRNO;
-    /* The reference is kept: the addresses must stay good. It is asked for only where the library
-       is, so dlerror() has nothing new to say. */
+    /* vgpu keeps the reference, so that the addresses stay valid. The library is loaded already, so
+       dlerror() does not change. */
     if (!elf_find_scope(library->soname, &scope) ||
         !dlopen(library->soname, RTLD_LAZY | RTLD_NOLOAD))
         return false;

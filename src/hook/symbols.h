@@ -1,10 +1,10 @@
 /*
- * Both tables as one: every symbol of spec/driver.def and spec/nvml.def is an entry. Found by name
- * (what a program asks dlsym for) and, once its library is loaded, by the driver's address (what
- * dlsym or cuGetProcAddress answers).
+ * Both tables as one: every symbol of spec/driver.def and spec/nvml.def is an entry. It is found by
+ * the name that a program gives to dlsym(). Once its library is loaded, it is also found by the
+ * driver's address, which dlsym() or cuGetProcAddress() returns.
  *
- * Thread-safe without a lock: dlsym may be called while the loader's lock is held, so nothing here
- * may wait.
+ * Thread-safe without a lock. A program can call dlsym() while it holds the loader's lock, so no
+ * function here waits.
  */
 #ifndef VGPU_HOOK_SYMBOLS_H
 #define VGPU_HOOK_SYMBOLS_H
@@ -23,13 +23,13 @@ enum symbols_library symbols_library_of(int entry);
 const char *symbols_name(int entry);
 const char *symbols_soname(enum symbols_library library);
 
-/* The entry of a name; ENTRY_NONE at once for a name that does not begin with cu[A-Z] or
- * nvml[A-Z]. */
+/* The entry of a name, or ENTRY_NONE. Rejects a name without cu[A-Z] or nvml[A-Z] in front at
+ * once. */
 int symbols_find(const char *name);
 
 /*
- * What this library exports for an entry: the wrapper of a HOOK row, the counting trampoline of a
- * PASS row (exported by libvgpu-trace.so only). Never NULL.
+ * What vgpu exports for an entry: the wrapper of a HOOK row, or the counting trampoline of a PASS
+ * row. Only libvgpu-trace.so exports trampolines. Never NULL.
  */
 void *symbols_own(int entry);
 bool symbols_is_hook(int entry);
@@ -38,14 +38,14 @@ bool symbols_is_hook(int entry);
 void *symbols_real(int entry);
 
 /*
- * Looks for the library among the loaded objects and, the first time that it is there, fills
- * hook_real or nvml_real. Loads nothing; the library stays loaded from then on. False: it is not
- * there yet, ask again.
+ * Looks for the library among the loaded objects. The first time that it is there, fills hook_real
+ * or nvml_real, and keeps the library loaded. Loads nothing itself. False: the library is not
+ * loaded yet.
  */
 bool symbols_resolve(enum symbols_library library);
 
-/* The entry whose driver address this is; ENTRY_NONE. Finds nothing before symbols_resolve() has
- * succeeded. */
+/* The entry with this address in the driver, or ENTRY_NONE. Finds nothing before symbols_resolve()
+ * returns true. */
 int symbols_at_address(const void *address);
 
 /* Whether an address lies in a driver library that has been resolved. */

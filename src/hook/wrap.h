@@ -1,9 +1,9 @@
 /*
  * The macro that turns a HOOK id into an exported function.
  *
- * The path that counts is one load of the mode, one of the driver's address, and a jump into the
- * handler. Everything else (nothing decided yet, switched off, tracing, function missing) goes
- * through enter_<symbol>().
+ * The fast path is one load of the mode, one of the driver's address, and a jump into the handler.
+ * All other cases go through enter_<symbol>(): vgpu has not decided yet, is off, or traces, or the
+ * driver lacks the function.
  */
 #ifndef VGPU_HOOK_WRAP_H
 #define VGPU_HOOK_WRAP_H

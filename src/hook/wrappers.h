@@ -1,4 +1,4 @@
-/* Declares every symbol that spec/driver.def and spec/nvml.def have as HOOK, with its type. */
+/* Declares the symbol of each HOOK row of spec/driver.def and spec/nvml.def, with its type. */
 #ifndef VGPU_HOOK_WRAPPERS_H
 #define VGPU_HOOK_WRAPPERS_H
 

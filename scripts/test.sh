@@ -28,7 +28,7 @@ read -ra words <<<"${CTEST_ARGS:-}"
 [ -n "${CTEST_ARGS:-}" ] || [ "${FULL:-}" = 1 ] || words=(-LE slow)
 # Most tests wait most of the time. Part of one may be skipped and say so, also where it passes and prints much.
 ctest --test-dir "$build" --output-on-failure --test-output-size-passed 1000000 --output-junit "$log/junit.xml" \
-    -j "$((2 * $(nproc)))" ${words[@]+"${words[@]}"}
+    -j "$((3 * $(nproc)))" ${words[@]+"${words[@]}"}
 if ! scripts/report.py "$log/junit.xml" >"$log/report"; then
     echo "test.sh: ctest has left no report" >&2
     echo "0 0 0" >"$log/report"

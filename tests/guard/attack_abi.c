@@ -1,5 +1,6 @@
 /*
- * Ways around the filter: system calls of another kind, a filter of the tenant's own.
+ * Ways around the filter: system calls of another ABI, and a filter that the tenant itself
+ * installs.
  */
 #include "attack.h"
 

@@ -1,5 +1,5 @@
-/* Memory around the guard: a call that continues in the caller is changed before the driver reads
- * it. */
+/* Gets memory around the guard: a call that continues in the program is changed before the driver
+ * reads it. */
 #include "attack.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * A device is made for who has the card's node open, and for nobody else: the guard makes the call
- * in place of the caller, but not by more than the caller has. Two GPUs are needed.
+ * The driver makes a device only for a process that has the card's node open. The guard makes that
+ * call for the program, and must not reach more cards than the program can. Needs two GPUs.
  */
 #include "attack.h"
 

@@ -1,7 +1,6 @@
 /*
- * A long life: memory that comes and goes, with clients, threads, processes, duplicates and
- * mappings beside it. The supervisor does not grow, and its answers do not take more of a
- * processor.
+ * A long life of allocations, clients, threads, processes, duplicates and mappings. The supervisor
+ * must not grow, and must not need more processor time for the same calls.
  *
  *   attack_churn [ROUNDS [ROUNDS_IF_LONG]]      the latter with LONG=1 in the environment
  */

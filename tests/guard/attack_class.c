@@ -1,6 +1,6 @@
 /*
- * Channels of all classes are capped: of the oldest one, which every chip has in its list, as well;
- * one that is not known is refused. With a cap of 10 percent.
+ * With a cap of 10 percent, channels of every class are capped, also of the oldest class, which
+ * every chip lists. The guard refuses unknown classes.
  */
 #include "attack.h"
 

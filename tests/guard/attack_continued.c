@@ -1,12 +1,11 @@
 /*
- * A call that continues in the caller, so that the driver reads its arguments again: by then they
- * may be others. A client's allocation becomes one of video memory, which nobody has charged. The
- * guard cannot prevent that; it has to find it.
+ * The guard lets some calls continue in the program, so the driver reads their arguments again.
+ * Here the program has changed them by then: the allocation of a client becomes one of video
+ * memory, which nobody has charged. The guard cannot prevent this, and must find it.
  *
- *   attack_continued WAY     gets memory that way, and holds it until the end: killed, or some
- *                            seconds later
+ *   attack_continued WAY     gets memory and holds it, until it is killed or for some seconds
  *     root
- *     behind       behind as much memory that is charged and that no process is said to have
+ *     behind       beside as much charged memory that no process is said to hold
  */
 #include "attack.h"
 

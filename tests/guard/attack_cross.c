@@ -1,7 +1,7 @@
 /*
- * Memory of another process of the instance, mapped by UVM by naming its client and handle: those
- * are numbers that anybody can guess. The driver lets nobody map what is a client's but the process
- * that has made it, and so it has to be where the supervisor maps (VGPU_GUARD_MAP).
+ * A process maps another process's memory by UVM, which takes that one's client and handle as
+ * numbers that anybody can guess. The driver lets only the client's process map it. So must the
+ * supervisor, where it makes the mappings (VGPU_GUARD_MAP).
  */
 #include "attack.h"
 

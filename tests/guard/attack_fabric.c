@@ -1,7 +1,7 @@
 /*
- * Memory that an address on the fabric holds (class 0xf8, NV_MEMORY_FABRIC): the driver duplicates
- * it into a client of its own, and it lives on after its handle is freed. The new object can be
- * mapped like the memory itself.
+ * Memory behind an address on the fabric (class 0xf8, NV_MEMORY_FABRIC). The driver duplicates the
+ * memory into an internal client, where it outlives its handle. A program can map the new object
+ * like the memory itself.
  */
 #include "attack.h"
 

@@ -1,6 +1,6 @@
 /*
- * Open files of the driver's and what programs do with them: closed without a call, kept or lost by
- * exec, inherited, sent to others, in a table of a thread's own, put in each other's places. The
+ * Open files of the driver, in programs that close them without a call, keep or lose them by exec,
+ * inherit them, send them, keep them in a thread's own table, or put one in another's place. The
  * memory is charged for as long as the driver has it, whoever frees it.
  */
 #include "attack.h"

@@ -1,9 +1,9 @@
 /*
- * An open file of the driver's lives on without a descriptor that shows in its process: sent and
- * not received, mapped, in the table of one thread, of a process whose first thread has ended,
- * registered with io_uring. What the driver keeps for it stays charged.
+ * An open file of the driver that no descriptor of its process shows: sent and not yet received,
+ * mapped, in the table of one thread, in a process whose first thread has ended, or registered with
+ * io_uring. What the driver keeps for the file must stay charged.
  *
- *   attack_hold WAY      the memory is as big as the quota; 77: this kernel has no such way
+ *   attack_hold WAY      with the whole quota; exits with 77 if the kernel has no such way
  */
 #include "attack.h"
 

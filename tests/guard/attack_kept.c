@@ -1,13 +1,12 @@
 /*
- * A program maps memory by UVM, frees it, maps the UVM device, and closes it: the mapping keeps the
- * device's file, and with it UVM's duplicate, as in attack_hold.c. But the address space by which
- * the guard knew once that the file may be used is another one.
+ * A program maps memory by UVM, frees it, maps the UVM device and closes that. The mapping keeps
+ * the device's file, and the file keeps UVM's duplicate, as in attack_hold.c. Here the guard has
+ * last seen the file in use by an address space that is gone.
  *
- *   attack_kept exec [TIMES]     the program's own, of before it became another program by exec
- *   attack_kept first [TIMES]    a child's, which has used the file first, to no avail, and has
- *                                ended
+ *   attack_kept exec [TIMES]     the program's own address space, which exec has replaced
+ *   attack_kept first [TIMES]    a child's, which used the file first, and has ended
  *
- * It tries to hold so many times the quota besides.
+ * It then tries to hold TIMES times the quota.
  */
 #include "attack.h"
 

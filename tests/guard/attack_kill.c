@@ -1,6 +1,6 @@
 /*
- * Processes that are killed, or stopped, at any moment of their calls: nothing of them is left,
- * neither with the driver nor with the guard, and others go on.
+ * Processes are killed or stopped at any moment of their calls. The driver and the guard keep
+ * nothing of them, and the others go on.
  *
  *   attack_kill [ROUNDS]
  */

@@ -1,11 +1,10 @@
 /*
- * A process the first thread of which has ended: /proc/PID/maps, mem and fd are that thread's, and
- * empty from then on. What the others have they have still.
+ * A process whose first thread has ended. Its /proc/PID/maps, mem and fd show that thread, so they
+ * are empty. The other threads still have files and mappings.
  *
- *   attack_leader maps [TIMES]    maps so many times the quota as managed memory: it must not get
- *                                 it
- *   attack_leader works           goes on working, beside a cap
- *   attack_leader opens           opens the driver only then
+ *   attack_leader maps [TIMES]    maps TIMES times the quota as managed memory, and must not get it
+ *   attack_leader works           goes on working, under a cap
+ *   attack_leader opens           opens the driver after the first thread has ended
  *   attack_leader unshares        works by files that only the second thread has
  */
 #include "attack.h"

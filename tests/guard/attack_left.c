@@ -1,7 +1,7 @@
 /*
- * What the command leaves behind: a child that has its files, or a mapping of one, and has made no
- * call that is trapped. It ends with the command: attack.sh looks whether the driver has still
- * something.
+ * What the command leaves behind: a child that has the driver's files or a mapping of one, and has
+ * made no trapped call. It must end with the command. attack.sh checks that the driver holds
+ * nothing.
  *
  *   attack_left files | mapping
  */

@@ -1,7 +1,6 @@
 /*
- * More of everything than the supervisor has room for: clients, open files, devices, processes.
- * Some calls may fail; the quota holds meanwhile, who is there already can go on, and afterwards
- * all is as before.
+ * More clients, open files, devices and processes than the supervisor has room for. Some calls may
+ * fail. Meanwhile the quota holds and earlier clients work, and afterwards all is as before.
  *
  *   attack_limits [CHECK]
  */

@@ -1,7 +1,7 @@
 /*
- * A client is made by a process that ends; another one goes on with its files. What is got around
- * the guard with that client the driver counts to the number of the first. The audit finds it:
- * strict mode ends the instance.
+ * A process makes a client and ends, and another process uses the client's files. It gets memory
+ * around the guard, which the driver counts to the process that has ended. The audit must find it,
+ * and strict mode must end the instance.
  */
 #include "attack.h"
 

@@ -1,9 +1,9 @@
 /*
- * Managed memory, which is a mapping of the UVM device: what is mapped counts as used, and is given
- * back by munmap(), which is no call of the guard's. The device is a file here, which can be mapped
- * anywhere.
+ * Managed memory is a mapping of the UVM device. The guard charges what is mapped, and sees
+ * munmap() only later, because that is no trapped call. The device is a file here, so it can be
+ * mapped anywhere.
  *
- *   attack_managed [swapped|grown]      what the guard finds out later, and tells
+ *   attack_managed [swapped|grown]      what the guard only finds later, and reports
  */
 #include "attack.h"
 

@@ -1,6 +1,6 @@
 /*
- * Many processes of one instance, all at once: together they get the quota, to the page, whoever of
- * them gets how much; and again what one of them gives back.
+ * Many processes of one instance allocate at once. Together they get exactly the quota, to the
+ * page, and again what one of them frees.
  *
  *   attack_many [PROCESSES]      other instances may use the GPU meanwhile
  */

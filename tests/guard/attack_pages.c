@@ -1,9 +1,9 @@
 /*
- * Arguments in memory of every kind: over the edge of a page, at the end of what is mapped, not
- * writable, of a shared file and beyond its end, gone by the time they are looked at. Whatever the
- * call's outcome, what is charged is what is allocated.
+ * Arguments in every kind of memory: across a page's edge, at the end of a mapping, read-only, in a
+ * shared file and beyond its end, and unmapped during the call. Whatever the call returns, the
+ * guard charges what the driver allocated.
  *
- *   attack_pages [TRIES]     of what is unmapped meanwhile
+ *   attack_pages [TRIES]     with memory that is unmapped during the call
  */
 #include "attack.h"
 

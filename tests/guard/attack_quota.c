@@ -1,6 +1,6 @@
 /*
- * Every way to ask for memory, at the limit: the quota is exact to the page, by whatever call; what
- * is no video memory is not charged; the answer is the driver's own status for a full device.
+ * Every way to ask for memory, at the quota. Each way gets exactly the quota, to the page. What is
+ * not video memory is not charged. A refusal has the driver's own status for a full device.
  */
 #include "attack.h"
 

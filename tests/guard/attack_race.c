@@ -1,9 +1,9 @@
 /*
- * A second thread changes the arguments of calls while they are looked at: sizes, classes, flags,
- * functions, handles, pointers, whatever way the call comes. The device never gives more than the
- * quota, and in the end the guard knows what it has given.
+ * A second thread changes the arguments of calls while the guard reads them: sizes, classes, flags,
+ * functions, handles and pointers, of every form of call. The device must never give more than the
+ * quota, and in the end the guard knows what it gave.
  *
- *   attack_race [TRIES [mapped]]     in all; mapped: the supervisor maps; two GPUs are needed
+ *   attack_race [TRIES [mapped]]     TRIES in all; mapped: the supervisor maps. Needs two GPUs
  */
 #include "attack.h"
 

@@ -1,7 +1,7 @@
 /*
- * The supervisor itself: its memory, its descriptors (the listener, by which calls are answered, is
- * one of them) and its threads are out of reach, for those that it looks after, and for the
- * keeper's, which has the same descriptors.
+ * The supervisor's memory, descriptors and threads are out of reach for the guarded programs and
+ * for the keeper's. One of the descriptors is the listener, which answers calls. The keeper has the
+ * same ones.
  */
 #include "attack.h"
 #include "guard/notify/pidfd.h"

@@ -1,8 +1,7 @@
 /*
- * References to one piece of memory, which is as big as the quota: the handle it was allocated
- * under, duplicates in other clients, a mapping of UVM's. In every order in which they can be made
- * and ended, by every way in which they can end, the memory is charged until the last is gone, and
- * not longer.
+ * References to one piece of memory, as large as the quota: its first handle, duplicates in other
+ * clients, and a UVM mapping. They are made and ended in every order, and end in every way. The
+ * memory is charged until the last reference has ended, and no longer.
  *
  *   attack_refs [EACH]      only every EACHth order
  */

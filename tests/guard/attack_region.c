@@ -1,11 +1,11 @@
 /*
- * The program writes to its instance's region, which is its user's file. What limits it is not read
- * from there.
+ * The program writes to its instance's region, which is a file of its user. The guard must read no
+ * limit from it.
  *
  *   attack_region cap | card | vdevs | numbers | truncated | arena
  *
- * cap: with a cap of 10 percent; card: with GPU 0 alone, of two; numbers: with 1 GiB of GPU 0 and 2
- * GiB of GPU 1; truncated, arena: with a cap of 10 percent.
+ * It expects a cap of 10 percent for cap, truncated and arena; GPU 0 alone of two for card; 1 GiB
+ * of GPU 0 and 2 GiB of GPU 1 for numbers.
  */
 #include "attack.h"
 

@@ -1,6 +1,6 @@
 /*
- * Signals, as fast as a timer gives them, while calls wait for the guard: none is executed twice,
- * or not at all.
+ * Signals come as fast as a timer sends them, while calls wait for the guard. Each call is executed
+ * exactly once.
  *
  *   attack_signals [ROUNDS [INTERVAL_US]]   of four or two calls
  */

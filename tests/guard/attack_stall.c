@@ -1,18 +1,17 @@
 /*
- * Arguments in memory that is not there until its owner says so: a mapping of a file of the
- * tenant's own file system. Whoever reads it waits. That is one instance's loss only, and ends with
- * the process; the guard goes on with its other work.
+ * Arguments in memory that the tenant's own file system provides late or never. A reader waits for
+ * it. Only this instance may lose by that, until the process ends. The guard goes on with its other
+ * work.
  *
  *   attack_stall WHAT
  *     resolve     the page comes after a while
  *     kill        the process is killed
  *     end         the command ends
  *     audit       the guard has something to find meanwhile: see attack_continued.c
- *     lent        the same, but what stalls is not the arguments: they number a file for the guard
- *                 to show to the driver, and whoever closes that waits
- *     maps        it cannot be read what the program has mapped, which the guard does before the
- *                 audit: a thread waits in a page fault, and so holds that mapping; another wants
- *                 to change it, and holds the lock of the map while it waits for the first
+ *     lent        the same, but the arguments name a file, and the guard waits when it closes that
+ *     maps        the guard cannot read the process's map before an audit: one thread waits in a
+ *                 page fault and holds a mapping, a second thread waits for that mapping and holds
+ *                 the map's lock
  */
 #include "attack.h"
 

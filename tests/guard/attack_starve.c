@@ -1,9 +1,8 @@
 /*
- * The program takes away from the supervisor what a process of its user may: threads, and
- * descriptors.
+ * The program takes from the supervisor what any process of the same user can take.
  *
- *   attack_starve threads    with a cap of 10 percent: it holds, or there is no channel
- *   attack_starve files      strict: what cannot be looked at any more ends
+ *   attack_starve threads    with a cap of 10 percent: the cap holds, or the channel is refused
+ *   attack_starve files      in strict mode: the instance ends when it cannot be audited
  */
 #include "attack.h"
 

@@ -1,6 +1,6 @@
 /*
- * The supervisor is killed at any moment: from then on its tenant's calls fail, nothing new is
- * allocated, and of the guard nothing is left. Not run under the guard: starts `vgpu run` itself.
+ * The supervisor is killed at any moment. From then on the tenant's calls fail, nothing new is
+ * allocated, and nothing of the guard is left. This program starts `vgpu run` itself.
  *
  *   attack_supervisor [ROUNDS]
  */

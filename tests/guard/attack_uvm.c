@@ -1,7 +1,7 @@
 /*
- * Memory that was freed and is still mapped by UVM: it is nobody's with the driver, and stays the
- * tenant's with the guard, until it is unmapped, its range freed, the file closed or the process
- * gone. The memory is as big as the quota.
+ * Memory that is freed and still mapped by UVM. The driver counts it to no process. The guard
+ * charges the tenant until the memory is unmapped, its range is freed, the file is closed or the
+ * process ends. The memory is as large as the quota.
  */
 #include "attack.h"
 

@@ -1,6 +1,7 @@
 /*
- * What a program is told of the card: the quota as its size, and what is left of it, whoever of the
- * instance has the rest; with no quota, what the driver says.
+ * What the driver's calls tell a program about the card: the quota as its size, and the rest of the
+ * quota as free, whichever process of the instance holds the other part. Without a quota they tell
+ * what the driver says.
  */
 #include "attack.h"
 

@@ -1,4 +1,4 @@
-/* Of exports_test: memory of others, memory got around the guard, dma-bufs. */
+/* Part of exports_test: other instances' memory, memory got around the guard, dma-bufs. */
 #include "exports_test.h"
 
 #include <errno.h>

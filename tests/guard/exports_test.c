@@ -1,11 +1,9 @@
 /*
- * Memory that a file holds, as cuMemExportToShareableHandle(), NCCL and CUDA's IPC make it: it
- * stays charged for as long as anybody has the file or an object that was made of it, to somebody
- * who lives.
+ * Memory that a file holds, as cuMemExportToShareableHandle(), NCCL and CUDA's IPC make it. It
+ * stays charged for as long as a process has the file or an object made from it. The guard charges
+ * it to a process that lives.
  *
- *   exports_test CASE [ARG]
- *
- * Run by attack.sh, so that the audit looks at it, too.
+ *   exports_test CASE [ARG]      attack.sh runs it, so the audit looks at it too
  */
 #include "exports_test.h"
 

@@ -131,8 +131,6 @@ static void write_down(bool write, CUstream stream, CUdeviceptr address, uint32_
     mutex_unlock(&driver_mutex);
 }
 
-/* The world: a semaphore, and another instance's process on the same device */
-
 struct semaphore *semaphore; /* of each test its own: its helper stays */
 static struct semaphore *semaphores[32];
 static struct vgpu_arena *arenas[32]; /* of the other; they stay, too */

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 
 #define STACK_BYTES (256U << 10)
-/* What the calls take; the part after which an off call has stopped the work, an on call has let it
- * go on. */
+/* How long the calls take, and after which part of that they stop the work or let it go on. */
 #define OFF_NS    (640 * US)
 #define ENDING_NS (405 * US)
 #define ON_NS     (385 * US)

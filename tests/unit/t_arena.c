@@ -1,4 +1,4 @@
-/* The arena: who has a page of it, and who its lock. Its file is t_arena_file.c's. */
+/* The arena's pages and its lock. t_arena_file.c tests its file. */
 #include "unit.h"
 
 #include "sched/arena.h"

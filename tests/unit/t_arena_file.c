@@ -1,4 +1,4 @@
-/* The arena's file: whose it is, who shares it, and what becomes of one that is of no use. */
+/* The arena's file: its owner, which users share it, and what happens to a damaged one. */
 #include "unit.h"
 
 #include "sched/sched_client.h"

@@ -1,9 +1,9 @@
 /*
- * Every word of an arena changes right after every access to it, while leases of both kinds work:
- * whoever loads a word once more, after it has looked at it, finds something else there. The arena
- * is closed to this process; each access faults, is let through alone (by single-stepping), and
- * then its word is changed, from a seed. So it does not depend on how threads run. An index, shift
- * or pointer that was not bounded ends in a fault elsewhere, or in a sanitizer.
+ * Every word of an arena changes right after every access to it, while clients of both kinds work.
+ * Code that loads a word a second time after a check finds another value. The arena is protected,
+ * so each access faults. The test lets it through by a single step and then changes the word, by a
+ * seed, so nothing depends on how threads run. An unbounded index, shift or pointer faults
+ * elsewhere or stops a sanitizer.
  */
 #include "sched/sched_preempt.h"
 #include "sched_world.h"

@@ -1,4 +1,4 @@
-/* The bucket that caps are held by, in virtual time. */
+/* The bucket that enforces caps, in virtual time. */
 #include "unit.h"
 
 #include "sched/bucket.h"

@@ -1,5 +1,5 @@
-/* What launches are charged: convergence, what varies, stalls, how often it is measured, a full
- * table, threads. */
+/* The cost that launches are charged: convergence, changes, stalls, how often it is measured, a
+ * full table, threads. */
 #include "unit.h"
 
 #include "sched/cost.h"

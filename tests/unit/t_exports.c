@@ -1,5 +1,5 @@
-/* Memory that crosses processes, in the region: charged once, to its maker or, once that let go, to
- * the instance. */
+/* Memory that crosses processes: the region charges it once, to its maker, and to the instance
+ * after the maker has let go. */
 #include "unit.h"
 
 #include "account/share.h"

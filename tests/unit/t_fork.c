@@ -1,4 +1,4 @@
-/* fork, exec, and programs that close what they did not open. */
+/* fork, exec, and programs that close descriptors that they did not open. */
 #include "unit.h"
 
 #include "base/proc.h"

@@ -1,5 +1,5 @@
-/* Runs inside an instance with limits of their own: what a group holds counts for it and for the
- * instance. */
+/* Groups: runs inside an instance with limits of their own. A group's memory counts for the group
+ * and for the instance. */
 #include "unit.h"
 
 #include "account/registration.h"

@@ -1,4 +1,4 @@
-/* What the guard makes of a driver's version. */
+/* How the guard reads a driver's version. */
 #include "guard_calls.h"
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-/* What the guard makes of the bytes of a call. */
+/* How the guard decodes the bytes of a call. */
 #include "guard_calls.h"
 
 #include <errno.h>

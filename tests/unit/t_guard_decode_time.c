@@ -1,4 +1,4 @@
-/* What the guard makes of calls for the time of a card. */
+/* How the guard decodes calls that schedule and switch channels. */
 #include "guard_calls.h"
 
 static void assert_refused(unsigned major, bool strict, const struct rm_control *arg)

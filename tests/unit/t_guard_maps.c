@@ -1,4 +1,4 @@
-/* The rules of guard/track/objects.h for UVM's mappings; and what its limits are. */
+/* The rules and limits of guard/track/objects.h for UVM's mappings. */
 #include "guard_world.h"
 
 /* calloc() fails at the call of this number, counted from 1; 0: never. By --wrap. */

@@ -1,7 +1,7 @@
 /*
- * The guard's model against a naive one: lists, searched from one end to the other, everything
- * computed anew at each question. Random operations in a world so small that all kinds of
- * collisions happen; compared after each of them.
+ * The guard's model against a naive one, which searches lists and computes each answer anew. Random
+ * operations run in a world so small that all kinds of collisions happen. The test compares the
+ * models after each operation.
  */
 #include "guard_world.h"
 

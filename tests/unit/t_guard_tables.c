@@ -1,5 +1,4 @@
-/* The guard's hash table and its tree of intervals, each against the simplest thing that does the
- * same. */
+/* The guard's hash table and its tree of intervals, each against an array. */
 #include "unit.h"
 
 #include "guard/track/hash.h"

@@ -1,4 +1,4 @@
-/* How a process finds its instance: every combination of the environment, in children. */
+/* How a process finds its instance, for every combination of variables; each runs in a child. */
 #include "unit.h"
 
 #include "account/implicit.h"

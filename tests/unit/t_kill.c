@@ -1,10 +1,9 @@
 /*
- * A process killed at any instruction of any operation on the region: nobody waits for long,
- * nothing is lost, nothing is gained.
+ * A process is killed at any instruction of any operation on the region. No other process waits for
+ * long, and no byte is lost or gained.
  *
- * The child stops itself, is stepped instruction by instruction (ptrace) for n of them, and is
- * killed. Then the parent, which held and had idle bytes of its own all the while, checks its books
- * and takes all that is left.
+ * The child stops itself. The parent steps it by ptrace for n instructions and kills it. The parent
+ * holds memory and has idle bytes meanwhile. Then it checks its books and reserves all of the rest.
  */
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* What one process, and two that take turns, see of the ledger. */
+/* The ledger, as one process and two alternating processes see it. */
 #include "unit.h"
 
 #include "account/registration.h"

@@ -1,4 +1,4 @@
-/* Membership of an instance: counted by locks, not by what processes say of themselves. */
+/* Members of an instance. Locks count them; what processes say of themselves does not. */
 #include "account/member.h"
 
 #include "unit.h"

@@ -1,5 +1,4 @@
-/* A region that is looked at by a copy: nothing that its users do to the file ends or delays
- * whoever looks. */
+/* Reading a region by a copy. Nothing that its users do to the file ends or delays the reader. */
 #include "region/internal.h"
 
 #include "unit.h"

@@ -1,6 +1,6 @@
 /*
- * Who gets how much of a device, and when, by sched/sched_client, sched/sched and sched/policy, in
- * virtual time (sched_world.h). What goes wrong with processes is in t_sched_faults.c.
+ * The shares of a device by sched/sched_client, sched/sched and sched/policy, in virtual time
+ * (sched_world.h). t_sched_faults.c has what goes wrong with processes.
  */
 #include "sched_world.h"
 #include "unit.h"

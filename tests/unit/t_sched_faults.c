@@ -1,6 +1,6 @@
 /*
- * Turns while processes die, stop, never finish, or write nonsense into the arena, in virtual time
- * (sched_world.h): the others go on within a bound. Points in time are random, from a seed.
+ * Turns while processes die, stop, never finish, or write nonsense into the arena. The others go on
+ * within a bound. In virtual time (sched_world.h); a seed chooses when things happen.
  */
 #include "sched_world.h"
 #include "unit.h"

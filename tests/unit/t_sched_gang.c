@@ -1,7 +1,7 @@
 /*
- * Jobs on two devices whose ranks run a kernel together in each step, as in an all-reduce: turns on
- * the two devices come at the same time. In virtual time (sched_world.h), against what the driver
- * alone would give.
+ * Jobs on two devices, whose ranks run a kernel together in each step, as in an all-reduce. The
+ * turns on both devices come at the same time. In virtual time (sched_world.h), compared with the
+ * driver alone.
  */
 #include "sched_world.h"
 #include "unit.h"

@@ -1,6 +1,6 @@
 /*
- * An interactive program, which waits for its results every few milliseconds, and a neighbour that
- * starts beside it: how long its steps take in the first 5 s, by policy. In virtual time
+ * An interactive program waits for its results every few milliseconds, and a neighbour starts. The
+ * test measures how long the program's steps take in the first 5 s, by policy, in virtual time
  * (sched_world.h). A step is a tenth of a batch, as in a decoder that waits after ten tokens.
  */
 #include "sched_world.h"

@@ -1,7 +1,6 @@
 /*
- * Turns in real time, between threads that play processes: what they share may be read and written
- * at any time. The device is a thread as well. Says little of times, which are t_sched.c's; much of
- * races, under a thread sanitizer.
+ * Turns in real time between threads, each of which stands for a process. Another thread is the
+ * device. This finds races, under a thread sanitizer; t_sched.c tests the times.
  */
 #include "base/mutex.h"
 #include "sched/sched_client.h"

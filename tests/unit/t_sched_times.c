@@ -1,6 +1,6 @@
 /*
- * When a tenant gets the device, and for how long: idle holders, newcomers, changes of weight,
- * bursts, caps, policies. In virtual time (sched_world.h).
+ * When a tenant gets a turn and how long it is: idle holders, newcomers, changes of weight, bursts,
+ * caps, policies. In virtual time (sched_world.h).
  */
 #include "sched_world.h"
 #include "unit.h"

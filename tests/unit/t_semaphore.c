@@ -1,4 +1,4 @@
-/* Gates and fences in streams. */
+/* Semaphores and fences in streams. */
 #include "semaphore_world.h"
 
 TEST(each_stream_waits_once, world_setup, world_teardown)

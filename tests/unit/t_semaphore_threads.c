@@ -1,4 +1,4 @@
-/* Gates and fences in streams, of threads and in more streams than there are places. */
+/* Semaphores and fences, with threads and with more streams than there are places. */
 #include "semaphore_world.h"
 
 #include <dirent.h>

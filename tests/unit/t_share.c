@@ -1,7 +1,7 @@
 /*
- * What an instance of the guard gets of a device, by guard/share, sched/sched_preempt and
- * sched/throttle, in virtual time (share_world.h): turns with others of its kind and of the preload
- * tier, caps. What goes wrong is in t_share_faults.c.
+ * A guarded instance's share of a device, by guard/share, sched/sched_preempt and sched/throttle,
+ * in virtual time (share_world.h): caps, and turns with guarded and preloaded instances.
+ * t_share_faults.c has what goes wrong.
  */
 #include "share_world.h"
 #include "unit.h"

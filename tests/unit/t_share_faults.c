@@ -1,7 +1,6 @@
 /*
- * What goes wrong with instances of the guard and beside them: supervisors that stop or die, arenas
- * full of nonsense, switches that fail, looks that tell nothing; and pauses. In virtual time
- * (share_world.h).
+ * What goes wrong with guarded instances: supervisors that stop or die, arenas full of nonsense,
+ * switches that fail, probes that tell nothing. Also pauses. In virtual time (share_world.h).
  */
 #include "guard/sched/share_internal.h"
 #include "share_world.h"

@@ -1,6 +1,6 @@
 /*
- * Shares in threads of their own and real time: they wait and are woken, pause from another thread,
- * take turns, and leave everything on. What they decide is tested in virtual time.
+ * Shares in real threads and real time: they wait and are woken, are paused by another thread, take
+ * turns, and leave all channels on. t_share.c tests their decisions in virtual time.
  */
 #include "sched/usage.h"
 #include "guard/sched/share.h"

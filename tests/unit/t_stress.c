@@ -1,6 +1,6 @@
 /*
- * Many processes with many threads against one quota; an independent counter of what they were
- * granted is the truth.
+ * Many processes with many threads share one quota. A separate count of what they were granted is
+ * the truth.
  */
 #include "unit.h"
 

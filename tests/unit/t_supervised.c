@@ -1,4 +1,4 @@
-/* Ledgers that a guard keeps for other processes, and what those say of themselves beside it. */
+/* Ledgers that a guard keeps for other processes, and what those processes write themselves. */
 #include "unit.h"
 
 #include "account/ledger_internal.h"

@@ -1,4 +1,4 @@
-/* Statistics of what nothing limits. */
+/* Statistics of work without limits. */
 #include "unit.h"
 
 #include "sched/survey.h"

@@ -1,8 +1,8 @@
 /*
- * The controller of a cap, in virtual time: a tenant whose kernels run while it is on, on a device
- * of its own; switches and looks that take their time and have the effects that were measured
- * (guard/nvidia/probe.c): a probe stops the tenant for a moment, and takes one that is between two
- * short kernels for half busy.
+ * The controller of a cap, in virtual time. A tenant's kernels run on its own device while the
+ * tenant is on. Switches and probes take the time and have the effects that were measured
+ * (guard/nvidia/probe.c). A probe stops the tenant for a moment, and shows a tenant between two
+ * short kernels as half busy.
  */
 #include "sched/throttle.h"
 #include "unit.h"

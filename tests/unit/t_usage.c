@@ -1,4 +1,4 @@
-/* The figures of an instance: what is added arrives, by whatever threads, early or late. */
+/* The usage figures of an instance. What any thread adds, early or late, arrives. */
 #include "unit.h"
 
 #include "sched/usage.h"

@@ -1,8 +1,8 @@
 /*
  * A program of CUDA's runtime API, in an instance: cudart LIBRARY QUOTA CAP_PERCENT SIMCTL. LIBRARY
- * is the libcudart.so to use; with CUDART_LINKED the runtime is in the program and LIBRARY is not
- * looked at. No toolkit is needed to build it: what nvcc makes of `kernel<<<1, 1, 0, stream>>>(ns)`
- * is written out.
+ * is the libcudart.so to use. With CUDART_LINKED the runtime is in the program, which then ignores
+ * LIBRARY. The build needs no toolkit, because this file has the code that nvcc makes of
+ * `kernel<<<1, 1, 0, stream>>>(ns)`.
  */
 #include <dlfcn.h>
 #include <stdint.h>

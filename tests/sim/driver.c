@@ -1,4 +1,4 @@
-/* The three ways in which a program gets at the driver. */
+/* The three ways in which a program finds the driver's functions. */
 #include "driver.h"
 #include "harness.h"
 

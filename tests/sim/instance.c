@@ -4,8 +4,8 @@
  *   instance create DIR QUOTA[,QUOTA..] [HOST] [UUID,UUID..] [SETTING...]
  *                          a quota is bytes, or a percentage with %; - or 0: none
  *   instance set DIR SETTING...   changes settings of one that may be in use
- *   instance check DIR     exit status 0 where no process is attached and nothing is held; else
- *                          says what is
+ *   instance check DIR     exits with 0 if no process is attached and none holds memory; otherwise
+ *                          prints what is left
  *   instance show DIR      vdevs, their compute, processes and refusals, one record a line: words,
  *                          then key=value
  *

@@ -1,5 +1,5 @@
-/* Threads that are cancelled while they allocate: no lock stays taken, and no charge without
- * memory. */
+/* Threads that are cancelled while they allocate leave no lock taken and no charge without memory.
+ */
 #include "harness.h"
 
 #include <pthread.h>

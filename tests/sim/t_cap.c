@@ -1,5 +1,5 @@
-/* Caps: every way of starting work is charged, the limit holds over any 100 ms, and nothing else is
- * held up. */
+/* Caps: every way to start work is charged, the cap holds over any 100 ms, and nothing else waits.
+ */
 #include "starts.h"
 #include "tenants.h"
 

@@ -1,7 +1,7 @@
 /*
- * Kernels that were never seen before, under a cap: from the first launch on no 100 ms have more
- * device time than the cap, 5 ms and one kernel. The judge is the book's times of each kernel, so a
- * verdict depends on no other clock.
+ * New kernels under a cap. From the first launch on, no 100 ms have more device time than the cap
+ * plus 5 ms and one kernel. The book's times of each kernel decide, so a verdict depends on no
+ * other clock.
  */
 #include "tenants.h"
 

@@ -1,6 +1,5 @@
-/* Captures under a cap, on a device that others use too. Nothing of the library's may spoil
- * them or end up in them.
- */
+/* Captures, also under a cap on a device that others use. The library must not break a capture, and
+ * must not put work of its own into it. */
 #include "starts.h"
 #include "tenants.h"
 

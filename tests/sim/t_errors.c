@@ -1,6 +1,6 @@
 /*
- * What a program gets back. Programs here print result codes; the script same_as_bare.sh runs them
- * with and without the library and compares. Those that can judge by themselves do.
+ * The result codes that a program gets. Some programs here print them, and `run.sh --same` compares
+ * the output with and without the library. The others check the codes themselves.
  */
 #include "harness.h"
 #include "ways.h"

@@ -1,9 +1,10 @@
 /*
- * A guest in the program: whatever the program does with its streams, contexts, threads and
- * descriptors while its instance waits for a turn, it gets what it would get without us, and soon.
+ * The library is a guest in the program. While its instance waits for a turn, the program may do
+ * anything with its streams, contexts, threads and descriptors. It gets the same results as without
+ * the library, and soon.
  *
- * `guest TEST [ARGS]` runs TEST (below) as a process of one instance beside a load in another, as
- * often as time lets it.
+ * `guest TEST [ARGS]` runs TEST (below) as a process of one instance beside a load in another,
+ * until its time is over.
  */
 #include "starts.h"
 #include "tenants.h"

@@ -1,4 +1,4 @@
-/* HAMi's variables for compute, and the words by which its monitor talks to a running instance. */
+/* HAMi's variables for compute, and the words that its monitor writes for a running instance. */
 #include "tenants.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* IPC handles of plain allocations: charged once in the instance, as long as any process has the
- * memory. */
+/* IPC handles of plain allocations. The instance is charged once, for as long as any process has
+ * the memory. */
 #include "harness.h"
 #include "peers.h"
 

@@ -1,4 +1,4 @@
-/* Pools and graphs: growth, trim, capture, and what stays behind. */
+/* Pools: growth, trim, reuse, and memory that stays in them. */
 #include "harness.h"
 
 #include <pthread.h>

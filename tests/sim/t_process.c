@@ -1,5 +1,5 @@
-/* Processes: they come, go, are killed, fork and exec; the quota is one, and nobody waits for the
- * dead. */
+/* Processes start, end, are killed, fork and exec. They share one quota, and none waits for a dead
+ * one. */
 #include "harness.h"
 #include "ways.h"
 

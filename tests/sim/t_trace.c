@@ -1,5 +1,5 @@
-/* Small programs for the scripts in cases/: one that is traced, one that says how far it got, and
- * the like. */
+/* Small programs for the scripts in cases/, such as one that is traced and one that prints how much
+ * it got. */
 #include "harness.h"
 #include "ways.h"
 

@@ -1,8 +1,8 @@
 /*
  * Turns: instances that want the same device share it by weight, whatever happens to one of them.
- * Run without an instance; each test makes its own. A machine that is busy keeps tenants from
- * having work at hand, so all is judged once it has settled (book.h). How soon it does is for the
- * unit tests of the scheduler, in virtual time.
+ * Each test makes its own instances. On a busy machine tenants do not always have work ready, so
+ * the tests judge what holds once the shares have settled (book.h). The scheduler's unit tests, in
+ * virtual time, check how soon that is.
  */
 #include "tenants.h"
 

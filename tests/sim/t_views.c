@@ -1,4 +1,4 @@
-/* What a program is shown: CUDA and NVML must tell one story, and it is the quota's. */
+/* What a program sees of the card: CUDA and NVML must agree, and must show the quota. */
 #include "harness.h"
 #include "nvml.h"
 

@@ -1,5 +1,5 @@
-/* Virtual memory management and imports: charged to the device in the properties, until the last
- * user is gone. */
+/* Virtual memory management and imports: charged to the device in the properties, until no process
+ * uses the memory. */
 #include "harness.h"
 #include "peers.h"
 

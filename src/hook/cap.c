@@ -1,14 +1,14 @@
 /*
- * Waiting for the cap, and charging it.
+ * Charging launches to the cap, and the samples that correct the charges.
  *
- * A launch of unknown cost could take any time, and the next one too. So it holds the bucket
- * (sched/bucket.h): whoever comes next, in whatever process, waits until it is measured or the hold
- * is paid. Those of this process ask for its sample meanwhile, so what is short costs a question,
- * not a wait.
+ * A launch of unknown cost could take any time, and so could the next one. So it holds the bucket
+ * (sched/bucket.h): the next launch of any process waits until this one is measured or its hold is
+ * paid. Launches of this process ask for its sample meanwhile, so that a short kernel costs a
+ * question and no wait.
  *
- * A hold never blocks for good: a launch that waits for another one, for the host or for another
- * device goes on being measured while the next one passes. Of holds in a row that end so each is
- * half as long, until there are none.
+ * A hold never blocks for good. A launch may wait for another one, for the host or for another
+ * device; it goes on being measured while the next one passes. Each hold in a row that ends so is
+ * half as long as the one before, until there are none.
  */
 #include "hook/capture.h"
 #include "hook/compute_internal.h"
@@ -46,7 +46,7 @@ bool cap_applies(const struct compute_device *device, uint32_t flags, struct cap
            !hami_unlimited(hook_ledger());
 }
 
-/* The lower of the two; one of them limits. */
+/* The lower of the two; at least one of them limits. */
 static uint32_t lowest(const struct caps *caps)
 {
     uint32_t instance = caps->percent[BUCKET_INSTANCE], group = caps->percent[BUCKET_GROUP];
@@ -68,9 +68,10 @@ bool cap_unsure(const struct work *work)
 }
 
 /*
- * A launch of which little is known costs at least as much as one like it has been under way for,
- * and so do those that are; their samples will put it right. This is for what passes while there is
- * no hold, or after one. Within a bound, for the oldest may wait for one of those that come.
+ * A launch of which little is known costs at least as much as one like it has been under way for.
+ * So do those that are under way; their samples will correct the charge. This is for launches that
+ * pass without a hold, or after one. It is bounded, for the oldest may wait for one that comes
+ * later.
  */
 static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
 {
@@ -87,7 +88,7 @@ static uint64_t cautious_estimate(const struct work *work, uint64_t now_ns)
     return owed_ns > estimate_ns ? owed_ns : estimate_ns;
 }
 
-/* What a launch holds, of device time. */
+/* The device time that a launch holds. */
 static uint64_t hold_ns(const struct work *work, uint32_t percent)
 {
     unsigned stuck = atomic_load_explicit(&work->device->hold.stuck, memory_order_relaxed);
@@ -143,10 +144,9 @@ static uint64_t wait_for_both(const struct compute_device *device, const struct 
 }
 
 /*
- * Draws on both buckets or on none. Both are looked at first, so it is rare that the second one
- * refuses: then another launch has come first, and the group gets back what it was charged. Others
- * of the group may have seen that as debt meanwhile; they look again after they have waited, as for
- * any debt.
+ * Draws on both buckets or on none. Both are looked at first, so the second one rarely refuses:
+ * another launch came first then, and the group gets back what it was charged. Others of the group
+ * may have seen that as debt meanwhile. They look again after their wait, as for any debt.
  */
 static uint64_t take_both(struct work *work, uint64_t held_ns, const struct caps *caps,
                           uint64_t now_ns)
@@ -171,7 +171,7 @@ static uint64_t take_both(struct work *work, uint64_t held_ns, const struct caps
     return wait_ns;
 }
 
-/* `hold` says afterwards which buckets were charged, by the percentage of each, and what each
+/* `hold` tells afterwards which buckets were charged, by the percentage of each, and how much each
  * holds. */
 static uint64_t take(struct work *work, uint64_t held_ns, const struct caps *caps, uint64_t now_ns)
 {
@@ -208,14 +208,14 @@ uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns)
     return take(work, 0, caps, now_ns);
 }
 
-/* How long to sleep before a launch of this process, which holds the bucket, is asked about. */
+/* How long to sleep before asking about the launch of this process that holds the bucket. */
 static uint64_t sleep_for_held(const struct compute_device *device, uint64_t wait_ns,
                                uint64_t held_ns, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - atomic_load(&device->hold.since_ns);
     uint64_t spin_ns = compute_flags(device) & ARENA_CONTENDED ? CAP_SPIN_TURN_NS : CAP_SPIN_NS;
 
-    if (wait_ns > held_ns + BUCKET_SLACK_NS) /* without the hold there would be this to wait for */
+    if (wait_ns > held_ns + BUCKET_SLACK_NS) /* the wait would be so long without the hold */
         return wait_ns - held_ns;
     if (age_ns < spin_ns)
         return 0;
@@ -252,7 +252,7 @@ void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUC
         less_stuck(&device->hold);
 }
 
-/* What was charged beyond the estimate is put right by a sample; here there is none. */
+/* A sample would correct what was charged beyond the estimate; here there is none. */
 void cap_unmeasured(struct work *work)
 {
     uint64_t ns = compute_estimate(work);
@@ -282,7 +282,7 @@ void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns)
 
 /* Samples */
 
-/* A launch turns out to have cost something else than it was charged. */
+/* A launch turns out to have cost more or less than it was charged. */
 static void measured(struct cost_cell *cell, uint64_t measured_ns,
                      const struct sample_charge *charge, void *arg)
 {
@@ -299,7 +299,7 @@ static void measured(struct cost_cell *cell, uint64_t measured_ns,
         measured_ns = cost_estimate(cell, charge->ns);
     else if (measured_ns == 0)
         return;
-    /* What was launched on the first guess while the sample was under way is put right with it. */
+    /* Corrects as well what was launched on the first guess while the sample was under way. */
     wrong_ns = ((int64_t)measured_ns - (int64_t)charge->ns) * (int64_t)(1 + unseen);
     if (flags & FLAG_CORRECTS)
         cap_settle(&compute_devices[vdev], charge->hold, now_ns, wrong_ns);

@@ -32,7 +32,8 @@ atomic_bool compute_turns, compute_holds;
 struct compute_device compute_devices[VGPU_DEVICES_MAX];
 static struct vgpu_mutex setup_lock = VGPU_MUTEX_INIT;
 static _Atomic(struct cost_table *) costs;
-static _Atomic(struct compute_device *) the_device; /* where there is one only, and it is ready */
+static _Atomic(struct compute_device *)
+    the_device;                     /* the only device with contexts, once it is ready */
 static atomic_int only_device = -1; /* the one with contexts; -1: none yet, -2: several */
 static _Atomic uint64_t random_state;
 static atomic_bool forks_watched;
@@ -47,7 +48,7 @@ static void set_fast(const _Atomic uint32_t *cap, const _Atomic uint32_t *flags,
     atomic_store(&compute_fast.flags, flags);
 }
 
-/* The short way knows one device only: with more, there is none. */
+/* The short way knows one device only. With several there is none. */
 static void choose_fast(const struct compute_device *device)
 {
     const _Atomic uint32_t *cap = NULL;
@@ -55,7 +56,7 @@ static void choose_fast(const struct compute_device *device)
     if (hook_region() != NULL) {
         unsigned group = compute_group();
 
-        /* One word says whether a launch is limited: a group's, which is there to stay, where it
+        /* One word tells whether a launch is limited: that of the group, which never goes, if it
          * has a cap. */
         cap = usage_cap(hook_region(), group && compute_cap(group, device->vdev) ? group : 0,
                         device->vdev);
@@ -140,7 +141,7 @@ static void set_up(struct compute_device *device, CUdevice number, unsigned vdev
         atomic_store(&the_device, device);
 }
 
-/* NULL: the instance has nothing to do with what is launched here. */
+/* NULL: the instance does not limit or count what is launched here. */
 static struct compute_device *device_now(void)
 {
     struct compute_device *device;
@@ -194,8 +195,8 @@ void compute_waited_slow(void)
 }
 
 /*
- * HAMi's monitor hears of launches, and holds instances of low priority back for as long as it
- * likes, by HAMi's contract. Should it have died, the program stands still, and one line says why.
+ * HAMi's monitor learns of launches, and holds back instances of low priority for as long as it
+ * likes, by HAMi's contract. If it has died, the program stands still, and one line says why.
  * Returns the time when it is done.
  */
 static uint64_t heed_monitor(uint64_t now_ns)
@@ -223,7 +224,7 @@ static uint64_t heed_monitor(uint64_t now_ns)
 static bool wants_sample(const struct work *work, uint64_t now_ns)
 {
     if (work->surveyed && cost_known(work->cell) && random_bits() % COMPUTE_KNOWN_PART > 0)
-        return false; /* rather one that is unknown */
+        return false; /* rather one of unknown cost */
     if (work->surveyed)
         return survey_due(stream_handle(work->stream, work->per_thread), now_ns);
     return cost_wants_sample(work->cell, random_bits()) || (work->limited && cap_unsure(work));
@@ -234,17 +235,15 @@ static void begin_survey(void)
     uint32_t count =
         atomic_load_explicit(atomic_load(&compute_fast.launches), memory_order_relaxed);
 
-    /* Half to one and a half of that number from here, at random: no rhythm of the program's hides
+    /* Half to one and a half of that number from here, at random: no rhythm of the program hides
      * from it. */
     atomic_store_explicit(&compute_fast.survey,
                           count + COMPUTE_SURVEY / 2 + random_bits() % COMPUTE_SURVEY,
                           memory_order_relaxed);
 }
 
-/*
- * Waits until the bucket lets the launch through, and charges it; false: nothing limits it any
- * more. Looks at the cap anew all the time: it may be changed or lifted.
- */
+/* Waits until the bucket lets the launch through, and charges it. False: nothing limits it any
+ * more. Reads the cap anew all the time: it may be changed or lifted. */
 static bool wait_for_cap(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
 {
     NO_CANCEL;
@@ -272,7 +271,7 @@ static bool wait_for_cap(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
     return limited;
 }
 
-/* Waits for the cap, and is charged. */
+/* Waits for the cap, and charges. */
 static void admit(struct work *work, struct compute_device *device)
 {
     uint64_t now_ns = heed_monitor(clock_ns()), wait_ns = 0;
@@ -458,7 +457,7 @@ static void wait_to_copy(const struct compute_device *device, unsigned group,
     _Atomic uint64_t *bucket = usage_copy_bucket(hook_region(), group, device->vdev, direction);
     uint64_t now_ns = clock_ns(), start_ns = now_ns, wait_ns;
 
-    /* The rate is looked at anew all the time: it may be changed or lifted. */
+    /* The rate is read anew all the time: it may be changed or lifted. */
     while ((wait_ns = bucket_take_bytes(bucket, now_ns, bytes,
                                         __atomic_load_n(rate, __ATOMIC_RELAXED))) > 0) {
         compute_nap(wait_ns);
@@ -511,7 +510,7 @@ void compute_context_ending(CUcontext context)
 
     fork_check();
     for (unsigned i = 0; i < 4;
-         i++) /* what is measured and not read yet would be charged a guess */
+         i++) /* the charge of what is measured and not read yet would be a guess */
         compute_harvest_now();
     compute_context_ends(context);
 }
@@ -539,7 +538,7 @@ void compute_stream_ends(CUstream stream, bool per_thread)
             semaphore_stream_ends(&compute_devices[i].semaphore, stream, per_thread);
 }
 
-/* The child has no device of its own yet; its parent's page, semaphores and events are the
+/* The child has no device of its own yet. Its parent's page, semaphores and events are the
  * parent's. */
 void compute_forked(void)
 {

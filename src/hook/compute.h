@@ -1,19 +1,21 @@
 /*
- * What every launch goes through: charged to the cap, taken in turns on a shared device, measured
- * now and then.
+ * The steps of every launch: it is charged to the cap, takes turns on a shared device, and is
+ * measured now and then.
  *
- * A handler describes its work, calls compute_begin(), the driver, compute_end(). Where nothing
+ * A handler describes its work and calls compute_begin(), the driver, and compute_end(). If nothing
  * limits the process and it has the device to itself, compute_off() says so for the price of three
- * loads and a count, and the handler just forwards.
+ * loads and a count, and the handler just forwards:
+ *
+ *     struct work work = {.kind = VGPU_WORK_KERNEL, .stream = stream, .key = cost_key(...)};
  *
  *     if (compute_off())
- *         return REAL(sym, launch_kernel)(...);
- *     struct work work = {.kind = VGPU_WORK_KERNEL, .stream = stream, .per_thread = ..., .key =
- * cost_key(...)}; compute_begin(&work); result = REAL(sym, launch_kernel)(...); compute_end(&work,
- * result);
+ *         return FORWARD(sym, launch_kernel);
+ *     compute_begin(&work);
+ *     result = FORWARD(sym, launch_kernel);
+ *     compute_end(&work, result);
  *
  * None of it synchronises, touches a stream that captures, or fails. compute_begin() may wait on
- * the CPU (the cap; a turn that is not ours yet), always within a bound. Any thread; errno is kept.
+ * the CPU, for the cap or for a turn, always within a bound. Any thread; errno is kept.
  */
 #ifndef VGPU_HOOK_COMPUTE_H
 #define VGPU_HOOK_COMPUTE_H
@@ -31,29 +33,29 @@ struct compute_device;
 struct work {
     enum vgpu_work kind;
     bool per_thread;   /* it came through a _ptsz or _ptds entry point */
-    CUstream stream;   /* for calls without a stream argument: NULL, the default stream */
+    CUstream stream;   /* NULL, the default stream, for calls without a stream argument */
     uint64_t key;      /* cost_key() of what is launched */
-    uint64_t guess_ns; /* what it costs as far as can be told from its size; 0: no idea */
-    uint64_t most_ns;  /* what it can cost at most; 0: no idea */
-    unsigned
-        weight; /* how many this one stands for in the statistics; 0: compute_begin() will know */
+    uint64_t guess_ns; /* its cost as far as its size tells; 0: unknown */
+    uint64_t most_ns;  /* its cost at most; 0: unknown */
+    unsigned weight;   /* how many launches it stands for in the statistics; 0: compute_begin()
+                          determines that */
 
-    /* compute_begin()'s */
+    /* For compute_begin() and what follows */
     struct compute_device *device; /* NULL: nothing was begun */
     struct cost_cell *cell;
     struct sample *sample;
     uint64_t begun_ns, charged_ns;
     struct bucket_hold
-        hold[BUCKETS]; /* beside charged_ns, while the cost is unknown; its percent: see cap.c */
+        hold[BUCKETS]; /* beside charged_ns, while the cost is unknown; for its percent see cap.c */
     bool limited;      /* it was charged to the cap */
-    bool surveyed; /* neither cap nor neighbour limits it: it is looked at for statistics only */
-    bool measures; /* it is to have a sample */
-    bool corrects; /* its sample puts the charge right. Not where samples are rare: they would only
-                      add noise */
+    bool surveyed;     /* neither cap nor neighbour limits it: it is measured for statistics only */
+    bool measures;     /* it is to have a sample */
+    bool corrects; /* its sample corrects the charge; not where samples are rare and would only add
+                      noise */
     int slot;      /* of the stream among those of the turn; -1: none */
 };
 
-/* Words that others write. Never NULL. */
+/* Words that other processes write. Never NULL. */
 struct compute_fast {
     _Atomic(const _Atomic uint32_t *) cap;
     _Atomic(const _Atomic uint32_t *) flags;
@@ -61,7 +63,7 @@ struct compute_fast {
     _Atomic(const uint64_t *) copy_rate;
     _Atomic(_Atomic uint32_t *) launches;
     _Atomic uint32_t
-        survey; /* the count of launches at which the next one is looked at for statistics */
+        survey; /* the count of launches at which the next one is measured for statistics */
 };
 extern struct compute_fast compute_fast;
 
@@ -84,7 +86,8 @@ static inline bool compute_off(void)
 
     if (__builtin_expect(compute_hindrance(), 0))
         return false;
-    /* Two threads may count as one: it says that there is activity, and nobody needs the number. */
+    /* Two threads may count as one launch: the count shows activity, and nobody needs the
+     * number. */
     atomic_store_explicit(launches, count, memory_order_relaxed);
     if (__builtin_expect(
             (int32_t)(count - atomic_load_explicit(&compute_fast.survey, memory_order_relaxed)) < 0,
@@ -94,16 +97,16 @@ static inline bool compute_off(void)
     return false;
 }
 
-/* For how many launches one stands that compute_off() has not let pass: in the statistics. */
+/* For how many launches in the statistics one stands that compute_off() has not let pass. */
 static inline unsigned compute_weight(void)
 {
     return compute_hindrance() ? 1 : COMPUTE_SURVEY;
 }
 
 /*
- * The three halts before a launch: for the cap, for a turn, and none, to begin measuring. Where one
- * call starts work on several devices, all of it goes through the first before any goes through the
- * second, and so on: what is measured on one is not that another was waited for.
+ * The three steps before a launch: waiting for the cap, waiting for a turn, and the begin of
+ * measuring. If one call starts work on several devices, all of it takes each step before any takes
+ * the next. So no measurement on one device contains a wait for another.
  */
 void compute_admit(struct work *work);
 void compute_enter(struct work *work);
@@ -118,10 +121,8 @@ static inline void compute_begin(struct work *work)
 
 void compute_end(struct work *work, CUresult result);
 
-/*
- * A call that waits for the device, or asks about it, is about to be made: what was launched before
- * it can be told to be over. One load where the process has the device to itself.
- */
+/* Before a call that waits for the device, or asks about it: vgpu can learn that earlier launches
+ * are done. One load if the process has the device to itself. */
 extern atomic_bool compute_turns;
 void compute_waits_slow(bool blocks);
 static inline void compute_waits(void)
@@ -130,8 +131,8 @@ static inline void compute_waits(void)
         compute_waits_slow(true);
 }
 
-/* Around a call that waits for one stream, or for all of the current context's; ends only where the
- * call succeeded. */
+/* Around a call that waits for one stream, or for all of the current context. Ends only if the call
+ * succeeded. */
 void compute_wait_begins_slow(CUstream stream, bool per_thread, bool context,
                               struct semaphore_wait *ret_wait);
 void compute_wait_ends_slow(const struct semaphore_wait *wait);
@@ -152,10 +153,8 @@ static inline void compute_wait_ends(const struct semaphore_wait *wait)
         compute_wait_ends_slow(wait);
 }
 
-/*
- * A call that waits for the device has succeeded: what the next launch, of any process of the
- * instance, would wait for may be known by now. One load where nothing is unknown, or limited.
- */
+/* After a call that waited for the device: the cost of what the next launch, of any process, would
+ * wait for may be known by now. One load if nothing is unknown or limited. */
 extern atomic_bool compute_holds;
 void compute_waited_slow(void);
 static inline void compute_waited(void)
@@ -171,13 +170,11 @@ static inline void compute_asks(void)
         compute_waits_slow(false);
 }
 
-/*
- * A copy between host and device of `bytes`: counted, as `weight` of them, and held to the limit
- * (`--copy-bw`) where there is one.
- */
+/* A copy of `bytes` between host and device: counts it, as `weight` of them, and holds it to the
+ * limit (`--copy-bw`) if there is one. */
 void compute_host_copy(enum vgpu_work direction, uint64_t bytes, unsigned weight);
 
-/* Whether there is one; so every copy has to be looked at, compute_off() or not. */
+/* Whether there is a limit. Then every copy is looked at, whatever compute_off() says. */
 static inline bool compute_copies_limited(void)
 {
     const uint64_t *rate = atomic_load_explicit(&compute_fast.copy_rate, memory_order_relaxed);
@@ -185,12 +182,12 @@ static inline bool compute_copies_limited(void)
     return __builtin_expect(__atomic_load_n(rate, __ATOMIC_RELAXED) > 0, 0);
 }
 
-/* What a handle named is gone; or was changed. `key` as given to work.key. */
+/* The thing behind a handle is gone, or was changed. `key` as given to work.key. */
 void compute_forget(uint64_t key);
 void compute_changed(uint64_t key);
 
-/* The process has a context on this device now; and: a context is about to go (its events may be
- * asked about), or may have gone. Called by the handlers of contexts. */
+/* For the handlers of contexts: the process has a context on this device now; a context is about to
+ * end (its events may be asked about); a context may have ended. */
 void compute_context_made(CUdevice device);
 void compute_context_ending(CUcontext context);
 void compute_context_ends(CUcontext context);

@@ -1,6 +1,4 @@
-/*
- * What compute.c (devices, launches) and cap.c (waiting for the cap) share.
- */
+/* What compute.c (devices, launches) and cap.c (the cap, samples) share. */
 #ifndef VGPU_HOOK_COMPUTE_INTERNAL_H
 #define VGPU_HOOK_COMPUTE_INTERNAL_H
 
@@ -11,9 +9,9 @@
 #include "sched/sched_params.h"
 
 /*
- * The last launch of unknown cost that this process holds the bucket for. Written by whoever
- * launched it and whoever harvests it; each word is a hint, and a mixture of two costs a sleep that
- * is too long or too short.
+ * The last launch of unknown cost that this process holds the bucket for. The threads that launch
+ * and harvest it write these words. Each is a hint: a mixture of two costs a sleep that is too long
+ * or too short.
  */
 struct cap_hold {
     _Atomic uint64_t since_ns;
@@ -45,8 +43,7 @@ static inline bool compute_joined(const struct compute_device *device)
     return atomic_load_explicit(&device->semaphore.joined, memory_order_acquire);
 }
 
-/* Of the run inside the instance that this process belongs to, which has limits of its own; 0: of
- * none. */
+/* The group of this process, which has limits of its own; 0: none. */
 static inline unsigned compute_group(void)
 {
     return ledger_group(hook_ledger());
@@ -73,42 +70,42 @@ static inline uint64_t compute_estimate(const struct work *work)
     return cost_estimate(work->cell, compute_guess(work));
 }
 
-/* Sleeps, for at most COMPUTE_NAP_MOST_NS. No cancellation point. */
+/* Sleeps for at most COMPUTE_NAP_MOST_NS. No cancellation point. */
 void compute_nap(uint64_t ns);
 
-/* Reads samples that are done (cap.c): now, or if that is a while ago. */
+/* Reads samples that are done: now, or if the last time is a while ago. */
 void compute_harvest_now(void);
 void compute_harvest(uint64_t now_ns);
 
-/* What limits work on a device now, each in percent; 0: it does not. */
+/* What limits work on a device now, each in percent; 0: nothing. */
 struct caps {
     uint32_t percent[BUCKETS];
 };
 
-/* Whether a cap limits the device, and how high they are. */
+/* Whether a cap limits the device, and how low. */
 bool cap_applies(const struct compute_device *device, uint32_t flags, struct caps *ret_caps);
 
 /*
- * Launches whose charges are put right by their samples: on average others are right without. Of
- * long ones each is measured, which is nothing beside what they take: the next may take another
- * time, by an argument that nobody sees.
+ * Whether a launch's sample corrects its charge; on average the others are right without. Every
+ * long launch is measured, which costs little beside it: the next one may take another time, by an
+ * argument that nobody sees.
  */
 bool cap_unsure(const struct work *work);
 
-/* 0: the buckets let the launch through, and it is charged. Else how long until then. */
+/* 0: the buckets let the launch through, and it is charged. Otherwise how long to wait. */
 uint64_t cap_charge(struct work *work, const struct caps *caps, uint64_t now_ns);
 
-/* How long to sleep before the next cap_charge(): a launch that cap_charge() says to wait wait_ns
- * for has waited waited_ns so far. */
+/* How long to sleep before the next cap_charge(), after a launch has waited waited_ns and
+ * cap_charge() wants wait_ns more. */
 uint64_t cap_sleep_ns(const struct compute_device *device, uint64_t wait_ns, uint64_t waited_ns,
                       uint64_t now_ns);
 
-/* A launch that was charged will have no sample; was made, at launched_ns if that is known, or
- * failed. */
+/* A launch that was charged will have no sample; or it was made (at launched_ns, if that is known),
+ * or failed. */
 void cap_unmeasured(struct work *work);
 void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns);
 
-/* The sample of a launch is done, which cost delta_ns more than was charged. */
+/* The sample of a launch is done: it cost delta_ns more than was charged. */
 void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
                 uint64_t now_ns, int64_t delta_ns);
 

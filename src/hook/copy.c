@@ -1,11 +1,9 @@
-/*
- * Copies. On the device they are work like kernels; between host and device they are counted and
- * held to a rate.
- */
+/* Copies. On the device they are work like kernels. Between host and device vgpu counts them and
+ * holds them to a rate. */
 #include "hook/capture.h"
 #include "hook/work.h"
 
-/* Bytes by the way they go; a batch may have all of them. Copies from host to host are not the
+/* Bytes by direction; a batch may have all of them. Copies from host to host are not the
  * device's. */
 struct copy {
     uint64_t on_device;
@@ -34,7 +32,7 @@ static bool address_on_host(CUdeviceptr address)
     result = DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     if (result == CUDA_SUCCESS)
         return type == CU_MEMORYTYPE_HOST;     /* managed memory is on the device */
-    return result == CUDA_ERROR_INVALID_VALUE; /* memory that CUDA knows nothing of */
+    return result == CUDA_ERROR_INVALID_VALUE; /* memory that CUDA does not know */
 }
 
 /* An end of a strided copy; `address` is its `...Device`. */
@@ -77,14 +75,14 @@ static void copy_batch_3d(struct copy *copy, const CUDA_MEMCPY3D_BATCH_OP *copie
         const CUDA_MEMCPY3D_BATCH_OP *one = &copies[i];
         bool flat = one->src.type == CU_MEMCPY_OPERAND_TYPE_POINTER &&
                     one->dst.type == CU_MEMCPY_OPERAND_TYPE_POINTER;
-        uint64_t unit = flat ? 1 : 4; /* what an element of an array has is not asked for */
+        uint64_t unit = flat ? 1 : 4; /* the elements of an array may be larger */
 
         add(copy, operand_on_host(&one->src), operand_on_host(&one->dst),
             unit * one->extent.width * one->extent.height * one->extent.depth);
     }
 }
 
-/* After compute_off() has said no. Begins nothing where no work of the device comes of it. */
+/* After compute_off() has said no. Begins nothing unless the device has work to do. */
 static void begin(enum hook_symbol sym, struct work *work, const struct copy *copy, CUstream stream)
 {
     unsigned weight =
@@ -107,7 +105,7 @@ static void end(struct work *work, CUresult result)
         compute_end(work, result);
 }
 
-/* Copies whose arguments say where they go */
+/* Copies whose arguments tell the direction */
 
 #define DEVICE_COPY(handler, stream, waits)                                                        \
     WORK(handler, work_begins(sym, waits, bytes), bytes == 0,                                      \
@@ -153,7 +151,7 @@ HOST_COPY(memcpy_atoh, VGPU_WORK_DTOH, NULL, true)
 HOST_COPY(memcpy_atoh_async_v1, VGPU_WORK_DTOH, stream, false)
 HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
 
-/* Copies whose way depends on the addresses: looked at only where it matters */
+/* Copies whose direction depends on the addresses: asked about only if it matters */
 
 #define SEEN_COPY(handler, stream, waits, traced, seen, look)                                      \
     static __attribute__((noinline)) HANDLER_PART(handler, _limited)                               \

@@ -1,7 +1,6 @@
 /*
- * The table of devices, and the handlers that hand devices out. The driver numbers devices itself
- * (init.c sees to it that it shows the instance's), so nothing is translated here; what is not the
- * instance's is refused.
+ * The table of devices, and the handlers that hand out devices. The driver numbers devices itself,
+ * and shows the instance's only (init.c). So nothing is translated here; other devices are refused.
  */
 #include "hook/device.h"
 
@@ -18,11 +17,11 @@
 
 #define TABLE_MAX    64
 #define NO_VDEV      UINT32_MAX
-#define THREADS_EACH 2048 /* of a multiprocessor, where the driver does not say */
+#define THREADS_EACH 2048 /* of a multiprocessor, if the driver does not say */
 
 struct device {
     struct vdev_device known;     /* by the UUID of the GPU */
-    char own_uuid[VGPU_UUID_LEN]; /* of the MIG device, where it is one; else the same */
+    char own_uuid[VGPU_UUID_LEN]; /* of the MIG device, if it is one; else the same */
     uint64_t position;            /* on the PCI buses: the order in which NVML numbers */
     uint64_t resident_threads;
     uint32_t vdev;
@@ -33,7 +32,8 @@ struct table {
     struct device devices[TABLE_MAX];
 };
 
-/* Made without a lock by whoever needs it first, published whole, read-only from then on. */
+/* Made without a lock by the thread that needs it first, published whole, read-only from
+ * then on. */
 static _Atomic(struct table *) the_table;
 
 static int attribute(CUdevice device, CUdevice_attribute which)
@@ -55,7 +55,7 @@ static bool read_uuids(CUdevice number, struct device *device)
     } else if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid)(&own, number) != CUDA_SUCCESS) {
         return false;
     }
-    /* The first version names the GPU also where the device is a MIG instance. */
+    /* The first version names the GPU, even if the device is a MIG instance. */
     if (!HAVE(cuDeviceGetUuid) || DRIVER(cuDeviceGetUuid)(&gpu, number) != CUDA_SUCCESS)
         gpu = own;
     vdev_uuid_text("GPU", (unsigned char *)gpu.bytes, device->known.uuid);
@@ -127,9 +127,9 @@ static bool all_bound(const struct table *table)
 }
 
 /*
- * Gives vdevs to devices that have none, where the instance takes what it sees. Where `vgpu run`
- * has made it, a process of it that hides some from itself must not shift the numbers, so then NVML
- * is asked for all of them. Limits that the process brings itself are by its own numbers.
+ * Gives vdevs to devices without one, if the instance takes what it sees. In an instance of `vgpu
+ * run`, a process that hides some devices from itself must not shift the numbers: so NVML is asked
+ * for all of them. Limits that a process brings itself are by its own numbers.
  */
 static void bind_unselected(struct vgpu_ledger *ledger, struct table *table)
 {
@@ -167,7 +167,7 @@ static void bind_vdevs(struct vgpu_ledger *ledger, struct table *table)
 
         if (device->vdev != NO_VDEV)
             ledger_number(ledger, device->vdev, i);
-        /* A GPU's vdev is told the GPU's size, a MIG device's its own. */
+        /* A GPU's vdev has the GPU's size, a MIG device's its own. */
         if (vdev_find(ledger, device->own_uuid, &vdev) == 0)
             ledger_device(ledger, vdev, device->own_uuid, device->known.physical_bytes);
         else if (is_mig && device->vdev != NO_VDEV)
@@ -190,9 +190,9 @@ static bool is_shown(const struct table *table, unsigned vdev)
 }
 
 /*
- * Limits by number were given to devices when the instance was made. A program in it that chooses
- * among them by CUDA_VISIBLE_DEVICES may have one without a limit, and think that the limit of
- * device 0 is its.
+ * An instance gives limits by number to devices when it is made. A program may choose among them by
+ * CUDA_VISIBLE_DEVICES. Then it may have a device without a limit, and take the limit of device 0
+ * for its.
  */
 static void warn_of_hidden_limits(struct vgpu_ledger *ledger, const struct table *table)
 {
@@ -285,8 +285,8 @@ int device_current(CUdevice *ret_device, unsigned *ret_vdev)
     CUdevice device;
     int rc;
 
-    /* Asked each time: it costs 18 ns, and a context can become current in ways that no hook
-     * sees. */
+    /* Asked each time: it costs 18 ns, and a context can become current in ways that no
+     * hook sees. */
     if (!HAVE(cuCtxGetDevice) || DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)
         return -ENODEV;
     rc = device_vdev(device, ret_vdev);

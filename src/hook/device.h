@@ -1,27 +1,25 @@
-/*
- * The devices that the driver shows to this process, and what they are to the instance. hook.h has
- * what everybody needs; this is for the handlers that deal with devices themselves.
- */
+/* The devices that the driver shows to this process, and their vdevs. hook.h has what every handler
+ * needs; this is for the handlers that deal with devices themselves. */
 #ifndef VGPU_HOOK_DEVICE_H
 #define VGPU_HOOK_DEVICE_H
 
 #include "hook/hook.h"
 
-/* No device has this number: given to the driver, it says so in its own words. */
+/* No device has this number: the driver refuses it in its own words. */
 #define DEVICE_NONE (-1)
 
 /*
- * Reads the devices from the driver, once; it must be initialised (no context is needed and none is
- * made). 0, also when that was done before; -ENODEV: no device of the instance is visible; -EAGAIN:
- * the driver is not initialised, nothing is known.
+ * Reads the devices from the driver, once. The driver must be initialised; no context is needed and
+ * none is made. 0, also if that was done before. -ENODEV: no device of the instance is visible.
+ * -EAGAIN: the driver is not initialised, nothing is known.
  */
 int device_table_build(void);
 
-/* Whether this number is no device of the instance, whatever the driver would say. False while
- * nothing is known. */
+/* Whether this number is no device of the instance, whatever the driver would say. False before
+ * device_table_build(). */
 bool device_foreign(CUdevice device);
 
-/* Bytes of stack that one more byte per thread costs: multiprocessors x threads of each. */
+/* Bytes of stack that one more byte for each thread costs: multiprocessors x threads of each. */
 uint64_t device_resident_threads(CUdevice device);
 
 /* The device behind a vdev: its number, and the UUID by which NVML finds what the process uses of

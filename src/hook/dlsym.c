@@ -15,9 +15,9 @@ void *dlsym_next, *dlvsym_next;
 static void *dlsym_libc, *dlvsym_libc;
 
 /*
- * From glibc 2.34 on they are in libc, before that in libdl, which whoever calls them has loaded.
- * Any thread may come first, and so may a sanitizer that is not ready itself: nothing is called
- * here that another library may intercept.
+ * From glibc 2.34 on they are in libc, before that in libdl, which their callers have loaded. Any
+ * thread may come first, even a sanitizer that is not ready itself. So nothing is called here that
+ * another library may intercept.
  */
 static void find_libc(void)
 {
@@ -66,9 +66,9 @@ void *dlsym_stand_in(void *address)
 }
 
 /*
- * The lookup met what we export, because we come before the driver in the global scope. What the
- * program is to get is what it would have got without us, or our wrapper of that: never a wrapper
- * of nothing.
+ * The lookup found this library's symbol, because it comes before the driver in the global scope.
+ * The program is to get what it would have got without this library, or the wrapper of that: never
+ * a wrapper of nothing.
  */
 static void *behind_us(int entry)
 {
@@ -84,9 +84,8 @@ static void *behind_us(int entry)
 
 /*
  * A program may load the driver twice, from another folder or into a namespace of its own
- * (dlmopen). What it looks up in the second is answered from the first, which is bound: that is the
- * only one then that it ever calls. Who lives in another namespace calls the driver there without
- * us.
+ * (dlmopen). Lookups in the second copy are answered from the first, which is bound: so the program
+ * only ever calls that one. Code in another namespace calls the driver there unseen.
  */
 static void *of_first_copy(int entry, void *address)
 {

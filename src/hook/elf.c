@@ -4,13 +4,12 @@
 #include <elf.h>
 #include <stddef.h>
 
-/* Weak: a loader that has none (musl's) is to load us all the same. */
+/* Weak: a loader without it (musl's) is to load this library all the same. */
 #pragma weak _r_debug
 
 #define VERSION_HIDDEN 0x8000 /* of a DT_VERSYM entry: not the default version */
 
-/* glibc has relocated the pointers of most dynamic sections in place; where it has not, they are
- * offsets. */
+/* glibc has relocated the pointers of most dynamic sections in place; the others are offsets. */
 static const void *table_at(uintptr_t base, ElfW(Addr) value)
 {
     return (const void *)(value < base ? base + value : (uintptr_t)value);
@@ -64,7 +63,7 @@ static bool object_read(uintptr_t base, const ElfW(Dyn) * dynamic, struct elf_ob
     return true;
 }
 
-/* As dl_iterate_phdr() tells of an object; with its extent. */
+/* An object of dl_iterate_phdr(), with its extent. */
 static bool object_read_info(const struct dl_phdr_info *info, struct elf_object *ret_object)
 {
     const ElfW(Dyn) *dynamic = NULL;
@@ -88,7 +87,7 @@ static bool object_read_info(const struct dl_phdr_info *info, struct elf_object 
     return true;
 }
 
-/* What a lookup has met so far: a default version ends it, any other is kept in case there is
+/* What a lookup has found so far. A default version ends it; any other is kept in case there is
  * none. */
 struct match {
     void *address;

@@ -8,7 +8,7 @@ static struct vgpu_mutex open_lock = VGPU_MUTEX_INIT;
 static _Atomic(struct vgpu_arena *)
     arenas[VGPU_DEVICES_MAX]; /* by vdev; the first is opened under the lock */
 
-/* NULL: it cannot be had. */
+/* NULL: it cannot be opened. */
 static struct vgpu_arena *arena_of(unsigned vdev, const char *uuid)
 {
     struct vgpu_arena *arena = atomic_load_explicit(&arenas[vdev], memory_order_acquire);

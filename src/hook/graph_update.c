@@ -1,6 +1,4 @@
-/*
- * Changes to an executable graph: what was learned about its cost no longer holds.
- */
+/* Changes to an executable graph: its measured cost no longer holds. */
 #include "hook/compute.h"
 #include "hook/graph.h"
 

@@ -5,8 +5,8 @@
 
 #define HELPER_STACK (256U << 10)
 
-/* A small stack will do; but a program's thread-local variables may not fit into it, and then it is
- * a usual one. */
+/* A small stack is enough. If a program's thread-local variables do not fit into it, it is a usual
+ * one. */
 static bool create(void *(*help)(void *arg), void *arg, pthread_t *ret_thread)
 {
     pthread_attr_t attributes;

@@ -68,22 +68,20 @@ static inline void *hook_real_or_absent(enum hook_symbol sym)
  */
 void *nvml_symbol(const char *name, bool load);
 
-/* CUresult lives only in src/hook; this is the one place that maps an error of ours to it. */
+/* CUresult lives only in src/hook; this is the one place that maps a negative errno to it. */
 CUresult hook_result(int negative_errno);
 
-/*
- * The ledger and the region of this process: NULL where memory is neither limited nor counted (no
- * instance, only tracing) and where the instance could not be attached. Once there they stay.
- */
+/* The ledger and the region of this process. NULL: memory is neither limited nor counted (no
+ * instance, only tracing), or the instance could not be attached. Once there they stay. */
 struct vgpu_ledger *hook_ledger(void);
 struct vgpu_region *hook_region(void);
 
-/* Why the instance that the environment names could not be attached, as -errno; 0: it was, or none
+/* Why the instance that the environment names could not be attached, as -errno. 0: it was, or none
  * is named. */
 int hook_failure(void);
 
-/* Tries again where attaching has failed: whoever made the instance may have been late. 0, or why
- * it failed. */
+/* Tries again if attaching has failed: the instance may have been made since. 0, or why it
+ * failed. */
 int hook_attach_again(void);
 
 /* calloc() that leaves errno alone. */
@@ -94,8 +92,7 @@ static inline void *hook_zalloc(size_t bytes)
     return calloc(1, bytes);
 }
 
-/* Devices (device.c). An ordinal is the driver's own; a vdev is the instance's. Both -ENODEV where
- * unknown. */
+/* Devices (device.c). An ordinal is the driver's own, a vdev the instance's. -ENODEV: unknown. */
 int device_vdev(CUdevice device, unsigned *ret_vdev);
 int device_current(CUdevice *ret_device, unsigned *ret_vdev); /* of the calling thread's context */
 uint64_t device_physical_bytes(CUdevice device);
@@ -110,7 +107,7 @@ static inline void trace_memory(enum hook_symbol sym, uint64_t bytes, uint64_t a
         trace_memory_slow(sym, bytes, address, result);
 }
 
-/* The same for handlers whose calls have a size and are too many to be logged one by one. */
+/* The same for handlers with a size whose calls are too many to be logged one by one. */
 void trace_bytes_slow(enum hook_symbol sym, uint64_t bytes);
 static inline void trace_bytes(enum hook_symbol sym, uint64_t bytes)
 {

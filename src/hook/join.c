@@ -1,5 +1,5 @@
-/* Each process that loads the library is in its instance from then on, whether or not it uses a
- * GPU. */
+/* Each process that loads the library belongs to its instance from then on, whether or not it uses
+ * a GPU. */
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -12,8 +12,9 @@
 #include <stdlib.h>
 
 /*
- * Another library's dlsym before ours gets the program's calls: what it does not pass on we never
- * see, and later is too late to find out. The C library's is first where nobody has preloaded us.
+ * Another library's dlsym before vgpu's gets the program's calls: vgpu never sees what that does
+ * not pass on, and later is too late to find out. The C library's comes first if nobody has
+ * preloaded vgpu.
  */
 static void tell_who_is_first(const char *folder)
 {

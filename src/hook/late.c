@@ -2,11 +2,11 @@
  * Functions that the C library kept in libdl and libpthread until glibc 2.34, found when they are
  * called.
  *
- * Linking against those two libraries would load them into every process that loads us, for
- * nothing: on today's systems they are empty, and on older ones whoever uses the driver has loaded
- * them already (it needs both itself). So the definitions here, which no one outside sees, stand in
- * for them; where a program has no such function, no driver is there either, and the call fails as
- * it does for want of resources.
+ * To link against those two libraries would load them into every process that loads this one, for
+ * nothing. They are empty on today's systems. On older ones a user of the driver has loaded them
+ * already: the driver needs both. So the definitions here, which nobody outside sees, stand in for
+ * them. A program without such a function has no driver either: the call fails then as if resources
+ * were short.
  *
  * Left out of sanitizer builds, whose runtimes must see these calls.
  */
@@ -19,10 +19,8 @@
 #include <stddef.h>
 #include <time.h>
 
-/*
- * Any thread may come first; all find the same. What stands in front of the C library is not passed
- * by: a thread that a sanitizer has not seen made crashes in its first intercepted call.
- */
+/* Any thread may come first; all find the same. A function in front of the C library's is used: a
+ * thread that a sanitizer has not seen made crashes in its first intercepted call. */
 static void *find(void **found, const char *name)
 {
     void *function = __atomic_load_n(found, __ATOMIC_RELAXED);

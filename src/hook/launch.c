@@ -1,6 +1,4 @@
-/*
- * Kernel launches: charged, and taken in turns.
- */
+/* Kernel launches. */
 #include "hook/current.h"
 #include "hook/work.h"
 
@@ -32,15 +30,13 @@ LAUNCH(launch_kernel_ex, config == NULL,
        shape(config->gridDimX, config->gridDimY, config->gridDimZ),
        shape(config->blockDimX, config->blockDimY, config->blockDimZ), config->hStream)
 
-/* Launches of CUDA 3: the shape of their blocks was given before, by cuFuncSetBlockShape. */
+/* Launches of CUDA 3: cuFuncSetBlockShape has given the shape of their blocks before. */
 LAUNCH(launch_block, false, shape(1, 1, 1), 0, NULL)
 LAUNCH(launch_grid, false, shape((unsigned)width, (unsigned)height, 1), 0, NULL)
 LAUNCH(launch_grid_async, false, shape((unsigned)width, (unsigned)height, 1), 0, stream)
 
-/*
- * One kernel on each of several devices, each with a stream of its own: what begins and ends there
- * does so in the stream's context, or where that is not to be had, in the one that is current.
- */
+/* One kernel on each of several devices, each with a stream of its own. What begins and ends there
+ * does so in the stream's context, or, if that is not to be had, in the current one. */
 static bool enter_context_of(CUstream stream)
 {
     CUcontext context;

@@ -1,6 +1,4 @@
-/*
- * Memsets: work for the device, charged by their size until they have been measured.
- */
+/* Memsets: work for the device, charged by their size until they have been measured. */
 #include "hook/work.h"
 
 static inline uint64_t area(uint64_t width, uint64_t height, uint64_t element_bytes)

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* The dead are to be gone within a second, whatever else the machine does. */
+/* Dead processes are to leave the file within a second, whatever else the machine does. */
 #define REFRESH_EVERY_NS (400 * NS_PER_MS)
 
 static atomic_bool started;

@@ -1,8 +1,8 @@
 /*
  * NVML's devices and memory, as the instance has them. Lists of processes are in nvml_process.c.
  *
- * The driver is always asked first; what it refuses is refused in its words. A number or a name
- * that is not the instance's is answered as one that does not exist.
+ * The driver is always asked first: if it refuses, the program gets its error. A number or a name
+ * of a device outside of the instance is answered as one that does not exist.
  */
 #include "hook/nvml_view.h"
 
@@ -146,8 +146,8 @@ nvmlReturn_t hook_nvml_index(enum nvml_symbol sym, nvmlDevice_t device, unsigned
     return result;
 }
 
-/* Leaves the instance's devices of what the driver listed. Size protocol: 0 or no array asks for
- * the number. */
+/* Keeps the instance's devices of those that the driver listed. Size protocol: 0 or no array asks
+ * for the number. */
 static void give_devices(const nvmlDevice_t *found, unsigned found_count, unsigned *count,
                          nvmlDevice_t *devices)
 {
@@ -198,7 +198,7 @@ nvmlReturn_t hook_nvml_gpu_set(enum nvml_symbol sym, unsigned cpu, unsigned *cou
     return result;
 }
 
-/* False: no quota, or no device of ours; what the driver said stands. */
+/* False: no quota, or no device of the instance; the driver's answer stands. */
 static bool view_memory(nvmlDevice_t device, unsigned long long physical_total,
                         unsigned long long physical_free, uint64_t *ret_total, uint64_t *ret_free)
 {
@@ -239,7 +239,7 @@ nvmlReturn_t hook_nvml_memory_info_v2(enum nvml_symbol sym, nvmlDevice_t device,
     if (nvml_view_uninitialised())
         return NVML_ERROR_UNINITIALIZED;
     result = NVML_REAL(sym, nvml_memory_info_v2)(device, memory);
-    /* What the system keeps of the device is none of the quota. */
+    /* The quota has no part of what the system keeps of the device. */
     if (result != NVML_SUCCESS ||
         !view_memory(device, memory->total - memory->reserved, memory->free, &total, &free_bytes))
         return result;

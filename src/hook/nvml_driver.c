@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LIBRARY       "libnvidia-ml.so.1"
-#define PROCESSES_MAX 4096 /* on one device; more are taken for a confused driver */
+#define PROCESSES_MAX 4096 /* on one device; a driver that lists more is not believed */
 
 typedef nvmlReturn_t list_fn(nvmlDevice_t device, unsigned *count, void *infos);
 
@@ -53,7 +53,7 @@ static void *lookup(const struct elf_scope *library, const char *newest, const c
     return function || !older ? function : elf_scope_symbol(library, older);
 }
 
-/* The _v2 lists before the _v3: for a few drivers of branch 535 the latter had a longer
+/* The _v2 lists before the _v3: in a few drivers of branch 535 the latter had a longer
  * structure. */
 static void lookup_lists(const struct elf_scope *library)
 {
@@ -93,9 +93,8 @@ int nvml_driver_load(void)
 
     if (atomic_load_explicit(&loaded, memory_order_acquire))
         return 0;
-    /* Not under a lock of ours: the dynamic linker has its own, which the caller may hold. A second
-     * load is harmless.
-     */
+    /* Not under a lock: the dynamic linker has its own, which the caller may hold. A second load is
+     * harmless. */
     if (!dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL) || !elf_find_scope(LIBRARY, &library))
         return -ENOENT;
     fork_check();
@@ -115,7 +114,7 @@ int nvml_driver_open(void)
 
     if (rc < 0 || nvml_driver_is_open())
         return rc;
-    MUTEX_SCOPE(&open_lock); /* one reference for the process; NVML calls nothing of ours back */
+    MUTEX_SCOPE(&open_lock); /* one reference for the process; NVML calls nothing back */
     if (atomic_load_explicit(&opened, memory_order_relaxed))
         return 0;
     if (nvml.init() != NVML_SUCCESS)

@@ -8,7 +8,7 @@
 #include "abi/nvml.h"
 #include "signature.h"
 
-/* One id per row of spec/nvml.def, in its order. */
+/* One id for each row of spec/nvml.def, in its order. */
 enum nvml_symbol {
 #define HOOK(sym, handler) NVML_SYMBOL_##sym,
 #include "nvml.def"
@@ -22,10 +22,8 @@ enum nvml_symbol {
 #include "nvml.def"
 #undef HOOK
 
-/*
- * The driver's functions; NULL where this driver has none. Filled once, when libnvidia-ml is first
- * seen. NVML_REAL(sym, nvml_count)(count) calls the one behind a handler's own symbol.
- */
+/* The driver's functions; NULL: this driver has none. Filled once, when libnvidia-ml is first seen.
+ * NVML_REAL(sym, nvml_count)(count) calls the one behind a handler's own symbol. */
 extern void *nvml_real[NVML_SYMBOL_COUNT];
 #define NVML_REAL(sym, handler) ((handler##_fn *)nvml_real[sym])
 

@@ -1,7 +1,7 @@
 /*
- * NVML's lists of processes: the instance's, with what the ledger says that each holds, numbered as
- * the program's own PID namespace numbers them (which NVML may not be able to do). Nobody else's
- * process is shown.
+ * NVML's lists of processes: those of the instance, with what the ledger says that each holds. The
+ * program's own PID namespace numbers them, which NVML may not be able to do. No other process is
+ * shown.
  */
 #include "base/cleanup.h"
 #include "hook/nvml_driver.h"
@@ -12,8 +12,8 @@
 
 #define DRIVER_LIST_MAX 1024
 
-/* What a process list is about: of which rows are made, and what nvmlProcessDetailList_v1_t calls
- * mode. */
+/* What a process list is about: which rows it has, and what nvmlProcessDetailList_v1_t
+ * calls mode. */
 enum process_mode { MODE_COMPUTE, MODE_GRAPHICS, MODE_MPS };
 
 struct process_list {
@@ -38,8 +38,8 @@ static enum process_mode mode_of(enum nvml_symbol sym)
     }
 }
 
-/* The processes of the instance that hold memory of a device, those that this PID namespace has a
- * number for. */
+/* The processes of the instance that hold memory of a device, and that have a number in this PID
+ * namespace. */
 static struct process_list *instance_list(nvmlDevice_t device)
 {
     struct process_list *list = calloc(1, sizeof(*list));
@@ -81,7 +81,7 @@ static void keep_listed(struct process_list *list, const unsigned *pids, unsigne
     list->count = kept;
 }
 
-/* Graphics and MPS: of the instance's processes those that the driver lists as such. */
+/* Graphics and MPS: the instance's processes that the driver lists as such. */
 static void narrow(struct process_list *list, enum nvml_symbol sym, nvmlDevice_t device, bool v1)
 {
     CLEANUP_FREE unsigned *pids = calloc(DRIVER_LIST_MAX, sizeof(*pids));
@@ -100,7 +100,7 @@ static void narrow(struct process_list *list, enum nvml_symbol sym, nvmlDevice_t
     keep_listed(list, pids, count);
 }
 
-/* The size protocol of these calls: what there is, and whether it fits. */
+/* The size protocol of these calls: how many there are, and whether they fit. */
 static nvmlReturn_t fit(const struct process_list *list, const void *infos, unsigned *count)
 {
     unsigned room = infos ? *count : 0;

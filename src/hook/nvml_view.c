@@ -140,7 +140,7 @@ static int find_vdev(struct vgpu_ledger *ledger, nvmlDevice_t device, unsigned *
     return vdev_find(ledger, uuid, ret_vdev);
 }
 
-/* The devices that CUDA_VISIBLE_DEVICES shows, as it numbers them; returns how many. */
+/* The devices that CUDA_VISIBLE_DEVICES shows, in its order. Returns how many. */
 static unsigned visible_first(const struct vdev_device *devices, unsigned count,
                               struct vdev_device *ret_devices)
 {
@@ -159,7 +159,7 @@ static unsigned visible_first(const struct vdev_device *devices, unsigned count,
     return kept;
 }
 
-/* Gives vdevs to all devices, in NVML's order, where the instance takes what it sees. As in
+/* Gives vdevs to all devices, in NVML's order, if the instance takes what it sees. As in
  * device.c. */
 static void bind_all(struct vgpu_ledger *ledger)
 {
@@ -175,7 +175,7 @@ static void bind_all(struct vgpu_ledger *ledger)
     free(devices);
 }
 
-/* A share of a device has no size until somebody tells the region the device's. */
+/* A quota in percent has no size until a process tells the region the device's. */
 static void resolve_share(struct vgpu_ledger *ledger, unsigned vdev, nvmlDevice_t device)
 {
     struct vgpu_limits limits;

@@ -57,7 +57,7 @@ static void unlock_scope(struct semaphore *const *semaphore)
     lock_semaphore(semaphore);                                                                     \
     struct semaphore *semaphore_scope_ CLEANUP(unlock_scope) __attribute__((unused)) = (semaphore)
 
-/* A setting of the device: whoever asks for one last has it. */
+/* A setting of the device: the last one that any instance asks for holds. */
 static void set_policy(struct semaphore *semaphore, uint32_t turn_policy)
 {
     if (turn_policy == semaphore->turn_policy)
@@ -129,10 +129,10 @@ void semaphore_resume(struct semaphore *semaphore, uint64_t now_ns)
 }
 
 /*
- * Operations on streams, under the semaphore's mutex, which so is held while the driver is called:
- * fences of a stream must get into it in their order, and a semaphore before the launch of whoever
- * comes second. The driver may block there, but no longer than until the semaphores open, and who
- * opens them takes no mutex.
+ * Operations on streams, under the semaphore's mutex. So it is held while the driver is called:
+ * fences of a stream must get into it in their order, and a semaphore before the launch of the
+ * thread that comes second. The driver may block there, but no longer than until the semaphores
+ * open, and nobody takes a mutex to open them.
  */
 
 /* Only its own thread can name a thread's default stream. */
@@ -141,7 +141,7 @@ static bool nameable(const struct stream_slot *slot)
     return slot->thread == 0 || slot->thread == (uintptr_t)pthread_self();
 }
 
-/* With the place's context current. */
+/* With the slot's context current. */
 static bool write_fence(struct semaphore *semaphore, unsigned index)
 {
     struct stream_slot *slot = &semaphore->slots[index];
@@ -175,9 +175,9 @@ static bool fence_stream(struct semaphore *semaphore, unsigned index)
 }
 
 /*
- * The legacy stream is fenced before something else is launched, for there a fence is a barrier:
- * behind work of blocking streams that waits for what they are told later, it would stop everything
- * for good.
+ * Fences the legacy stream before something else is launched, for a fence is a barrier there.
+ * Blocking streams may have work that waits for something the program does later: behind that, the
+ * fence would stop everything for good.
  */
 static void fence_legacy(struct semaphore *semaphore, const struct page_map *map)
 {
@@ -196,7 +196,7 @@ static void fence_all(struct semaphore *semaphore)
             sched_client_launched(&semaphore->client, semaphore->slots[i].work_turn);
 }
 
-/* Places */
+/* Slots of streams */
 
 static void forget_stream_slot(struct semaphore *semaphore, unsigned index)
 {
@@ -251,7 +251,7 @@ static bool is_apart(uintptr_t stream)
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* -1: none is idle. Then they are fenced, so that there are some soon. */
+/* -1: none is idle. Then they are fenced, so that some soon are. */
 static int take_stream_slot(struct semaphore *semaphore, uintptr_t stream, uintptr_t thread,
                             const struct page_map *map)
 {
@@ -314,10 +314,8 @@ static void wait_ahead(struct semaphore *semaphore, uint32_t turn, uint64_t now_
     }
 }
 
-/*
- * Takes the semaphore's mutex. While the client wants no more launches it waits, without the mutex;
- * the client bounds that. NULL: the context has no page; the mutex is held then, too.
- */
+/* Takes the semaphore's mutex. While the client wants no more launches it waits without the mutex;
+ * the client bounds that. NULL: the context has no page; the mutex is held then, too. */
 static const struct page_map *enter(struct semaphore *semaphore, CUcontext context,
                                     uint64_t cost_ns, uint64_t now_ns,
                                     struct sched_ticket *ret_ticket)
@@ -340,7 +338,7 @@ static const struct page_map *enter(struct semaphore *semaphore, CUcontext conte
     }
 }
 
-/* As the ticket says. True: the stream waits at a semaphore that was put there just now. */
+/* Does what the ticket says. True: it put a semaphore into the stream just now. */
 static bool prepare(struct semaphore *semaphore, const struct page_map *map, uintptr_t stream,
                     int index, const struct sched_ticket *ticket)
 {
@@ -416,8 +414,9 @@ void semaphore_fence(struct semaphore *semaphore, bool blocks)
     if (blocks)
         sched_client_waits(&semaphore->client);
     /*
-     * Who only asks will ask again; a fence for nobody costs the GPU two microseconds. Who waits
-     * may do so for long, and whoever comes meanwhile would have nothing but an estimate to go by.
+     * A program that only asks will ask again, and a fence for nobody costs the GPU two
+     * microseconds. One that waits may do so for long. A process that comes meanwhile would have
+     * nothing but an estimate to go by.
      */
     if ((atomic_load(&semaphore->client.page->unfenced) ||
          atomic_load(&semaphore->client.page->queued_unfenced)) &&
@@ -425,9 +424,8 @@ void semaphore_fence(struct semaphore *semaphore, bool blocks)
         fence_all(semaphore);
 }
 
-/* The one place with launches since its last fence, if it is of the current context and of `stream`
- * (0: any); else -1.
- */
+/* The only slot with launches since its last fence, if it is of the current context and of `stream`
+ * (0: of any). Otherwise -1. */
 static int only_launched(const struct semaphore *semaphore, uintptr_t stream)
 {
     CUcontext context = NULL;

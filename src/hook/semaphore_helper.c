@@ -1,7 +1,5 @@
-/*
- * The thread that looks after a semaphore. It calls nothing of the driver's, which may be stuck
- * behind the semaphore itself, and takes no lock that is held across such a call.
- */
+/* The thread that looks after a semaphore. It never calls the driver, which may be stuck behind the
+ * semaphore, and takes no lock that is held across such a call. */
 #include "hook/semaphore_internal.h"
 
 #include "base/clock.h"

@@ -4,20 +4,20 @@
 
 #include "hook/semaphore.h"
 
-/* Where there are no turns any more: nothing waits at a semaphore, whatever becomes of the page,
- * and nobody for this one. */
+/* After the end of turns: opens the semaphores that streams wait at, whatever becomes of the page,
+ * and lets nobody wait for this process. */
 void semaphore_stay_away(struct sched_client *client);
 
-/* The semaphore's thread, started if need be. False: there can be none. Under the semaphore's
+/* Starts the semaphore's thread if it does not run. False: there can be none. Under the semaphore's
  * mutex. */
 bool semaphore_start_helper(struct semaphore *semaphore);
 
-/* No turns for this process any more: `why` and the driver's or the system's `code` are logged.
- * Under the semaphore's mutex. */
+/* Ends turns for this process. Logs `why`, and the `code` of the driver or the system. Under the
+ * semaphore's mutex. */
 void semaphore_give_up(struct semaphore *semaphore, const char *why, int code);
 
-/* The page as `context` has it, made known to the driver if need be. NULL: it cannot be had. Under
- * the semaphore's mutex. */
+/* The page in `context`, registered if it is not yet. NULL: it cannot be. Under the semaphore's
+ * mutex. */
 const struct page_map *semaphore_page_map_of(struct semaphore *semaphore, CUcontext context);
 
 /* Work of the process waits from now on. Without the mutex. */

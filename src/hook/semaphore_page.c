@@ -1,4 +1,4 @@
-/* The process's page of the arena as the driver knows it, for each context. */
+/* The process's page of the arena as the driver knows it, in each context. */
 #include "hook/semaphore_internal.h"
 
 #include "base/log.h"
@@ -12,7 +12,7 @@
 #define REGISTER_MAPPED 2u
 
 /* From here on the process shares the device as the driver does. Its page stays its own: streams
- * may look at it. */
+ * may wait for it. */
 void semaphore_give_up(struct semaphore *semaphore, const char *why, int code)
 {
     if (!atomic_exchange(&semaphore->joined, false))
@@ -23,8 +23,8 @@ void semaphore_give_up(struct semaphore *semaphore, const char *why, int code)
              (int)getpid(), why, code);
 }
 
-/* Makes the page known to the driver, in a context that launches while the device is contended for
- * the first time. */
+/* Registers the page, in a context that launches while the device is contended for the
+ * first time. */
 static CUresult register_page(struct page_map *map)
 {
     struct capture_mode mode = {.changed = false};
@@ -32,7 +32,7 @@ static CUresult register_page(struct page_map *map)
 
     capture_relax(&mode); /* in any case: another thread may begin a capture just now */
     result = DRIVER(cuMemHostRegister_v2)(map->page, ARENA_PAGE_BYTES, REGISTER_MAPPED);
-    /* It may be known from a context that was thought to have ended. */
+    /* It may be registered from a context that vgpu thought had ended. */
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         result = DRIVER(cuMemHostGetDevicePointer_v2)(&map->address, map->page, 0);
     capture_leave(&mode);

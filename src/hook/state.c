@@ -80,11 +80,8 @@ static void attach_instance(void)
     atomic_store_explicit(&failure, result, memory_order_relaxed);
 }
 
-/*
- * A lock that says which process holds it: where a thread of the parent was attaching at the moment
- * of a fork, the child takes over. It is held once in the life of a process, for as long as
- * attaching takes.
- */
+/* A lock that says which process holds it. If a thread of the parent was attaching at the moment of
+ * a fork, the child takes over. It is held once in the life of a process, while it attaches. */
 static atomic_int attach_owner;
 
 static void attach_lock(void)

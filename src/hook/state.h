@@ -1,9 +1,9 @@
 /*
- * Whether this library does anything in this process, and how a wrapper finds out: one load.
+ * Whether this library does anything in this process; a wrapper finds out with one load.
  *
- * Nothing is decided when the library is loaded. The environment is read when a symbol of the
- * tables is first looked up or called; the instance is attached when a wrapper is first called. A
- * process that does neither pays nothing.
+ * Nothing is decided when the library is loaded. The first lookup or call of a symbol of the tables
+ * reads the environment. The first call of a wrapper attaches the instance. A process without
+ * either pays nothing.
  */
 #ifndef VGPU_HOOK_STATE_H
 #define VGPU_HOOK_STATE_H
@@ -15,23 +15,23 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Of each driver library. Only ON lets a wrapper call its handler without asking hook_enter(). */
+/* Of each driver library. Only ON lets a wrapper call its handler without hook_enter(). */
 enum hook_mode {
     HOOK_UNDECIDED, /* the environment has not been read */
     HOOK_OFF,       /* it names nothing: forward everything, for good */
-    HOOK_WANTED, /* it names an instance or a trace file; not attached yet, or the driver library is
-                    not loaded yet */
+    HOOK_WANTED, /* it names an instance or a trace file, which is not attached yet, or the driver
+                    library is not loaded */
     HOOK_ON,
     HOOK_TRACED /* on, and calls are counted */
 };
 
 extern atomic_int hook_mode[LIBRARY_COUNT];
 
-/* Whether the environment wants something of us. Reads it once; attaches nothing. */
+/* Whether the environment names an instance or a trace file. Reads it once; attaches nothing. */
 bool hook_wanted(void);
 bool hook_trace_wanted(void);
 
-/* What a wrapper that did not find HOOK_ON has to do. */
+/* What a wrapper has to do that did not find HOOK_ON. */
 enum hook_way {
     HOOK_HANDLER, /* call the handler; the driver has the function */
     HOOK_DRIVER,  /* call the driver's function */

@@ -34,7 +34,7 @@ int symbols_find(const char *name);
 void *symbols_own(int entry);
 bool symbols_is_hook(int entry);
 
-/* The driver's own address of an entry; NULL where its library is not loaded or lacks it. */
+/* The driver's own address of an entry. NULL: its library is not loaded or lacks it. */
 void *symbols_real(int entry);
 
 /*

@@ -29,10 +29,10 @@ static struct vgpu_trace_row own_rows[ENTRY_COUNT];
 struct vgpu_trace_row *trace_rows = own_rows;
 static int trace_fd = -1;
 
-/* The head of the file that trace_rows is in; NULL where the counts are our own. Set once, before
- * anybody traces. */
+/* The head of the file that trace_rows is in. NULL: the counts are this process's own. Set once,
+ * before anything is traced. */
 static struct vgpu_trace_counts *trace_head;
-static atomic_bool torn; /* the file ends in the middle of a line of ours */
+static atomic_bool torn; /* the file ends in the middle of a line of this process */
 
 static void lost(int error)
 {
@@ -56,7 +56,7 @@ static ssize_t write_all(const char *bytes, int length)
     return written;
 }
 
-/* O_APPEND: a line is whole, whichever process writes it; but for a file system that is full. */
+/* O_APPEND: a line is whole, whichever process writes it, unless the file system is full. */
 static void write_line(const char *line, int length)
 {
     ssize_t written;
@@ -97,7 +97,7 @@ void trace_bytes_slow(enum hook_symbol sym, uint64_t bytes)
     atomic_fetch_add_explicit(&trace_rows[sym].bytes, bytes, memory_order_relaxed);
 }
 
-/* What this process counted for itself; one line a symbol. */
+/* The counts of this process only; one line a symbol. */
 static void write_own_rows(void)
 {
     char line[LINE_BYTES];
@@ -134,8 +134,8 @@ static void in_child(void *arg)
     }
 }
 
-/* The instance's counts, or NULL. The file is another's: nothing but its size and head is
- * believed. */
+/* The instance's counts, or NULL. Another process may write the file: nothing but its size and head
+ * is trusted. */
 static struct vgpu_trace_counts *map_counts(const char *instance_dir)
 {
     const size_t size = trace_counts_size(ENTRY_COUNT);
@@ -158,7 +158,7 @@ static struct vgpu_trace_counts *map_counts(const char *instance_dir)
     return counts;
 }
 
-/* What was counted before the switch moves along. */
+/* Moves along what was counted before the switch. */
 static void switch_rows(struct vgpu_trace_row *syms)
 {
     __atomic_store_n(&trace_rows, syms, __ATOMIC_RELEASE);

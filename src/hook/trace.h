@@ -11,14 +11,11 @@
 
 #include "account/trace_counts.h"
 
-/* Where counts go now: one row an entry of symbols.h. Read by the trampolines. */
+/* Where counts go now: one row for each entry of symbols.h. The trampolines read it. */
 extern struct vgpu_trace_row *trace_rows;
 
-/*
- * Begins: opens VGPU_TRACE and, in `instance_dir` (NULL: none), trace.counts. Once, before the
- * first handler runs. A file that cannot be opened is worth a warning; calls are counted all the
- * same.
- */
+/* Opens VGPU_TRACE and, in `instance_dir` (NULL: none), trace.counts. Once, before the first
+ * handler runs. If a file cannot be opened, warns, and counts calls all the same. */
 void trace_start(const char *instance_dir);
 
 static inline void trace_count(int entry)

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The array that stands in for the program's where that has no entry. Kept: a thread may still be
- * reading it. */
+/* The array in place of the program's, if that has no entry. Kept: a thread may still be reading
+ * it. */
 static char **spare_array;
 static size_t spare_entries;
 
@@ -61,7 +61,7 @@ void visible_restore(const struct visible_swap *swap)
         __atomic_store_n(&environ, swap->array, __ATOMIC_RELEASE);
         return;
     }
-    /* Wherever a setenv() of another thread has copied it to; gone if that gave the variable
+    /* A setenv() of another thread may have copied it to another place, or given the variable
      * another value. */
     for (char **slot = environ; slot && *slot; slot++) {
         if (*slot != swap->ours)

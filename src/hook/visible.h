@@ -1,14 +1,13 @@
-/* CUDA_VISIBLE_DEVICES as the driver is to find it in the environment, for the moment in which it
- * looks. */
+/* CUDA_VISIBLE_DEVICES as the driver finds it in the environment while it initialises. */
 #ifndef VGPU_HOOK_VISIBLE_H
 #define VGPU_HOOK_VISIBLE_H
 
 #include "account/visible.h"
 
 /*
- * The variable as everybody in the process sees it, while the driver initialises. Changes neither
- * the program's string nor its array: a pointer is exchanged, and exchanged back by
- * visible_restore(). Callers exclude each other.
+ * Every thread of the process sees the variable so meanwhile. Neither the program's string nor its
+ * array changes: visible_set() exchanges a pointer, and visible_restore() exchanges it back.
+ * Callers exclude each other.
  */
 struct visible_swap {
     char *ours;

@@ -1,15 +1,13 @@
-/*
- * Bodies that start work for the device.
- */
+/* Handlers that start work for the device. */
 #ifndef VGPU_HOOK_WORK_H
 #define VGPU_HOOK_WORK_H
 
 #include "hook/compute.h"
 
 /*
- * WORK(handler, first, none, what): the handler does `first`, then forwards where `none` holds or
- * compute_off() says so; else it is a struct work, `what`. That is a function of its own, so that
- * the short way saves no registers.
+ * WORK(handler, first, none, what): the handler does `first`. It forwards if `none` holds or
+ * compute_off() says so; otherwise it begins `what`, a struct work. That is a function of its own,
+ * so that the short way saves no registers.
  */
 #define WORK(handler, first, none, what)                                                           \
     static __attribute__((noinline)) HANDLER_PART(handler, _limited)                               \
@@ -42,8 +40,8 @@ static inline void work_begins(enum hook_symbol sym, bool waits, uint64_t bytes)
 #define WORK_BYTES_PER_NS 4000
 #define WORK_NS_PER_BYTE  1 /* and at worst, by a bus and in narrow rows */
 
-/* `row_bytes`: of one row where the bytes do not lie in one piece, which takes another time; else
- * 0. */
+/* `row_bytes`: of one row if the bytes do not lie in one piece, which takes another time;
+ * else 0. */
 static inline struct work work_of_bytes(enum hook_symbol sym, enum vgpu_work kind, CUstream stream,
                                         uint64_t bytes, uint64_t row_bytes)
 {

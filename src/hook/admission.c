@@ -134,7 +134,7 @@ static uint64_t current_context(void)
     return (uint64_t)(uintptr_t)context;
 }
 
-/* Blocks that nothing of ours is in any more. */
+/* Gives back blocks that no allocation of this process is in any more. */
 static void leave(struct vgpu_ledger *ledger, unsigned vdev,
                   const struct granule_share left[GRANULE_SHARES])
 {

@@ -80,7 +80,8 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
     result = context_settle(&admission, result, created, driver_destroy, &bytes);
     if (result != CUDA_SUCCESS)
         return result;
-    context_record_put(key_of(created), vdev, bytes);
+    context_record_put(
+        &(struct context_record){.key = key_of(created), .vdev = vdev, .bytes = bytes});
     compute_context_made(creation->device);
     *ctx = created;
     return result;
@@ -129,7 +130,7 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
     if (known && result == CUDA_SUCCESS)
         ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));
     else if (known)
-        context_record_put_back(&record);
+        context_record_put(&record);
     reconcile_free_end();
     return result;
 }
@@ -154,7 +155,8 @@ static CUresult create_green(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ct
         return result;
     }
     mem_commit(&admission, GREEN_BYTES);
-    context_record_put(key_of(*ctx), vdev, GREEN_BYTES);
+    context_record_put(
+        &(struct context_record){.key = key_of(*ctx), .vdev = vdev, .bytes = GREEN_BYTES});
     return result;
 }
 
@@ -176,7 +178,7 @@ static CUresult create_green_first(enum hook_symbol sym, unsigned vdev, CUgreenC
     own = bytes;
     if (bytes > GREEN_BYTES && primary_adopt(device, vdev, bytes - GREEN_BYTES))
         own = GREEN_BYTES;
-    context_record_put(key_of(*ctx), vdev, own);
+    context_record_put(&(struct context_record){.key = key_of(*ctx), .vdev = vdev, .bytes = own});
     return result;
 }
 
@@ -216,7 +218,7 @@ static CUresult destroy_green(enum hook_symbol sym, CUgreenCtx ctx)
     if (!known)
         return result;
     if (result != CUDA_SUCCESS) {
-        context_record_put_back(&record);
+        context_record_put(&record);
         return result;
     }
     ledger_release(ledger, record.vdev, VGPU_KIND_CONTEXT, context_record_bytes(&record));

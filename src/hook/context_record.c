@@ -5,78 +5,53 @@
 
 #include <stdlib.h>
 
-static struct vgpu_mutex lock = VGPU_MUTEX_INIT;
-static struct context_record *records; /* a handful */
+static struct vgpu_mutex lock = VGPU_MUTEX_INIT; /* for what the table points to */
 
 void context_record_forked(void)
 {
-    mutex_init(&lock); /* the child has no use for the records, and they may be half-linked */
-    records = NULL;
+    mutex_init(&lock);
 }
 
-static struct context_record **find(uint64_t key)
+static struct context_record *find_or_make(uint64_t key, unsigned vdev)
 {
-    struct context_record **at = &records;
+    struct vgpu_track_entry entry;
+    struct context_record *record;
 
-    while (*at && (*at)->key != key)
-        at = &(*at)->next;
-    return at;
-}
-
-static struct context_record *make(uint64_t key, unsigned vdev)
-{
-    struct context_record *record = calloc(1, sizeof(*record));
-
-    if (!record)
+    if (record_get(RECORDS_CONTEXTS, key, &entry))
+        return (struct context_record *)(uintptr_t)entry.extra;
+    record = hook_zalloc(sizeof(*record));
+    entry = (struct vgpu_track_entry){.extra = (uintptr_t)record, .kind = VGPU_KIND_CONTEXT};
+    if (!record || !record_put(RECORDS_CONTEXTS, key, &entry)) {
+        free(record);
         return NULL;
-    record->key = key;
-    record->vdev = vdev;
-    record->next = records;
-    records = record;
+    }
+    *record = (struct context_record){.key = key, .vdev = vdev};
     return record;
 }
 
-bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes)
+bool context_record_put(const struct context_record *from)
 {
     struct context_record *record;
 
     MUTEX_SCOPE(&lock);
-    record = *find(key);
-    if (!record)
-        record = make(key, vdev);
-    if (!record)
-        return false;
-    *record =
-        (struct context_record){.key = key, .vdev = vdev, .bytes = bytes, .next = record->next};
-    return true;
+    record = find_or_make(from->key, from->vdev);
+    if (record)
+        *record = *from;
+    return record != NULL;
 }
 
 bool context_record_take(uint64_t key, struct context_record *ret_record)
 {
-    struct context_record **at, *record;
+    struct vgpu_track_entry entry;
+    struct context_record *record;
 
     MUTEX_SCOPE(&lock);
-    at = find(key);
-    record = *at;
-    if (!record)
+    if (!record_take(RECORDS_CONTEXTS, key, &entry))
         return false;
-    *at = record->next;
+    record = (struct context_record *)(uintptr_t)entry.extra;
     *ret_record = *record;
     free(record);
     return true;
-}
-
-void context_record_put_back(const struct context_record *record)
-{
-    struct context_record *again, *next;
-
-    MUTEX_SCOPE(&lock);
-    again = make(record->key, record->vdev);
-    if (!again)
-        return;
-    next = again->next; /* the one in `record` belongs to the list as it was */
-    *again = *record;
-    again->next = next;
 }
 
 uint64_t context_record_bytes(const struct context_record *record)
@@ -96,9 +71,7 @@ bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit,
     uint64_t beyond;
 
     MUTEX_SCOPE(&lock);
-    record = *find(key);
-    if (!record)
-        record = make(key, vdev);
+    record = find_or_make(key, vdev);
     if (!record)
         return false;
     if (!record->limit[limit].known) {
@@ -115,10 +88,9 @@ bool context_record_limit(uint64_t key, unsigned vdev, enum context_limit limit,
 
 void context_record_limit_set(uint64_t key, enum context_limit limit, uint64_t bytes)
 {
-    struct context_record *record;
+    struct vgpu_track_entry entry;
 
     MUTEX_SCOPE(&lock);
-    record = *find(key);
-    if (record)
-        record->limit[limit].bytes = bytes;
+    if (record_get(RECORDS_CONTEXTS, key, &entry))
+        ((struct context_record *)(uintptr_t)entry.extra)->limit[limit].bytes = bytes;
 }

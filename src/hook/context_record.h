@@ -20,16 +20,14 @@ struct context_record {
         uint64_t base_value; /* the limit when the context was new */
         uint64_t bytes;
     } limit[CONTEXT_LIMITS];
-    struct context_record *next;
 };
 
 /* Replaces a record of the same key. False: no memory; the context stays charged until the process
  * ends. */
-bool context_record_put(uint64_t key, unsigned vdev, uint64_t bytes);
+bool context_record_put(const struct context_record *record);
 
 /* Takes the record out. False: there is none. */
 bool context_record_take(uint64_t key, struct context_record *ret_record);
-void context_record_put_back(const struct context_record *record);
 uint64_t context_record_bytes(const struct context_record *record);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * Calls of our own in another context than the calling thread's.
+ * Calls of vgpu's own in another context than the calling thread's.
  */
 #ifndef VGPU_HOOK_CURRENT_H
 #define VGPU_HOOK_CURRENT_H

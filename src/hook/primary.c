@@ -115,7 +115,8 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
     if (result == CUDA_SUCCESS) {
         driver_release(device);
         primary->context = (uint64_t)(uintptr_t)context;
-        context_record_put(primary->context, vdev, bytes);
+        context_record_put(
+            &(struct context_record){.key = primary->context, .vdev = vdev, .bytes = bytes});
         compute_context_made(device);
     }
     move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
@@ -142,7 +143,8 @@ static CUresult create(enum hook_symbol sym, CUcontext *ctx, CUdevice device, un
     }
     if (result == CUDA_SUCCESS) {
         primary->context = (uint64_t)(uintptr_t)context;
-        context_record_put(primary->context, vdev, bytes);
+        context_record_put(
+            &(struct context_record){.key = primary->context, .vdev = vdev, .bytes = bytes});
         compute_context_made(device);
         *ctx = context;
     }

@@ -21,6 +21,7 @@ enum record_table {
     /* `extra` is a pointer of the table's user. */
     RECORDS_PHYSICAL = RECORDS_OF_CONTEXTS, /* handles of cuMemCreate */
     RECORDS_MAPPINGS,
+    RECORDS_CONTEXTS,
     RECORDS_IPC,
     RECORDS_POOLS,
     RECORDS_GRAPHS,

@@ -13,7 +13,7 @@ CUresult hook_stream_destroy(enum hook_symbol sym, CUstream stream)
     return REAL(sym, stream_destroy)(stream);
 }
 
-/* From here on, calls of our own are made in relaxed mode; those under way are waited for. */
+/* From here on vgpu makes its own calls in relaxed mode. Waits for those under way. */
 static void begin_capture(enum hook_symbol sym, CUstream stream)
 {
     capture_begin();

@@ -135,8 +135,8 @@ static uint64_t current_context(void)
 }
 
 /* Gives back blocks that no allocation of this process is in any more. */
-static void leave(struct vgpu_ledger *ledger, unsigned vdev,
-                  const struct granule_share left[GRANULE_SHARES])
+static void mem_leave_blocks(struct vgpu_ledger *ledger, unsigned vdev,
+                             const struct granule_share left[GRANULE_SHARES])
 {
     for (unsigned i = 0; i < GRANULE_SHARES; i++) {
         if (ledger != NULL && left[i].note != NULL)
@@ -146,20 +146,20 @@ static void leave(struct vgpu_ledger *ledger, unsigned vdev,
     }
 }
 
-static void give_back(struct vgpu_ledger *ledger, enum record_table table, uint64_t key,
-                      const struct vgpu_track_entry *entry)
+static void mem_give_back(struct vgpu_ledger *ledger, enum record_table table, uint64_t key,
+                          const struct vgpu_track_entry *entry)
 {
     struct granule_share left[GRANULE_SHARES] = {{.kind = entry->kind, .bytes = entry->bytes}};
 
     if (table == RECORDS_POINTERS)
         granule_drop(all_granules(), entry->vdev, entry->kind, key, entry->bytes, left);
-    leave(ledger, entry->vdev, left);
+    mem_leave_blocks(ledger, entry->vdev, left);
 }
 
 /* Leaves blocks of which `counted` bytes are new and were not charged. Meanwhile others may have
  * come or gone. */
-static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key,
-                        const struct vgpu_track_entry *entry, uint64_t counted)
+static void mem_undo_blocks(struct vgpu_ledger *ledger, uint64_t key,
+                            const struct vgpu_track_entry *entry, uint64_t counted)
 {
     struct granule_share left[GRANULE_SHARES];
     uint64_t own;
@@ -171,13 +171,13 @@ static void undo_blocks(struct vgpu_ledger *ledger, uint64_t key,
      * or not it fits. */
     if (own < counted)
         ledger_settle(ledger, entry->vdev, entry->kind, 0, (int64_t)(counted - own));
-    leave(ledger, entry->vdev, left);
+    mem_leave_blocks(ledger, entry->vdev, left);
 }
 
-/* Under the entry's key. False: it does not fit, and the reservation stands; or the table has no
- * memory for it, and *ret_charged says that it is charged. */
-static bool charge(const struct admission *admission, enum record_table table, uint64_t key,
-                   const struct vgpu_track_entry *entry, bool *ret_charged)
+/* Charges an allocation and records it. False: it does not fit, and the reservation stands; or
+ * there is no memory for the record, and *ret_charged tells that it is charged. */
+static bool mem_charge(const struct admission *admission, enum record_table table, uint64_t key,
+                       const struct vgpu_track_entry *entry, bool *ret_charged)
 {
     struct vgpu_granules *blocks = table == RECORDS_POINTERS ? all_granules() : NULL;
     uint64_t bytes = entry->bytes;
@@ -191,7 +191,7 @@ static bool charge(const struct admission *admission, enum record_table table, u
     }
     if (!mem_commit(admission, bytes)) {
         if (blocks != NULL)
-            undo_blocks(admission->ledger, key, entry, bytes);
+            mem_undo_blocks(admission->ledger, key, entry, bytes);
         return false;
     }
     *ret_charged = true;
@@ -230,11 +230,11 @@ CUresult mem_settle(const struct admission *admission, CUresult result, uint64_t
     entry.extra = current_context();
     /* The driver gave a handle that is recorded still: its memory was freed in an unseen way. */
     was_stale = record_take(table, key, &stale);
-    if (!charge(admission, table, key, &entry, &charged)) {
+    if (!mem_charge(admission, table, key, &entry, &charged)) {
         reconcile_free_begin();
         free_by_driver(admission->class, key);
         if (charged) {
-            give_back(admission->ledger, table, key, &entry);
+            mem_give_back(admission->ledger, table, key, &entry);
             ledger_refuse(admission->ledger, admission->vdev, bytes,
                           hook_symbol_name(admission->sym));
         } else {
@@ -244,7 +244,7 @@ CUresult mem_settle(const struct admission *admission, CUresult result, uint64_t
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (was_stale)
-        give_back(admission->ledger, table, key, &stale);
+        mem_give_back(admission->ledger, table, key, &stale);
     return result;
 }
 
@@ -267,7 +267,7 @@ void mem_free_end(const struct mem_free *freeing, CUresult result)
     if (!freeing->known)
         return;
     if (result == CUDA_SUCCESS)
-        give_back(hook_ledger(), table, freeing->key, &freeing->entry);
+        mem_give_back(hook_ledger(), table, freeing->key, &freeing->entry);
     else
         record_put(table, freeing->key, &freeing->entry);
     reconcile_free_end();
@@ -285,13 +285,13 @@ struct sweep {
     enum record_table table;
 };
 
-static bool sweep_context(uint64_t key, struct vgpu_track_entry *entry, void *arg)
+static bool mem_sweep_context(uint64_t key, struct vgpu_track_entry *entry, void *arg)
 {
     const struct sweep *sweep = arg;
 
     if (entry->extra != sweep->context)
         return false;
-    give_back(hook_ledger(), sweep->table, key, entry);
+    mem_give_back(hook_ledger(), sweep->table, key, entry);
     return true;
 }
 
@@ -302,7 +302,7 @@ void mem_context_gone(CUcontext context)
     if (context == NULL)
         return;
     for (sweep.table = 0; sweep.table < RECORDS_OF_CONTEXTS; sweep.table++)
-        record_sweep(sweep.table, 0, UINT64_MAX, sweep_context, &sweep);
+        record_sweep(sweep.table, 0, UINT64_MAX, mem_sweep_context, &sweep);
     sources_context_gone(context);
     sources_refresh(); /* of its device's pools and graphs the driver keeps what it likes */
 }

@@ -61,7 +61,7 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
     return bytes;
 }
 
-static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
+static uint64_t array_estimate(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
 {
     uint64_t bytes = 0;
 
@@ -114,15 +114,15 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels
         levels > 0 ? ask_mipmap(&twin, levels, device, &bytes) : ask_array(&twin, device, &bytes);
     capture_leave(&mode);
     if (!known)
-        bytes = estimate(desc, levels > 0 ? levels : 1);
+        bytes = array_estimate(desc, levels > 0 ? levels : 1);
     return bytes > SHARED_MAX_BYTES ? mem_round(bytes, MEM_BLOCK_BYTES)
                                     : mem_round(bytes, ARRAY_UNIT_BYTES);
 }
 
 /* Reserves what an array takes. `levels` 0: it is no mipmap. */
-static CUresult admit(enum hook_symbol sym, enum mem_class class,
-                      const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
-                      struct admission *ret_admission, uint64_t *ret_bytes)
+static CUresult array_admit(enum hook_symbol sym, enum mem_class class,
+                            const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
+                            struct admission *ret_admission, uint64_t *ret_bytes)
 {
     CUdevice device;
     unsigned vdev;
@@ -140,8 +140,8 @@ static CUresult admit(enum hook_symbol sym, enum mem_class class,
 
 /* After the driver's answer. The array may have opened a new block, so the rest of one is charged
  * as untracked, until NVML says how much of that is true: at once if nothing else is under way. */
-static CUresult settle(const struct admission *admission, CUresult result, uint64_t array,
-                       uint64_t bytes)
+static CUresult array_settle(const struct admission *admission, CUresult result, uint64_t array,
+                             uint64_t bytes)
 {
     struct admission own = *admission, rest = *admission;
     uint64_t nvml_bytes;
@@ -174,10 +174,10 @@ static CUresult settle(const struct admission *admission, CUresult result, uint6
                                                                                                    \
         if (array == NULL || desc == NULL)                                                         \
             return FORWARD(sym, handler);                                                          \
-        result = admit(sym, class, shape, levels, &admission, &bytes);                             \
+        result = array_admit(sym, class, shape, levels, &admission, &bytes);                       \
         if (result == CUDA_SUCCESS)                                                                \
             result = REAL(sym, handler)(&made, __VA_ARGS__);                                       \
-        result = settle(&admission, result, (uintptr_t)made, bytes);                               \
+        result = array_settle(&admission, result, (uintptr_t)made, bytes);                         \
         if (result == CUDA_SUCCESS)                                                                \
             *array = made;                                                                         \
         trace_memory(sym, bytes, (uintptr_t)made, result);                                         \
@@ -199,7 +199,7 @@ CREATE(mipmapped_array_create, MEM_MIPMAP, levels, desc, desc, levels)
 
 /* After the driver's answer. The block of a small array may stay with others in it. So the array's
  * bytes are untracked from now on, until NVML says otherwise. */
-static void destroyed(const struct mem_free *freeing, CUresult result)
+static void array_destroyed(const struct mem_free *freeing, CUresult result)
 {
     uint64_t nvml_bytes;
     bool shared = freeing->known && result == CUDA_SUCCESS &&
@@ -222,7 +222,7 @@ static void destroyed(const struct mem_free *freeing, CUresult result)
                                                                                                    \
         mem_free_begin(class, (uintptr_t)array, &freeing);                                         \
         result = FORWARD(sym, handler);                                                            \
-        destroyed(&freeing, result);                                                               \
+        array_destroyed(&freeing, result);                                                         \
         trace_memory(sym, freeing.entry.bytes, (uintptr_t)array, result);                          \
         return result;                                                                             \
     }

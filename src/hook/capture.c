@@ -4,12 +4,12 @@
 
 atomic_int capture_active;
 
-static void forget_all(void)
+static void capture_forget(void)
 {
     atomic_store(&capture_active, 0);
 }
 
-static struct memory_source source = {.forked = forget_all};
+static struct memory_source source = {.forked = capture_forget};
 
 void capture_begin(void)
 {

@@ -101,13 +101,13 @@ static void refresh_sometimes(struct compute_device *device, uint64_t now_ns)
         refresh_settings(device, now_ns);
 }
 
-static void in_child(void *arg)
+static void compute_in_child(void *arg)
 {
     (void)arg;
     compute_forked();
 }
 
-static struct fork_watch fork_watch = {.child = in_child};
+static struct fork_watch fork_watch = {.child = compute_in_child};
 
 static void set_up(struct compute_device *device, CUdevice number, unsigned vdev)
 {
@@ -272,7 +272,7 @@ static bool wait_for_cap(struct work *work, uint64_t wait_ns, uint64_t *now_ns)
 }
 
 /* Waits for the cap, and charges. */
-static void admit(struct work *work, struct compute_device *device)
+static void charge_launch(struct work *work, struct compute_device *device)
 {
     uint64_t now_ns = heed_monitor(clock_ns()), wait_ns = 0;
     uint32_t flags = compute_flags(device);
@@ -317,7 +317,7 @@ void compute_admit(struct work *work)
     /* In a capture the work becomes part of a graph: nothing runs now, and nothing may be asked or
      * recorded. */
     if (device && !capture_records(work->stream, work->per_thread))
-        admit(work, device);
+        charge_launch(work, device);
 }
 
 /* What the work counts for in a turn. */

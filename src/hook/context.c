@@ -21,7 +21,7 @@ void context_forked(void)
     primary_forked();
 }
 
-static uint64_t key_of(const void *handle)
+static uint64_t context_key(const void *handle)
 {
     return (uint64_t)(uintptr_t)handle;
 }
@@ -61,7 +61,7 @@ static CUresult driver_destroy(void *ctx)
     return DRIVER(cuCtxDestroy)(ctx);
 }
 
-static CUresult create(struct creation *creation, CUcontext *ctx)
+static CUresult context_create(struct creation *creation, CUcontext *ctx)
 {
     struct context_admission admission;
     CUcontext created = NULL;
@@ -81,7 +81,7 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
     if (result != CUDA_SUCCESS)
         return result;
     context_record_put(
-        &(struct context_record){.key = key_of(created), .vdev = vdev, .bytes = bytes});
+        &(struct context_record){.key = context_key(created), .vdev = vdev, .bytes = bytes});
     compute_context_made(creation->device);
     *ctx = created;
     return result;
@@ -89,26 +89,26 @@ static CUresult create(struct creation *creation, CUcontext *ctx)
 
 CUresult hook_ctx_create(enum hook_symbol sym, CUcontext *ctx, unsigned int flags, CUdevice device)
 {
-    return create(&(struct creation){.sym = sym, .flags = flags, .device = device, .call = call_v2},
-                  ctx);
+    return context_create(
+        &(struct creation){.sym = sym, .flags = flags, .device = device, .call = call_v2}, ctx);
 }
 
 CUresult hook_ctx_create_v3(enum hook_symbol sym, CUcontext *ctx, CUexecAffinityParam *params,
                             int count, unsigned int flags, CUdevice device)
 {
-    return create(&(struct creation){.sym = sym,
-                                     .flags = flags,
-                                     .device = device,
-                                     .affinity = params,
-                                     .affinity_count = count,
-                                     .call = call_v3},
-                  ctx);
+    return context_create(&(struct creation){.sym = sym,
+                                             .flags = flags,
+                                             .device = device,
+                                             .affinity = params,
+                                             .affinity_count = count,
+                                             .call = call_v3},
+                          ctx);
 }
 
 CUresult hook_ctx_create_v4(enum hook_symbol sym, CUcontext *ctx, CUctxCreateParams *params,
                             unsigned int flags, CUdevice device)
 {
-    return create(
+    return context_create(
         &(struct creation){
             .sym = sym, .flags = flags, .device = device, .params = params, .call = call_v4},
         ctx);
@@ -118,7 +118,7 @@ CUresult hook_ctx_destroy(enum hook_symbol sym, CUcontext ctx)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
-    bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
+    bool known = ledger && ctx && context_record_take(context_key(ctx), &record);
     CUresult result;
 
     reconcile_free_begin();
@@ -156,7 +156,7 @@ static CUresult create_green(enum hook_symbol sym, unsigned vdev, CUgreenCtx *ct
     }
     mem_commit(&admission, GREEN_BYTES);
     context_record_put(
-        &(struct context_record){.key = key_of(*ctx), .vdev = vdev, .bytes = GREEN_BYTES});
+        &(struct context_record){.key = context_key(*ctx), .vdev = vdev, .bytes = GREEN_BYTES});
     return result;
 }
 
@@ -178,7 +178,8 @@ static CUresult create_green_first(enum hook_symbol sym, unsigned vdev, CUgreenC
     own = bytes;
     if (bytes > GREEN_BYTES && primary_adopt(device, vdev, bytes - GREEN_BYTES))
         own = GREEN_BYTES;
-    context_record_put(&(struct context_record){.key = key_of(*ctx), .vdev = vdev, .bytes = own});
+    context_record_put(
+        &(struct context_record){.key = context_key(*ctx), .vdev = vdev, .bytes = own});
     return result;
 }
 
@@ -206,7 +207,7 @@ static CUresult destroy_green(enum hook_symbol sym, CUgreenCtx ctx)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
-    bool known = ledger && ctx && context_record_take(key_of(ctx), &record);
+    bool known = ledger && ctx && context_record_take(context_key(ctx), &record);
     CUcontext context = NULL; /* of its streams and events */
     CUdevice device;
     CUresult result;
@@ -273,7 +274,8 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
         !limit_costs(limit, device, &which, &unit) ||
         DRIVER(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS ||
         DRIVER(cuCtxGetLimit)(&old_value, limit) != CUDA_SUCCESS ||
-        !context_record_limit(key_of(ctx), vdev, which, old_value, value, unit, &target, &charged))
+        !context_record_limit(context_key(ctx), vdev, which, old_value, value, unit, &target,
+                              &charged))
         return REAL(sym, ctx_set_limit)(limit, value);
     result =
         mem_admit_on(sym, MEM_CONTEXT, vdev, target > charged ? target - charged : 0, &admission);
@@ -285,7 +287,8 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
     else
         new_value = old_value;
     /* The driver may have rounded the value: its own value counts. */
-    context_record_limit(key_of(ctx), vdev, which, old_value, new_value, unit, &target, &charged);
+    context_record_limit(context_key(ctx), vdev, which, old_value, new_value, unit, &target,
+                         &charged);
     if (result != CUDA_SUCCESS || target <= charged)
         mem_cancel(&admission);
     if (result != CUDA_SUCCESS)
@@ -297,7 +300,7 @@ static CUresult set_limit(enum hook_symbol sym, CUlimit limit, size_t value)
         mem_refuse(&admission, target - charged);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    context_record_limit_set(key_of(ctx), which, target);
+    context_record_limit_set(context_key(ctx), which, target);
     return result;
 }
 

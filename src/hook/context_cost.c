@@ -23,7 +23,7 @@ void context_cost_forked(void)
 }
 
 /* The bytes to reserve; 0: nothing is left. */
-static uint64_t wanted(struct vgpu_ledger *ledger, unsigned vdev)
+static uint64_t context_wanted(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t cost = ledger_context_cost(ledger, vdev), total, free_bytes, physical;
     CUdevice device;
@@ -51,14 +51,14 @@ static bool others_under_way(struct vgpu_ledger *ledger, unsigned vdev)
     return used > held;
 }
 
-static bool reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_bytes)
+static bool context_reserve(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_bytes)
 {
     uint64_t deadline = clock_ns() + WAIT_BOUND_NS;
     struct timespec step = {.tv_nsec = WAIT_STEP_NS};
     unsigned calm = 0;
 
     for (bool first = true;; first = false) {
-        uint64_t bytes = wanted(ledger, vdev);
+        uint64_t bytes = context_wanted(ledger, vdev);
 
         if (bytes > 0 && ledger_reserve(ledger, vdev, bytes) == 0) {
             *ret_bytes = bytes;
@@ -87,7 +87,7 @@ CUresult context_admit(enum hook_symbol sym, unsigned vdev, struct context_admis
     admission.alone = ledger_held(ledger, vdev, VGPU_KINDS) == 0;
     if (atomic_fetch_add(&under_way[vdev], 1) > 0)
         admission.alone = false;
-    if (!reserve(ledger, vdev, &admission.mem.reserved_bytes)) {
+    if (!context_reserve(ledger, vdev, &admission.mem.reserved_bytes)) {
         uint64_t cost = ledger_context_cost(ledger, vdev);
 
         atomic_fetch_sub(&under_way[vdev], 1);
@@ -100,7 +100,7 @@ CUresult context_admit(enum hook_symbol sym, unsigned vdev, struct context_admis
 
 /* What the context takes. The instance learns it, unless something else may be in the
  * measurement. */
-static uint64_t measure(const struct context_admission *admission)
+static uint64_t context_measure(const struct context_admission *admission)
 {
     struct vgpu_ledger *ledger = admission->mem.ledger;
     unsigned vdev = admission->mem.vdev;
@@ -124,7 +124,7 @@ CUresult context_settle(const struct context_admission *admission, CUresult resu
     if (result != CUDA_SUCCESS) {
         mem_cancel(&admission->mem);
     } else {
-        *ret_bytes = measure(admission);
+        *ret_bytes = context_measure(admission);
         if (!mem_commit(&admission->mem, *ret_bytes)) {
             undo(handle);
             mem_refuse(&admission->mem, *ret_bytes);

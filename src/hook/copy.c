@@ -12,7 +12,7 @@ struct copy {
     uint64_t row_bytes; /* see work.h */
 };
 
-static void add(struct copy *copy, bool from_host, bool to_host, uint64_t bytes)
+static void copy_add(struct copy *copy, bool from_host, bool to_host, uint64_t bytes)
 {
     if (!from_host && !to_host)
         copy->on_device += bytes;
@@ -45,7 +45,7 @@ static bool end_on_host(CUmemorytype type, CUdeviceptr address)
 static void copy_between(struct copy *copy, CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 {
     if (bytes > 0)
-        add(copy, address_on_host(src), address_on_host(dst), bytes);
+        copy_add(copy, address_on_host(src), address_on_host(dst), bytes);
 }
 
 static void copy_batch(struct copy *copy, const CUdeviceptr *dsts, const CUdeviceptr *srcs,
@@ -61,7 +61,7 @@ static void copy_box(struct copy *copy, bool from_host, bool to_host, uint64_t r
                      uint64_t rows, uint64_t slices)
 {
     copy->row_bytes = row_bytes;
-    add(copy, from_host, to_host, row_bytes * rows * slices);
+    copy_add(copy, from_host, to_host, row_bytes * rows * slices);
 }
 
 static bool operand_on_host(const CUmemcpy3DOperand *operand)
@@ -77,13 +77,14 @@ static void copy_batch_3d(struct copy *copy, const CUDA_MEMCPY3D_BATCH_OP *copie
                     one->dst.type == CU_MEMCPY_OPERAND_TYPE_POINTER;
         uint64_t unit = flat ? 1 : 4; /* the elements of an array may be larger */
 
-        add(copy, operand_on_host(&one->src), operand_on_host(&one->dst),
-            unit * one->extent.width * one->extent.height * one->extent.depth);
+        copy_add(copy, operand_on_host(&one->src), operand_on_host(&one->dst),
+                 unit * one->extent.width * one->extent.height * one->extent.depth);
     }
 }
 
 /* After compute_off() has said no. Begins nothing unless the device has work to do. */
-static void begin(enum hook_symbol sym, struct work *work, const struct copy *copy, CUstream stream)
+static void copy_begin(enum hook_symbol sym, struct work *work, const struct copy *copy,
+                       CUstream stream)
 {
     unsigned weight =
         compute_copies_limited() ? 1 : compute_weight(); /* limited, each comes here */
@@ -99,7 +100,7 @@ static void begin(enum hook_symbol sym, struct work *work, const struct copy *co
     compute_begin(work);
 }
 
-static void end(struct work *work, CUresult result)
+static void copy_end(struct work *work, CUresult result)
 {
     if (work->key != 0)
         compute_end(work, result);
@@ -162,9 +163,9 @@ HOST_COPY(memcpy_atoh_async, VGPU_WORK_DTOH, stream, false)
                                                                                                    \
         if ((seen) && (waits || !RECORDED(stream)))                                                \
             look;                                                                                  \
-        begin(sym, &work, &way, stream);                                                           \
+        copy_begin(sym, &work, &way, stream);                                                      \
         result = FORWARD(sym, handler);                                                            \
-        end(&work, result);                                                                        \
+        copy_end(&work, result);                                                                   \
         return result;                                                                             \
     }                                                                                              \
     HANDLER(handler)                                                                               \

@@ -26,7 +26,7 @@ static bool read_bytes(const struct driver_sized *sized, uint64_t *ret_bytes)
 
 /* Under the lock, where the memory shrank: how much is to stay charged. Calls under way may bring
  * back the bytes that they rely on. */
-static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t reserved)
+static uint64_t driver_sized_retain(struct driver_sized *sized, uint64_t charged, uint64_t reserved)
 {
     uint64_t gone = reserved < charged ? charged - reserved : 0;
     uint64_t kept = gone < sized->guaranteed_bytes ? gone : sized->guaranteed_bytes;
@@ -50,7 +50,7 @@ static uint64_t retain(struct driver_sized *sized, uint64_t charged, uint64_t re
  * `taken_bytes` of the pot are the caller's and leave it. Of the rest stays what the other calls
  * under way may still need.
  */
-static int settle(struct driver_sized *sized, uint64_t taken_bytes)
+static int driver_sized_settle(struct driver_sized *sized, uint64_t taken_bytes)
 {
     uint64_t charged = atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed);
     uint64_t reserved = charged;
@@ -61,7 +61,7 @@ static int settle(struct driver_sized *sized, uint64_t taken_bytes)
     if (!read_bytes(sized, &reserved))
         reserved = charged;
     if (reserved < charged || sized->retained)
-        reserved = retain(sized, charged, reserved);
+        reserved = driver_sized_retain(sized, charged, reserved);
     grown = (int64_t)(reserved - charged);
     /* Read after the size: every call that can have grown it is counted here. */
     pledged = atomic_load(&sized->reserved_bytes);
@@ -89,8 +89,8 @@ static int settle(struct driver_sized *sized, uint64_t taken_bytes)
  * What the last growth left over is in one piece, so the driver need not grow for a call that fits
  * there. Freed memory may be in pieces: to let the driver try would exceed the quota for a moment.
  */
-static bool claim_tail(struct driver_sized *sized, uint64_t bytes,
-                       struct driver_sized_ticket *ret_ticket)
+static bool driver_sized_claim_tail(struct driver_sized *sized, uint64_t bytes,
+                                    struct driver_sized_ticket *ret_ticket)
 {
     uint64_t need = mem_round(bytes, TAIL_STEP_BYTES), reserved;
     bool there;
@@ -115,7 +115,7 @@ bool driver_sized_begin(struct driver_sized *sized, uint64_t bytes,
     uint64_t want = mem_round(bytes, DRIVER_SIZED_STEP_BYTES);
 
     if (__builtin_expect(ledger_reserve(hook_ledger(), sized->vdev, want) < 0, 0)) {
-        if (claim_tail(sized, bytes, ret_ticket))
+        if (driver_sized_claim_tail(sized, bytes, ret_ticket))
             return true;
         if (!mem_make_room(sized->vdev, want))
             return false;
@@ -175,7 +175,7 @@ bool driver_sized_end(struct driver_sized *sized, const struct driver_sized_tick
     }
     charged = atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed);
     tail = sized->contiguous_bytes;
-    rc = settle(sized, give_back);
+    rc = driver_sized_settle(sized, give_back);
     note_tail(
         sized, ticket, tail,
         (int64_t)(atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed) - charged),
@@ -189,7 +189,7 @@ void driver_sized_refresh(struct driver_sized *sized)
     if (atomic_load_explicit(&sized->charged_bytes, memory_order_relaxed) == 0)
         return;
     mutex_lock(&sized->lock);
-    settle(sized, 0);
+    driver_sized_settle(sized, 0);
     mutex_unlock(&sized->lock);
 }
 
@@ -204,7 +204,7 @@ void driver_sized_trim(struct driver_sized *sized)
         mode = capture_enter();
         sized->driver->trim(sized);
         capture_leave(&mode);
-        settle(sized, 0);
+        driver_sized_settle(sized, 0);
     }
     mutex_unlock(&sized->lock);
 }
@@ -247,19 +247,19 @@ void driver_sized_quiesce(void)
     }
 }
 
-static void refresh(void)
+static void driver_sized_refresh_every(void)
 {
     driver_sized_refresh_all(NULL);
 }
 
-static void trim(unsigned vdev)
+static void driver_sized_trim_vdev(unsigned vdev)
 {
     for (struct driver_sized *sized = atomic_load(&all); sized != NULL; sized = sized->next)
         if (sized->vdev == vdev)
             driver_sized_trim(sized);
 }
 
-static void forget_all(void)
+static void driver_sized_forget(void)
 {
     for (struct driver_sized *sized = atomic_load(&all); sized != NULL; sized = sized->next) {
         mutex_init(&sized->lock);
@@ -276,7 +276,9 @@ static void forget_all(void)
 void driver_sized_init(struct driver_sized *sized, unsigned vdev, enum vgpu_kind kind,
                        const struct driver_sized_ops *driver)
 {
-    static struct memory_source source = {.refresh = refresh, .trim = trim, .forked = forget_all};
+    static struct memory_source source = {.refresh = driver_sized_refresh_every,
+                                          .trim = driver_sized_trim_vdev,
+                                          .forked = driver_sized_forget};
     struct driver_sized *first = atomic_load(&all);
 
     mutex_init(&sized->lock);

@@ -76,13 +76,13 @@ static void trim_backing(struct driver_sized *sized)
 
 static const struct driver_sized_ops backing_driver = {.read = read_backing, .trim = trim_backing};
 
-static void forget_all(void)
+static void graph_forget(void)
 {
     mutex_init(&backings_lock);
     atomic_store(&exec_count, 0);
 }
 
-static struct memory_source graph_source = {.forked = forget_all};
+static struct memory_source graph_source = {.forked = graph_forget};
 
 /* NULL: the device is none of the instance's. */
 static struct backing *backing_of(CUdevice device)
@@ -126,9 +126,9 @@ static void add_place(struct graph_memory *memory, CUdevice device, uint64_t byt
     memory->places[i].bytes += mem_round(bytes, ALLOCATION_UNIT);
 }
 
-static void search(CUgraph graph, struct graph_memory *memory, unsigned depth);
+static void graph_search(CUgraph graph, struct graph_memory *memory, unsigned depth);
 
-static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned depth)
+static void graph_search_node(CUgraphNode node, struct graph_memory *memory, unsigned depth)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -138,7 +138,7 @@ static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned 
         return;
     if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
         DRIVER(cuGraphChildGraphNodeGetGraph)(node, &child) == CUDA_SUCCESS)
-        search(child, memory, depth + 1);
+        graph_search(child, memory, depth + 1);
     if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
         DRIVER(cuGraphMemAllocNodeGetParams)(node, &params) == CUDA_SUCCESS &&
         params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -146,7 +146,7 @@ static void search_node(CUgraphNode node, struct graph_memory *memory, unsigned 
         add_place(memory, params.poolProps.location.id, params.bytesize);
 }
 
-static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
+static void graph_search(CUgraph graph, struct graph_memory *memory, unsigned depth)
 {
     CUgraphNode *nodes;
     size_t count = 0;
@@ -158,7 +158,7 @@ static void search(CUgraph graph, struct graph_memory *memory, unsigned depth)
         return;
     if (DRIVER(cuGraphGetNodes)(graph, nodes, &count) == CUDA_SUCCESS) {
         for (size_t i = 0; i < count; i++)
-            search_node(nodes[i], memory, depth);
+            graph_search_node(nodes[i], memory, depth);
     }
     free(nodes);
 }
@@ -177,7 +177,7 @@ static struct graph_memory *memory_of_graph(CUgraph graph)
     if (memory == NULL)
         return NULL;
     mode = capture_enter();
-    search(graph, memory, 0);
+    graph_search(graph, memory, 0);
     capture_leave(&mode);
     if (memory->count == 0) {
         free(memory);
@@ -210,7 +210,7 @@ static bool put_exec(CUgraphExec exec, struct graph_memory *memory)
 }
 
 /* After an instantiation: the handle may be that of an executable that is gone. */
-static CUresult fresh(const CUgraphExec *exec, CUresult result)
+static CUresult graph_forget_cost(const CUgraphExec *exec, CUresult result)
 {
     if (result == CUDA_SUCCESS && exec != NULL)
         compute_forget(graph_cost_key(*exec));
@@ -218,8 +218,8 @@ static CUresult fresh(const CUgraphExec *exec, CUresult result)
 }
 
 /* The same for a graph with allocation nodes. Takes over `memory`. */
-static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct graph_memory *memory,
-                             CUresult result)
+static CUresult graph_instantiated(CUgraphExec *ret_exec, CUgraphExec exec,
+                                   struct graph_memory *memory, CUresult result)
 {
     if (result != CUDA_SUCCESS) {
         free(memory);
@@ -231,7 +231,7 @@ static CUresult instantiated(CUgraphExec *ret_exec, CUgraphExec exec, struct gra
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *ret_exec = exec;
-    return fresh(ret_exec, CUDA_SUCCESS);
+    return graph_forget_cost(ret_exec, CUDA_SUCCESS);
 }
 
 /* Launches */
@@ -407,10 +407,10 @@ CUresult hook_graph_instantiate(enum hook_symbol sym, CUgraphExec *exec, CUgraph
     CUresult result;
 
     if (memory == NULL)
-        return fresh(
+        return graph_forget_cost(
             exec, REAL(sym, graph_instantiate)(exec, graph, error_node, log_buffer, buffer_size));
     result = REAL(sym, graph_instantiate)(&made, graph, error_node, log_buffer, buffer_size);
-    return instantiated(exec, made, memory, result);
+    return graph_instantiated(exec, made, memory, result);
 }
 
 CUresult hook_graph_instantiate_with_flags(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph,
@@ -421,9 +421,9 @@ CUresult hook_graph_instantiate_with_flags(enum hook_symbol sym, CUgraphExec *ex
     CUresult result;
 
     if (memory == NULL)
-        return fresh(exec, REAL(sym, graph_instantiate_with_flags)(exec, graph, flags));
+        return graph_forget_cost(exec, REAL(sym, graph_instantiate_with_flags)(exec, graph, flags));
     result = REAL(sym, graph_instantiate_with_flags)(&made, graph, flags);
-    return instantiated(exec, made, memory, result);
+    return graph_instantiated(exec, made, memory, result);
 }
 
 CUresult hook_graph_instantiate_with_params(enum hook_symbol sym, CUgraphExec *exec, CUgraph graph,
@@ -436,7 +436,8 @@ CUresult hook_graph_instantiate_with_params(enum hook_symbol sym, CUgraphExec *e
 
     launch.memory = exec != NULL && params != NULL ? memory_of_graph(graph) : NULL;
     if (launch.memory == NULL)
-        return fresh(exec, REAL(sym, graph_instantiate_with_params)(exec, graph, params));
+        return graph_forget_cost(exec,
+                                 REAL(sym, graph_instantiate_with_params)(exec, graph, params));
     uploads = (params->flags & INSTANTIATE_UPLOADS) != 0;
     if (uploads &&
         !begin_places(sym, &launch, params->hUploadStream, hook_symbol_per_thread(sym))) {
@@ -446,7 +447,7 @@ CUresult hook_graph_instantiate_with_params(enum hook_symbol sym, CUgraphExec *e
     result = REAL(sym, graph_instantiate_with_params)(&made, graph, params);
     if (uploads)
         end_places(&launch, launch.memory->count, result);
-    return instantiated(exec, made, launch.memory, result);
+    return graph_instantiated(exec, made, launch.memory, result);
 }
 
 CUresult hook_graph_exec_destroy(enum hook_symbol sym, CUgraphExec exec)

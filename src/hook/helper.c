@@ -7,7 +7,7 @@
 
 /* A small stack is enough. If a program's thread-local variables do not fit into it, it is a usual
  * one. */
-static bool create(void *(*help)(void *arg), void *arg, pthread_t *ret_thread)
+static bool helper_create(void *(*help)(void *arg), void *arg, pthread_t *ret_thread)
 {
     pthread_attr_t attributes;
     bool created = false;
@@ -29,7 +29,7 @@ bool helper_start(void *(*help)(void *arg), void *arg)
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    created = create(help, arg, &thread);
+    created = helper_create(help, arg, &thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (created)
         pthread_detach(thread);

@@ -27,7 +27,7 @@ static struct visible_swap init_swap; /* under the lock */
 static atomic_bool
     initialised; /* the driver has succeeded once and does not read the variable again */
 
-static void in_child(void *arg)
+static void init_in_child(void *arg)
 {
     (void)arg;
     mutex_init(&init_lock);
@@ -38,7 +38,7 @@ static void in_child(void *arg)
 
 static void watch_forks(void)
 {
-    static struct fork_watch watch = {.child = in_child};
+    static struct fork_watch watch = {.child = init_in_child};
     static atomic_flag watched = ATOMIC_FLAG_INIT;
 
     if (!atomic_flag_test_and_set(&watched))

@@ -32,15 +32,15 @@ static char kept;    /* the note of blocks that stay charged until the process e
 static void context_gone(CUcontext context);
 static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *left);
 
-static void forget_all(void)
+static void ipc_forget(void)
 {
     mutex_init(&ipc_lock);
 }
 
 static struct memory_source ipc_source = {
-    .context_gone = context_gone, .noted_left = noted_left, .forked = forget_all};
+    .context_gone = context_gone, .noted_left = noted_left, .forked = ipc_forget};
 
-static void lock(void)
+static void ipc_lock_lists(void)
 {
     sources_register(&ipc_source);
     fork_check();
@@ -50,7 +50,7 @@ static void lock(void)
 /* Exports */
 
 /* Under the lock. */
-static struct shared *referenced(void *note)
+static struct shared *ipc_referenced(void *note)
 {
     if (note == NULL || note == &kept)
         return NULL;
@@ -64,7 +64,7 @@ static uint64_t blocks_of(uint64_t address, uint64_t bytes)
 }
 
 /* A reference to the share of an allocation's blocks. NULL and 0: nobody has to follow it. */
-static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **ret_shared)
+static int ipc_share(struct vgpu_ledger *ledger, uint64_t address, struct shared **ret_shared)
 {
     struct vgpu_track_entry entry;
     struct shared *made = NULL;
@@ -74,18 +74,18 @@ static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **r
     *ret_shared = NULL;
     if (!record_get(RECORDS_POINTERS, address, &entry))
         return 0;
-    lock();
+    ipc_lock_lists();
     note = mem_note(address, &entry, NULL);
-    *ret_shared = referenced(note);
+    *ret_shared = ipc_referenced(note);
     mutex_unlock(&ipc_lock);
     if (note != NULL)
         return 0;
     rc = shared_new(ledger, entry.vdev, entry.kind, blocks_of(address, entry.bytes), &made);
     if (rc == 0 && made == NULL)
         return 0;
-    lock();
+    ipc_lock_lists();
     note = mem_note(address, &entry, rc < 0 ? (void *)&kept : made);
-    *ret_shared = referenced(note);
+    *ret_shared = ipc_referenced(note);
     mutex_unlock(&ipc_lock);
     /* Another thread was first, or there is no memory for the note. */
     if (made != NULL && note != made)
@@ -93,7 +93,7 @@ static int share(struct vgpu_ledger *ledger, uint64_t address, struct shared **r
     return rc < 0 || note != NULL ? rc : -ENOMEM;
 }
 
-static void exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, CUdeviceptr ptr)
+static void ipc_exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, CUdeviceptr ptr)
 {
     struct shared_handle bytes = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
     struct shared *shared;
@@ -103,7 +103,7 @@ static void exported(struct vgpu_ledger *ledger, const CUipcMemHandle *handle, C
 
     if (DRIVER(cuMemGetAddressRange_v2)(&address, &size, ptr) != CUDA_SUCCESS)
         address = ptr;
-    rc = share(ledger, address, &shared);
+    rc = ipc_share(ledger, address, &shared);
     if (shared != NULL) {
         rc = shared_exported(ledger, shared, &bytes);
         /* Without a key nobody finds it: the reference stays. */
@@ -120,7 +120,7 @@ CUresult hook_ipc_get_mem_handle(enum hook_symbol sym, CUipcMemHandle *handle, C
     CUresult result = REAL(sym, ipc_get_mem_handle)(handle, ptr);
 
     if (result == CUDA_SUCCESS && ledger != NULL)
-        exported(ledger, handle, ptr);
+        ipc_exported(ledger, handle, ptr);
     trace_memory(sym, 0, ptr, result);
     return result;
 }
@@ -130,7 +130,7 @@ static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *l
     if (left->note == &kept)
         return;
     /* A thread that has seen the note has taken its reference by now. */
-    lock();
+    ipc_lock_lists();
     mutex_unlock(&ipc_lock);
     shared_own(left->note, left->kind, left->bytes);
     shared_drop(ledger, left->note);
@@ -138,7 +138,7 @@ static void noted_left(struct vgpu_ledger *ledger, const struct granule_share *l
 
 /* Imports */
 
-static void close_one(struct vgpu_ledger *ledger, struct opened *opened)
+static void ipc_close_one(struct vgpu_ledger *ledger, struct opened *opened)
 {
     if (opened->shared != NULL)
         shared_drop(ledger, opened->shared);
@@ -147,12 +147,12 @@ static void close_one(struct vgpu_ledger *ledger, struct opened *opened)
     free(opened);
 }
 
-static void close_list(struct vgpu_ledger *ledger, struct opened *list)
+static void ipc_close_list(struct vgpu_ledger *ledger, struct opened *list)
 {
     while (list != NULL) {
         struct opened *next = list->next;
 
-        close_one(ledger, list);
+        ipc_close_one(ledger, list);
         list = next;
     }
 }
@@ -180,8 +180,8 @@ static bool set_list(CUdeviceptr address, struct opened *list)
 
 /* Before the driver's call: takes part in the share of the memory, or charges this process. False:
  * it does not fit. */
-static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcMemHandle *handle,
-                  struct opened **ret_opened)
+static bool ipc_admit(enum hook_symbol sym, struct vgpu_ledger *ledger,
+                      const CUipcMemHandle *handle, struct opened **ret_opened)
 {
     struct shared_handle from = {.fd = -1, .bytes = handle, .length = sizeof(*handle)};
     struct ledger_share_memory memory;
@@ -205,14 +205,14 @@ static bool admit(enum hook_symbol sym, struct vgpu_ledger *ledger, const CUipcM
 
 /* Memory from outside of the instance is recorded as well: each close takes one record. False: no
  * memory. */
-static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
+static bool ipc_record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
 {
     struct opened *stale = NULL;
     bool known;
 
     if (DRIVER(cuCtxGetCurrent)(&opened->context) != CUDA_SUCCESS)
         opened->context = NULL;
-    lock();
+    ipc_lock_lists();
     opened->next = list_at(address);
     /* That context ended unseen: the address is another memory's now. */
     if (opened->next != NULL && opened->next->context != opened->context) {
@@ -222,7 +222,7 @@ static bool record(struct vgpu_ledger *ledger, CUdeviceptr address, struct opene
     known = set_list(address, opened);
     mutex_unlock(&ipc_lock);
     if (known)
-        close_list(ledger, stale);
+        ipc_close_list(ledger, stale);
     return known;
 }
 
@@ -236,31 +236,31 @@ CUresult hook_ipc_open_mem_handle(enum hook_symbol sym, CUdeviceptr *ptr, CUipcM
 
     if (ledger == NULL || ptr == NULL)
         return REAL(sym, ipc_open_mem_handle)(ptr, handle, flags);
-    if (admit(sym, ledger, &handle, &opened)) {
+    if (ipc_admit(sym, ledger, &handle, &opened)) {
         result = REAL(sym, ipc_open_mem_handle)(&address, handle, flags);
-        if (result == CUDA_SUCCESS && !record(ledger, address, opened)) {
+        if (result == CUDA_SUCCESS && !ipc_record(ledger, address, opened)) {
             DRIVER(cuIpcCloseMemHandle)(address);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
         if (result == CUDA_SUCCESS)
             *ptr = address;
         else
-            close_one(ledger, opened);
+            ipc_close_one(ledger, opened);
     }
     trace_memory(sym, 0, address, result);
     return result;
 }
 
-static void put_back(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
+static void ipc_put_back(struct vgpu_ledger *ledger, CUdeviceptr address, struct opened *opened)
 {
     bool known;
 
-    lock();
+    ipc_lock_lists();
     opened->next = list_at(address);
     known = set_list(address, opened);
     mutex_unlock(&ipc_lock);
     if (!known)
-        close_one(ledger, opened);
+        ipc_close_one(ledger, opened);
 }
 
 CUresult hook_ipc_close_mem_handle(enum hook_symbol sym, CUdeviceptr ptr)
@@ -271,16 +271,16 @@ CUresult hook_ipc_close_mem_handle(enum hook_symbol sym, CUdeviceptr ptr)
 
     /* Out of the list before the driver's call: another thread may get the address right
      * after it. */
-    lock();
+    ipc_lock_lists();
     opened = list_at(ptr);
     if (opened != NULL)
         set_list(ptr, opened->next);
     mutex_unlock(&ipc_lock);
     result = REAL(sym, ipc_close_mem_handle)(ptr);
     if (opened != NULL && result == CUDA_SUCCESS)
-        close_one(ledger, opened);
+        ipc_close_one(ledger, opened);
     else if (opened != NULL)
-        put_back(ledger, ptr, opened);
+        ipc_put_back(ledger, ptr, opened);
     trace_memory(sym, 0, ptr, result);
     return result;
 }
@@ -290,7 +290,7 @@ struct collection {
     struct opened *list;
 };
 
-static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
+static bool ipc_collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
 {
     struct collection *collection = arg;
     struct opened *first = (struct opened *)(uintptr_t)entry->extra, *last = first;
@@ -309,8 +309,8 @@ static void context_gone(CUcontext context)
 {
     struct collection collection = {.context = context};
 
-    lock();
-    record_sweep(RECORDS_IPC, 0, UINT64_MAX, collect, &collection);
+    ipc_lock_lists();
+    record_sweep(RECORDS_IPC, 0, UINT64_MAX, ipc_collect, &collection);
     mutex_unlock(&ipc_lock);
-    close_list(hook_ledger(), collection.list);
+    ipc_close_list(hook_ledger(), collection.list);
 }

@@ -16,7 +16,7 @@
 
 static atomic_bool started;
 
-static void *refresh(void *arg)
+static void *mirror_refresh(void *arg)
 {
     const struct timespec pause = {.tv_nsec = REFRESH_EVERY_NS};
 
@@ -31,7 +31,7 @@ static void *refresh(void *arg)
     return NULL;
 }
 
-static void in_child(void *arg)
+static void mirror_in_child(void *arg)
 {
     (void)arg;
     atomic_store(&started, false);
@@ -40,7 +40,7 @@ static void in_child(void *arg)
 void mirror_start(void)
 {
     KEEP_ERRNO;
-    static struct fork_watch watch = {.child = in_child};
+    static struct fork_watch watch = {.child = mirror_in_child};
     static atomic_flag watched = ATOMIC_FLAG_INIT;
     struct vgpu_ledger *ledger = hook_ledger();
 
@@ -48,6 +48,6 @@ void mirror_start(void)
         return;
     if (!atomic_flag_test_and_set(&watched))
         fork_watch_add(&watch);
-    if (!helper_start(refresh, ledger))
+    if (!helper_start(mirror_refresh, ledger))
         atomic_store(&started, false);
 }

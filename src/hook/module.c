@@ -10,8 +10,8 @@
 #include "hook/reconcile.h"
 
 /* Reserves a block at least, for needs that an image does not state. */
-static CUresult admit(enum hook_symbol sym, enum mem_class class, uint64_t need_bytes,
-                      struct admission *ret_admission)
+static CUresult module_admit(enum hook_symbol sym, enum mem_class class, uint64_t need_bytes,
+                             struct admission *ret_admission)
 {
     CUdevice device;
     unsigned vdev;
@@ -23,7 +23,7 @@ static CUresult admit(enum hook_symbol sym, enum mem_class class, uint64_t need_
 }
 
 /* What the loaded image has taken. */
-static uint64_t measure(const struct admission *admission, uint64_t need_bytes)
+static uint64_t module_measure(const struct admission *admission, uint64_t need_bytes)
 {
     KEEP_ERRNO;
     uint64_t bytes;
@@ -44,11 +44,11 @@ static uint64_t measure(const struct admission *admission, uint64_t need_bytes)
                                                                                                    \
         if (ret == NULL)                                                                           \
             return FORWARD(sym, handler);                                                          \
-        result = admit(sym, class, need_bytes, &admission);                                        \
+        result = module_admit(sym, class, need_bytes, &admission);                                 \
         if (result == CUDA_SUCCESS)                                                                \
             result = REAL(sym, handler)(&loaded, __VA_ARGS__);                                     \
         if (result == CUDA_SUCCESS && admission.ledger != NULL)                                    \
-            bytes = measure(&admission, need_bytes);                                               \
+            bytes = module_measure(&admission, need_bytes);                                        \
         result = mem_settle(&admission, result, (uintptr_t)loaded, bytes);                         \
         if (result == CUDA_SUCCESS)                                                                \
             *ret = loaded;                                                                         \

@@ -36,13 +36,13 @@ static _Atomic uintptr_t streams[STREAMS_MAX]; /* 0: free; changed under the loc
 static unsigned oldest;                        /* under the lock */
 static struct vgpu_mutex streams_lock = VGPU_MUTEX_INIT;
 
-static void forget_context(CUcontext context)
+static void pending_free_context_gone(CUcontext context)
 {
     (void)context;
     pending_free_settle();
 }
 
-static void forget_all(void)
+static void pending_free_forget(void)
 {
     mutex_init(&frees_lock);
     atomic_store(&frees, NULL);
@@ -51,11 +51,12 @@ static void forget_all(void)
         atomic_store(&streams[i], 0);
 }
 
-static struct memory_source source = {.context_gone = forget_context, .forked = forget_all};
+static struct memory_source source = {.context_gone = pending_free_context_gone,
+                                      .forked = pending_free_forget};
 
 /* Plain memory */
 
-static struct stream_key key_of(CUstream stream, bool per_thread)
+static struct stream_key pending_free_key(CUstream stream, bool per_thread)
 {
     bool own = stream_is_own_threads(stream, per_thread);
 
@@ -64,7 +65,7 @@ static struct stream_key key_of(CUstream stream, bool per_thread)
 }
 
 /* NULL: of all streams. */
-static void settle(const struct stream_key *stream)
+static void pending_free_settle_of(const struct stream_key *stream)
 {
     struct pending_free *kept = NULL, *list, *next;
 
@@ -88,14 +89,14 @@ static void settle(const struct stream_key *stream)
 
 void pending_free_settle(void)
 {
-    settle(NULL);
+    pending_free_settle_of(NULL);
 }
 
 void pending_free_settle_stream(CUstream stream, bool per_thread)
 {
-    struct stream_key key = key_of(stream, per_thread);
+    struct stream_key key = pending_free_key(stream, per_thread);
 
-    settle(&key);
+    pending_free_settle_of(&key);
 }
 
 bool pending_free_add(const struct mem_free *freeing, CUstream stream, bool per_thread)
@@ -105,7 +106,7 @@ bool pending_free_add(const struct mem_free *freeing, CUstream stream, bool per_
     if (pending == NULL)
         return false;
     pending->freeing = *freeing;
-    pending->stream = key_of(stream, per_thread);
+    pending->stream = pending_free_key(stream, per_thread);
     sources_register(&source);
     fork_check();
     mutex_lock(&frees_lock);
@@ -148,7 +149,7 @@ void pending_free_forget_stream(CUstream stream)
  * the driver let go of what was freed there. Looks for captures each time: the question would spoil
  * one.
  */
-static CUresult ask(CUstream stream, bool per_thread)
+static CUresult pending_free_ask(CUstream stream, bool per_thread)
 {
     enum hook_symbol query = per_thread ? SYMBOL_cuStreamQuery_ptsz : SYMBOL_cuStreamQuery;
     enum hook_symbol synchronize =
@@ -164,20 +165,20 @@ static CUresult ask(CUstream stream, bool per_thread)
 }
 
 /* Asks about the stream at `place`. The lock keeps it from being destroyed during the question. */
-static CUresult ask_at(unsigned place, uintptr_t handle)
+static CUresult pending_free_ask_at(unsigned place, uintptr_t handle)
 {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
 
     mutex_lock(&streams_lock);
     if (atomic_load_explicit(&streams[place], memory_order_relaxed) == handle)
-        result = ask((CUstream)handle, false);
+        result = pending_free_ask((CUstream)handle, false);
     if (result == CUDA_SUCCESS)
         atomic_store_explicit(&streams[place], 0, memory_order_relaxed);
     mutex_unlock(&streams_lock);
     return result;
 }
 
-static void arrived(CUstream stream, bool per_thread)
+static void pending_free_arrived(CUstream stream, bool per_thread)
 {
     NO_CANCEL;
 
@@ -186,19 +187,21 @@ static void arrived(CUstream stream, bool per_thread)
 }
 
 /* `place`: where the stream is noted; STREAMS_MAX: it is the calling thread's. */
-static bool wait_for(unsigned place, CUstream stream, bool per_thread, uint64_t deadline)
+static bool pending_free_wait_for(unsigned place, CUstream stream, bool per_thread,
+                                  uint64_t deadline)
 {
     const struct timespec step = {.tv_nsec = STEP_NS};
     CUresult result;
 
     for (;;) {
-        result = place < STREAMS_MAX ? ask_at(place, (uintptr_t)stream) : ask(stream, per_thread);
+        result = place < STREAMS_MAX ? pending_free_ask_at(place, (uintptr_t)stream)
+                                     : pending_free_ask(stream, per_thread);
         if (result != CUDA_ERROR_NOT_READY || clock_ns() >= deadline)
             break;
         nanosleep(&step, NULL);
     }
     if (result == CUDA_SUCCESS)
-        arrived(stream, per_thread);
+        pending_free_arrived(stream, per_thread);
     return result == CUDA_SUCCESS;
 }
 
@@ -208,12 +211,12 @@ bool pending_free_wait(CUstream stream, bool per_thread)
     bool any;
 
     compute_waits();
-    any = wait_for(STREAMS_MAX, stream, per_thread, deadline);
+    any = pending_free_wait_for(STREAMS_MAX, stream, per_thread, deadline);
     for (unsigned i = 0; i < STREAMS_MAX; i++) {
         uintptr_t handle = atomic_load_explicit(&streams[i], memory_order_relaxed);
 
         if (handle != 0 && handle != stream_handle(stream, per_thread))
-            any = wait_for(i, (CUstream)handle, false, deadline) || any;
+            any = pending_free_wait_for(i, (CUstream)handle, false, deadline) || any;
     }
     return any;
 }

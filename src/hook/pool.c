@@ -79,7 +79,7 @@ void pool_refresh(void)
 
 /* The table of pools */
 
-static struct pool *find(CUmemoryPool handle)
+static struct pool *pool_find(CUmemoryPool handle)
 {
     struct vgpu_track_entry entry;
 
@@ -97,16 +97,16 @@ static void forget_current(void)
     mutex_unlock(&pools_lock);
 }
 
-static void forget_all(void)
+static void pool_forget(void)
 {
     mutex_init(&pools_lock);
     forget_current();
 }
 
-static struct memory_source pool_source = {.forked = forget_all};
+static struct memory_source pool_source = {.forked = pool_forget};
 
 /* Records `handle`, or records it anew. `device` negative: it is not counted. NULL: no memory. */
-static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
+static struct pool *pool_add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kind, bool anew)
 {
     unsigned vdev = 0;
     bool counted = device >= 0 && device_vdev(device, &vdev) == 0;
@@ -116,7 +116,7 @@ static struct pool *add(CUmemoryPool handle, CUdevice device, enum vgpu_kind kin
     sources_register(&pool_source);
     fork_check();
     mutex_lock(&pools_lock);
-    pool = find(handle);
+    pool = pool_find(handle);
     if (pool == NULL) {
         pool = hook_zalloc(sizeof(*pool));
         if (pool == NULL)
@@ -182,14 +182,14 @@ static CUdevice device_of_default(CUmemoryPool handle, enum vgpu_kind *ret_kind)
 static struct pool *known_pool(CUmemoryPool handle)
 {
     enum vgpu_kind kind = VGPU_KIND_POOL;
-    struct pool *pool = find(handle);
+    struct pool *pool = pool_find(handle);
     CUdevice device;
 
     if (pool != NULL || handle == NULL || !HAVE(cuMemPoolGetAttribute) ||
         !HAVE(cuDeviceGetDefaultMemPool))
         return pool;
     device = device_of_default(handle, &kind);
-    return add(handle, device, kind, false);
+    return pool_add(handle, device, kind, false);
 }
 
 /* The device whose current pool serves an allocation on this stream. Negative: the driver will
@@ -249,7 +249,7 @@ struct allocation {
 };
 
 /* Whether a request can be charged at all, before its pool is looked for. */
-static bool worth(size_t bytes, CUstream stream, bool per_thread)
+static bool pool_charges(size_t bytes, CUstream stream, bool per_thread)
 {
     if (hook_ledger() == NULL || bytes == 0 || bytes > MEM_LIMIT_BYTES)
         return false;
@@ -261,8 +261,8 @@ static bool worth(size_t bytes, CUstream stream, bool per_thread)
 }
 
 /* Reserves the most that the pool can grow by. */
-static CUresult begin(enum hook_symbol sym, struct pool *pool, size_t bytes, CUstream stream,
-                      struct allocation *ret_allocation)
+static CUresult pool_begin(enum hook_symbol sym, struct pool *pool, size_t bytes, CUstream stream,
+                           struct allocation *ret_allocation)
 {
     KEEP_ERRNO;
     uint64_t quota_bytes;
@@ -283,8 +283,8 @@ static CUresult begin(enum hook_symbol sym, struct pool *pool, size_t bytes, CUs
 }
 
 /* After the driver's answer: charges the growth. Where it does not fit, undoes the allocation. */
-static CUresult end(enum hook_symbol sym, const struct allocation *allocation, CUdeviceptr address,
-                    size_t bytes, CUstream stream, CUresult result)
+static CUresult pool_end(enum hook_symbol sym, const struct allocation *allocation,
+                         CUdeviceptr address, size_t bytes, CUstream stream, CUresult result)
 {
     struct pool *pool = allocation->pool;
 
@@ -311,11 +311,11 @@ static CUresult end(enum hook_symbol sym, const struct allocation *allocation, C
                                                                                                    \
         if (dptr == NULL)                                                                          \
             return FORWARD(sym, handler);                                                          \
-        result = begin(sym, worth(bytes, stream, per_thread) ? (from) : NULL, bytes, stream,       \
-                       &allocation);                                                               \
+        result = pool_begin(sym, pool_charges(bytes, stream, per_thread) ? (from) : NULL, bytes,   \
+                            stream, &allocation);                                                  \
         if (result == CUDA_SUCCESS)                                                                \
             result = REAL(sym, handler)(&address, __VA_ARGS__);                                    \
-        result = end(sym, &allocation, address, bytes, stream, result);                            \
+        result = pool_end(sym, &allocation, address, bytes, stream, result);                       \
         if (result == CUDA_SUCCESS)                                                                \
             *dptr = address;                                                                       \
         trace_memory(sym, bytes, address, result);                                                 \
@@ -375,7 +375,7 @@ CUresult hook_mem_pool_create(enum hook_symbol sym, CUmemoryPool *pool, const CU
             if (device_current(&device, &vdev) < 0)
                 device = -1;
         }
-        if (add(*pool, device, managed ? VGPU_KIND_MANAGED : VGPU_KIND_POOL, true) == NULL) {
+        if (pool_add(*pool, device, managed ? VGPU_KIND_MANAGED : VGPU_KIND_POOL, true) == NULL) {
             DRIVER(cuMemPoolDestroy)(*pool);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
@@ -390,14 +390,14 @@ CUresult hook_mem_pool_import(enum hook_symbol sym, CUmemoryPool *pool, void *ha
     CUresult result = REAL(sym, mem_pool_import)(pool, handle, handle_type, flags);
 
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
-        add(*pool, -1, VGPU_KIND_POOL, true); /* the exporting process is charged */
+        pool_add(*pool, -1, VGPU_KIND_POOL, true); /* the exporting process is charged */
     trace_memory(sym, 0, result == CUDA_SUCCESS ? (uintptr_t)*pool : 0, result);
     return result;
 }
 
 CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
 {
-    struct pool *known = find(pool);
+    struct pool *known = pool_find(pool);
     bool counted = known != NULL && atomic_exchange(&known->counted, false);
     unsigned vdev = counted ? known->sized.vdev : 0;
     enum vgpu_kind kind = counted ? known->sized.kind : VGPU_KIND_POOL;
@@ -427,7 +427,7 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
 
 static void look_at(CUmemoryPool handle)
 {
-    struct pool *pool = find(handle);
+    struct pool *pool = pool_find(handle);
 
     if (pool != NULL && atomic_load(&pool->counted))
         driver_sized_refresh(&pool->sized);

@@ -29,7 +29,7 @@ void primary_forked(void)
         atomic_store(&primaries[i].word, NONE);
 }
 
-static bool move_on(struct primary *primary, uint32_t word, unsigned state)
+static bool primary_move_on(struct primary *primary, uint32_t word, unsigned state)
 {
     uint32_t next = word - word % STATES + STATES + state;
 
@@ -66,7 +66,7 @@ bool primary_active(CUdevice device)
 
 /* Gives back the charge of a context that is gone. The caller has the word at CLOSING or
  * CREATING. */
-static void give_back(struct primary *primary)
+static void primary_give_back(struct primary *primary)
 {
     struct vgpu_ledger *ledger = hook_ledger();
     struct context_record record;
@@ -88,10 +88,11 @@ void primary_settle(CUdevice device)
     word = atomic_load(&primary->word);
     /* The state of the word comes first. If the context is gone afterwards and the word has not
      * changed, this thread may close it. */
-    if (word % STATES != CHARGED || primary_active(device) || !move_on(primary, word, CLOSING))
+    if (word % STATES != CHARGED || primary_active(device) ||
+        !primary_move_on(primary, word, CLOSING))
         return;
-    give_back(primary);
-    move_on(primary, atomic_load(&primary->word), NONE);
+    primary_give_back(primary);
+    primary_move_on(primary, atomic_load(&primary->word), NONE);
 }
 
 static CUresult driver_release(CUdevice device)
@@ -108,7 +109,8 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
     CUcontext context = NULL;
     CUresult result;
 
-    if (word % STATES != NONE || !primary_active(device) || !move_on(primary, word, CREATING))
+    if (word % STATES != NONE || !primary_active(device) ||
+        !primary_move_on(primary, word, CREATING))
         return false;
     /* Only retaining it gives its handle; the reference goes back at once. */
     result = DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
@@ -119,7 +121,7 @@ bool primary_adopt(CUdevice device, unsigned vdev, uint64_t bytes)
             &(struct context_record){.key = primary->context, .vdev = vdev, .bytes = bytes});
         compute_context_made(device);
     }
-    move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
+    primary_move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
     return result == CUDA_SUCCESS;
 }
 
@@ -129,7 +131,7 @@ static CUresult undo_retain(void *device)
 }
 
 /* For the thread that has moved the word to CREATING. */
-static CUresult create(enum hook_symbol sym, CUcontext *ctx, CUdevice device, unsigned vdev)
+static CUresult primary_create(enum hook_symbol sym, CUcontext *ctx, CUdevice device, unsigned vdev)
 {
     struct primary *primary = &primaries[device];
     struct context_admission admission;
@@ -148,12 +150,12 @@ static CUresult create(enum hook_symbol sym, CUcontext *ctx, CUdevice device, un
         compute_context_made(device);
         *ctx = context;
     }
-    move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
+    primary_move_on(primary, atomic_load(&primary->word), result == CUDA_SUCCESS ? CHARGED : NONE);
     return result;
 }
 
 /* For a thread that found another one creating the context: has the same outcome. */
-static CUresult follow(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
+static CUresult primary_follow(enum hook_symbol sym, CUcontext *ctx, CUdevice device)
 {
     CUcontext context;
     CUresult result = REAL(sym, primary_ctx_retain)(&context, device);
@@ -182,7 +184,7 @@ CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice 
 
         switch (word % STATES) {
         case CREATING:
-            return follow(sym, ctx, device);
+            return primary_follow(sym, ctx, device);
         case CLOSING:
             wait_settled(primary);
             continue;
@@ -196,15 +198,15 @@ CUresult hook_primary_ctx_retain(enum hook_symbol sym, CUcontext *ctx, CUdevice 
                 compute_context_made(device);
                 return REAL(sym, primary_ctx_retain)(ctx, device);
             }
-            if (move_on(primary, word, CREATING))
-                return create(sym, ctx, device, vdev);
+            if (primary_move_on(primary, word, CREATING))
+                return primary_create(sym, ctx, device, vdev);
         }
     }
 }
 
 /* Before a call that may destroy it: nobody may ask about events of vgpu's while the driver
  * destroys them. */
-static void may_end(CUdevice device)
+static void primary_may_end(CUdevice device)
 {
     if (device >= 0 && device < PRIMARY_DEVICES &&
         atomic_load(&primaries[device].word) % STATES == CHARGED)
@@ -216,7 +218,7 @@ CUresult hook_primary_ctx_release(enum hook_symbol sym, CUdevice device)
     CUresult result;
 
     reconcile_free_begin();
-    may_end(device);
+    primary_may_end(device);
     result = REAL(sym, primary_ctx_release)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);
@@ -229,7 +231,7 @@ CUresult hook_primary_ctx_reset(enum hook_symbol sym, CUdevice device)
     CUresult result;
 
     reconcile_free_begin();
-    may_end(device);
+    primary_may_end(device);
     result = REAL(sym, primary_ctx_reset)(device);
     if (result == CUDA_SUCCESS)
         primary_settle(device);

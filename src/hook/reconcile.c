@@ -46,7 +46,7 @@ void reconcile_free_end(void)
 
 /* How many frees have begun; UINT64_MAX: one is under way. The same number twice: nothing was freed
  * in between. */
-static uint64_t free_mark(void)
+static uint64_t reconcile_free_mark(void)
 {
     uint64_t ended = atomic_load(&frees_ended); /* first: what ends meanwhile began before */
     uint64_t begun = atomic_load(&frees_begun);
@@ -55,7 +55,7 @@ static uint64_t free_mark(void)
 }
 
 /* The parent's threads are gone: what they were opening has to be opened again. */
-static void in_child(void *arg)
+static void reconcile_in_child(void *arg)
 {
     (void)arg;
     atomic_store(&frees_begun, 0);
@@ -69,10 +69,10 @@ static void in_child(void *arg)
     }
 }
 
-static struct fork_watch fork_watch = {.child = in_child};
+static struct fork_watch fork_watch = {.child = reconcile_in_child};
 static atomic_flag fork_watched = ATOMIC_FLAG_INIT;
 
-static void open_device(struct device_watch *watch)
+static void reconcile_open(struct device_watch *watch)
 {
     struct nvml_process one;
     enum opening outcome = OPEN_FAILED;
@@ -89,7 +89,7 @@ static void open_device(struct device_watch *watch)
 
 static void *open_in_thread(void *arg)
 {
-    open_device(arg);
+    reconcile_open(arg);
     return NULL;
 }
 
@@ -140,10 +140,10 @@ void reconcile_prepare(unsigned vdev)
         return;
     }
     if (!start_thread(watch))
-        open_device(watch);
+        reconcile_open(watch);
 }
 
-static void join(struct device_watch *watch)
+static void reconcile_join(struct device_watch *watch)
 {
     uint64_t until = clock_real_ns() + AWAIT_BOUND_NS;
     struct timespec deadline = {.tv_sec = (time_t)(until / NS_PER_S),
@@ -161,7 +161,7 @@ void reconcile_await(unsigned vdev)
     if (vdev >= VGPU_DEVICES_MAX)
         return;
     if (atomic_exchange(&watches[vdev].joinable, false)) {
-        join(&watches[vdev]);
+        reconcile_join(&watches[vdev]);
         return;
     }
     while (atomic_load(&watches[vdev].opening) == OPEN_BEGUN && (now = clock_ns()) < until)
@@ -232,8 +232,8 @@ int reconcile_nvml_usage(unsigned vdev, uint64_t *ret_bytes)
  * allocation before the driver makes it, and until the driver has freed it. So the larger of a look
  * before and a look after covers what is under way.
  */
-static int compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml_bytes,
-                   uint64_t *ret_accounted)
+static int reconcile_compare(struct vgpu_ledger *ledger, unsigned vdev, uint64_t *ret_nvml_bytes,
+                             uint64_t *ret_accounted)
 {
     uint64_t before = ledger_accounted_in_nvml(ledger, vdev), after, nvml_bytes;
     int rc = reconcile_nvml_usage(vdev, &nvml_bytes);
@@ -270,9 +270,9 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
     int rc;
 
     sources_refresh(); /* memory that the driver freed on its own counts as freed from here */
-    mark = free_mark();
+    mark = reconcile_free_mark();
     held = held_in_nvml(ledger, vdev);
-    rc = compare(ledger, vdev, &nvml_bytes, &accounted);
+    rc = reconcile_compare(ledger, vdev, &nvml_bytes, &accounted);
     if (rc < 0)
         return rc;
     held_after = held_in_nvml(ledger, vdev);
@@ -282,7 +282,7 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
     rest = (held < held_after ? held : held_after) + untracked;
     most = nvml_bytes > rest ? nvml_bytes - rest : 0;
     sources_refresh();
-    if (mark == UINT64_MAX || free_mark() != mark)
+    if (mark == UINT64_MAX || reconcile_free_mark() != mark)
         most = UINT64_MAX;
     if (least < reserved_bytes)
         least = most < reserved_bytes ? most : reserved_bytes;
@@ -296,16 +296,16 @@ int reconcile_excess(struct vgpu_ledger *ledger, unsigned vdev, uint64_t reserve
  * show memory any more that the ledger still has, because it is being freed. So UNTRACKED falls
  * only if nothing was freed meanwhile.
  */
-static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
+static int reconcile_adjust(struct vgpu_ledger *ledger, unsigned vdev)
 {
     uint64_t before = ledger_held(ledger, vdev, VGPU_KIND_UNTRACKED);
     uint64_t mark, held, now, nvml_bytes, accounted, surely, at_most;
     int rc;
 
     sources_refresh();
-    mark = free_mark();
+    mark = reconcile_free_mark();
     held = held_in_nvml(ledger, vdev);
-    rc = compare(ledger, vdev, &nvml_bytes, &accounted);
+    rc = reconcile_compare(ledger, vdev, &nvml_bytes, &accounted);
     if (rc < 0)
         return rc;
     surely = nvml_bytes > accounted ? nvml_bytes - accounted : 0;
@@ -315,7 +315,7 @@ static int adjust(struct vgpu_ledger *ledger, unsigned vdev)
         ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, (int64_t)(surely - now));
     } else if (before > at_most && mark != UINT64_MAX) {
         sources_refresh();
-        if (free_mark() == mark)
+        if (reconcile_free_mark() == mark)
             ledger_settle(ledger, vdev, VGPU_KIND_UNTRACKED, 0, -(int64_t)(before - at_most));
     }
     return 0;
@@ -336,7 +336,7 @@ int reconcile_now(unsigned vdev)
      * wait, then look again. */
     mutex_lock(&watches[vdev].adjusting);
     atomic_store_explicit(&watches[vdev].last_ns, clock_ns(), memory_order_relaxed);
-    rc = adjust(ledger, vdev);
+    rc = reconcile_adjust(ledger, vdev);
     mutex_unlock(&watches[vdev].adjusting);
     return rc;
 }

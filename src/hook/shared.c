@@ -101,7 +101,7 @@ static uint64_t new_span(void)
 
 /* Marks the open file behind a descriptor, within a span. The lock is exclusive: no other file of
  * the inode can have the same mark. */
-static int mark(int fd, uint64_t span, uint64_t *ret_key)
+static int shared_mark(int fd, uint64_t span, uint64_t *ret_key)
 {
     for (int i = 0; i < MARK_TRIES; i++) {
         uint64_t key = span | (random_number() & (KEY_SPAN - 1));
@@ -198,14 +198,14 @@ static bool descriptor_left(const struct shared *shared)
 
 /* The list */
 
-static void forget_all(void)
+static void shared_forget(void)
 {
     mutex_init(&all_lock);
     all = NULL;
     atomic_store(&waiting, 0);
 }
 
-static struct memory_source source = {.forked = forget_all};
+static struct memory_source source = {.forked = shared_forget};
 
 static void lock_list(void)
 {
@@ -214,7 +214,7 @@ static void lock_list(void)
     mutex_lock(&all_lock);
 }
 
-static struct shared *add(const struct ledger_share_memory *memory)
+static struct shared *shared_add(const struct ledger_share_memory *memory)
 {
     struct shared *shared = hook_zalloc(sizeof(*shared));
 
@@ -231,7 +231,7 @@ static struct shared *add(const struct ledger_share_memory *memory)
     return shared;
 }
 
-static struct shared *known(struct ledger_share share)
+static struct shared *shared_known(struct ledger_share share)
 {
     struct shared *shared;
 
@@ -257,7 +257,7 @@ int shared_new(struct vgpu_ledger *ledger, unsigned vdev, enum vgpu_kind kind, u
     *ret_shared = NULL;
     if (rc < 0)
         return rc == -EOPNOTSUPP ? 0 : rc;
-    *ret_shared = add(&memory);
+    *ret_shared = shared_add(&memory);
     if (*ret_shared != NULL)
         return 0;
     ledger_share_leave(ledger, memory.share, vdev, kind, 0);
@@ -299,7 +299,7 @@ int shared_exported(struct vgpu_ledger *ledger, struct shared *shared,
     int rc = 0;
 
     if (handle->fd >= 0)
-        rc = mark(handle->fd, note_descriptor(shared, handle->fd, new_span()), &key);
+        rc = shared_mark(handle->fd, note_descriptor(shared, handle->fd, new_span()), &key);
     else
         key = hash_key(handle);
     return rc < 0 ? rc : ledger_share_key(ledger, shared->share, key);
@@ -325,13 +325,13 @@ int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *hand
     *ret_shared = NULL;
     if (!ledger_share_find(ledger, is_of_handle, &wanted, ret_memory))
         return 0;
-    *ret_shared = known(ret_memory->share);
+    *ret_shared = shared_known(ret_memory->share);
     if (*ret_shared != NULL)
         return 0;
     rc = ledger_share_join(ledger, ret_memory->share);
     if (rc < 0)
         return -ESTALE;
-    *ret_shared = add(ret_memory);
+    *ret_shared = shared_add(ret_memory);
     if (*ret_shared != NULL) {
         if (handle->fd >= 0)
             note_descriptor(*ret_shared, handle->fd, wanted.key & ~(KEY_SPAN - 1));
@@ -342,7 +342,7 @@ int shared_imported(struct vgpu_ledger *ledger, const struct shared_handle *hand
 }
 
 /* Of one that is in no list any more. */
-static void give_back(struct vgpu_ledger *ledger, struct shared *shared)
+static void shared_give_back(struct vgpu_ledger *ledger, struct shared *shared)
 {
     if (!ledger_share_leave(ledger, shared->share, shared->vdev, shared->kind, shared->own_bytes) &&
         shared->own_bytes > 0)
@@ -376,7 +376,7 @@ void shared_sweep(struct vgpu_ledger *ledger)
 
     while (atomic_load_explicit(&waiting, memory_order_relaxed) > 0 &&
            (shared = take_unused()) != NULL)
-        give_back(ledger, shared);
+        shared_give_back(ledger, shared);
 }
 
 void shared_drop(struct vgpu_ledger *ledger, struct shared *shared)

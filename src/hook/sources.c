@@ -10,7 +10,7 @@ static _Atomic(struct memory_source *) sources;
         if (source->operation != NULL)                                                             \
     source->operation(__VA_ARGS__)
 
-static void in_child(void *arg)
+static void sources_in_child(void *arg)
 {
     (void)arg;
     EACH_SOURCE(forked, );
@@ -18,7 +18,7 @@ static void in_child(void *arg)
 
 void sources_register(struct memory_source *source)
 {
-    static struct fork_watch watch = {.child = in_child};
+    static struct fork_watch watch = {.child = sources_in_child};
     static atomic_bool watched;
     struct memory_source *first;
 

@@ -125,7 +125,7 @@ static void at_exit(void)
 }
 
 /* A child's counts begin with the fork; the parent reports what came before. */
-static void in_child(void *arg)
+static void trace_in_child(void *arg)
 {
     (void)arg;
     for (int entry = 0; entry < ENTRY_COUNT; entry++) {
@@ -172,7 +172,7 @@ static void switch_rows(struct vgpu_trace_row *syms)
 
 void trace_start(const char *instance_dir)
 {
-    static struct fork_watch watch = {.child = in_child, .at_once = true};
+    static struct fork_watch watch = {.child = trace_in_child, .at_once = true};
     const char *path = setting_text(SETTING_TRACE);
     struct vgpu_trace_counts *counts = instance_dir ? map_counts(instance_dir) : NULL;
 

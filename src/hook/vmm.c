@@ -38,14 +38,14 @@ struct mapping {
  * the driver. */
 static struct vgpu_mutex vmm_lock = VGPU_MUTEX_INIT;
 
-static void forget_all(void)
+static void vmm_forget(void)
 {
     mutex_init(&vmm_lock);
 }
 
-static struct memory_source source = {.forked = forget_all};
+static struct memory_source source = {.forked = vmm_forget};
 
-static void lock(void)
+static void vmm_lock_records(void)
 {
     sources_register(&source);
     fork_check();
@@ -54,7 +54,7 @@ static void lock(void)
 
 /* Under the lock from here. */
 
-static struct physical *find(uint64_t handle)
+static struct physical *physical_find(uint64_t handle)
 {
     struct vgpu_track_entry entry;
 
@@ -63,7 +63,7 @@ static struct physical *find(uint64_t handle)
     return (struct physical *)(uintptr_t)entry.extra;
 }
 
-static bool put(struct physical *physical)
+static bool physical_put(struct physical *physical)
 {
     struct vgpu_track_entry entry = {.bytes = physical->charged_bytes,
                                      .extra = (uintptr_t)physical,
@@ -74,21 +74,21 @@ static bool put(struct physical *physical)
 }
 
 /* Takes a record out once nothing refers to it. True: it is the caller's then. */
-static bool take_if_dead(struct physical *physical)
+static bool physical_take_if_dead(struct physical *physical)
 {
     struct vgpu_track_entry entry;
 
     if (physical->references > 0 || physical->mappings > 0)
         return false;
     /* Another record has the handle's value if that returned before this one died. */
-    if (find(physical->handle) == physical)
+    if (physical_find(physical->handle) == physical)
         record_take(RECORDS_PHYSICAL, physical->handle, &entry);
     return true;
 }
 
 /* Without the lock again. */
 
-static void bury(struct vgpu_ledger *ledger, struct physical *physical)
+static void physical_free(struct vgpu_ledger *ledger, struct physical *physical)
 {
     if (physical->shared != NULL && ledger != NULL)
         shared_drop(ledger, physical->shared);
@@ -98,8 +98,8 @@ static void bury(struct vgpu_ledger *ledger, struct physical *physical)
 }
 
 /* Records a new handle, with one reference, which takes over that of `shared`. False: no memory. */
-static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uint64_t charged_bytes,
-                 struct shared *shared)
+static bool physical_add(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev,
+                         uint64_t charged_bytes, struct shared *shared)
 {
     struct physical *physical = hook_zalloc(sizeof(*physical));
     struct physical *before;
@@ -112,9 +112,9 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
     physical->shared = shared;
     physical->vdev = vdev;
     physical->references = 1;
-    lock();
-    before = find(handle);
-    known = put(physical);
+    vmm_lock_records();
+    before = physical_find(handle);
+    known = physical_put(physical);
     /* The driver gave the value out again, so nothing refers to the old handle. Only mappings can
      * keep it. */
     if (known && before != NULL)
@@ -123,7 +123,7 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
         before = NULL;
     mutex_unlock(&vmm_lock);
     if (before != NULL)
-        bury(ledger, before);
+        physical_free(ledger, before);
     if (!known)
         free(physical);
     return known;
@@ -131,12 +131,12 @@ static bool born(struct vgpu_ledger *ledger, uint64_t handle, unsigned vdev, uin
 
 /* One reference more to a handle that the driver may have given out before. False: it has no
  * record. */
-static bool referenced(uint64_t handle)
+static bool physical_reference(uint64_t handle)
 {
     struct physical *physical;
 
-    lock();
-    physical = find(handle);
+    vmm_lock_records();
+    physical = physical_find(handle);
     if (physical != NULL)
         physical->references++;
     mutex_unlock(&vmm_lock);
@@ -163,7 +163,7 @@ CUresult hook_mem_create(enum hook_symbol sym, CUmemGenericAllocationHandle *han
     if (result == CUDA_SUCCESS)
         result = REAL(sym, mem_create)(&made, bytes, prop, flags);
     if (result == CUDA_SUCCESS &&
-        !born(hook_ledger(), made, vdev, admission.reserved_bytes, NULL)) {
+        !physical_add(hook_ledger(), made, vdev, admission.reserved_bytes, NULL)) {
         DRIVER(cuMemRelease)(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -185,15 +185,15 @@ CUresult hook_mem_release(enum hook_symbol sym, CUmemGenericAllocationHandle han
     bool dropped = false, dead = false;
     CUresult result;
 
-    lock();
-    physical = find(handle);
+    vmm_lock_records();
+    physical = physical_find(handle);
     if (physical != NULL) {
         bytes = physical->charged_bytes;
         /* The driver forgives one release too many while the memory is mapped. */
         dropped = physical->references > 0;
         if (dropped)
             physical->references--;
-        dead = dropped && take_if_dead(physical);
+        dead = dropped && physical_take_if_dead(physical);
     }
     mutex_unlock(&vmm_lock);
 
@@ -201,12 +201,12 @@ CUresult hook_mem_release(enum hook_symbol sym, CUmemGenericAllocationHandle han
         reconcile_free_begin();
     result = REAL(sym, mem_release)(handle);
     if (dead && result == CUDA_SUCCESS) {
-        bury(ledger, physical);
+        physical_free(ledger, physical);
     } else if (dropped && result != CUDA_SUCCESS) {
-        lock();
+        vmm_lock_records();
         physical->references++;
         if (dead)
-            put(physical);
+            physical_put(physical);
         mutex_unlock(&vmm_lock);
     }
     if (dead)
@@ -220,8 +220,8 @@ CUresult hook_mem_retain_handle(enum hook_symbol sym, CUmemGenericAllocationHand
 {
     CUresult result = REAL(sym, mem_retain_handle)(handle, addr);
 
-    if (result == CUDA_SUCCESS && hook_ledger() != NULL && !referenced(*handle))
-        born(hook_ledger(), *handle, 0, 0, NULL);
+    if (result == CUDA_SUCCESS && hook_ledger() != NULL && !physical_reference(*handle))
+        physical_add(hook_ledger(), *handle, 0, 0, NULL);
     trace_memory(sym, 0, result == CUDA_SUCCESS ? *handle : 0, result);
     return result;
 }
@@ -252,7 +252,7 @@ static struct shared *shared_of(const struct physical *physical)
 
 /* A reference to what other processes can import of a handle's memory. NULL and 0: it is not
  * charged. */
-static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **ret_shared)
+static int vmm_share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **ret_shared)
 {
     struct physical *physical;
     struct shared *made = NULL;
@@ -260,8 +260,8 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
     uint64_t bytes = 0;
     int rc;
 
-    lock();
-    physical = find(handle);
+    vmm_lock_records();
+    physical = physical_find(handle);
     *ret_shared = shared_of(physical);
     if (physical != NULL) {
         vdev = physical->vdev;
@@ -273,8 +273,8 @@ static int share(struct vgpu_ledger *ledger, uint64_t handle, struct shared **re
     rc = shared_new(ledger, vdev, VGPU_KIND_DATA, bytes, &made);
     if (made == NULL)
         return rc;
-    lock();
-    physical = find(handle);
+    vmm_lock_records();
+    physical = physical_find(handle);
     /* Another thread may have exported it meanwhile. */
     if (physical != NULL && physical->shared == NULL && physical->charged_bytes == bytes) {
         shared_own(made, VGPU_KIND_DATA, bytes);
@@ -294,8 +294,8 @@ static void keep_charged(uint64_t handle, int rc)
 {
     struct physical *physical;
 
-    lock();
-    physical = find(handle);
+    vmm_lock_records();
+    physical = physical_find(handle);
     if (physical != NULL) {
         physical->charged_bytes = 0;
         physical->shared = NULL;
@@ -319,7 +319,7 @@ CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle,
                           ? os_handle
                           : (void *)(intptr_t) * (int *)os_handle;
 
-        rc = share(ledger, handle, &shared);
+        rc = vmm_share(ledger, handle, &shared);
         if (rc == 0 && shared != NULL && handle_of(value, handle_type, &exported))
             rc = shared_exported(ledger, shared, &exported);
         if (rc < 0)
@@ -333,8 +333,8 @@ CUresult hook_mem_export_handle(enum hook_symbol sym, void *os_handle,
 
 /* After the driver's import: charges this process, unless another one of the instance is charged.
  * False: it does not fit. */
-static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t handle,
-                     const struct shared_handle *from)
+static bool vmm_imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t handle,
+                         const struct shared_handle *from)
 {
     struct ledger_share_memory memory;
     struct admission admission;
@@ -347,13 +347,13 @@ static bool imported(enum hook_symbol sym, struct vgpu_ledger *ledger, uint64_t 
         mem_commit(&admission, memory.bytes);
         charged = memory.bytes;
     }
-    if (charged == 0 && referenced(handle)) {
+    if (charged == 0 && physical_reference(handle)) {
         /* The driver gave the same handle again: its record has a reference to the share. */
         if (shared != NULL)
             shared_drop(ledger, shared);
         return true;
     }
-    if (born(ledger, handle, charged > 0 ? memory.vdev : 0, charged, shared))
+    if (physical_add(ledger, handle, charged > 0 ? memory.vdev : 0, charged, shared))
         return true;
     if (shared != NULL)
         shared_drop(ledger, shared);
@@ -373,7 +373,7 @@ CUresult hook_mem_import_handle(enum hook_symbol sym, CUmemGenericAllocationHand
     if (ledger == NULL || handle == NULL || !handle_of(os_handle, handle_type, &from))
         return REAL(sym, mem_import_handle)(handle, os_handle, handle_type);
     result = REAL(sym, mem_import_handle)(&made, os_handle, handle_type);
-    if (result == CUDA_SUCCESS && !imported(sym, ledger, made, &from)) {
+    if (result == CUDA_SUCCESS && !vmm_imported(sym, ledger, made, &from)) {
         DRIVER(cuMemRelease)(made);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -390,7 +390,7 @@ CUresult hook_multicast_create(enum hook_symbol sym, CUmemGenericAllocationHandl
 
     /* It takes no memory. What a program binds to it was charged when it was made. */
     if (result == CUDA_SUCCESS && hook_ledger() != NULL)
-        born(hook_ledger(), *handle, 0, 0, NULL);
+        physical_add(hook_ledger(), *handle, 0, 0, NULL);
     trace_memory(sym, result == CUDA_SUCCESS ? prop->size : 0, result == CUDA_SUCCESS ? *handle : 0,
                  result);
     return result;
@@ -398,7 +398,7 @@ CUresult hook_multicast_create(enum hook_symbol sym, CUmemGenericAllocationHandl
 
 /* Mappings */
 
-static struct mapping *take_mapping(uint64_t address)
+static struct mapping *mapping_take(uint64_t address)
 {
     struct vgpu_track_entry entry;
 
@@ -407,7 +407,7 @@ static struct mapping *take_mapping(uint64_t address)
     return (struct mapping *)(uintptr_t)entry.extra;
 }
 
-static bool put_mapping(struct mapping *mapping)
+static bool mapping_put(struct mapping *mapping)
 {
     struct vgpu_track_entry entry = {
         .bytes = mapping->bytes, .extra = (uintptr_t)mapping, .kind = VGPU_KIND_DATA};
@@ -416,17 +416,17 @@ static bool put_mapping(struct mapping *mapping)
 }
 
 /* The driver took a mapping down: its memory dies with the last one. */
-static void unmapped(struct vgpu_ledger *ledger, struct mapping *mapping)
+static void mapping_removed(struct vgpu_ledger *ledger, struct mapping *mapping)
 {
     struct physical *physical = mapping->physical;
     bool dead;
 
-    lock();
+    vmm_lock_records();
     physical->mappings--;
-    dead = take_if_dead(physical);
+    dead = physical_take_if_dead(physical);
     mutex_unlock(&vmm_lock);
     if (dead)
-        bury(ledger, physical);
+        physical_free(ledger, physical);
     free(mapping);
 }
 
@@ -441,8 +441,8 @@ CUresult hook_mem_map(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes, size_
     if (ledger != NULL && mapping == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (mapping != NULL) {
-        lock();
-        mapping->physical = find(handle);
+        vmm_lock_records();
+        mapping->physical = physical_find(handle);
         /* Counted before the driver maps it: a release by another thread must not be the last
          * reference. */
         if (mapping->physical != NULL)
@@ -457,12 +457,12 @@ CUresult hook_mem_map(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes, size_
     }
     result = REAL(sym, mem_map)(ptr, bytes, offset, handle, flags);
     if (mapping != NULL && result != CUDA_SUCCESS) {
-        unmapped(ledger, mapping);
+        mapping_removed(ledger, mapping);
     } else if (mapping != NULL) {
-        stale = take_mapping(ptr); /* the driver took it down unseen */
+        stale = mapping_take(ptr); /* the driver took it down unseen */
         if (stale != NULL)
-            unmapped(ledger, stale);
-        put_mapping(mapping);
+            mapping_removed(ledger, stale);
+        mapping_put(mapping);
     }
     trace_memory(sym, bytes, ptr, result);
     return result;
@@ -473,7 +473,7 @@ struct collection {
     uint64_t end;
 };
 
-static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
+static bool mapping_collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
 {
     struct collection *collection = arg;
     struct mapping *mapping = (struct mapping *)(uintptr_t)entry->extra;
@@ -488,7 +488,7 @@ static bool collect(uint64_t key, struct vgpu_track_entry *entry, void *arg)
 
 /* Takes the mappings in a range out of the table. They follow each other, unless one was never
  * seen. */
-static struct mapping *take_range(uint64_t address, uint64_t bytes)
+static struct mapping *mapping_take_range(uint64_t address, uint64_t bytes)
 {
     struct collection collection = {.list = NULL, .end = address + bytes};
     uint64_t next = address;
@@ -496,7 +496,7 @@ static struct mapping *take_range(uint64_t address, uint64_t bytes)
     if (bytes == 0)
         return NULL;
     while (next < collection.end) {
-        struct mapping *mapping = take_mapping(next);
+        struct mapping *mapping = mapping_take(next);
 
         if (mapping == NULL)
             break;
@@ -505,14 +505,14 @@ static struct mapping *take_range(uint64_t address, uint64_t bytes)
         collection.list = mapping;
     }
     if (next < collection.end)
-        record_sweep(RECORDS_MAPPINGS, next, collection.end - 1, collect, &collection);
+        record_sweep(RECORDS_MAPPINGS, next, collection.end - 1, mapping_collect, &collection);
     return collection.list;
 }
 
 CUresult hook_mem_unmap(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes)
 {
     struct vgpu_ledger *ledger = hook_ledger();
-    struct mapping *list = ledger != NULL ? take_range(ptr, bytes) : NULL;
+    struct mapping *list = ledger != NULL ? mapping_take_range(ptr, bytes) : NULL;
     struct mapping *next;
     CUresult result;
 
@@ -521,9 +521,9 @@ CUresult hook_mem_unmap(enum hook_symbol sym, CUdeviceptr ptr, size_t bytes)
     for (; list != NULL; list = next) {
         next = list->next;
         if (result == CUDA_SUCCESS)
-            unmapped(ledger, list);
+            mapping_removed(ledger, list);
         else
-            put_mapping(list);
+            mapping_put(list);
     }
     reconcile_free_end();
     trace_memory(sym, bytes, ptr, result);

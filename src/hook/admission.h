@@ -39,8 +39,9 @@ static inline uint64_t mem_round(uint64_t bytes, uint64_t step_bytes)
 }
 
 /*
- * The classes of memory that is admitted: what it is charged as, where it is recorded, the steps in
- * which it is reserved, and the driver's function that frees it, with the type of its argument.
+ * The classes of memory that is admitted: what it is charged as, where it is recorded, and the
+ * steps in which it is reserved. Then the driver's function that frees it, and the type of its
+ * argument.
  */
 #define MEM_CLASSES(X)                                                                             \
     X(DATA, VGPU_KIND_DATA, RECORDS_POINTERS, MEM_BLOCK_BYTES, cuMemFree_v2, CUdeviceptr)          \

@@ -139,7 +139,7 @@ static CUresult array_admit(enum hook_symbol sym, enum mem_class class,
 }
 
 /* After the driver's answer. The array may have opened a new block, so the rest of one is charged
- * as untracked, until NVML says how much of that is true: at once if nothing else is under way. */
+ * as untracked. NVML says later how much of that is true: at once if nothing else is under way. */
 static CUresult array_settle(const struct admission *admission, CUresult result, uint64_t array,
                              uint64_t bytes)
 {

@@ -1,6 +1,6 @@
 /*
- * Stream capture. While any capture in global mode is active in the process, the driver refuses
- * "unsafe" calls, such as reading a pool's attribute, and spoils the capture. So vgpu makes its own
+ * Stream capture. While a capture in global mode is active in the process, the driver refuses
+ * "unsafe" calls and spoils the capture; reading a pool's attribute is one. So vgpu makes its own
  * calls in relaxed mode then.
  */
 #ifndef VGPU_HOOK_CAPTURE_H

@@ -4,7 +4,7 @@
  * before it, reads from the driver how much it added, and charges that after it.
  *
  * Several threads may be in calls that grow the same memory. Their reservations are one pot. The
- * first thread that reads the size pays from the pot for all growth that it sees, and leaves in
+ * first thread that reads the size pays from the pot for all growth that it sees. It leaves in
  * there what the other calls may still need.
  */
 #ifndef VGPU_HOOK_DRIVER_SIZED_H

@@ -29,10 +29,10 @@ void pending_free_note_stream(CUstream stream, bool per_thread);
 void pending_free_forget_stream(CUstream stream);
 
 /*
- * Gives the calling thread's stream, and then the noted ones, up to a second in all to get to their
- * frees, as the driver does when the device is full. Asks, and does not block: a stream may wait
- * for this very thread. True: some got there, so that the quota may have room now. False at once
- * while anything is being captured.
+ * Gives streams up to a second in all to get to their frees, as the driver does when the device is
+ * full: first the calling thread's stream, then the noted ones. Asks, and does not block: a stream
+ * may wait for this very thread. True: some got there, so that the quota may have room now. False
+ * at once while anything is being captured.
  */
 bool pending_free_wait(CUstream stream, bool per_thread);
 

@@ -37,19 +37,17 @@ struct work {
     uint64_t key;      /* cost_key() of what is launched */
     uint64_t guess_ns; /* its cost as far as its size tells; 0: unknown */
     uint64_t most_ns;  /* its cost at most; 0: unknown */
-    unsigned weight;   /* how many launches it stands for in the statistics; 0: compute_begin()
-                          determines that */
+    unsigned weight;   /* launches in the statistics; 0: as compute_begin() determines */
 
     /* For compute_begin() and what follows */
     struct compute_device *device; /* NULL: nothing was begun */
     struct cost_cell *cell;
     struct sample *sample;
     uint64_t begun_ns, charged_ns;
-    struct bucket_hold
-        hold[BUCKETS]; /* beside charged_ns, while the cost is unknown; for its percent see cap.c */
-    bool limited;      /* it was charged to the cap */
-    bool surveyed;     /* neither cap nor neighbour limits it: it is measured for statistics only */
-    bool measures;     /* it is to have a sample */
+    struct bucket_hold hold[BUCKETS]; /* beside charged_ns, while the cost is unknown: cap.c */
+    bool limited;                     /* it was charged to the cap */
+    bool surveyed; /* neither cap nor neighbour limits it: it is measured for statistics only */
+    bool measures; /* it is to have a sample */
     bool corrects; /* its sample corrects the charge; not where samples are rare and would only add
                       noise */
     int slot;      /* of the stream among those of the turn; -1: none */
@@ -62,8 +60,7 @@ struct compute_fast {
     _Atomic(const int32_t *) monitor; /* hami_word() */
     _Atomic(const uint64_t *) copy_rate;
     _Atomic(_Atomic uint32_t *) launches;
-    _Atomic uint32_t
-        survey; /* the count of launches at which the next one is measured for statistics */
+    _Atomic uint32_t survey; /* the count of launches at which the next is measured */
 };
 extern struct compute_fast compute_fast;
 

@@ -27,8 +27,7 @@ struct elf_object {
  * its handle. */
 #define ELF_SCOPE 16
 struct elf_scope {
-    struct elf_object
-        object[ELF_SCOPE]; /* the first is the object itself; what does not fit is left out */
+    struct elf_object object[ELF_SCOPE]; /* first itself; what does not fit is left out */
     unsigned count;
 };
 

@@ -21,8 +21,7 @@ struct pool {
     struct driver_sized sized;
     CUmemoryPool handle;
     CUdevice device;
-    atomic_bool
-        counted; /* lies on a device of the instance, and no other process is charged for it */
+    atomic_bool counted; /* a device of the instance has it, and this process is charged */
 };
 
 static struct vgpu_mutex pools_lock = VGPU_MUTEX_INIT; /* for adding a pool, and for what follows */
@@ -404,8 +403,7 @@ CUresult hook_mem_pool_destroy(enum hook_symbol sym, CUmemoryPool pool)
     uint64_t charged = counted ? driver_sized_detach(&known->sized) : 0;
     CUresult result;
 
-    forget_current(); /* the pool may be a current one; then the device returns to its default pool
-                       */
+    forget_current(); /* if it was one, the device returns to its default pool */
     reconcile_free_begin();
     result = REAL(sym, mem_pool_destroy)(pool);
     forget_current();

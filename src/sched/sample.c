@@ -1,17 +1,17 @@
 /*
- * What a pair of events around a kernel shows is more than the kernel took:
+ * A pair of events around a kernel shows more time than the kernel took:
  *
- *   - the pair itself costs something, as a pair with nothing between shows (1.28 us on an H200);
- * that is measured here;
- *   - where the stream was idle, the device waits between the first event and the kernel until the
- * CPU has launched it: clocks on both sides of the launch tell for how long. (One that runs dry
- * just then has waited for a part of it, and nobody knows which: such a sample is of use only while
- * nothing is known.)
- *   - a thread that loses the CPU between the calls leaves the device with nothing to do, before
- * the kernel or behind it: what the calls took tells that it was so, and such a sample is doubtful.
- *   - starting a kernel and letting it run dry takes the device about 2 us (an empty kernel), which
- * is not the kernel's own time. It is taken to be SAMPLE_LAUNCH_SHARE times the pair's. Of short
- * kernels at least half of what the device was occupied counts, or they would be free.
+ *   - The pair itself costs time, which a pair without work between shows (1.28 us on an H200).
+ *     It is measured here.
+ *   - If the stream was idle, the device waits between the first event and the kernel until the
+ *     CPU has launched it. Clocks on both sides of the launch tell how long. If the stream runs
+ *     dry just then, the device has waited for an unknown part of it: such a sample is used
+ *     only while nothing is known.
+ *   - If a thread loses the CPU between the calls, the device is idle before or after the
+ *     kernel. The duration of the calls shows that, and the sample is doubtful.
+ *   - Starting a kernel and letting it run dry takes the device about 2 us (an empty kernel),
+ *     taken to be SAMPLE_LAUNCH_SHARE times the pair's cost. Of a short kernel at least half of
+ *     the occupied time counts, or it would be free.
  *
  * Measured on an H200: kernels of 20, 200 and 2000 us come out as 19.9, 199.9 and 2001 us.
  */
@@ -27,28 +27,28 @@ enum sample_state { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY };
 
 struct sample {
     atomic_int state;
-    bool idle;       /* the stream had nothing to do before */
-    bool queued;     /* the stream was busy until the launch was in it */
+    bool idle;       /* the stream was idle before */
+    bool queued;     /* the stream was busy until the launch was queued */
     bool calibrates; /* `after` was recorded right behind `end` */
     gpu_event begin, end, after;
     struct sample_pool *pool;
     _Atomic(struct cost_cell *) cell;
-    _Atomic uint32_t generation;            /* the cell's, when it was launched */
+    _Atomic uint32_t generation;            /* the cell's at the launch */
     uint64_t start_ns;                      /* before `begin` was recorded */
-    _Atomic uint64_t launch_ns, charged_ns; /* the latter is charge.ns, for those who count */
+    _Atomic uint64_t launch_ns, charged_ns; /* charged_ns is charge.ns, for sample_owed_ns() */
     uint64_t begin_ns;                      /* how long recording `begin` took, if long */
     uint64_t gap_ns;
-    uint64_t waited_ns; /* of it, the device, if it was idle */
-    uint64_t cpu_ns; /* the thread's CPU time before the launch; 0: the cost is known, and what is
-                        in doubt dropped */
-    uint64_t off_ns; /* of gap_ns, the thread had no CPU, where cpu_ns tells */
-    uint64_t end_ns; /* from the launch's return until `end` was recorded, if long */
+    uint64_t waited_ns; /* the device's part of that, if it was idle */
+    uint64_t cpu_ns;    /* the thread's CPU time before the launch; 0: the cost is known, and a
+                           doubtful sample is dropped */
+    uint64_t off_ns;    /* the part of gap_ns in which the thread had no CPU, by cpu_ns */
+    uint64_t end_ns;    /* from the launch's return until `end` was recorded, if long */
     struct sample_charge charge;
 };
 
 struct sample_pool {
     _Atomic(gpu_context) context; /* NULL: free */
-    atomic_flag busy;             /* somebody harvests, or ends it */
+    atomic_flag busy;             /* a thread harvests, or ends it */
     atomic_uint calibrations;
     _Atomic uint64_t bias_ns;
     unsigned next; /* under `busy` */
@@ -193,7 +193,7 @@ uint64_t sample_end(struct sample *sample, gpu_stream stream, bool launched,
     return returned_ns;
 }
 
-/* The least that an empty pair has shown is the pair's own. */
+/* Learns the pair's own cost: the least that an empty pair has shown. */
 static void calibrate(struct sample_pool *pool, const struct sample *sample)
 {
     uint64_t ns;
@@ -204,8 +204,8 @@ static void calibrate(struct sample_pool *pool, const struct sample *sample)
         atomic_store(&pool->bias_ns, ns);
 }
 
-/* How long the device may have had nothing to do while the thread was in a call: nobody knows, or
- * how much of it. */
+/* How long the device may have been idle while the thread was in a call: an unknown part of the
+ * call. */
 static uint64_t unknown_ns(const struct sample *sample)
 {
     uint64_t ns = sample->end_ns;
@@ -215,7 +215,7 @@ static uint64_t unknown_ns(const struct sample *sample)
     return ns;
 }
 
-/* What is taken off of a pair: of one in doubt, all that it may have been too long by, as far as
+/* The time to take off a pair. Of a doubtful one that is all by which it may be too long, as far as
  * the thread slept. */
 static double waited_ns(const struct sample *sample, bool doubtful, double bias)
 {
@@ -230,7 +230,7 @@ static double waited_ns(const struct sample *sample, bool doubtful, double bias)
            SAMPLE_IDLE_PART * bias;
 }
 
-/* The kernel's own time, of what the device was occupied for. */
+/* The kernel's own part of the time for which the device was occupied. */
 static uint64_t own_ns(uint64_t occupied_ns, double bias)
 {
     uint64_t own = less(occupied_ns, SAMPLE_LAUNCH_SHARE * bias);
@@ -239,17 +239,17 @@ static uint64_t own_ns(uint64_t occupied_ns, double bias)
     return own > 0 ? own : 1;
 }
 
-/* The cell was forgotten, doubted or given away since: the sample tells about its own launch, and
- * nothing else. */
+/* Whether the cell was forgotten, doubted or given away meanwhile. Then the sample settles its own
+ * launch and nothing else. */
 static bool outdated(const struct sample *sample, const struct cost_cell *cell)
 {
     return atomic_load(&sample->generation) != cost_generation(cell);
 }
 
 /*
- * 0: nothing is to be learned from it. What is in doubt is of use as long as nothing else is known:
- * for the cell if it can be wrong by half at most, else for its own charge, which is wrong if it is
- * not between the bounds.
+ * The kernel's time by the sample; 0: it tells nothing. A doubtful sample is used only while
+ * nothing else is known: for the cell if it is wrong by half at most, else for its own charge, if
+ * that is out of its bounds.
  */
 static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell, unsigned *flags)
 {
@@ -260,7 +260,7 @@ static uint64_t read_sample(const struct sample *sample, struct cost_cell *cell,
     if (!gpu_elapsed_ns(sample->begin, sample->end, &pair_ns))
         return 0;
     doubtful = unknown_ns(sample) > pair_ns / SAMPLE_GAP_PART;
-    /* All of it was between then and now. The two clocks may go differently by a little. */
+    /* The whole pair was between then and now. The two clocks may differ a little. */
     if (pair_ns > most_ns + most_ns / SAMPLE_CLOCKS_PART + SAMPLE_CLOCKS_NS) {
         pair_ns = most_ns;
         doubtful = true;
@@ -371,7 +371,8 @@ uint64_t sample_owed_ns(const struct cost_cell *cell, uint64_t now_ns)
     return owed_ns > pending.charged_ns ? owed_ns - pending.charged_ns : 0;
 }
 
-/* One that a thread has taken stays its own: it finds no events there and puts it back. */
+/* A sample that a thread has taken stays the thread's: it finds no events there and puts it
+ * back. */
 static void empty_pool(struct sample_pool *pool)
 {
     for (unsigned i = 0; i < SAMPLE_SAMPLES_MAX; i++) {

@@ -5,11 +5,11 @@
 
 #include <stdatomic.h>
 
-/* How long launches take, of their guesses. */
+/* Measured times of launches, as a ratio to their guesses. */
 union average {
     struct {
         float ratio;
-        uint32_t count; /* 0: nothing is known; up to SURVEY_WINDOW */
+        uint32_t count; /* 0: no measurement yet; up to SURVEY_WINDOW */
     };
     uint64_t word;
 };
@@ -17,7 +17,7 @@ union average {
 static _Atomic uint64_t measured_ns[SURVEY_STREAMS]; /* when last */
 static struct {
     _Atomic uint64_t average;
-    _Atomic uint64_t guessed_ns; /* charged before there was an average */
+    _Atomic uint64_t guessed_ns; /* charged before the first measurement */
 } kinds[VGPU_DEVICES_MAX][VGPU_WORKS];
 
 bool survey_due(gpu_stream stream, uint64_t now_ns)
@@ -56,7 +56,7 @@ int64_t survey_measured(unsigned vdev, enum vgpu_work kind, uint64_t guess_ns, u
     return (int64_t)((float)guessed_ns * (next.ratio - 1));
 }
 
-/* What the parent has guessed is the parent's to settle. */
+/* The parent settles its own guesses. */
 void survey_forked(void)
 {
     for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)

@@ -16,7 +16,7 @@
 #include "guard/notify/trap.h"
 #include "guard/notify/watch.h"
 #include "guard/nvidia/audit.h"
-#include "guard/nvidia/cards.h"
+#include "guard/nvidia/vdevs.h"
 #include "guard/nvidia/lifetime.h"
 #include "guard/nvidia/nvidia.h"
 #include "guard/nvidia/nvml.h"
@@ -53,7 +53,6 @@ struct guard {
     pthread_t trap_thread, watch_thread, control_thread;
     bool trapping, watching, controlling; /* the threads run */
     bool abandoned;                       /* the trap thread is stuck in a program's memory */
-    bool region_told;                     /* people know that the region was cut short */
     int socket[2];                        /* the listener comes this way */
 };
 
@@ -171,52 +170,6 @@ static int begin_audit(struct guard *guard)
                : 0;
 }
 
-static void on_ended(void *arg, uint32_t owner)
-{
-    struct guard *guard = arg;
-
-    MUTEX_SCOPE(&guard->notify.lock);
-    lifetime_ended(&guard->nvidia, owner);
-}
-
-static void report_lost_region(struct guard *guard)
-{
-    if (!atomic_load(&guard->notify.region_lost) || guard->region_told)
-        return;
-    guard->region_told = true;
-    log_warning(
-        "guard: %s was cut short: what instance %s does is not shown any more; its limits hold",
-        guard->region_path, guard->nvidia.limits.name);
-}
-
-static void on_watch_round(void *arg)
-{
-    struct guard *guard = arg;
-
-    report_lost_region(guard);
-    round_watch(&guard->nvidia);
-}
-
-static void on_control_round(void *arg)
-{
-    struct guard *guard = arg;
-
-    round_control(&guard->nvidia);
-    cards_pause_again(&guard->nvidia);
-}
-
-static int on_pause(void *arg, bool pause)
-{
-    struct guard *guard = arg;
-
-    return cards_pause(&guard->nvidia, pause);
-}
-
-static void on_supervisor_died(void *channels)
-{
-    channels_rescue(channels);
-}
-
 static int open_notify(struct guard *guard)
 {
     struct notify *notify = &guard->notify;
@@ -270,7 +223,7 @@ static int open_parts(struct guard *guard, const char *nvml)
         rc = open_nvidia(guard, nvml);
     if (rc == 0)
         rc = listen_for_requests(guard);
-    return rc < 0 ? rc : keeper_start(&guard->notify, on_supervisor_died, guard->nvidia.channels);
+    return rc < 0 ? rc : keeper_start(&guard->notify, channels_rescue, guard->nvidia.channels);
 }
 
 /* What is known before anything is opened. */
@@ -279,7 +232,8 @@ static void init(struct guard *guard, const struct guard_config *config)
     struct notify *notify = &guard->notify;
     struct nvidia *nvidia = &guard->nvidia;
 
-    keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
+    notify->region_path =
+        keep_text(guard->region_path, sizeof(guard->region_path), config->region_path);
     notify->device_dir =
         keep_text(guard->device_dir, sizeof(guard->device_dir), config->device_dir);
     notify->listener = notify->epoll = notify->wake = -1;
@@ -296,14 +250,14 @@ static void init(struct guard *guard, const struct guard_config *config)
     nvidia->command = guard->socket[OURS] = guard->socket[CHILDS] = -1;
     guard->trap_server =
         (struct trap_server){.notify = notify, .handle = nvidia_handle, .arg = nvidia};
-    guard->watch =
-        (struct watch){.notify = notify, .ended = on_ended, .round = on_watch_round, .arg = guard};
+    guard->watch = (struct watch){
+        .notify = notify, .ended = lifetime_ended, .round = round_watch, .arg = nvidia};
     guard->control = (struct control_thread){.notify = notify,
                                              .socket = -1,
                                              .name = nvidia->limits.name,
-                                             .pause = on_pause,
-                                             .round = on_control_round,
-                                             .arg = guard};
+                                             .pause = vdevs_pause,
+                                             .round = round_control,
+                                             .arg = nvidia};
 }
 
 int guard_new(const struct guard_config *config, struct guard **ret_guard)
@@ -524,10 +478,9 @@ void guard_end(struct guard *guard)
         guard->abandoned = !end_trap_thread(guard);
     if (guard->watching)
         pthread_join(guard->watch_thread, NULL);
-    report_lost_region(guard);
     if (guard->controlling)
         pthread_join(guard->control_thread, NULL);
-    cards_done(&guard->nvidia);
+    vdevs_done(&guard->nvidia);
     free_guard(guard);
 }
 

@@ -40,6 +40,11 @@ for folder in src/*/; do
         [ -z "$bad" ] || fail "CUDA or NVML types outside src/hook:"$'\n'"$bad"
     fi
 done
+# Within the guard: the layers that know no GPU do not include the one that does, nor each other.
+for layer in notify track sched; do
+    bad=$(grep -rnE '^ *# *include +"guard/' src/guard/$layer | grep -vE "include +\"guard/($layer/|notify/bus.h)" || true)
+    [ -z "$bad" ] || fail "src/guard/$layer includes another layer:"$'\n'"$bad"
+done
 bad=$(grep -rnE '^ *# *include +[<"](cuda|nvml)\.h[>"]' src || true)
 [ -z "$bad" ] || fail "NVIDIA's headers:"$'\n'"$bad"
 

@@ -3,7 +3,7 @@
  * make them, and the driver's files that these have open. The layers above decide what they mean.
  *
  * Threads: the trap thread (trap.c), the watch thread (watch.c), the control thread
- * (control_thread.c), and one for the share of each device (nvidia/cards.c).
+ * (control_thread.c), and one for the share of each device (nvidia/vdevs.c).
  *
  * Locks, in the order in which they are taken:
  *   notify->lock   processes, files, tasks, and all that the layers above keep about them. The trap
@@ -71,7 +71,7 @@ struct notify {
 
     /* Set before the threads start. */
     struct vgpu_region *region;
-    const char *device_dir;
+    const char *region_path, *device_dir;
     atomic_bool region_lost; /* it was cut short (bus.h), and shows nothing any more */
     pid_t keeper;            /* -1: there is none */
     int keeper_pidfd;        /* of this process; the keeper waits for it */

@@ -1,6 +1,7 @@
 #include "guard/notify/watch.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -17,10 +18,22 @@ void watch_wake(struct notify *notify)
         continue;
 }
 
+/* True: the message was logged. */
+static bool report_lost_region(const struct notify *notify)
+{
+    if (!atomic_load(&notify->region_lost))
+        return false;
+    log_warning("guard: %s was cut short: what its instance does is not shown any more; its limits "
+                "hold",
+                notify->region_path);
+    return true;
+}
+
 void *watch_serve(void *arg)
 {
     const struct watch *watch = arg;
     uint64_t next_ns = clock_ns() + ROUND_NS;
+    bool reported = false;
 
     while (!atomic_load(&watch->notify->ending)) {
         struct epoll_event event[EVENTS_MAX];
@@ -35,7 +48,10 @@ void *watch_serve(void *arg)
         if (clock_ns() < next_ns || atomic_load(&watch->notify->ending))
             continue;
         next_ns = clock_ns() + ROUND_NS;
+        reported = reported || report_lost_region(watch->notify);
         watch->round(watch->arg);
     }
+    if (!reported)
+        report_lost_region(watch->notify);
     return NULL;
 }

@@ -1,7 +1,7 @@
 #include "guard/nvidia/account.h"
 
 #include "guard/notify/ratelimit.h"
-#include "guard/nvidia/cards.h"
+#include "guard/nvidia/vdevs.h"
 #include "guard/nvidia/quota.h"
 #include "guard/nvidia/request.h"
 #include "guard/nvidia/rm.h"
@@ -19,7 +19,7 @@ void account_settle(struct nvidia *nvidia)
         if (rm_class_is_channel(gone.class_id))
             channels_remove(nvidia->channels, gone.client, gone.handle);
         if (gone.class_id == RM_CLASS_DEVICE)
-            cards_forget_device(nvidia, gone.client, gone.handle);
+            vdevs_forget_device(nvidia, gone.client, gone.handle);
     }
 }
 
@@ -69,7 +69,7 @@ static int channel_made(struct request *request)
                                          .group = place->group,
                                          .channel = request->result.handle,
                                          .vdev = place->vdev};
-    int rc = cards_begin_share(request->nvidia, place->vdev);
+    int rc = vdevs_begin_share(request->nvidia, place->vdev);
 
     if (rc == 0)
         rc = channels_add(request->nvidia->channels, &one);
@@ -147,7 +147,7 @@ uint32_t account_foreign(struct request *request, uint32_t parent, uint32_t hand
     unsigned vdev;
     int rc;
 
-    if (bytes == 0 || card_of(nvidia, request->file, call->client, parent, &vdev) < 0)
+    if (bytes == 0 || vdevs_find(nvidia, request->file, call->client, parent, &vdev) < 0)
         return RM_OK;
     if (nvidia->strict && !quota_leaves(nvidia, vdev, bytes)) {
         quota_refuse(nvidia, request->process, vdev, bytes,

@@ -1,6 +1,6 @@
 /* Whether a call may be made, and where what it makes will be. */
 #include "guard/notify/ratelimit.h"
-#include "guard/nvidia/cards.h"
+#include "guard/nvidia/vdevs.h"
 #include "guard/nvidia/lifetime.h"
 #include "guard/nvidia/quota.h"
 #include "guard/nvidia/request.h"
@@ -19,8 +19,8 @@ static bool place_channel(struct request *request)
     if (call->kind != RM_KIND_ALLOC || !rm_class_is_channel(call->class_id) || !nvidia->shares)
         return true;
     if (objects_device(nvidia->objects, call->client, call->parent, &device) < 0 ||
-        card_of(nvidia, request->file, call->client, device, &place->vdev) < 0 ||
-        cards_subdevice(nvidia, request->file, call->client, device, &place->subdevice) < 0) {
+        vdevs_find(nvidia, request->file, call->client, device, &place->vdev) < 0 ||
+        vdevs_subdevice(nvidia, request->file, call->client, device, &place->subdevice) < 0) {
         log_ratelimited("guard: a channel is refused: on which GPU it would be cannot be told");
         return false;
     }
@@ -48,7 +48,7 @@ static uint32_t place_memory(struct request *request)
     unsigned vdev;
 
     if (!is_memory_parent(nvidia, call) ||
-        card_of(nvidia, request->file, call->client, call->parent, &vdev) < 0)
+        vdevs_find(nvidia, request->file, call->client, call->parent, &vdev) < 0)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     request->place.vdev = vdev;
     if (quota_leaves(nvidia, vdev, call->charge_bytes))
@@ -78,9 +78,9 @@ static uint32_t admit_free(struct request *request)
     struct nvidia *nvidia = request->nvidia;
     const struct rm_call *call = &request->call;
 
-    if (cards_own(nvidia, call->client, call->handle)) /* the guard's own: the program has none */
+    if (vdevs_own(nvidia, call->client, call->handle)) /* the guard's own: the program has none */
         return RM_ERR_OBJECT_NOT_FOUND;
-    return cards_let_go(nvidia, request->file, call->client, call->handle) == 0
+    return vdevs_let_go(nvidia, request->file, call->client, call->handle) == 0
                ? RM_OK
                : RM_ERR_INSUFFICIENT_RESOURCES;
 }

@@ -451,8 +451,9 @@ bool channels_postpone(struct channels *channels, uint32_t client, uint32_t obje
     return postponed;
 }
 
-void channels_rescue(struct channels *channels)
+void channels_rescue(void *arg)
 {
+    struct channels *channels = arg;
     for (unsigned i = 0; i < SETS_MAX; i++) {
         struct set *set = &channels->set[i];
         struct rm_disable_channels which = {.count = 0};

@@ -76,6 +76,6 @@ int channels_probe(struct channels *channels, unsigned vdev, bool stop,
                    struct share_probe *ret_probe);
 
 /* The keeper's, once nobody else uses the table: switches on whatever may be off. */
-void channels_rescue(struct channels *channels);
+void channels_rescue(void *channels);
 
 #endif

@@ -7,15 +7,20 @@
 #define HUGE_512M  (512ULL << 20)
 #define HUGE_256G  (256ULL << 30)
 
-/* The bytes of a call's structure, whichever it is. */
-union structure {
-    struct rm_alloc alloc;
-    struct rm_alloc_object alloc_object;
-    struct rm_free free;
-    struct rm_dup_object dup;
-    struct rm_vid_heap_control heap;
-    struct rm_control control;
-    struct rm_dmabuf dmabuf;
+/* What a structure is decoded by: its bytes, whichever it is, and decode_call()'s other arguments.
+ */
+struct input {
+    const struct rm_branch *branch;
+    bool strict;
+    union {
+        struct rm_alloc alloc;
+        struct rm_alloc_object alloc_object;
+        struct rm_free free;
+        struct rm_dup_object dup;
+        struct rm_vid_heap_control heap;
+        struct rm_control control;
+        struct rm_dmabuf dmabuf;
+    } of;
 };
 
 int decode_xfer(const struct rm_xfer *xfer, uint32_t *ret_key, uint64_t *ret_address)
@@ -130,37 +135,31 @@ static void alloc(struct rm_call *call, bool serialized)
 }
 
 /* Both structures begin alike. `serialized`: only the program says how large the parameters are. */
-static void decode_alloc_head(const union structure *of, bool serialized, struct rm_call *call)
+static void decode_alloc_head(const struct input *in, bool serialized, struct rm_call *call)
 {
-    call->client = of->alloc.root;
-    call->parent = of->alloc.parent;
-    call->handle = of->alloc.handle;
-    call->class_id = of->alloc.class_id;
-    call->params = of->alloc.params;
+    call->client = in->of.alloc.root;
+    call->parent = in->of.alloc.parent;
+    call->handle = in->of.alloc.handle;
+    call->class_id = in->of.alloc.class_id;
+    call->params = in->of.alloc.params;
     alloc(call, serialized);
 }
 
-static void decode_alloc_short(const struct rm_branch *branch, bool strict,
-                               const union structure *of, struct rm_call *call)
+static void decode_alloc_short(const struct input *in, struct rm_call *call)
 {
-    (void)branch, (void)strict;
-    decode_alloc_head(of, false, call);
+    decode_alloc_head(in, false, call);
 }
 
-static void decode_alloc(const struct rm_branch *branch, bool strict, const union structure *of,
-                         struct rm_call *call)
+static void decode_alloc(const struct input *in, struct rm_call *call)
 {
-    (void)branch, (void)strict;
-    decode_alloc_head(of, of->alloc.flags & RM_ALLOC_SERIALIZED, call);
+    decode_alloc_head(in, in->of.alloc.flags & RM_ALLOC_SERIALIZED, call);
 }
 
-static void decode_heap(const struct rm_branch *branch, bool strict, const union structure *of,
-                        struct rm_call *call)
+static void decode_heap(const struct input *in, struct rm_call *call)
 {
-    const struct rm_vid_heap_control *arg = &of->heap;
+    const struct rm_vid_heap_control *arg = &in->of.heap;
     struct wish wish;
 
-    (void)branch, (void)strict;
     call->kind = RM_KIND_HEAP_OTHER;
     call->action = RM_EXECUTE;
     call->client = arg->root;
@@ -237,10 +236,9 @@ static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm
     watched(call, arg, bytes);
 }
 
-static void decode_control(const struct rm_branch *branch, bool strict, const union structure *of,
-                           struct rm_call *call)
+static void decode_control(const struct input *in, struct rm_call *call)
 {
-    const struct rm_control *arg = &of->control;
+    const struct rm_control *arg = &in->of.control;
 
     call->kind = RM_KIND_CONTROL;
     call->action = RM_CONTINUE;
@@ -253,7 +251,7 @@ static void decode_control(const struct rm_branch *branch, bool strict, const un
         view(call, arg, sizeof(struct rm_fb_info_list));
         break;
     case RM_CTRL_FB_GET_INFO_V2:
-        view(call, arg, branch->fb_info_bytes);
+        view(call, arg, in->branch->fb_info_bytes);
         break;
     case RM_CTRL_EXPORT_OBJECT:
         transfer(call, arg, RM_KIND_EXPORT, sizeof(struct rm_export_object));
@@ -269,14 +267,14 @@ static void decode_control(const struct rm_branch *branch, bool strict, const un
         break;
     case RM_CTRL_FIFO_DISABLE_CHANNELS:
         /* Off is possible for anybody's channels, on undoes what the guard has switched off. */
-        if (strict)
+        if (in->strict)
             decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
         break;
     case RM_CTRL_GROUP_SCHEDULE:
     case RM_CTRL_CHANNEL_SCHEDULE:
         /* From then on channels are switched, so the guard has to know. */
-        call->may_unschedule = !strict;
-        watched(call, arg, branch->schedule_bytes);
+        call->may_unschedule = !in->strict;
+        watched(call, arg, in->branch->schedule_bytes);
         break;
     case RM_CTRL_GROUP_SET_TIMESLICE:
         watched(call, arg, sizeof(struct rm_timeslice));
@@ -288,49 +286,41 @@ static void decode_control(const struct rm_branch *branch, bool strict, const un
 }
 
 /* A program without parameters of its own for it has no use for this old form of RM_ALLOC. */
-static void decode_alloc_object(const struct rm_branch *branch, bool strict,
-                                const union structure *of, struct rm_call *call)
+static void decode_alloc_object(const struct input *in, struct rm_call *call)
 {
-    (void)branch, (void)strict;
     call->kind = RM_KIND_ALLOC;
-    call->client = of->alloc_object.root;
-    call->parent = of->alloc_object.parent;
-    call->handle = of->alloc_object.handle;
-    call->class_id = of->alloc_object.class_id;
+    call->client = in->of.alloc_object.root;
+    call->parent = in->of.alloc_object.parent;
+    call->handle = in->of.alloc_object.handle;
+    call->class_id = in->of.alloc_object.class_id;
     decode_refuse(call, RM_ERR_NOT_SUPPORTED);
 }
 
-static void decode_free(const struct rm_branch *branch, bool strict, const union structure *of,
-                        struct rm_call *call)
+static void decode_free(const struct input *in, struct rm_call *call)
 {
-    (void)branch, (void)strict;
     call->kind = RM_KIND_FREE;
     call->action = RM_EXECUTE;
-    call->client = of->free.root;
-    call->parent = of->free.parent;
-    call->handle = of->free.handle;
+    call->client = in->of.free.root;
+    call->parent = in->of.free.parent;
+    call->handle = in->of.free.handle;
 }
 
-static void decode_dup(const struct rm_branch *branch, bool strict, const union structure *of,
-                       struct rm_call *call)
+static void decode_dup(const struct input *in, struct rm_call *call)
 {
-    (void)branch, (void)strict;
     call->kind = RM_KIND_DUP;
     call->action = RM_EXECUTE;
-    call->client = of->dup.client;
-    call->parent = of->dup.parent;
-    call->handle = of->dup.handle;
-    call->source_client = of->dup.source_client;
-    call->source_handle = of->dup.source_handle;
+    call->client = in->of.dup.client;
+    call->parent = in->of.dup.parent;
+    call->handle = in->of.dup.handle;
+    call->source_client = in->of.dup.source_client;
+    call->source_handle = in->of.dup.source_handle;
 }
 
-static void decode_dmabuf(const struct rm_branch *branch, bool strict, const union structure *of,
-                          struct rm_call *call)
+static void decode_dmabuf(const struct input *in, struct rm_call *call)
 {
-    (void)branch, (void)strict;
     call->kind = RM_KIND_DMABUF;
     call->action = RM_EXECUTE;
-    call->client = of->dmabuf.client;
+    call->client = in->of.dmabuf.client;
 }
 
 /*
@@ -343,7 +333,7 @@ static const struct layout {
                                end then */
     uint32_t status_at;
     bool limits_only; /* trapped only where memory or channels are limited: it makes nothing */
-    void (*decode)(const struct rm_branch *branch, bool strict, const union structure *of,
+    void (*decode)(const struct input *in,
                    struct rm_call *call); /* NULL: decode_xfer() unwraps it */
 } layouts[] = {
 #define LAYOUT(nr, type, ...)                                                                      \
@@ -393,16 +383,16 @@ int decode_call(const struct rm_branch *branch, bool strict, uint32_t key, const
                 struct rm_call *ret_call)
 {
     struct rm_call call = {.key = key};
-    union structure of;
+    struct input in = {.branch = branch, .strict = strict};
     size_t bytes = RM_KEY_SIZE(key);
 
-    memcpy(&of, arg, bytes < sizeof(of) ? bytes : sizeof(of));
+    memcpy(&in.of, arg, bytes < sizeof(in.of) ? bytes : sizeof(in.of));
     for (unsigned i = 0; i < LAYOUTS; i++) {
         if (!layouts[i].decode || key_of(&layouts[i], branch) != key)
             continue;
         call.status_at = layouts[i].branch_bytes_at ? (uint32_t)bytes - layouts[i].status_at
                                                     : layouts[i].status_at;
-        layouts[i].decode(branch, strict, &of, &call);
+        layouts[i].decode(&in, &call);
         *ret_call = call;
         return 0;
     }

@@ -150,10 +150,13 @@ static void process_gone(struct nvidia *nvidia, struct guard_process *process)
     log_debug("guard: process %ld is gone", (long)pid);
 }
 
-void lifetime_ended(struct nvidia *nvidia, uint32_t owner)
+void lifetime_ended(void *arg, uint32_t owner)
 {
-    struct guard_process *process = process_by_owner(nvidia->notify, owner);
+    struct nvidia *nvidia = arg;
+    struct guard_process *process;
 
+    MUTEX_SCOPE(&nvidia->notify->lock);
+    process = process_by_owner(nvidia->notify, owner);
     if (process && !process_alive(process))
         process_gone(nvidia, process);
 }

@@ -16,8 +16,9 @@ int lifetime_file(struct nvidia *nvidia, pid_t tid, int fd, struct guard_file **
  * one's mappings. */
 void lifetime_renew(struct nvidia *nvidia, struct guard_process *process);
 
-/* A process that was known by this number may have ended. */
-void lifetime_ended(struct nvidia *nvidia, uint32_t owner);
+/* A process that was known by this number may have ended. Takes the lock. `nvidia`: a struct
+ * nvidia, as for struct watch. */
+void lifetime_ended(void *nvidia, uint32_t owner);
 
 /* Nobody has the file, as far as one can see. */
 void lifetime_close(struct nvidia *nvidia, struct guard_file *file);

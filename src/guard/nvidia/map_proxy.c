@@ -14,7 +14,7 @@
 #include "account/vdev.h"
 #include "guard/notify/borrowed.h"
 #include "guard/notify/ratelimit.h"
-#include "guard/nvidia/cards.h"
+#include "guard/nvidia/vdevs.h"
 #include "guard/nvidia/rm.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static bool try_device(struct map_proxy *map_proxy, uint32_t id, const char *uui
         return false;
     if (rm_alloc_subdevice(map_proxy->fd, map_proxy->client, device.device, &device.subdevice) ==
             RM_OK &&
-        card_uuid(map_proxy->fd, map_proxy->client, device.subdevice, uuid) == 0) {
+        vdevs_uuid(map_proxy->fd, map_proxy->client, device.subdevice, uuid) == 0) {
         vdev_uuid_text("GPU", uuid, text);
         if (strcmp(text, uuid_text) == 0) {
             *ret_device = device;
@@ -128,7 +128,7 @@ static int find_parent(struct nvidia *nvidia, pid_t tid, const struct guard_file
     *ret_parent = nvidia->map_proxy.client;
     if (class_id != RM_CLASS_DEVICE && class_id != RM_CLASS_SUBDEVICE)
         return 0;
-    if (card_of(nvidia, ctl, map->client, parent, &vdev) < 0 ||
+    if (vdevs_find(nvidia, ctl, map->client, parent, &vdev) < 0 ||
         find_device(nvidia, tid, vdev, &device) < 0)
         return -ENODEV;
     *ret_parent = class_id == RM_CLASS_DEVICE ? device->device : device->subdevice;

@@ -5,6 +5,7 @@
 #include "guard/notify/ratelimit.h"
 #include "guard/nvidia/audit.h"
 #include "guard/nvidia/lifetime.h"
+#include "guard/nvidia/vdevs.h"
 
 #include <signal.h>
 
@@ -23,10 +24,12 @@ static bool begin_end(struct nvidia *nvidia)
     return true;
 }
 
-void round_control(struct nvidia *nvidia)
+void round_control(void *arg)
 {
+    struct nvidia *nvidia = arg;
     uint64_t since_ns = atomic_load(&nvidia->reading_ns);
 
+    vdevs_pause_again(nvidia);
     if (since_ns == 0 || clock_ns() - since_ns < BLIND_NS)
         return;
     log_ratelimited("guard: a program of the instance keeps its memory map from being read: "
@@ -57,8 +60,9 @@ static bool anybody(struct nvidia *nvidia)
     return processes_any(nvidia->notify);
 }
 
-void round_watch(struct nvidia *nvidia)
+void round_watch(void *arg)
 {
+    struct nvidia *nvidia = arg;
     bool differs;
 
     if (!anybody(nvidia))

@@ -1,4 +1,4 @@
-#include "guard/nvidia/cards.h"
+#include "guard/nvidia/vdevs.h"
 #include "guard/nvidia/quota.h"
 #include "guard/nvidia/request.h"
 
@@ -71,8 +71,8 @@ void view_rewrite(struct request *request)
     unsigned vdev;
 
     if ((call->kind != RM_KIND_CONTROL && !is_heap) ||
-        card_of(request->nvidia, request->file, call->client, is_heap ? call->parent : call->handle,
-                &vdev) < 0)
+        vdevs_find(request->nvidia, request->file, call->client,
+                   is_heap ? call->parent : call->handle, &vdev) < 0)
         return;
     if (is_heap)
         view_heap(nvidia, vdev, &heap->total, &heap->free);

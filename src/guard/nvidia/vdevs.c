@@ -1,4 +1,4 @@
-#include "guard/nvidia/cards.h"
+#include "guard/nvidia/vdevs.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -46,7 +46,7 @@ static int make_subdevice(struct rm_device *entry, const struct guard_file *file
     return entry->subdevice ? 0 : -ENODEV;
 }
 
-int cards_subdevice(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
+int vdevs_subdevice(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
                     uint32_t device, uint32_t *ret_subdevice)
 {
     struct rm_device *entry = find_device(nvidia, client, device);
@@ -61,7 +61,7 @@ int cards_subdevice(struct nvidia *nvidia, const struct guard_file *file, uint32
     return rc;
 }
 
-int cards_let_go(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
+int vdevs_let_go(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
                  uint32_t subdevice)
 {
     struct rm_device *entry;
@@ -81,7 +81,7 @@ int cards_let_go(struct nvidia *nvidia, const struct guard_file *file, uint32_t 
     return rc;
 }
 
-bool cards_own(const struct nvidia *nvidia, uint32_t client, uint32_t object)
+bool vdevs_own(const struct nvidia *nvidia, uint32_t client, uint32_t object)
 {
     for (unsigned i = 0; i < nvidia->rm_devices_high; i++) {
         if (nvidia->rm_device[i].device && nvidia->rm_device[i].client == client &&
@@ -91,7 +91,7 @@ bool cards_own(const struct nvidia *nvidia, uint32_t client, uint32_t object)
     return false;
 }
 
-void cards_forget_device(struct nvidia *nvidia, uint32_t client, uint32_t device)
+void vdevs_forget_device(struct nvidia *nvidia, uint32_t client, uint32_t device)
 {
     struct rm_device *entry = find_device(nvidia, client, device);
 
@@ -120,7 +120,7 @@ static void return_subdevice(const struct guard_file *file, uint32_t client, uin
         log_warning("guard: a subdevice that was made to ask for a GPU's UUID could not be freed");
 }
 
-int card_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
+int vdevs_uuid(int fd, uint32_t client, uint32_t subdevice, uint8_t ret_uuid[16])
 {
     struct rm_gid_info gid = {.flags = RM_GID_BINARY};
     int rc = rm_control(fd, client, subdevice, RM_CTRL_GPU_GET_GID_INFO, &gid, sizeof(gid));
@@ -171,8 +171,8 @@ static int choose_vdev(const struct nvidia *nvidia, struct vgpu_ledger *ledger, 
 }
 
 /* Binds a device to a vdev for good: a program can write what it likes into the region. */
-static int bind_card(struct nvidia *nvidia, struct vgpu_ledger *ledger, const uint8_t uuid[16],
-                     uint64_t physical_bytes, unsigned *ret_vdev)
+static int bind_device(struct nvidia *nvidia, struct vgpu_ledger *ledger, const uint8_t uuid[16],
+                       uint64_t physical_bytes, unsigned *ret_vdev)
 {
     char text[VGPU_UUID_LEN];
     struct guarded_device *device;
@@ -196,8 +196,8 @@ static int bind_card(struct nvidia *nvidia, struct vgpu_ledger *ledger, const ui
     return 0;
 }
 
-static int find_card(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
-                     uint32_t device, unsigned *ret_vdev)
+static int ask_vdev(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
+                    uint32_t device, unsigned *ret_vdev)
 {
     struct vgpu_ledger *ledger = process_any_ledger(nvidia->notify);
     uint64_t physical_bytes = 0;
@@ -208,16 +208,16 @@ static int find_card(struct nvidia *nvidia, const struct guard_file *file, uint3
 
     if (rc < 0)
         return -ENODEV;
-    rc = card_uuid(file->fd, client, subdevice, uuid);
+    rc = vdevs_uuid(file->fd, client, subdevice, uuid);
     if (rc == 0)
         physical_bytes = ask_size(nvidia, file, client, subdevice);
     if (made)
         return_subdevice(file, client, device, subdevice);
-    return rc < 0 ? rc : bind_card(nvidia, ledger, uuid, physical_bytes, ret_vdev);
+    return rc < 0 ? rc : bind_device(nvidia, ledger, uuid, physical_bytes, ret_vdev);
 }
 
-int card_of(struct nvidia *nvidia, const struct guard_file *file, uint32_t client, uint32_t object,
-            unsigned *ret_vdev)
+int vdevs_find(struct nvidia *nvidia, const struct guard_file *file, uint32_t client,
+               uint32_t object, unsigned *ret_vdev)
 {
     const struct rm_device *entry;
     uint32_t device;
@@ -230,7 +230,7 @@ int card_of(struct nvidia *nvidia, const struct guard_file *file, uint32_t clien
         *ret_vdev = entry->vdev;
         return 0;
     }
-    rc = find_card(nvidia, file, client, device, ret_vdev);
+    rc = ask_vdev(nvidia, file, client, device, ret_vdev);
     if (rc == 0)
         remember_device(nvidia, client, device, *ret_vdev);
     return rc;
@@ -274,7 +274,7 @@ static int start_thread(struct guarded_device *device)
     return rc;
 }
 
-int cards_begin_share(struct nvidia *nvidia, unsigned vdev)
+int vdevs_begin_share(struct nvidia *nvidia, unsigned vdev)
 {
     static const struct share_ops ops = {.set = share_set, .probe = share_probe};
     struct guarded_device *device = &nvidia->device[vdev];
@@ -306,7 +306,7 @@ int cards_begin_share(struct nvidia *nvidia, unsigned vdev)
     return 0;
 }
 
-void cards_done(struct nvidia *nvidia)
+void vdevs_done(struct nvidia *nvidia)
 {
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
         struct guarded_device *device = &nvidia->device[i];
@@ -337,15 +337,16 @@ static bool pause_once(struct nvidia *nvidia, bool pause)
     return done;
 }
 
-int cards_pause(struct nvidia *nvidia, bool pause)
+int vdevs_pause(void *arg, bool pause)
 {
+    struct nvidia *nvidia = arg;
     const struct timespec nap = {.tv_nsec = PAUSE_NAP_NS};
     bool done = false;
 
     /* If the library has the devices' time, nothing is switched, and so nothing stands. */
     if (!nvidia->shares)
         return pause ? -EOPNOTSUPP : 0;
-    atomic_store(&nvidia->paused, pause); /* first: cards_begin_share() looks there */
+    atomic_store(&nvidia->paused, pause); /* first: vdevs_begin_share() looks there */
     for (unsigned i = 0; i < PAUSE_TRIES && !done; i++) {
         if (i)
             nanosleep(&nap, NULL);
@@ -361,7 +362,7 @@ int cards_pause(struct nvidia *nvidia, bool pause)
     return done ? 0 : -EIO;
 }
 
-void cards_pause_again(struct nvidia *nvidia)
+void vdevs_pause_again(struct nvidia *nvidia)
 {
     if (atomic_load(&nvidia->paused))
         pause_once(nvidia, true);

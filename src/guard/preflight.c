@@ -114,7 +114,7 @@ static void preflight_ptrace(struct guard_finding *finding)
     size_t length;
     int scope;
 
-    /* Without the file there is no Yama, and so no scope. */
+    /* Without the file there is no Yama, and no scope. */
     file_read_small("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text), &length);
     scope = atoi(text);
     if (scope >= 3 || (scope == 2 && !may_trace_all())) {
@@ -135,7 +135,7 @@ static void preflight_ptrace(struct guard_finding *finding)
     SAY(finding, "the supervisor may look into the program (ptrace_scope %d)", scope);
 }
 
-/* Not needed where the mode is not strict, so never a reason not to work. */
+/* Only strict mode needs it, so it is never a reason not to work. */
 static void preflight_nvml(const char *given, struct guard_finding *finding)
 {
     static const char advice[] =
@@ -162,11 +162,11 @@ static void preflight_hmm(struct guard_finding *finding)
         finding->rc = 1;
         SAY(finding, "nvidia-uvm is not loaded, or has no such parameter");
     } else if (text[0] == 'Y' || text[0] == '1') {
-        SAY(finding, "ordinary memory does not move to the card");
+        SAY(finding, "ordinary memory does not move to the GPU");
     } else {
         finding->rc = 1;
         SAY(finding, "not set: on kernels with HMM, memory of malloc() that GPUs use can move to "
-                     "the card, where no "
+                     "the GPU, where no "
                      "quota sees it; load nvidia-uvm with uvm_disable_hmm=1");
     }
 }

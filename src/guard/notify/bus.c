@@ -11,8 +11,8 @@
 
 #define WATCHED_MAX 64
 
-/* Written under `lock`, read by the handler: an entry counts while `base` is not 0, and is filled
- * before that. */
+/* Written under `lock`, read by the handler. An entry counts while `base` is not 0, which is set
+ * last. */
 static struct watched {
     _Atomic uintptr_t base;
     _Atomic size_t bytes;
@@ -45,7 +45,7 @@ static void handle(int signal, siginfo_t *info, void *context)
     }
     if (!done && info->si_code == BUS_ADRERR)
         done = replace(address & ~(page_bytes - 1), page_bytes);
-    if (!done) /* it comes again at once */
+    if (!done) /* the signal comes again at once, and ends the process */
         sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     errno = saved;
 }

@@ -21,18 +21,18 @@
 #define BACKLOG   16
 #define ANSWER_MS 1000
 
-/* Headers are older than kernels: Linux 6.5. */
+/* The headers may be older than the kernel: Linux 6.5. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
 
-/* The name, because the socket of another instance may have been put in this one's folder. */
+/* The name tells whether another instance's socket was put in this one's folder. */
 struct question {
     uint32_t verb;
     char name[VGPU_NAME_LEN];
 };
 
-/* By way of the folder's descriptor: an address has room for 107 bytes only. */
+/* Through the folder's descriptor: an address has room for 107 bytes only. */
 static struct sockaddr_un address_in(int folder)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -95,14 +95,14 @@ bool control_is_guarded(pid_t pid)
     return no_new_privs && filters > own;
 }
 
-/* Who has connected, or listens. It may have ended, and its number be another's: then its pidfd
- * says so. */
+/* The process that has connected, or listens. It may have ended, and its number be another's: its
+ * pidfd tells. */
 static bool peer_is_guarded(int connection, const struct ucred *peer)
 {
     int pidfd CLEANUP_CLOSE = -1;
     socklen_t length = sizeof(pidfd);
 
-    /* Of a PID namespace around ours, where nobody is that we have started. */
+    /* A process of a PID namespace around ours; the supervisor has started none there. */
     if (peer->pid == 0)
         return false;
     if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) < 0) {
@@ -141,7 +141,7 @@ void control_answer(int connection, int rc)
     close(connection);
 }
 
-/* Whoever has given up does not expect that anything happens. */
+/* A process that has given up does not expect that anything happens. */
 static bool still_waits(int connection)
 {
     struct pollfd end = {.fd = connection, .events = 0};
@@ -193,7 +193,7 @@ static int hear(int connection)
                                            : err_last();
 }
 
-/* The first answer is whether one may ask. */
+/* The first answer says whether the caller may ask. */
 int control_ask(const char *folder, const char *name, enum control_verb verb)
 {
     const struct timeval bound = {.tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000};
@@ -207,7 +207,7 @@ int control_ask(const char *folder, const char *name, enum control_verb verb)
     if (dir < 0 || fd < 0)
         return err_last();
     address = address_in(dir);
-    /* Of a supervisor that is stopped the queue may be full. */
+    /* The queue of a stopped supervisor may be full. */
     if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound)) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound)) < 0)
         return err_last();

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#define OURS 64 /* for what is open all the time, and what is looked at */
+#define OURS 64 /* for what is always open, and for what is looked at */
 
 void descriptors_init(struct descriptors *descriptors)
 {
@@ -31,7 +31,7 @@ unsigned descriptors_for_tasks(const struct descriptors *descriptors)
     return quarter > TASKS_CACHED ? TASKS_CACHED : quarter ? quarter : 1;
 }
 
-/* The kernel gives the lowest number there is. */
+/* The kernel gives the lowest number that is free. */
 bool descriptors_left(const struct descriptors *descriptors, int fd)
 {
     return (unsigned)fd + descriptors_for_tasks(descriptors) + OURS < descriptors->most;
@@ -39,6 +39,5 @@ bool descriptors_left(const struct descriptors *descriptors, int fd)
 
 bool descriptors_left_for_call(const struct descriptors *descriptors, int fd)
 {
-    return (unsigned)fd + OURS / 2 <
-           descriptors->most; /* the other threads look at something, too */
+    return (unsigned)fd + OURS / 2 < descriptors->most; /* the other threads need some, too */
 }

@@ -1,7 +1,6 @@
 /*
- * The supervisor's descriptors. It needs some for each file, process and thread that it looks
- * after, and how many of those there are is up to the programs; without any left it could look at
- * nothing any more.
+ * The supervisor's descriptors. It needs some for each file, process and thread of the programs,
+ * which decide how many there are. Without any left it could look at nothing.
  */
 #ifndef VGPU_GUARD_DESCRIPTORS_H
 #define VGPU_GUARD_DESCRIPTORS_H
@@ -10,7 +9,7 @@
 #include <sys/resource.h>
 
 struct descriptors {
-    struct rlimit before; /* what the program is to have */
+    struct rlimit before; /* what the program gets */
     unsigned most;        /* of the supervisor's */
 };
 
@@ -19,13 +18,11 @@ void descriptors_init(struct descriptors *descriptors);
 /* In the child, before exec. */
 void descriptors_restore(const struct descriptors *descriptors);
 
-/* So many threads may be remembered. */
+/* How many threads may be remembered. */
 unsigned descriptors_for_tasks(const struct descriptors *descriptors);
-/* Whether enough are left for everything else, now that this one is made for a file or a
- * process. */
+/* Whether enough are left for everything else, now that a file or a process has this one. */
 bool descriptors_left(const struct descriptors *descriptors, int fd);
-/* The same for one that is had for a call only: there are some that files and processes do not
- * get. */
+/* The same for a descriptor that is open for one call: some are kept for those. */
 bool descriptors_left_for_call(const struct descriptors *descriptors, int fd);
 
 #endif

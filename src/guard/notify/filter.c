@@ -26,12 +26,12 @@
 #error "the guard knows x86-64 and aarch64"
 #endif
 
-#define SKIPPED    UINT32_MAX /* a call that a debugger has taken off its thread */
+#define SKIPPED    UINT32_MAX /* the call number after a debugger has skipped a call */
 #define X32_BIT    0x40000000u
 #define FILTER_MAX 96
 
 /* The low halves of arguments; both architectures are little-endian. The kernel ignores the rest of
- * an ioctl's. */
+ * an ioctl's command. */
 #define ARG_LOW(n) ((uint32_t)(offsetof(struct seccomp_data, args) + 8 * (n)))
 
 struct program {
@@ -91,9 +91,9 @@ static void put_mmap(struct program *program)
     load(program, ARG_LOW(2));
     put(program, BPF_ALU | BPF_AND | BPF_K, PROT_READ | PROT_WRITE, 0, 0);
     answer_unless(program, PROT_READ | PROT_WRITE, SECCOMP_RET_ALLOW);
-    /* The driver takes no mapping whose offset is not its address (uvm.c, uvm_mmap): from the
-     * beginning of a file, as most are, only one at address 0, which nobody gets who does not
-     * insist. */
+    /* The driver takes no mapping whose offset is not its address (uvm.c, uvm_mmap). A mapping from
+     * a file's beginning, as most are, would have to be at address 0, which a program gets only
+     * with MAP_FIXED. */
     load(program, ARG_LOW(5));
     answer_unless(program, 0, SECCOMP_RET_USER_NOTIF);
     load(program, ARG_LOW(5) + 4);
@@ -108,8 +108,7 @@ static void put_mmap(struct program *program)
     answer(program, SECCOMP_RET_ALLOW);
 }
 
-/* Skips `inner` instructions, which were written behind it, where the accumulator is not
- * `value`. */
+/* Skips the instructions written behind `at` unless the accumulator is `value`. */
 static void skip_unless(struct program *program, unsigned at, uint32_t value)
 {
     unsigned inner = program->length - at - 1;
@@ -169,8 +168,8 @@ int filter_supported(void)
 
     if (rc < 0)
         return rc;
-    /* Flags are looked at before the program is: with none at all the answer to known flags is
-     * EFAULT. */
+    /* The kernel looks at the flags before the program: without a program, known flags give EFAULT.
+     */
     rc = seccomp(SECCOMP_SET_MODE_FILTER, LISTENER_FLAGS, NULL);
     return rc == -EFAULT ? 0 : rc < 0 ? rc : -EINVAL;
 }

@@ -2,9 +2,8 @@
  * The seccomp filter of a guarded program: which of its system calls wait for the supervisor's
  * answer.
  *
- * Written out as BPF rather than through libseccomp: that one drops, without an error, a rule that
- * traps some ioctls where another allows all (2.5.4), and what is needed is one screen of
- * instructions.
+ * It is written as BPF, not through libseccomp. That drops, without an error, a rule that traps
+ * some ioctls if another one allows all (2.5.4), and the filter is one screen of instructions.
  */
 #ifndef VGPU_GUARD_FILTER_H
 #define VGPU_GUARD_FILTER_H
@@ -24,11 +23,11 @@ struct filter_calls {
 };
 
 /*
- * Installs the filter on the calling thread, and so on all that it starts from then on, for ever;
- * it must be the only thread. Sets no_new_privs. Beside `calls` it traps shared, writable mappings
- * that do not begin at a file's start. Returns the listener's descriptor (O_CLOEXEC); -errno:
- * -EBUSY where a listener is above us already, -EINVAL where the kernel is older than 5.19, -ENOSYS
- * without seccomp.
+ * Installs the filter on the calling thread, which must be the only one. It holds for all that the
+ * thread starts, for ever. Sets no_new_privs. Beside `calls` it traps shared, writable mappings
+ * that do not begin at a file's start. Returns the listener's descriptor (O_CLOEXEC). -EBUSY:
+ * another listener is above this one; -EINVAL: the kernel is older than 5.19; -ENOSYS: it has no
+ * seccomp; another -errno.
  */
 int filter_install(const struct filter_calls *calls);
 

@@ -1,5 +1,5 @@
-/* System calls on descriptors of processes, which the C library does not wrap before 2.36. -1 and
- * errno, as ever. */
+/* System calls on descriptors of processes. The C library wraps them from 2.36 on. They return -1
+ * and set errno. */
 #ifndef VGPU_GUARD_PIDFD_H
 #define VGPU_GUARD_PIDFD_H
 

@@ -20,7 +20,7 @@
 
 #define WORDS 2
 
-/* Of those who make calls; the last one only of the program. */
+/* The threads that make calls give up the first two; the program gives up all. */
 static const unsigned dropped[] = {CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_SYS_PTRACE};
 #define CALLERS  2
 #define PROGRAMS 3
@@ -68,15 +68,16 @@ int privilege_drop(void)
 int privilege_drop_for_good(void)
 {
     for (unsigned i = 0; i < PROGRAMS; i++) {
-        /* Without CAP_SETPCAP it may not be taken off the bounding set; with no_new_privs nobody
-         * gets it from there. */
+        /* Without CAP_SETPCAP the bounding set cannot be changed; with no_new_privs nobody gets it
+         * from there. */
         if (prctl(PR_CAPBSET_DROP, dropped[i], 0, 0, 0) < 0 && errno != EPERM && errno != EINVAL)
             return err_last();
     }
     return take_away(PROGRAMS);
 }
 
-/* In a user namespace of its own it has whatever it likes, which means nothing to the driver. */
+/* In a user namespace of its own a process has all capabilities, which mean nothing to the driver.
+ */
 static bool is_of_our_namespace(pid_t tid)
 {
     struct stat its, ours;

@@ -1,5 +1,5 @@
-/* Messages about what programs do, which they can do as often as they like: every so often one of a
- * kind is enough. */
+/* Messages about what programs do: a program can cause as many as it likes, so one of a kind every
+ * 10 s is logged. */
 #ifndef VGPU_GUARD_RATELIMIT_H
 #define VGPU_GUARD_RATELIMIT_H
 
@@ -11,7 +11,7 @@
 
 #define RATELIMIT_NS (10 * NS_PER_S)
 
-/* Whether it is time for one more; then the time is noted. Any thread. */
+/* Whether it is time for one more, which is noted then. Any thread. */
 static inline bool log_ratelimit_due(_Atomic uint64_t *last_ns)
 {
     uint64_t now_ns = clock_ns(), before = atomic_load(last_ns);
@@ -20,7 +20,7 @@ static inline bool log_ratelimit_due(_Atomic uint64_t *last_ns)
            atomic_compare_exchange_strong(last_ns, &before, now_ns);
 }
 
-/* A warning of this place in the source, now and then. */
+/* A warning, at most one every RATELIMIT_NS for this place in the source. */
 #define log_ratelimited(...)                                                                       \
     do {                                                                                           \
         static _Atomic uint64_t last_ns_;                                                          \

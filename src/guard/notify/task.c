@@ -117,7 +117,7 @@ int task_get(struct tasks *tasks, pid_t tid, const struct task **ret_task)
     struct task *task = entry(tasks, tid);
     int rc = 0;
 
-    /* Its number may have become another thread's since. */
+    /* The number may be another thread's by now. */
     if (task->tid != tid || pidfd_signal(task->pidfd, 0) < 0)
         rc = reopen(task, tid);
     if (rc == 0)
@@ -205,7 +205,7 @@ size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes)
     struct iovec local = {to, bytes}, remote[2];
     ssize_t got;
 
-    /* One element a page: the call moves whole elements or none of one, it does not stop within. */
+    /* One element a page: the call moves whole elements, and does not stop within one. */
     if (first > length)
         first = length;
     remote[0] = (struct iovec){(void *)(uintptr_t)address, first};
@@ -214,7 +214,7 @@ size_t task_read_some(pid_t tid, uint64_t address, void *to, size_t bytes)
     return got < 0 ? 0 : (size_t)got;
 }
 
-/* Most of it is the same: it is compared by lines. */
+/* Most of it is the same, so it is compared in blocks. */
 #define LINE_BYTES 64u
 
 struct task_piece task_changes(uint64_t address, const void *before, void *after, size_t bytes)
@@ -235,7 +235,7 @@ struct task_piece task_changes(uint64_t address, const void *before, void *after
     return (struct task_piece){address + begin, is + begin, end - begin};
 }
 
-/* A thread that has not ended; the first one where all have. */
+/* A thread that has not ended; the first one if all have. */
 static pid_t living_thread(pid_t process)
 {
     pid_t living = process;
@@ -262,8 +262,8 @@ int task_open_file(pid_t process, const char *name, int *ret_fd)
 {
     char path[64];
 
-    /* A thread may end between the choice and the opening. One that lives after it had its memory
-     * at it. */
+    /* A thread may end between the choice and the opening. If it lives afterwards, it had its
+     * memory when the file was opened. */
     for (;;) {
         pid_t tid = living_thread(process);
         bool ended = proc_thread_ended(tid);

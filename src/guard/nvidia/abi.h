@@ -2,14 +2,14 @@
  * The part of the NVIDIA driver's user ABI that the guard knows: calls on /dev/nvidiactl and
  * /dev/nvidia-uvm.
  *
- * From NVIDIA's open kernel modules, branches 550 to 595 (src/common/sdk/nvidia/inc/nvos.h and
- * ctrl/, nvidia/arch/nvalloc/ unix/include/nv_escape.h, kernel-open/nvidia-uvm/uvm_ioctl.h). What
- * differs between branches is in guard/nvidia/branch.h. Own definitions: names and layout are the
- * driver's, only members that are looked at are named.
+ * Taken from NVIDIA's open kernel modules, branches 550 to 595 (src/common/sdk/nvidia/inc/nvos.h
+ * and ctrl/, nvidia/arch/nvalloc/unix/include/nv_escape.h, kernel-open/nvidia-uvm/uvm_ioctl.h).
+ * What differs between branches is in guard/nvidia/branch.h. The definitions are our own: names and
+ * layout are the driver's, and only members that are used have names.
  *
- * The driver looks at number and size of an ioctl on its control device, not at type and direction
- * (nv.c, nvidia_ioctl()); on its UVM device at the whole word. Results come back in the structure:
- * the system call succeeds although the call failed.
+ * The control device tells an ioctl by number and size, not by type and direction (nv.c,
+ * nvidia_ioctl()); the UVM device by the whole word. Results come back in the structure: the system
+ * call succeeds although the call failed.
  */
 #ifndef VGPU_GUARD_ABI_H
 #define VGPU_GUARD_ABI_H
@@ -70,7 +70,7 @@ enum rm_class {
     RM_CLASS_THIRD_PARTY_P2P = 0x503c,
     RM_CLASS_PROFILER = 0xb1cc,
     RM_CLASS_PROFILER_DEVICE = 0xb2cc,
-    /* These want to be shown an open capability of nvidia-caps. */
+    /* These have to name an open capability of nvidia-caps. */
     RM_CLASS_FABRIC_MANAGER = 0xf,
     RM_CLASS_IMEX = 0xf1,
     RM_CLASS_MIG_INSTANCE = 0xc637,
@@ -101,7 +101,7 @@ static inline int rm_class_is_channel(uint32_t class_id)
     }
 }
 
-/* All of them end like that; one that is not in the list is of a chip that nobody here knows. */
+/* All of them end like that; another one is of a chip that is not known here. */
 static inline int rm_class_looks_like_channel(uint32_t class_id)
 {
     return (class_id & 0xff) == 0x6f && class_id <= 0xffff;
@@ -221,7 +221,7 @@ struct rm_handle_info { /* CLIENT_GET_HANDLE_INFO, on the client */
 
 #define RM_SHARE_DUP         0x1u
 #define RM_SHARE_WITH_CLIENT 3u /* `target` */
-#define RM_SHARE_COMPOSE     4u /* beside what is allowed already */
+#define RM_SHARE_COMPOSE     4u /* in addition to what is allowed already */
 
 struct rm_vid_heap_control { /* NVOS32 */
     uint32_t root, parent, function, va_space;
@@ -287,9 +287,8 @@ struct rm_schedule { /* GROUP_SCHEDULE, CHANNEL_SCHEDULE; how much of it a branc
     uint8_t enable, skip_submit, skip_enable;
 };
 
-/* On a subdevice: how often the context of a group (`object`) was put on the graphics engine, and
- * taken off it; with which effort: it was idle, or stopped between blocks, or in the midst of
- * instructions. */
+/* On a subdevice: how often the context of a group (`object`) was put on the graphics engine and
+ * taken off it, and how: it was idle, or stopped between blocks, or between instructions. */
 struct rm_ctxsw_stats {
     uint32_t object, flags, save, restore, wfi, cta, cilp, gfxp;
 };
@@ -441,7 +440,7 @@ struct uvm_range { /* the head of FREE, ALLOC_SEMAPHORE_POOL (whose length is it
     uint64_t base, length;
 };
 
-/* How the guard tells calls: as the driver does. */
+/* How the guard tells calls apart: as the driver does. */
 #define RM_KEY_MASK      0x3fff00ffu
 #define RM_KEY(nr, size) ((uint32_t)(size) << 16 | (uint32_t)(nr))
 #define RM_KEY_NR(key)   ((key)&0xffu)

@@ -1,8 +1,8 @@
 /*
- * The branches of NVIDIA's driver that the guard knows. The numbers of a version's first part are
- * branches; within a branch the ABI that the guard looks at has not changed
- * (scripts/check_driver_abi.sh compares it with the sources). A branch that is not in the table is
- * refused: what is laid out otherwise than thought is misread.
+ * The branches of NVIDIA's driver that the guard knows. A branch is the first number of a version.
+ * Within a branch the ABI that the guard uses has not changed (scripts/check_driver_abi.sh compares
+ * it with the sources). A branch that is not in the table is refused: a layout that is not known
+ * would be misread.
  */
 #ifndef VGPU_GUARD_BRANCH_H
 #define VGPU_GUARD_BRANCH_H
@@ -35,9 +35,9 @@ int branch_parse(const char *text, struct rm_version *ret_version);
 int branch_find(const struct rm_version *version, const struct rm_branch **ret_branch);
 
 /*
- * The driver that runs here: <device_dir>/version where there is such a file, else
- * /proc/driver/nvidia/version. -ENODEV: no driver is loaded; -EINVAL: its version cannot be read
- * from it; -ENOENT: its branch is not known, and *ret_version is filled nevertheless.
+ * The driver that runs here: by <device_dir>/version if there is such a file, else by
+ * /proc/driver/nvidia/version. -ENODEV: no driver is loaded; -EINVAL: there is no version in the
+ * file; -ENOENT: the branch is not known, and *ret_version is filled nevertheless.
  */
 int branch_read(const char *device_dir, struct rm_version *ret_version,
                 const struct rm_branch **ret_branch);

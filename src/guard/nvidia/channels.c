@@ -92,7 +92,7 @@ static void add_group(struct set *set, uint32_t handle)
     set->group[set->groups++] = (struct group){.handle = handle};
 }
 
-/* Unless one of its channels is there still. So there are no more groups than channels. */
+/* Unless it still has a channel, so there are never more groups than channels. */
 static void take_group_out(struct set *set, uint32_t handle)
 {
     for (unsigned i = 0; i < set->count; i++) {
@@ -144,11 +144,11 @@ void channels_remove_client(struct channels *channels, uint32_t client)
 }
 
 /*
- * What is off is not switched off again: the program stands still for ever, also once it is
- * switched on (fact-twice of bench/gpu/guard.py, docs/measurements.md). To switch on what is on
- * does nothing. So it is noted of each channel that it may be off, before it is switched off; and
- * if the call fails, after which some may be and some not, all of them are switched on. Scheduling
- * a channel that is off switches it on, so that is done once it is on anyway.
+ * A channel that is off must not be switched off again: the program would stand still for ever,
+ * even after it is switched on (fact-twice of bench/gpu/guard.py, docs/measurements.md). Switching
+ * on what is on does nothing. So each channel has a note that it may be off, written before it is
+ * switched off. If a call fails, some of its channels may be off and some not, and all are switched
+ * on. Scheduling a channel switches it on, so that is postponed until it is switched on anyway.
  */
 
 /* The status, or -errno. */
@@ -178,8 +178,7 @@ static int switch_on_one(const struct set *set, unsigned at)
     return switch_some(set, &which, SHARE_ON);
 }
 
-/* Switches on, one by one, those that may be off: one that is not there any more makes a call for
- * many fail. */
+/* Switches on, one by one, those that may be off: a call for many fails if one is gone. */
 static int undo(struct set *set)
 {
     int rc = 0;
@@ -229,7 +228,7 @@ static int switch_off(struct set *set, enum share_state to)
         probes_stop(set);
     set->ending = to == SHARE_ENDING && (!set->off || set->ending);
     atomic_store(&set->off, 1);
-    /* Twice: some of those that were there may be there no more. */
+    /* Twice: a channel may have gone, which makes the call fail, and undo() forgets it. */
     for (unsigned i = 0; i < 2; i++) {
         rc = switch_off_rest(set, to);
         if (rc == RM_OK)
@@ -252,7 +251,7 @@ static int schedule_one(const struct set *set, uint32_t object, uint32_t cmd,
     return rm_control(set->fd, set->client, object, cmd, &postponed->how, bytes);
 }
 
-/* What was to be scheduled meanwhile. The last status that is not RM_OK. */
+/* Makes the postponed calls. The last status that is not RM_OK. */
 static int schedule(struct set *set, uint32_t bytes)
 {
     int rc = RM_OK, one;
@@ -316,7 +315,7 @@ int channels_set(struct channels *channels, unsigned vdev, enum share_state to)
     return rc;
 }
 
-/* Those that are on though the others are off. */
+/* Switches off a new channel if the others are off. */
 static int catch_up(struct set *set)
 {
     return set->off && !set->ending ? switch_off(set, SHARE_OFF) : 0;
@@ -416,7 +415,7 @@ static bool postpone_one(struct postponed *postponed, bool off, const struct rm_
     return postponed->waits;
 }
 
-/* Those channels of a set that are meant. */
+/* Postpones the call for the channels of the set that it names. */
 static bool postpone(struct set *set, uint32_t object, const struct rm_schedule *how)
 {
     bool postponed = false, of_group = false;

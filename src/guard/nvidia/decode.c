@@ -51,9 +51,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
     return bytes > UINT64_MAX - (unit - over) ? UINT64_MAX : bytes + (unit - over);
 }
 
-/* Whole pages are given. The smallest piece that the driver's allocator has is 64 KiB, also where
- * pages are of 4 KiB.
- */
+/* The driver gives whole pages. Its smallest piece is 64 KiB, even with pages of 4 KiB. */
 static uint64_t page_bytes(const struct wish *wish)
 {
     switch (RM_MEMORY_ATTR_PAGE_SIZE(wish->attr)) {
@@ -77,7 +75,7 @@ void decode_charge(struct rm_call *call, const struct wish *wish)
 {
     call->charges = true;
     call->charge_bytes = round_up(wish->size, page_bytes(wish));
-    /* At a fixed place the driver takes whole multiples of the alignment, and does not say so. */
+    /* At a fixed address the driver takes whole multiples of the alignment, and does not say so. */
     if (wish->flags & RM_MEMORY_FLAG_FIXED_ADDRESS) {
         call->charge_keeps = true;
         if (wish->flags & (RM_MEMORY_FLAG_ALIGNMENT_HINT | RM_MEMORY_FLAG_ALIGNMENT_FORCE) &&
@@ -87,9 +85,8 @@ void decode_charge(struct rm_call *call, const struct wish *wish)
 }
 
 /*
- * Every object but clients is made by the supervisor: what a class was when it was looked at it is
- * when it is made. A client belongs to the process that makes it (NVML counts by that, and UVM asks
- * for it).
+ * The supervisor makes every object except clients, so an object has the class that was checked. A
+ * client belongs to the process that makes it: NVML counts by that, and UVM asks for it.
  */
 static void alloc(struct rm_call *call, bool serialized)
 {
@@ -113,13 +110,13 @@ static void alloc(struct rm_call *call, bool serialized)
         call->shows_file = call->params != 0;
         call->params_bytes = RM_PARAMS_MAX;
         break;
-    case RM_CLASS_MEMORY_EXPORT: /* what it holds nobody counts: it comes and goes by controls that
-                                    continue */
+    case RM_CLASS_MEMORY_EXPORT: /* NVML does not count what it holds, and controls that continue
+                                    change it */
         decode_refuse(call, RM_ERR_NOT_SUPPORTED);
         return;
     case RM_CLASS_MEMORY_OS_DESCRIPTOR:
-        /* The caller's own pages: another process cannot ask for them. Programs use
-         * RM_ESC_ALLOC_MEMORY for it. */
+        /* The caller's own pages, which another process cannot ask for. Programs use
+         * RM_ESC_ALLOC_MEMORY. */
         decode_refuse(call, RM_ERR_NOT_SUPPORTED);
         return;
     default:
@@ -172,7 +169,7 @@ static void decode_heap(const struct input *in, struct rm_call *call)
         call->handle = arg->u.alloc.handle;
         break;
     case RM_HEAP_ALLOC_TILED_PITCH:
-        /* The driver's own product, wrapping and all. */
+        /* The driver's own product, which may wrap around. */
         wish = (struct wish){arg->u.tiled.flags, arg->u.tiled.attr, arg->u.tiled.attr2,
                              arg->u.tiled.height * (uint64_t)(int64_t)arg->u.tiled.pitch,
                              arg->u.tiled.alignment};
@@ -208,8 +205,8 @@ static void decode_heap(const struct input *in, struct rm_call *call)
     }
 }
 
-/* The view of the card is rewritten; a control of another size or form than the guard knows is the
- * driver's. */
+/* The answer is rewritten to the program's view. The driver alone serves a control of another size
+ * or form. */
 static void view(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
 {
     if (!call->params || arg->params_bytes != bytes || arg->flags & RM_CONTROL_SERIALIZED)
@@ -218,8 +215,7 @@ static void view(struct rm_call *call, const struct rm_control *arg, uint32_t by
     call->params_bytes = bytes;
 }
 
-/* Executed if it is of the form that the guard knows, and refused otherwise: it has to be looked
- * at. */
+/* Executed if it has the form that the guard knows, else refused: it has to be checked. */
 static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
 {
     view(call, arg, bytes);
@@ -227,8 +223,8 @@ static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t
         decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
 }
 
-/* The number of the file descriptor is put in another's words. Serialized it is refused: nobody
- * could look. */
+/* The number of the descriptor is replaced by ours. A serialized call is refused: it cannot be
+ * checked. */
 static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind,
                      uint32_t bytes)
 {
@@ -266,13 +262,13 @@ static void decode_control(const struct input *in, struct rm_call *call)
         transfer(call, arg, RM_KIND_IMPORT, sizeof(struct rm_import_objects));
         break;
     case RM_CTRL_FIFO_DISABLE_CHANNELS:
-        /* Off is possible for anybody's channels, on undoes what the guard has switched off. */
+        /* A program can switch off any channel, and switch on what the guard has switched off. */
         if (in->strict)
             decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
         break;
     case RM_CTRL_GROUP_SCHEDULE:
     case RM_CTRL_CHANNEL_SCHEDULE:
-        /* From then on channels are switched, so the guard has to know. */
+        /* From then on channels run, so the guard has to know. */
         call->may_unschedule = !in->strict;
         watched(call, arg, in->branch->schedule_bytes);
         break;
@@ -285,7 +281,7 @@ static void decode_control(const struct input *in, struct rm_call *call)
     }
 }
 
-/* A program without parameters of its own for it has no use for this old form of RM_ALLOC. */
+/* This old form of RM_ALLOC has no parameters, so programs have no use for it. */
 static void decode_alloc_object(const struct input *in, struct rm_call *call)
 {
     call->kind = RM_KIND_ALLOC;

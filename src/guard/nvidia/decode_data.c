@@ -1,4 +1,4 @@
-/* What the pointers of a call lead to: parameters, exported and imported handles. */
+/* What the addresses in a call lead to: parameters, exported and imported handles. */
 #include "guard/nvidia/decode_internal.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static void control_params(struct rm_call *call, const void *params, size_t byte
         if (!schedule.enable && !call->may_unschedule)
             decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
         break;
-    case RM_CTRL_GR_GET_CTXSW_STATS: /* the guard reads them, too */
+    case RM_CTRL_GR_GET_CTXSW_STATS: /* the guard reads the same counts */
         memcpy(&stats, params, sizeof(stats));
         if (stats.flags & RM_CTXSW_RESET)
             decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
@@ -86,14 +86,16 @@ int decode_params(struct rm_call *call, const void *params, size_t bytes)
     else if (call->kind == RM_KIND_ALLOC && call->class_id == RM_CLASS_MEMORY_FABRIC)
         fabric_params(call, params, bytes);
     else if (call->shows_file &&
-             bytes < sizeof(uint64_t)) /* the rest would be nought: one of our descriptors */
+             bytes <
+                 sizeof(
+                     uint64_t)) /* the missing bytes would be 0, which is one of our descriptors */
         decode_refuse(call, RM_ERR_INVALID_ADDRESS);
     else if (call->kind == RM_KIND_CONTROL)
         control_params(call, params, bytes);
     return 0;
 }
 
-/* -EINVAL: more than there may be. */
+/* -EINVAL: more than the driver takes. */
 static int take(struct rm_transfer *transfer, uint32_t first, uint32_t count, uint32_t most,
                 const void *handles)
 {
@@ -105,7 +107,7 @@ static int take(struct rm_transfer *transfer, uint32_t first, uint32_t count, ui
     return 0;
 }
 
-/* Where the driver has found nothing, the handle is the caller's. */
+/* If the driver has found nothing in a place, the handle there still is the caller's. */
 static int take_imports(struct rm_transfer *transfer, const struct rm_import_objects *imports)
 {
     int rc = take(transfer, imports->index, imports->count, RM_IMPORT_MAX, imports->object);

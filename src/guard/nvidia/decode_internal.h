@@ -4,16 +4,16 @@
 
 #include "guard/nvidia/decode.h"
 
-/* What an allocation asks for, wherever it is written. */
+/* What an allocation asks for, in whichever structure. */
 struct wish {
     uint32_t flags, attr, attr2;
     uint64_t size, alignment;
 };
 
-/* The driver is not asked: the call's status is `status`. */
+/* Turns the call into one that is refused with `status`. */
 void decode_refuse(struct rm_call *call, uint32_t status);
 
-/* Charges what an allocation asks for, if that is memory of the device. */
+/* Charges an allocation of device memory. */
 void decode_charge(struct rm_call *call, const struct wish *wish);
 
 #endif

@@ -18,14 +18,14 @@
 #define MULTIARCH "aarch64-linux-gnu"
 #endif
 
-/* Where distributions, the runtimes of containers, WSL and NixOS have it. */
+/* Where distributions, container runtimes, WSL and NixOS have it. */
 static const char *const folders[] = {
     ("/usr/lib/" MULTIARCH),   "/usr/lib64",       "/usr/lib",
     "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib",
 };
 
-/* In a user namespace root's files may be shown as of nobody there is: then nobody in it can write
- * to them. */
+/* In a user namespace root's files may belong to the overflow user, as whom no process in it can
+ * write. */
 static bool is_roots(const struct stat *st)
 {
     char text[32];
@@ -79,7 +79,7 @@ int nvml_find(const char *given, char *ret_path, size_t bytes, const char **ret_
     return -ENOENT;
 }
 
-/* Of a folder that is missing, the next above it: who may make that decides what will be in it. */
+/* For a missing folder, the nearest one above it: its owner decides what will be in it. */
 static bool folder_closed(char *folder)
 {
     char *slash;
@@ -100,7 +100,8 @@ bool nvml_search_closed(void)
         size_t length = strcspn(list, ":;");
         char folder[PATH_MAX];
 
-        /* What is not absolute is the working folder, or begins with one of the loader's tokens. */
+        /* A path that is not absolute is the working folder, or begins with a token of the loader.
+         */
         if (*list != '/' || length >= sizeof(folder) || memchr(list, '$', length))
             return false;
         memcpy(folder, list, length);

@@ -1,9 +1,7 @@
 /*
- * NVML, as the supervisor loads it: from where nobody but root can put a file, and before the
- * program runs.
- *
- * The loader's search is of no use for that: it goes by LD_LIBRARY_PATH, in which folders of the
- * user's are common, and what is loaded from there would run in the supervisor.
+ * NVML for the supervisor: loaded from a place where only root can put a file, and before the
+ * program runs. The loader's own search goes by LD_LIBRARY_PATH, which often names folders of the
+ * user's; a library from there would run in the supervisor.
  */
 #ifndef VGPU_GUARD_NVML_H
 #define VGPU_GUARD_NVML_H
@@ -18,12 +16,12 @@
  */
 int nvml_find(const char *given, char *ret_path, size_t bytes, const char **ret_why);
 
-/* Whether a file and all folders above it are root's, and nobody else can write to them. */
+/* Whether a file and all folders above it are root's, and only root can write to them. */
 bool nvml_trusted(const char *path);
 
-/* Whether a library that NVML loads by name can come from root's folders only: the loader looks in
- * those that LD_LIBRARY_PATH named when this process began. One that is missing is as good as the
- * folder in which it is. */
+/* Whether a library that NVML loads by name can only come from root's folders: the loader looks in
+ * those that LD_LIBRARY_PATH named when this process began. A missing folder counts as the one
+ * above it. */
 bool nvml_search_closed(void);
 
 #endif

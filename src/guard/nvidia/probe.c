@@ -1,20 +1,19 @@
 /*
- * Whether an instance's kernels run, seen from outside. Of a group's context the driver tells how
- * often it was put on the engine and taken off it again, and with which effort; and a group can be
- * stopped for a moment, after which it goes on. What follows from that (bench/gpu/guard_facts.py,
- * docs/measurements.md):
+ * Whether an instance's kernels run, seen from outside. The driver tells how often a group's
+ * context was put on the engine and taken off it, and how; and a group can be stopped for a moment,
+ * after which it goes on. From that follows (bench/gpu/guard_facts.py, docs/measurements.md):
  *
- * - A context that is not on the engine does not run, and if it was not put there since the last
- * probe, it has not run.
- * - One that is there may be at work, or have been for a while and nobody else has come. It is
- * stopped: the engine has to interrupt a kernel for that (cilp, cta), or was idle (wfi), or has
- * become so within some 10 us.
- * - If it was idle and the context is there again at once, there are many short kernels: the end of
- * one was waited for, or the beginning of the next. That is half a kernel.
+ * - A context that is not on the engine does not run. If it was not put there since the last probe,
+ *   it has not run.
+ * - A context on the engine may work, or may have ended its work while no other context came. So it
+ *   is stopped: the engine has to interrupt a kernel for that (cilp, cta), or was idle (wfi), or
+ *   became idle within some 10 us.
+ * - If it was idle and the context is back at once, there are many short kernels: the engine waited
+ *   for the end of one or the beginning of the next. That counts as half.
  *
- * The control by which a program sets the counts back is refused (decode.c); should they go back
- * all the same, the group is taken to work all the time. A program can have its kernels not
- * interrupted: then stopping takes long.
+ * The control by which a program could set the counts back is refused (decode_data.c). If they go
+ * back all the same, the group is taken to work all the time. A program can keep its kernels from
+ * being interrupted: then stopping takes long.
  */
 #include "base/clock.h"
 #include "guard/nvidia/channels_internal.h"
@@ -47,7 +46,8 @@ static uint32_t interrupted(const struct rm_ctxsw_stats *counts)
     return counts->cta + counts->cilp + counts->gfxp;
 }
 
-/* The part of the engine that a group has which was stopped between the two, in so long. */
+/* The part of the engine that a group has: it was stopped between the two counts, which took so
+ * long. */
 static double part(const struct rm_ctxsw_stats *before, const struct rm_ctxsw_stats *after,
                    uint64_t ns)
 {
@@ -73,7 +73,7 @@ static void stop(const struct set *set, struct group *group, struct share_probe 
 
     ns = clock_ns() - begin_ns;
     if (rc != RM_OK || read_counts(set, group, &after) != RM_OK) {
-        probe->runs = 1; /* whatever it is, it is there */
+        probe->runs = 1; /* it is on the engine, and nothing more is known */
         probe->worked = true;
         return;
     }
@@ -107,7 +107,7 @@ static int look_at(const struct set *set, struct group *group, bool may_stop,
     else if (!set->off && is_loaded(&now) && may_stop)
         stop(set, group, probe);
     else if (!set->off && is_loaded(&now))
-        probe->worked = true; /* for all that one knows */
+        probe->worked = true; /* it may: only stopping would tell */
     return 0;
 }
 

@@ -43,7 +43,7 @@ static int switch_it(struct share *share, enum share_state to)
     return 0;
 }
 
-/* At the end of a turn. Whoever has a cap would be charged for less than it gets. */
+/* At the end of a turn. With a cap, kernels that run on would not be charged. */
 static enum share_state end_of_turn(const struct share *share)
 {
     return share->throttle.cap > 0 ? SHARE_OFF : SHARE_ENDING;
@@ -56,7 +56,7 @@ static void set_turn_policy(struct share *share, uint32_t turn_policy)
     if (turn_policy == share->turn_policy)
         return;
     share->turn_policy = turn_policy;
-    /* A setting of the device: whoever asks for one last has it. */
+    /* A setting of the device: the last one that was asked for holds. */
     if (turn_policy > 0)
         atomic_store(&share->arena->layout->policy, turn_policy - 1);
 }
@@ -117,7 +117,7 @@ static unsigned cap_now(const struct share *share)
 
 /* Deciding */
 
-/* Whether it must be off, whoever has the device. */
+/* Whether it must be off, whichever tenant has the turn. */
 static bool is_held(struct share *share, uint64_t now_ns)
 {
     bool rests;
@@ -132,21 +132,21 @@ static bool is_held(struct share *share, uint64_t now_ns)
 }
 
 /*
- * One decision, carried out. False: there is another one to be made at once. *ret_again_ns: when
- * the turn may be another one.
+ * One decision, carried out. False: the next one has to be made at once. *ret_again_ns: when the
+ * turn may be another tenant's.
  */
 static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
 {
     uint64_t now_ns = clock_ns();
     bool may_switch = now_ns >= share->retry_ns;
-    /* What cannot be switched on has no use for the device either. */
+    /* A tenant that cannot be switched on does not want the device either. */
     bool held = is_held(share, now_ns) || (!share->on && !may_switch);
     enum preempt_demand demand = held ? PREEMPT_HELD : share->idle ? PREEMPT_IDLE : PREEMPT_BUSY;
     enum preempt_decision word = PREEMPT_RUNS;
 
     *ret_again_ns = UINT64_MAX;
     *ret_rc = 0;
-    /* What is ending ends, whatever time slice the program has given itself. */
+    /* SHARE_ENDING ends after SHARE_ENDING_NS, whatever time slice the program has set. */
     if (may_switch && ((held && (share->on || share->ending_ns)) ||
                        (share->ending_ns && now_ns - share->ending_ns >= SHARE_ENDING_NS)))
         *ret_rc = switch_it(share, SHARE_OFF);
@@ -155,7 +155,8 @@ static bool decide(struct share *share, int *ret_rc, uint64_t *ret_again_ns)
     if (word == PREEMPT_ENDS) {
         if (share->on && may_switch)
             *ret_rc = switch_it(share, end_of_turn(share));
-        /* What cannot be switched off does not wait for turns, but lets others have theirs. */
+        /* A tenant that cannot be switched off does not wait for turns, and lets others have
+         * theirs. */
         preempt_leave(&share->preempt, !share->on, clock_ns());
         return share->on;
     }
@@ -218,7 +219,7 @@ int share_pause(struct share *share, bool pause)
         MUTEX_SCOPE(&share->mutex);
         share->paused = pause;
         share->retry_ns = 0;
-        /* What it has to do is not known; there is something, or nobody would have cared. */
+        /* Whether it has work is not known; nobody resumes an instance without. */
         share->idle = share->idle && pause;
         if (pause)
             count_throttled(share, clock_ns());

@@ -1,8 +1,8 @@
 /*
- * When to look whether a tenant has work, and what to make of it. A probe is some calls to the
- * card's firmware; while the tenant works it costs the tenant something, too. It tells exactly
- * whether there was work since the last one, so one that finds none after a while of its own is
- * enough to call a tenant idle; one that does next to nothing has some now and then, so it takes
+ * When to probe whether a tenant has work, and what to make of the answer. A probe is some calls to
+ * the device's firmware, and costs a tenant that works some of its time. It tells exactly whether
+ * there was work since the last one. So one probe that finds none, after a while of its own, is
+ * enough to call a tenant idle. A tenant that does next to nothing works now and then, so it takes
  * two in a row to call it busy.
  */
 #include "base/clock.h"
@@ -52,7 +52,7 @@ static bool in_company(const struct share *share)
     return share->joined && (share->preempt.contended || share->preempt.others);
 }
 
-/* UINT64_MAX: none is of use, as things are. */
+/* UINT64_MAX: a probe would say nothing. */
 static uint64_t usual_ns(const struct share *share, uint64_t now_ns)
 {
     if (!share->on)

@@ -1,5 +1,4 @@
-/* Waiting for a time to come or for something to happen, which is a change of one of three
- * words. */
+/* Waits for a time to come or for one of three words to change. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "guard/sched/share_internal.h"

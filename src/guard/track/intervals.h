@@ -1,21 +1,22 @@
 /*
- * Intervals of addresses, which may overlap, in a search tree: a treap (its shape is random, not
- * the tenant's choice) whose nodes know the highest end below them. All operations take logarithmic
- * time.
+ * Intervals of addresses, which may overlap, in a search tree: a treap, whose shape is random and
+ * so not the program's choice, and whose nodes know the highest end below them. All operations take
+ * logarithmic time.
  */
 #ifndef VGPU_GUARD_INTERVALS_H
 #define VGPU_GUARD_INTERVALS_H
 
 #include <stdint.h>
 
-struct interval { /* within a structure of the caller's */
+struct interval { /* a member of the caller's structure */
     uint64_t first, last;
     uint64_t highest; /* the rest is the tree's */
     struct interval *left, *right;
     uint32_t priority;
 };
 
-/* A tree is a pointer to its root, at first NULL. `random`: a number that nobody can foresee. */
+/* A tree is a pointer to its root, at first NULL. `random`: a number that a program cannot foresee.
+ *  */
 void intervals_insert(struct interval **tree, struct interval *interval, uint32_t random);
 void intervals_remove(struct interval **tree, struct interval *interval); /* must be in it */
 

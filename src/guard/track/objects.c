@@ -103,7 +103,7 @@ static void unlink_child(struct object *object)
         object->parent->last = object->previous;
 }
 
-/* It has no children any more. */
+/* The object has no children any more. */
 static void end(struct objects *objects, struct object *object)
 {
     hash_take(&objects->objects, pair(object->client, object->handle));
@@ -128,7 +128,7 @@ static void end(struct objects *objects, struct object *object)
     objects->last_gone = object;
 }
 
-/* Without recursion: how deep the tree is is the tenant's choice. */
+/* Without recursion: the program chooses how deep the tree is. */
 static void end_tree(struct objects *objects, struct object *top)
 {
     struct object *object = top, *parent;
@@ -188,8 +188,8 @@ int objects_client(struct objects *objects, uint32_t number, uint32_t owner)
     return rc;
 }
 
-/* Puts a new object, client and handle of which are set, in its place; what had the handle is gone.
- * There is room. */
+/* Puts a new object with client and handle in its place; what had the handle is gone. There is
+ * room. */
 static void put(struct objects *objects, struct client *client, struct object *object,
                 uint32_t parent_handle)
 {
@@ -197,7 +197,7 @@ static void put(struct objects *objects, struct client *client, struct object *o
 
     if (old)
         end_tree(objects, old);
-    /* Looked for after that, for it may have been below the old one. */
+    /* Only now: it may have been below the old one. */
     parent = find(objects, object->client, parent_handle);
     if (!parent)
         parent = &client->object;
@@ -206,7 +206,7 @@ static void put(struct objects *objects, struct client *client, struct object *o
     hash_add(&objects->objects, pair(object->client, object->handle), object);
 }
 
-/* A new object that is not in its place yet, and room for it there. */
+/* A new object that is not in its place yet, with room for it there. */
 static int new_object(struct objects *objects, uint32_t client_number, uint32_t handle,
                       struct client **ret_client, struct object **ret_object)
 {
@@ -293,7 +293,7 @@ static int duplicate(struct objects *objects, uint32_t client_number, uint32_t p
     rc = new_object(objects, client_number, handle, &client, &object);
     if (rc)
         return rc;
-    /* Held before the old one with that handle goes: the source may go with it. */
+    /* Before the old object of that handle goes: the source may go with it. */
     object->reference.unnamed = class_id == objects->classes.unnamed;
     if (allocation)
         reference_add(objects, &object->reference, &client->holder, allocation);

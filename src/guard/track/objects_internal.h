@@ -1,8 +1,7 @@
 /*
- * Inside the model (guard/track/objects.h). What the driver keeps alive for a process is a client
- * or a UVM space; both are a `holder` here: something that has users, oldest first, and that holds
- * references to allocations. The first user of the holder of an allocation's oldest reference is
- * who is charged.
+ * Inside the model (objects.h). The driver keeps things alive for a process by a client or a UVM
+ * space. Both are a `holder` here: it has users, oldest first, and references to allocations. An
+ * allocation is charged to the first user of the holder of its oldest reference.
  */
 #ifndef VGPU_GUARD_OBJECTS_INTERNAL_H
 #define VGPU_GUARD_OBJECTS_INTERNAL_H
@@ -15,7 +14,7 @@ struct owner {
     uint32_t number;
     struct owner *previous, *next; /* of all */
     struct use *uses;
-    bool changed; /* it is in the list of those whose sums have changed, by this: */
+    bool changed; /* its sums have changed, by the next: it is in the list of such owners */
     int64_t changed_bytes[VGPU_DEVICES_MAX];
     struct owner *next_changed;
 };
@@ -36,9 +35,9 @@ struct holder {
 };
 
 struct allocation {
-    uint64_t bytes, charged_bytes; /* of a foreign one nothing is charged */
+    uint64_t bytes, charged_bytes; /* 0 for foreign memory */
     unsigned gpu;
-    unsigned names; /* references of clients' */
+    unsigned names; /* references of clients' objects */
     struct reference *oldest, *newest;
 };
 
@@ -52,10 +51,10 @@ struct reference {
 
 struct object {
     uint32_t client, handle, class_id;
-    uint32_t device; /* the nearest one of class device, itself included; 0: none */
+    uint32_t device; /* the nearest device, itself included; 0: none */
     struct object *parent, *previous, *next;
-    struct object *first, *last; /* children; those of class subdevice are before others */
-    struct reference reference;  /* in use: this is memory */
+    struct object *first, *last; /* children; subdevices come before others */
+    struct reference reference;  /* if it is in use, this is memory */
 };
 
 struct client {
@@ -63,7 +62,7 @@ struct client {
     struct holder holder;
 };
 
-/* A part of a mapping on one device; a reference of its own, as the driver counts them, too. */
+/* A part of a mapping on one device. It has a reference of its own, as in the driver. */
 struct mapping {
     struct interval interval;
     struct reference reference;
@@ -102,7 +101,7 @@ enum item {
 struct objects {
     struct objects_classes classes;
     unsigned limit, count; /* items */
-    void *spare[ITEMS];    /* one of each that is ready to be used, or NULL */
+    void *spare[ITEMS];    /* one of each that is free to be used, or NULL */
     uint64_t random;
     struct hash_seed seed;
     struct hash objects;                   /* by client and handle; clients by their own handle */
@@ -125,25 +124,26 @@ static inline uint64_t pair(uint32_t high, uint32_t low)
  * objects_owner.c: items, owners, holders, charges.
  */
 
-/* Zeroed. -ENOSPC, -ENOMEM. */
+/* A zeroed item. -ENOSPC, -ENOMEM. */
 int item_new(struct objects *objects, enum item item, void *ret_pointer_to_pointer);
 void item_free(struct objects *objects, enum item item, void *pointer); /* NULL is fine */
 int item_reserve(struct objects *objects, enum item item);
 
-/* Makes the owner a user of the holder, the newest one; 0 also where it is one. All or nothing. */
+/* Makes the owner a user of the holder, the newest one; 0 also if it is one already. All or
+ * nothing. */
 int holder_use(struct objects *objects, struct holder *holder, uint32_t owner);
-/* It is about to be freed; its references are gone. */
+/* The holder is about to be freed, and has no references any more. */
 void holder_end(struct objects *objects, struct holder *holder);
 
-/* A new reference of the holder's to the allocation, the newest one of both. */
+/* A new reference of the holder to the allocation, the newest one of both. */
 void reference_add(struct objects *objects, struct reference *reference, struct holder *holder,
                    struct allocation *allocation);
-/* One more, for a part of what holds the whole: as old as that. */
+/* One more reference, for a part of what has the whole, and as old as that. */
 void reference_split(struct objects *objects, struct reference *reference, struct reference *whole);
 /* Drops it; with the last one the allocation is gone. */
 void reference_drop(struct objects *objects, struct reference *reference);
 
-/* The owner uses the holder no more; others do. */
+/* The owner does not use the holder any more; others do. */
 void holder_leave(struct objects *objects, struct use *use);
 
 /*

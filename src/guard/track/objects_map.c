@@ -1,4 +1,4 @@
-/* UVM's spaces: external ranges, and the mappings in them, each of which holds memory. */
+/* UVM's spaces: external ranges, and the mappings in them, which hold memory. */
 #include "guard/track/objects_internal.h"
 
 #include "base/cleanup.h"
@@ -19,7 +19,7 @@ static struct mapping *mapping_of(struct interval *interval)
     return (struct mapping *)interval; /* its first member */
 }
 
-/* The last address; false: there is none, and the driver refuses it. */
+/* The last address; false: there is none, and the driver refuses the call. */
 static bool last_of(uint64_t base, uint64_t length, uint64_t *ret_last)
 {
     if (length == 0 || base + (length - 1) < base)
@@ -56,7 +56,7 @@ int objects_space(struct objects *objects, uint32_t number, uint32_t owner)
 }
 
 /*
- * Devices in a space: those with mappings. The list is as short as the driver's.
+ * The devices of a space that have mappings. The list is as short as the driver's.
  */
 
 static struct space_gpu **find_gpu(struct space *space, uint32_t gpu)
@@ -116,14 +116,14 @@ static void mapping_end(struct objects *objects, struct mapping *mapping)
     item_free(objects, ITEM_MAPPING, mapping);
 }
 
-/* Takes the addresses out of a mapping, which is in no tree; puts back what is left of it. */
+/* Takes the addresses out of a mapping, which is in no tree, and puts back what is left. */
 static void cut(struct objects *objects, struct space_gpu *gpu, struct mapping *mapping,
                 uint64_t first, uint64_t last)
 {
     struct mapping *rest;
 
     if (mapping->interval.first < first && mapping->interval.last > last) {
-        /* Without room for the second part it stays as it was: that keeps the charge. */
+        /* Without room for the second part the mapping stays whole, and so does the charge. */
         if (item_new(objects, ITEM_MAPPING, &rest) == 0) {
             rest->interval.first = last + 1;
             rest->interval.last = mapping->interval.last;
@@ -146,7 +146,7 @@ static void unmap(struct objects *objects, struct space_gpu *gpu, uint64_t first
 {
     struct interval *found = NULL, *interval;
 
-    /* All of them first, so that nothing that is put back is found again. */
+    /* All of them first, so that no part that is put back is found again. */
     while ((interval = intervals_overlap(gpu->mappings, first, last))) {
         intervals_remove(&gpu->mappings, interval);
         interval->left = found;

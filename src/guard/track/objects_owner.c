@@ -1,4 +1,4 @@
-/* Whose the memory is: items and their limit, owners, holders, references, charges. */
+/* Items and their limit, owners, holders, references, charges. */
 #include "guard/track/objects_internal.h"
 
 #include "base/cleanup.h"
@@ -6,8 +6,7 @@
 #include <string.h>
 
 /*
- * Items. One that is given back is kept as the spare, so that a pair of alloc and free allocates
- * nothing.
+ * Items. A freed one is kept as the spare, so a pair of allocation and free needs no malloc().
  */
 
 static const size_t item_bytes[ITEMS] = {
@@ -80,7 +79,7 @@ static int owner_get(struct objects *objects, uint32_t number, struct owner **re
     return 0;
 }
 
-/* An owner is there for as long as it uses something or its last charges were not taken yet. */
+/* An owner exists while it uses something, and until its last charges were taken. */
 static void owner_put(struct objects *objects, struct owner *owner)
 {
     if (owner->uses || owner->changed)
@@ -317,7 +316,8 @@ void reference_drop(struct objects *objects, struct reference *reference)
     item_free(objects, ITEM_ALLOCATION, allocation);
 }
 
-/* The first user of the holder is another: what is charged through it moves, one event a device. */
+/* The first user of the holder changes: what is charged through it moves, with one charge a device.
+ *  */
 static void recharge(struct objects *objects, const struct holder *holder, struct owner *from,
                      struct owner *to)
 {
@@ -350,7 +350,7 @@ int objects_inherit(struct objects *objects, uint32_t number, uint32_t heir_numb
 
     if (!owner || number == heir_number)
         return 0;
-    /* Where the limit is reached: one goes for the one that comes. */
+    /* At the limit: one owner goes for the one that comes. */
     objects->limit++;
     rc = owner_get(objects, heir_number, &heir);
     objects->limit--;

@@ -319,7 +319,7 @@ TEST(no_memory)
         calls = 0;
         failing = at;
         for (uint32_t i = 1; i <= 70; i++) {
-            int rc[10] = {0};
+            int rc[12] = {0};
             unsigned n = 0;
 
             rc[n++] = objects_client(objects, i, i % 3);
@@ -329,6 +329,9 @@ TEST(no_memory)
             rc[n++] = objects_dup(objects, i, i, 2000 + i, i, 1000 + i);
             rc[n++] = objects_range(objects, i, PAGE, 9 * PAGE);
             rc[n++] = objects_map(objects, i, PAGE, 9 * PAGE, gpus, 3, i, 2000 + i);
+            rc[n++] = objects_file(objects, i, i % 3);
+            rc[n++] = objects_file_prepare(objects, i, 5, i, 2000 + i);
+            objects_file_commit(objects, i, 5);
             objects_unmap(objects, i, 4 * PAGE, PAGE, 1);
             rc[n++] = objects_add(objects, i, i, 3000 + i, 0x9999);
             rc[n++] = i == 60 ? objects_inherit(objects, 0, 6) : 0;
@@ -437,43 +440,98 @@ TEST(million, world_setup, world_teardown)
     }
 }
 
-/* A duplicate of what a place has, whose other references may be gone. */
-TEST(duplicated_from_a_place, world_setup, world_teardown)
+static void hold(struct world *world, uint32_t file, uint32_t place, uint32_t client,
+                 uint32_t handle)
+{
+    assert_int_equal(objects_file_prepare(world->objects, file, place, client, handle), 0);
+    objects_file_commit(world->objects, file, place);
+}
+
+/* A duplicate of what a file holds, whose other references may be gone. */
+TEST(held_by_a_file, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct objects *objects = world->objects;
+    unsigned before = items(world), gpu = 9;
     uint64_t bytes = 0;
-    unsigned gpu = 9;
 
     memory(world, A, MEMORY, MIB);
-    map(world, PAGE, PAGE, A, MEMORY);
+    assert_int_equal(objects_file_prepare(objects, 7, 3, A, MEMORY), -ENOENT);
+    assert_int_equal(objects_file(objects, 7, 1), 0);
+    assert_int_equal(objects_file_prepare(objects, 7, 3, A, MEMORY), 0);
     assert_int_equal(objects_remove(objects, A, MEMORY), 0);
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, 90, 1, PAGE, 0), 0);
+    assert_int_equal(sum(world, 1), MIB); /* it is about to be held, */
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, 89, 7, 3), 0);
+    assert_int_equal(objects_memory(objects, C, 89, &gpu, &bytes), -ENOENT);
+    objects_file_commit(objects, 7, 3); /* and is */
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, 90, 7, 3), 0);
     assert_int_equal(objects_memory(objects, C, 90, &gpu, &bytes), 0);
     assert_true(gpu == 0 && bytes == MIB);
     assert_int_equal(sum(world, 1), MIB);
-    objects_space_gone(objects, 1);
+    objects_file_gone(objects, 7);
     assert_int_equal(sum(world, 1), 0);
     assert_int_equal(sum(world, 2), MIB);
     assert_int_equal(objects_remove(objects, C, 90), 0);
+    assert_int_equal(objects_remove(objects, C, 89), 0);
     assert_int_equal(sum(world, 2), 0);
-    /* Elsewhere, on another device, in another space there is nothing. */
-    assert_int_equal(objects_space(objects, 1, 1), 0);
+    assert_int_equal(items(world), before);
+    /* In another place or file there is nothing. */
+    assert_int_equal(objects_file(objects, 7, 1), 0);
     memory(world, A, MEMORY, MIB);
-    map(world, PAGE, PAGE, A, MEMORY);
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, 90, 1, PAGE + 1, 0), 0);
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, 91, 1, PAGE, 1), 0);
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, 92, 2, PAGE, 0), 0);
-    for (uint32_t handle = 90; handle < 93; handle++)
+    hold(world, 7, 3, A, MEMORY);
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, 90, 7, 4), 0);
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, 91, 1, 3), 0);
+    for (uint32_t handle = 90; handle < 92; handle++)
         assert_int_equal(objects_memory(objects, C, handle, &gpu, &bytes), -ENOENT);
-    assert_int_equal(objects_dup_mapped(objects, 77, DEVICE, 90, 1, PAGE, 0), -ENOENT);
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, C, 1, PAGE, 0), -EINVAL);
+    assert_int_equal(objects_dup_held(objects, 77, DEVICE, 90, 7, 3), -ENOENT);
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, C, 7, 3), -EINVAL);
     /* In the place of the only other reference. */
     assert_int_equal(objects_remove(objects, A, MEMORY), 0);
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, 93, 1, PAGE, 0), 0);
-    objects_unmap_all(objects, 1, PAGE);
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, 93, 7, 3), 0);
+    objects_file_commit(objects, 7, 3); /* nothing was prepared */
     assert_int_equal(objects_dup(objects, C, DEVICE, 93, C, 93), 0);
     assert_int_equal(sum(world, 2), MIB);
+}
+
+/* What is in a place is replaced, or kept if the call fails. */
+TEST(places_of_a_file, world_setup, world_teardown)
+{
+    struct world *world = *state;
+    struct objects *objects = world->objects;
+    unsigned before;
+
+    assert_int_equal(objects_file(objects, 7, 1), 0);
+    before = items(world);
+    memory(world, A, MEMORY, MIB);
+    memory(world, A, MEMORY + 1, 2 * MIB);
+    hold(world, 7, 0, A, MEMORY);
+    assert_int_equal(objects_file_prepare(objects, 7, 0, A, MEMORY + 1), 0);
+    assert_int_equal(objects_remove(objects, A, MEMORY), 0);
+    assert_int_equal(objects_remove(objects, A, MEMORY + 1), 0);
+    assert_int_equal(sum(world, 1), 3 * MIB);
+    objects_file_cancel(objects, 7, 0);
+    assert_int_equal(sum(world, 1), MIB);
+    memory(world, A, MEMORY + 1, 2 * MIB);
+    hold(world, 7, 0, A, MEMORY + 1);
+    assert_int_equal(objects_remove(objects, A, MEMORY + 1), 0);
+    assert_int_equal(sum(world, 1), 2 * MIB);
+    /* What is no memory is not held. */
+    hold(world, 7, 0, A, DEVICE);
+    assert_int_equal(sum(world, 1), 0);
+    objects_file_cancel(objects, 7, 0);
+    objects_file_cancel(objects, 9, 0);
+    assert_int_equal(items(world), before);
+    /* A file lives as long as one of those that have used it. */
+    memory(world, C, MEMORY, MIB);
+    assert_int_equal(objects_file(objects, 7, 2), 0);
+    hold(world, 7, 0, C, MEMORY);
+    assert_int_equal(objects_remove(objects, C, MEMORY), 0);
+    assert_int_equal(sum(world, 1), MIB);
+    objects_owner_gone(objects, 1);
+    assert_int_equal(sum(world, 2), MIB);
+    objects_owner_gone(objects, 2);
+    assert_int_equal(sum(world, 2), 0);
+    assert_int_equal(items(world), 0);
 }
 
 /* What some client has an object for, however many and whoever is charged. */
@@ -487,18 +545,21 @@ TEST(named, world_setup, world_teardown)
     assert_int_equal(objects_dup(objects, A, DEVICE, 90, A, MEMORY), 0);
     assert_int_equal(objects_dup(objects, C, DEVICE, 90, A, MEMORY), 0);
     map(world, PAGE, 4 * PAGE, A, MEMORY);
+    assert_int_equal(objects_file(objects, 7, 1), 0);
+    hold(world, 7, 0, A, MEMORY);
     assert_int_equal(objects_named(objects, 0), MIB);
     assert_int_equal(objects_named(objects, 1), 0);
     assert_int_equal(objects_named(objects, VGPU_DEVICES_MAX), 0);
     assert_int_equal(objects_remove(objects, A, A), 0);
     assert_int_equal(objects_named(objects, 0), MIB);
     assert_int_equal(objects_remove(objects, C, 90), 0);
-    assert_int_equal(objects_named(objects, 0), 0); /* mapped only */
+    assert_int_equal(objects_named(objects, 0), 0); /* mapped and held only */
     assert_int_equal(sum(world, 1), MIB);
     objects_unmap(objects, 1, 2 * PAGE, PAGE, 0); /* in two parts */
-    assert_int_equal(objects_dup_mapped(objects, C, DEVICE, 90, 1, PAGE, 0), 0);
+    assert_int_equal(objects_dup_held(objects, C, DEVICE, 90, 7, 0), 0);
     assert_int_equal(objects_named(objects, 0), MIB);
     objects_space_gone(objects, 1);
+    objects_file_gone(objects, 7);
     assert_int_equal(objects_named(objects, 0), MIB);
     objects_owner_gone(objects, 2);
     assert_int_equal(objects_named(objects, 0), 0);

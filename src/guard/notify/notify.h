@@ -50,7 +50,8 @@ struct guard_process {
 struct guard_file {
     int fd; /* -1: the entry is free */
     enum device_kind kind;
-    uint32_t number;            /* never used twice; also of the file's space in the object model */
+    uint32_t number; /* never used twice; also in the object model, for the space or what the file
+                        holds */
     bool watched, unreferenced; /* unreferenced.c; unreferenced: `fd` is another file meanwhile */
     pid_t pid;                  /* a process that has it, */
     pid_t tid;                  /* a thread of that with the table of descriptors, */

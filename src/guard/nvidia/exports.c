@@ -29,10 +29,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* What is where in a space: what the file holds, and what it is about to. */
-#define HELD   0u
-#define COMING 1u
-
 static int find_file(struct request *request)
 {
     struct nvidia *nvidia = request->nvidia;
@@ -56,53 +52,40 @@ static int find_file(struct request *request)
     return 0;
 }
 
-static void forget_coming(struct request *request)
+static void cancel(struct request *request)
 {
     struct objects *objects = request->nvidia->objects;
 
-    objects_unmap(objects, request->other_number, 0, UINT64_MAX, COMING);
+    for (unsigned i = 0; i < request->transfer.count; i++)
+        objects_file_cancel(objects, request->other_number, request->transfer.first + i);
     if (!request->other_file)
-        objects_space_gone(objects, request->other_number);
+        objects_file_gone(objects, request->other_number);
 }
 
-static int note_coming(struct request *request)
+static int prepare(struct request *request)
 {
     struct objects *objects = request->nvidia->objects;
     const struct rm_transfer *transfer = &request->transfer;
-    const uint32_t coming = COMING;
-    int rc = objects_space(objects, request->other_number, request->process->owner);
+    int rc = objects_file(objects, request->other_number, request->process->owner);
 
     /* While one of both lives, the file may. */
     if (rc == 0 && request->other_file)
-        rc = objects_space(objects, request->other_number, request->other_file->owner);
+        rc = objects_file(objects, request->other_number, request->other_file->owner);
     for (unsigned i = 0; i < transfer->count && rc == 0; i++) {
         if (transfer->handle[i])
-            rc = objects_map(objects, request->other_number, (uint64_t)transfer->first + i, 1,
-                             &coming, 1, request->call.client, transfer->handle[i]);
+            rc = objects_file_prepare(objects, request->other_number, transfer->first + i,
+                                      request->call.client, transfer->handle[i]);
     }
     if (rc < 0)
-        forget_coming(request);
+        cancel(request);
     return rc < 0 ? RM_ERR_NO_MEMORY : 0;
 }
 
-/* What was in those places is gone. There is room: one item is given back for each that is
- * taken. */
-static void note_held(struct request *request)
+static void commit(struct request *request)
 {
-    struct objects *objects = request->nvidia->objects;
-    const struct rm_transfer *transfer = &request->transfer;
-    const uint32_t held = HELD;
-
-    for (unsigned i = 0; i < transfer->count; i++) {
-        uint64_t place = (uint64_t)transfer->first + i;
-
-        objects_unmap(objects, request->other_number, place, 1, HELD);
-        if (!transfer->handle[i])
-            continue;
-        objects_unmap(objects, request->other_number, place, 1, COMING);
-        objects_map(objects, request->other_number, place, 1, &held, 1, request->call.client,
-                    transfer->handle[i]);
-    }
+    for (unsigned i = 0; i < request->transfer.count; i++)
+        objects_file_commit(request->nvidia->objects, request->other_number,
+                            request->transfer.first + i);
 }
 
 int exports_begin(struct request *request, void *data, size_t bytes)
@@ -119,7 +102,7 @@ int exports_begin(struct request *request, void *data, size_t bytes)
         return RM_ERR_INSUFFICIENT_PERMISSIONS;
     rc = find_file(request);
     if (rc == 0 && call->kind != RM_KIND_IMPORT)
-        rc = note_coming(request);
+        rc = prepare(request);
     if (rc == 0 && request->other_file)
         decode_set_fd(call, data, request->other_file->fd);
     return rc;
@@ -133,8 +116,8 @@ static uint32_t note_import(struct request *request, unsigned index)
     uint64_t bytes;
     unsigned vdev;
 
-    if (objects_dup_mapped(objects, client, transfer->parent, handle, request->other_number,
-                           (uint64_t)transfer->first + index, HELD) < 0)
+    if (objects_dup_held(objects, client, transfer->parent, handle, request->other_number,
+                         transfer->first + index) < 0)
         return RM_ERR_NO_MEMORY;
     if (objects_memory(objects, client, handle, &vdev, &bytes) == 0)
         return RM_OK;
@@ -193,15 +176,15 @@ int exports_end(struct request *request, void *data, size_t bytes, int status)
     if (status == RM_OK && call->kind == RM_KIND_IMPORT) {
         status = (int)note_imports(request);
     } else if (status == RM_OK) {
-        note_held(request);
+        commit(request);
         if (!request->other_file) {
             fd = give(request, request->transfer.fd);
             status = fd < 0 ? fd : RM_OK;
             if (fd < 0)
-                objects_space_gone(request->nvidia->objects, request->other_number);
+                objects_file_gone(request->nvidia->objects, request->other_number);
         }
     } else if (call->kind != RM_KIND_IMPORT) {
-        forget_coming(request);
+        cancel(request);
     }
     decode_set_fd(call, data, fd);
     return status;

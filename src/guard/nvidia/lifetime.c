@@ -38,6 +38,7 @@ void lifetime_close(struct nvidia *nvidia, struct guard_file *file)
     if (!file_is_closed(nvidia->notify, file))
         return;
     objects_space_gone(nvidia->objects, file->number);
+    objects_file_gone(nvidia->objects, file->number);
     clients_remove_makers(&nvidia->clients, file->number);
     for (cursor = 0; clients_next(&nvidia->clients, file->number, &cursor, &client);) {
         objects_remove(nvidia->objects, client, client);

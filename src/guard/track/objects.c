@@ -27,8 +27,10 @@ int objects_new(const struct objects_classes *classes, unsigned limit, struct ob
     hash_init(&objects->objects, &objects->seed);
     hash_init(&objects->spaces, &objects->seed);
     hash_init(&objects->owners, &objects->seed);
-    hash_init(&objects->client_uses, &objects->seed);
-    hash_init(&objects->space_uses, &objects->seed);
+    hash_init(&objects->files, &objects->seed);
+    hash_init(&objects->places, &objects->seed);
+    for (unsigned i = 0; i < HOLDER_KINDS; i++)
+        hash_init(&objects->uses[i], &objects->seed);
     *ret_objects = objects;
     objects = NULL;
     return 0;
@@ -49,7 +51,7 @@ int objects_reserve(struct objects *objects)
     if (rc == 0)
         rc = hash_reserve(&objects->objects, 2);
     if (rc == 0)
-        rc = hash_reserve(&objects->client_uses, 1);
+        rc = hash_reserve(&objects->uses[HOLDER_CLIENT], 1);
     if (rc == 0)
         rc = hash_reserve(&objects->owners, 1);
     return rc;
@@ -320,10 +322,10 @@ int objects_add_holding(struct objects *objects, uint32_t client, uint32_t paren
                      class_id);
 }
 
-int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
-                       uint32_t space, uint64_t base, uint32_t gpu)
+int objects_dup_held(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                     uint32_t file, uint32_t place)
 {
-    struct allocation *allocation = mapped_at(objects, space, base, gpu);
+    struct allocation *allocation = held_in(objects, file, place);
 
     return duplicate(objects, client, parent, handle, allocation,
                      allocation ? objects->classes.memory : 0);
@@ -353,8 +355,10 @@ void objects_owner_gone(struct objects *objects, uint32_t number)
         next = use->next;
         if (use->older || use->newer)
             holder_leave(objects, use);
-        else if (use->holder->is_space)
+        else if (use->holder->kind == HOLDER_SPACE)
             space_end(objects, CONTAINER(use->holder, struct space, holder));
+        else if (use->holder->kind == HOLDER_FILE)
+            file_end(objects, CONTAINER(use->holder, struct file, holder));
         else
             end_tree(objects, &CONTAINER(use->holder, struct client, holder)->object);
     }
@@ -378,8 +382,10 @@ void objects_free(struct objects *objects)
     hash_end(&objects->objects);
     hash_end(&objects->spaces);
     hash_end(&objects->owners);
-    hash_end(&objects->client_uses);
-    hash_end(&objects->space_uses);
+    hash_end(&objects->files);
+    hash_end(&objects->places);
+    for (unsigned i = 0; i < HOLDER_KINDS; i++)
+        hash_end(&objects->uses[i]);
     free(objects);
 }
 

@@ -105,11 +105,6 @@ int objects_add_holding(struct objects *objects, uint32_t client, uint32_t paren
 int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
                 uint32_t source_client, uint32_t source_handle);
 
-/* A duplicate of the memory that is mapped at `base` on `gpu` in a space; if there is none, an
- * object of class 0. */
-int objects_dup_mapped(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
-                       uint32_t space, uint64_t base, uint32_t gpu);
-
 /* A duplicate of another instance's memory, which is not charged here but counts for
  * objects_named(). */
 int objects_add_foreign(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
@@ -158,6 +153,29 @@ bool objects_space_is_used(const struct objects *objects, uint32_t space, uint32
 
 /* No process has its file any more; known. */
 void objects_space_gone(struct objects *objects, uint32_t space);
+
+/*
+ * Files that hold memory (exports.c). A file has numbered places. What it will hold in a place is
+ * prepared before the driver gets the call, and then committed or cancelled, which cannot fail.
+ */
+
+/* As objects_client(). */
+int objects_file(struct objects *objects, uint32_t file, uint32_t owner);
+
+/* The file is about to hold the memory, and keeps it alive from now on. If the handle is unknown or
+ * no memory: 0, and nothing is noted. -ENOENT: no such file; -ENOSPC, -ENOMEM. */
+int objects_file_prepare(struct objects *objects, uint32_t file, uint32_t place, uint32_t client,
+                         uint32_t memory);
+/* The file holds in the place what was prepared, or nothing; what it held there is gone. */
+void objects_file_commit(struct objects *objects, uint32_t file, uint32_t place);
+void objects_file_cancel(struct objects *objects, uint32_t file, uint32_t place);
+
+/* A duplicate of what a file holds in a place; if it holds nothing, an object of class 0. */
+int objects_dup_held(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
+                     uint32_t file, uint32_t place);
+
+/* No process has the file any more; known. */
+void objects_file_gone(struct objects *objects, uint32_t file);
 
 /*
  * Owners.

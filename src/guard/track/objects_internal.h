@@ -1,6 +1,6 @@
 /*
  * Inside the model (objects.h). The driver keeps things alive for a process by a client or a UVM
- * space. Both are a `holder` here: it has users, oldest first, and references to allocations. An
+ * space. All are a `holder` here: it has users, oldest first, and references to allocations. An
  * allocation is charged to the first user of the holder of its oldest reference.
  */
 #ifndef VGPU_GUARD_OBJECTS_INTERNAL_H
@@ -27,9 +27,11 @@ struct use {
     struct use *previous, *next; /* of the owner */
 };
 
+enum holder_kind { HOLDER_CLIENT, HOLDER_SPACE, HOLDER_FILE, HOLDER_KINDS };
+
 struct holder {
     uint32_t number;
-    bool is_space; /* UVM's; else a client */
+    enum holder_kind kind;
     struct use *oldest, *newest;
     struct reference *references;
 };
@@ -85,6 +87,19 @@ struct space {
     unsigned gpu_count;
 };
 
+/* A place of a file; in use, the references are what it holds and what it is about to. */
+struct place {
+    uint32_t number;
+    struct file *file;
+    struct reference held, coming;
+    struct place *previous, *next; /* of the file */
+};
+
+struct file {
+    struct holder holder;
+    struct place *places;
+};
+
 enum item {
     ITEM_OWNER,
     ITEM_USE,
@@ -95,6 +110,8 @@ enum item {
     ITEM_SPACE_GPU,
     ITEM_RANGE,
     ITEM_MAPPING,
+    ITEM_FILE,
+    ITEM_PLACE,
     ITEMS,
 };
 
@@ -107,8 +124,9 @@ struct objects {
     struct hash objects;                   /* by client and handle; clients by their own handle */
     struct hash spaces;                    /* by number */
     struct hash owners;                    /* by number */
-    struct hash client_uses;               /* by owner and client */
-    struct hash space_uses;                /* by owner and space */
+    struct hash files;                     /* by number */
+    struct hash places;                    /* by file and place */
+    struct hash uses[HOLDER_KINDS];        /* by owner and holder */
     struct owner *first_owner;             /* all of them */
     struct owner *changed;                 /* those that objects_next_charge() has to look at */
     struct object *first_gone, *last_gone; /* for objects_next_gone(), by `next` */
@@ -129,6 +147,9 @@ int item_new(struct objects *objects, enum item item, void *ret_pointer_to_point
 void item_free(struct objects *objects, enum item item, void *pointer); /* NULL is fine */
 int item_reserve(struct objects *objects, enum item item);
 
+/* The space or file of that number gets `owner` as a user; it is made if it is not in `holders`. */
+int holder_get(struct objects *objects, struct hash *holders, enum holder_kind kind,
+               uint32_t number, uint32_t owner);
 /* Makes the owner a user of the holder, the newest one; 0 also if it is one already. All or
  * nothing. */
 int holder_use(struct objects *objects, struct holder *holder, uint32_t owner);
@@ -146,12 +167,9 @@ void reference_drop(struct objects *objects, struct reference *reference);
 /* The owner does not use the holder any more; others do. */
 void holder_leave(struct objects *objects, struct use *use);
 
-/*
- * objects_map.c
- */
-void space_end(struct objects *objects, struct space *space);
-/* NULL: nothing is mapped there. */
-struct allocation *mapped_at(const struct objects *objects, uint32_t space, uint64_t base,
-                             uint32_t gpu);
+void space_end(struct objects *objects, struct space *space); /* objects_map.c */
+void file_end(struct objects *objects, struct file *file);    /* objects_file.c */
+/* objects_file.c: what a file holds in a place; NULL: nothing. */
+struct allocation *held_in(const struct objects *objects, uint32_t file, uint32_t place);
 
 #endif

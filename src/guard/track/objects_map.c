@@ -35,24 +35,7 @@ static struct space *find_space(const struct objects *objects, uint32_t number)
 
 int objects_space(struct objects *objects, uint32_t number, uint32_t owner)
 {
-    struct space *space = find_space(objects, number);
-    int rc;
-
-    if (space)
-        return holder_use(objects, &space->holder, owner);
-    rc = item_new(objects, ITEM_SPACE, &space);
-    if (rc)
-        return rc;
-    space->holder = (struct holder){.number = number, .is_space = true};
-    rc = hash_add(&objects->spaces, number, space);
-    if (rc == 0) {
-        rc = holder_use(objects, &space->holder, owner);
-        if (rc)
-            hash_take(&objects->spaces, number);
-    }
-    if (rc)
-        item_free(objects, ITEM_SPACE, space);
-    return rc;
+    return holder_get(objects, &objects->spaces, HOLDER_SPACE, number, owner);
 }
 
 /*
@@ -244,16 +227,6 @@ void objects_unmap(struct objects *objects, uint32_t space_number, uint64_t base
     put_gpu(objects, space, gpu);
 }
 
-struct allocation *mapped_at(const struct objects *objects, uint32_t space_number, uint64_t base,
-                             uint32_t number)
-{
-    struct space *space = find_space(objects, space_number);
-    struct space_gpu *gpu = space ? *find_gpu(space, number) : NULL;
-    struct interval *interval = gpu ? intervals_at(gpu->mappings, base) : NULL;
-
-    return interval ? mapping_of(interval)->reference.allocation : NULL;
-}
-
 /*
  * Ranges.
  */
@@ -334,7 +307,7 @@ void space_end(struct objects *objects, struct space *space)
 
 bool objects_space_is_used(const struct objects *objects, uint32_t number, uint32_t owner)
 {
-    return hash_find(&objects->space_uses, pair(owner, number)) != NULL;
+    return hash_find(&objects->uses[HOLDER_SPACE], pair(owner, number)) != NULL;
 }
 
 void objects_space_gone(struct objects *objects, uint32_t number)

@@ -14,7 +14,8 @@ static const size_t item_bytes[ITEMS] = {
     [ITEM_ALLOCATION] = sizeof(struct allocation), [ITEM_OBJECT] = sizeof(struct object),
     [ITEM_CLIENT] = sizeof(struct client),         [ITEM_SPACE] = sizeof(struct space),
     [ITEM_SPACE_GPU] = sizeof(struct space_gpu),   [ITEM_RANGE] = sizeof(struct range),
-    [ITEM_MAPPING] = sizeof(struct mapping),
+    [ITEM_MAPPING] = sizeof(struct mapping),       [ITEM_FILE] = sizeof(struct file),
+    [ITEM_PLACE] = sizeof(struct place),
 };
 
 int item_reserve(struct objects *objects, enum item item)
@@ -96,7 +97,7 @@ static void owner_put(struct objects *objects, struct owner *owner)
 
 static struct hash *uses_of(struct objects *objects, const struct holder *holder)
 {
-    return holder->is_space ? &objects->space_uses : &objects->client_uses;
+    return &objects->uses[holder->kind];
 }
 
 static void owner_link(struct owner *owner, struct use *use)
@@ -150,6 +151,30 @@ int holder_use(struct objects *objects, struct holder *holder, uint32_t number)
         holder->oldest = use;
     holder->newest = use;
     return 0;
+}
+
+int holder_get(struct objects *objects, struct hash *holders, enum holder_kind kind,
+               uint32_t number, uint32_t owner)
+{
+    enum item item = kind == HOLDER_SPACE ? ITEM_SPACE : ITEM_FILE;
+    struct holder *holder = hash_find(holders, number); /* the first member of both */
+    int rc;
+
+    if (holder)
+        return holder_use(objects, holder, owner);
+    rc = item_new(objects, item, &holder);
+    if (rc)
+        return rc;
+    *holder = (struct holder){.number = number, .kind = kind};
+    rc = hash_add(holders, number, holder);
+    if (rc == 0) {
+        rc = holder_use(objects, holder, owner);
+        if (rc)
+            hash_take(holders, number);
+    }
+    if (rc)
+        item_free(objects, item, holder);
+    return rc;
 }
 
 static void use_end(struct objects *objects, struct use *use)
@@ -245,7 +270,7 @@ static void move(struct objects *objects, struct owner *from, struct owner *to, 
 static void hold(struct objects *objects, struct reference *reference, struct holder *holder,
                  struct allocation *allocation)
 {
-    if (!holder->is_space && !reference->unnamed && allocation->names++ == 0)
+    if (holder->kind == HOLDER_CLIENT && !reference->unnamed && allocation->names++ == 0)
         objects->named_bytes[allocation->gpu] += allocation->bytes;
     reference->allocation = allocation;
     reference->holder = holder;
@@ -304,7 +329,7 @@ void reference_drop(struct objects *objects, struct reference *reference)
     else
         allocation->newest = reference->older;
     reference->allocation = NULL;
-    if (!reference->holder->is_space && !reference->unnamed && --allocation->names == 0)
+    if (reference->holder->kind == HOLDER_CLIENT && !reference->unnamed && --allocation->names == 0)
         objects->named_bytes[allocation->gpu] -= allocation->bytes;
     if (allocation->oldest) {
         move(objects, owner, charged_for(allocation->oldest), allocation->gpu,

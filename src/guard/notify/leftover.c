@@ -40,7 +40,7 @@ static struct scan {
     unsigned known; /* of them, those that the caller has killed */
     atomic_uint count;
     struct vgpu_mutex mutex; /* of the next two members */
-    int looking;             /* the pidfd of the process that is looked at; -1: none */
+    int examined;            /* the pidfd of the process that is looked at; -1: none */
     uint64_t since_ns;
 } scan;
 
@@ -126,15 +126,15 @@ static bool was_killed(pid_t pid)
     return false;
 }
 
-static void set_probing(int pidfd)
+static void set_examined(int pidfd)
 {
     MUTEX_SCOPE(&scan.mutex);
     scan.since_ns = clock_ns();
-    scan.looking = pidfd;
+    scan.examined = pidfd;
 }
 
 /* True: it is one more. */
-static bool look_at(pid_t pid)
+static bool kill_if_left(pid_t pid)
 {
     bool more = false;
     int pidfd;
@@ -144,19 +144,19 @@ static bool look_at(pid_t pid)
     pidfd = pidfd_of(pid, 0);
     if (pidfd < 0)
         return false;
-    set_probing(pidfd);
+    set_examined(pidfd);
     if (atomic_load(&scan.count) < KILLED_MAX && (has_file(pid) || maps_driver(pid)) &&
         pidfd_signal(pidfd, SIGKILL) == 0) {
         scan.killed[atomic_load(&scan.count)] = pid;
         atomic_fetch_add(&scan.count, 1);
         more = true;
     }
-    set_probing(-1);
+    set_examined(-1);
     close(pidfd);
     return more;
 }
 
-static bool look_at_all(void)
+static bool kill_all(void)
 {
     DIR *folder = opendir("/proc");
     struct dirent *entry;
@@ -165,7 +165,7 @@ static bool look_at_all(void)
     while (folder && (entry = readdir(folder))) {
         pid_t pid = (pid_t)atoi(entry->d_name);
 
-        if (pid > 0 && look_at(pid))
+        if (pid > 0 && kill_if_left(pid))
             more = true;
     }
     if (folder)
@@ -176,7 +176,7 @@ static bool look_at_all(void)
 static void *serve(void *arg)
 {
     (void)arg;
-    for (unsigned i = 0; i < PASSES && look_at_all(); i++)
+    for (unsigned i = 0; i < PASSES && kill_all(); i++)
         continue;
     return NULL;
 }
@@ -184,8 +184,8 @@ static void *serve(void *arg)
 static void kill_slow(void)
 {
     MUTEX_SCOPE(&scan.mutex);
-    if (scan.looking >= 0 && clock_ns() - scan.since_ns >= SLOW_NS)
-        pidfd_signal(scan.looking, SIGKILL);
+    if (scan.examined >= 0 && clock_ns() - scan.since_ns >= SLOW_NS)
+        pidfd_signal(scan.examined, SIGKILL);
 }
 
 static void begin(const struct notify *notify, bool strict)
@@ -193,7 +193,7 @@ static void begin(const struct notify *notify, bool strict)
     scan.self = getpid();
     scan.keeper = notify->keeper;
     scan.strict = strict;
-    scan.looking = -1;
+    scan.examined = -1;
     for (unsigned i = 0; i < NOTIFY_PROCESSES_MAX; i++) {
         if (notify->process[i].pid && notify->process[i].guarded)
             scan.killed[scan.known++] = notify->process[i].pid;

@@ -8,6 +8,7 @@
 #include "guard/notify/ratelimit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -57,6 +58,15 @@ bool trap_valid(const struct notify *notify, const struct trap *trap)
     uint64_t id = trap->id;
 
     return ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+int trap_give(const struct notify *notify, const struct trap *trap, int fd)
+{
+    struct seccomp_notif_addfd add = {
+        .id = trap->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
+    int rc = ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+
+    return rc < 0 ? err_last() : rc;
 }
 
 bool trap_begin(struct notify *notify)

@@ -30,6 +30,9 @@ void *trap_serve(void *server);
 /* Whether the call still waits: asked after reading from the caller, before anything is done. */
 bool trap_valid(const struct notify *notify, const struct trap *trap);
 
+/* Gives the caller a duplicate of `fd`, closed at exec. Its number in the caller, or -errno. */
+int trap_give(const struct notify *notify, const struct trap *trap, int fd);
+
 /* Whether no process runs under the filter any more. */
 bool trap_nobody_left(const struct notify *notify);
 

@@ -22,7 +22,7 @@ int channels_new(struct channels **ret_channels)
     return 0;
 }
 
-static void drop(struct set *set)
+static void drop(struct channel_set *set)
 {
     atomic_store(&set->used, 0);
     if (set->fd >= 0)
@@ -41,18 +41,18 @@ void channels_free(struct channels *channels)
     munmap(channels, sizeof(*channels));
 }
 
-static bool is_of(const struct set *set, uint32_t client, unsigned vdev, uint32_t subdevice)
+static bool is_of(const struct channel_set *set, uint32_t client, unsigned vdev, uint32_t subdevice)
 {
     return set->used && set->fd >= 0 && set->client == client && set->vdev == vdev &&
            set->subdevice == subdevice;
 }
 
 /* A set with room, or one that is free. */
-static struct set *find_room(struct channels *channels, uint32_t client, unsigned vdev,
-                             uint32_t subdevice)
+static struct channel_set *find_room(struct channels *channels, uint32_t client, unsigned vdev,
+                                     uint32_t subdevice)
 {
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         if (is_of(set, client, vdev, subdevice) && set->count < RM_DISABLE_MAX)
             return set;
@@ -64,7 +64,8 @@ static struct set *find_room(struct channels *channels, uint32_t client, unsigne
     return NULL;
 }
 
-static int begin_set(struct channels *channels, struct set *set, const struct channels_new_one *one)
+static int begin_set(struct channels *channels, struct channel_set *set,
+                     const struct channels_new_one *one)
 {
     int own = fcntl(one->fd, F_DUPFD_CLOEXEC, 3);
 
@@ -83,7 +84,7 @@ static int begin_set(struct channels *channels, struct set *set, const struct ch
     return 0;
 }
 
-static void add_group(struct set *set, uint32_t handle)
+static void add_group(struct channel_set *set, uint32_t handle)
 {
     for (unsigned i = 0; i < set->groups; i++) {
         if (set->group[i].handle == handle)
@@ -93,7 +94,7 @@ static void add_group(struct set *set, uint32_t handle)
 }
 
 /* Unless it still has a channel, so there are never more groups than channels. */
-static void take_group_out(struct set *set, uint32_t handle)
+static void take_group_out(struct channel_set *set, uint32_t handle)
 {
     for (unsigned i = 0; i < set->count; i++) {
         if (set->channel[i].group == handle)
@@ -107,7 +108,7 @@ static void take_group_out(struct set *set, uint32_t handle)
     }
 }
 
-static void take_out(struct set *set, unsigned at)
+static void take_out(struct channel_set *set, unsigned at)
 {
     unsigned last = set->count - 1;
     uint32_t group = set->channel[at].group;
@@ -123,7 +124,7 @@ void channels_remove(struct channels *channels, uint32_t client, uint32_t channe
 {
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         for (unsigned k = 0; set->used && set->client == client && k < set->count; k++) {
             if (set->channel[k].handle == channel) {
@@ -152,7 +153,7 @@ void channels_remove_client(struct channels *channels, uint32_t client)
  */
 
 /* The status, or -errno. */
-static int switch_some(const struct set *set, const struct rm_disable_channels *which,
+static int switch_some(const struct channel_set *set, const struct rm_disable_channels *which,
                        enum share_state to)
 {
     struct rm_disable_channels params = *which;
@@ -164,13 +165,13 @@ static int switch_some(const struct set *set, const struct rm_disable_channels *
                         : RM_OK;
 }
 
-static void choose(const struct set *set, unsigned at, struct rm_disable_channels *which)
+static void choose(const struct channel_set *set, unsigned at, struct rm_disable_channels *which)
 {
     which->client[which->count] = set->client;
     which->channel[which->count++] = set->channel[at].handle;
 }
 
-static int switch_on_one(const struct set *set, unsigned at)
+static int switch_on_one(const struct channel_set *set, unsigned at)
 {
     struct rm_disable_channels which = {.count = 0};
 
@@ -179,7 +180,7 @@ static int switch_on_one(const struct set *set, unsigned at)
 }
 
 /* Switches on, one by one, those that may be off: a call for many fails if one is gone. */
-static int undo(struct set *set)
+static int undo(struct channel_set *set)
 {
     int rc = 0;
 
@@ -205,7 +206,7 @@ static int undo(struct set *set)
 }
 
 /* One call for those that are on. The status, or -errno. */
-static int switch_off_rest(struct set *set, enum share_state to)
+static int switch_off_rest(struct channel_set *set, enum share_state to)
 {
     struct rm_disable_channels which = {.count = 0};
 
@@ -220,7 +221,7 @@ static int switch_off_rest(struct set *set, enum share_state to)
     return switch_some(set, &which, to);
 }
 
-static int switch_off(struct set *set, enum share_state to)
+static int switch_off(struct channel_set *set, enum share_state to)
 {
     int rc = 0;
 
@@ -242,7 +243,7 @@ static int switch_off(struct set *set, enum share_state to)
     return rc < 0 ? rc : -EIO;
 }
 
-static int schedule_one(const struct set *set, uint32_t object, uint32_t cmd,
+static int schedule_one(const struct channel_set *set, uint32_t object, uint32_t cmd,
                         struct postponed *postponed, uint32_t bytes)
 {
     if (!postponed->waits)
@@ -252,7 +253,7 @@ static int schedule_one(const struct set *set, uint32_t object, uint32_t cmd,
 }
 
 /* Makes the postponed calls. The last status that is not RM_OK. */
-static int schedule(struct set *set, uint32_t bytes)
+static int schedule(struct channel_set *set, uint32_t bytes)
 {
     int rc = RM_OK, one;
 
@@ -272,7 +273,7 @@ static int schedule(struct set *set, uint32_t bytes)
     return rc;
 }
 
-static int switch_on(struct set *set, uint32_t schedule_bytes)
+static int switch_on(struct channel_set *set, uint32_t schedule_bytes)
 {
     struct rm_disable_channels which = {.count = 0};
     int rc = 0;
@@ -303,7 +304,7 @@ int channels_set(struct channels *channels, unsigned vdev, enum share_state to)
     MUTEX_SCOPE(&channels->lock);
     channels->state[vdev] = to;
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
         int one;
 
         if (!set->used || set->fd < 0 || set->vdev != vdev)
@@ -316,14 +317,14 @@ int channels_set(struct channels *channels, unsigned vdev, enum share_state to)
 }
 
 /* Switches off a new channel if the others are off. */
-static int catch_up(struct set *set)
+static int catch_up(struct channel_set *set)
 {
     return set->off && !set->ending ? switch_off(set, SHARE_OFF) : 0;
 }
 
 int channels_add(struct channels *channels, const struct channels_new_one *one)
 {
-    struct set *set;
+    struct channel_set *set;
     unsigned at;
     int rc;
 
@@ -349,7 +350,7 @@ void channels_park(struct channels *channels, uint32_t client)
 {
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         if (!set->used || set->client != client || set->fd < 0)
             continue;
@@ -366,7 +367,7 @@ void channels_unpark(struct channels *channels, uint32_t client, int fd)
 {
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         if (!set->used || set->client != client || set->fd >= 0)
             continue;
@@ -392,7 +393,7 @@ void channels_use_other(struct channels *channels, uint32_t client, uint32_t sub
 {
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         if (set->used && set->client == client && set->subdevice == subdevice)
             set->subdevice = other;
@@ -416,7 +417,7 @@ static bool postpone_one(struct postponed *postponed, bool off, const struct rm_
 }
 
 /* Postpones the call for the channels of the set that it names. */
-static bool postpone(struct set *set, uint32_t object, const struct rm_schedule *how)
+static bool postpone(struct channel_set *set, uint32_t object, const struct rm_schedule *how)
 {
     bool postponed = false, of_group = false;
 
@@ -442,7 +443,7 @@ bool channels_postpone(struct channels *channels, uint32_t client, uint32_t obje
 
     channels->schedule_bytes = bytes;
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         if (set->used && set->client == client && postpone(set, object, how))
             postponed = true;
@@ -454,7 +455,7 @@ void channels_rescue(void *arg)
 {
     struct channels *channels = arg;
     for (unsigned i = 0; i < SETS_MAX; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
         struct rm_disable_channels which = {.count = 0};
         unsigned count = atomic_load(&set->count);
 

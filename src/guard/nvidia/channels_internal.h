@@ -34,7 +34,7 @@ struct group {
 };
 
 /* What one call of the driver switches: channels of a client on a device. */
-struct set {
+struct channel_set {
     _Atomic uint32_t used, off; /* off: they may be; set before they are, and cleared after they are
                                    not. The keeper reads both */
     _Atomic uint32_t count;
@@ -50,10 +50,10 @@ struct channels {
     uint32_t schedule_bytes;                  /* of the parameters on this branch of the driver */
     unsigned high;                            /* entries from here on were never used */
     enum share_state state[VGPU_DEVICES_MAX]; /* of each vdev: what new channels have to be */
-    struct set set[SETS_MAX];
+    struct channel_set set[SETS_MAX];
 };
 
 /* probe.c: takes a set's work off the engine. It stays off if it may not be scheduled. */
-void probes_stop(const struct set *set);
+void probes_stop(const struct channel_set *set);
 
 #endif

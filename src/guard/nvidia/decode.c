@@ -52,13 +52,13 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 }
 
 /* The driver gives whole pages. Its smallest piece is 64 KiB, even with pages of 4 KiB. */
-static uint64_t page_bytes(const struct wish *wish)
+static uint64_t page_bytes(const struct alloc_request *request)
 {
-    switch (RM_MEMORY_ATTR_PAGE_SIZE(wish->attr)) {
+    switch (RM_MEMORY_ATTR_PAGE_SIZE(request->attr)) {
     case RM_MEMORY_PAGE_DEFAULT:
-        return wish->size >= HUGE_BYTES ? HUGE_BYTES : RM_CHARGE_UNIT;
+        return request->size >= HUGE_BYTES ? HUGE_BYTES : RM_CHARGE_UNIT;
     case RM_MEMORY_PAGE_HUGE:
-        switch (RM_MEMORY_ATTR2_HUGE_SIZE(wish->attr2)) {
+        switch (RM_MEMORY_ATTR2_HUGE_SIZE(request->attr2)) {
         case RM_MEMORY_HUGE_512M:
             return HUGE_512M;
         case RM_MEMORY_HUGE_256G:
@@ -71,16 +71,16 @@ static uint64_t page_bytes(const struct wish *wish)
     }
 }
 
-void decode_charge(struct rm_call *call, const struct wish *wish)
+void decode_charge(struct rm_call *call, const struct alloc_request *request)
 {
     call->charges = true;
-    call->charge_bytes = round_up(wish->size, page_bytes(wish));
+    call->charge_bytes = round_up(request->size, page_bytes(request));
     /* At a fixed address the driver takes whole multiples of the alignment, and does not say so. */
-    if (wish->flags & RM_MEMORY_FLAG_FIXED_ADDRESS) {
+    if (request->flags & RM_MEMORY_FLAG_FIXED_ADDRESS) {
         call->charge_keeps = true;
-        if (wish->flags & (RM_MEMORY_FLAG_ALIGNMENT_HINT | RM_MEMORY_FLAG_ALIGNMENT_FORCE) &&
-            wish->alignment)
-            call->charge_bytes = round_up(call->charge_bytes, wish->alignment);
+        if (request->flags & (RM_MEMORY_FLAG_ALIGNMENT_HINT | RM_MEMORY_FLAG_ALIGNMENT_FORCE) &&
+            request->alignment)
+            call->charge_bytes = round_up(call->charge_bytes, request->alignment);
     }
 }
 
@@ -155,7 +155,7 @@ static void decode_alloc(const struct input *in, struct rm_call *call)
 static void decode_heap(const struct input *in, struct rm_call *call)
 {
     const struct rm_vid_heap_control *arg = &in->of.heap;
-    struct wish wish;
+    struct alloc_request request;
 
     call->kind = RM_KIND_HEAP_OTHER;
     call->action = RM_EXECUTE;
@@ -164,20 +164,20 @@ static void decode_heap(const struct input *in, struct rm_call *call)
     call->function = arg->function;
     switch (arg->function) {
     case RM_HEAP_ALLOC_SIZE:
-        wish = (struct wish){arg->u.alloc.flags, arg->u.alloc.attr, arg->u.alloc.attr2,
-                             arg->u.alloc.size, arg->u.alloc.alignment};
+        request = (struct alloc_request){arg->u.alloc.flags, arg->u.alloc.attr, arg->u.alloc.attr2,
+                                         arg->u.alloc.size, arg->u.alloc.alignment};
         call->handle = arg->u.alloc.handle;
         break;
     case RM_HEAP_ALLOC_TILED_PITCH:
         /* The driver's own product, which may wrap around. */
-        wish = (struct wish){arg->u.tiled.flags, arg->u.tiled.attr, arg->u.tiled.attr2,
-                             arg->u.tiled.height * (uint64_t)(int64_t)arg->u.tiled.pitch,
-                             arg->u.tiled.alignment};
+        request = (struct alloc_request){
+            arg->u.tiled.flags, arg->u.tiled.attr, arg->u.tiled.attr2,
+            arg->u.tiled.height * (uint64_t)(int64_t)arg->u.tiled.pitch, arg->u.tiled.alignment};
         call->handle = arg->u.tiled.handle;
         break;
     case RM_HEAP_ALLOC_SIZE_RANGE:
-        wish = (struct wish){arg->u.range.flags, arg->u.range.attr, arg->u.range.attr2,
-                             arg->u.range.size, arg->u.range.alignment};
+        request = (struct alloc_request){arg->u.range.flags, arg->u.range.attr, arg->u.range.attr2,
+                                         arg->u.range.size, arg->u.range.alignment};
         call->handle = arg->u.range.handle;
         break;
     case RM_HEAP_FREE:
@@ -193,43 +193,79 @@ static void decode_heap(const struct input *in, struct rm_call *call)
     }
     call->kind = RM_KIND_HEAP_ALLOC;
     /* The driver overwrites a handle that is not marked as given. */
-    if (!(wish.flags & RM_MEMORY_FLAG_HANDLE_GIVEN))
+    if (!(request.flags & RM_MEMORY_FLAG_HANDLE_GIVEN))
         call->handle = 0;
-    if (wish.flags & RM_MEMORY_FLAG_VIRTUAL) {
+    if (request.flags & RM_MEMORY_FLAG_VIRTUAL) {
         call->class_id = RM_CLASS_MEMORY_VIRTUAL;
-    } else if (RM_MEMORY_ATTR_LOCATION(wish.attr) == RM_MEMORY_LOCATION_VIDMEM) {
+    } else if (RM_MEMORY_ATTR_LOCATION(request.attr) == RM_MEMORY_LOCATION_VIDMEM) {
         call->class_id = RM_CLASS_MEMORY_LOCAL_USER;
-        decode_charge(call, &wish);
+        decode_charge(call, &request);
     } else {
         call->class_id = RM_CLASS_MEMORY_SYSTEM;
     }
 }
 
-/* The answer is rewritten to the program's view. The driver alone serves a control of another size
- * or form. */
-static void view(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
+enum control_use {
+    CONTROL_VIEW, /* the answer becomes the program's view; in another form it is the driver's alone
+                   */
+    CONTROL_CHECK,    /* executed in this form, else refused: its parameters have to be checked */
+    CONTROL_SCHEDULE, /* as CHECK; from then on channels run, so the guard has to know */
+    CONTROL_EXPORT,   /* as CHECK; a descriptor in it is replaced by ours */
+    CONTROL_IMPORT,
+    CONTROL_SWITCH, /* switches any program's channels off, and on what the guard has switched off
+                     */
+};
+
+/* The controls that the guard does not leave to the driver alone, with the size of their
+ * parameters. */
+static const struct control_row {
+    uint32_t cmd, bytes;
+    size_t branch_bytes_at; /* not 0: where struct rm_branch has the size */
+    enum control_use use;
+} control_rows[] = {
+#define OF_BRANCH(member) 0, offsetof(struct rm_branch, member)
+    {RM_CTRL_FB_GET_INFO, sizeof(struct rm_fb_info_list), 0, CONTROL_VIEW},
+    {RM_CTRL_FB_GET_INFO_V2, OF_BRANCH(fb_info_bytes), CONTROL_VIEW},
+    {RM_CTRL_EXPORT_OBJECT, sizeof(struct rm_export_object), 0, CONTROL_EXPORT},
+    {RM_CTRL_EXPORT_OBJECTS, sizeof(struct rm_export_objects), 0, CONTROL_EXPORT},
+    {RM_CTRL_IMPORT_OBJECT, sizeof(struct rm_import_object), 0, CONTROL_IMPORT},
+    {RM_CTRL_IMPORT_OBJECTS, sizeof(struct rm_import_objects), 0, CONTROL_IMPORT},
+    {RM_CTRL_FIFO_DISABLE_CHANNELS, 0, 0, CONTROL_SWITCH},
+    {RM_CTRL_GROUP_SCHEDULE, OF_BRANCH(schedule_bytes), CONTROL_SCHEDULE},
+    {RM_CTRL_CHANNEL_SCHEDULE, OF_BRANCH(schedule_bytes), CONTROL_SCHEDULE},
+    {RM_CTRL_GROUP_SET_TIMESLICE, sizeof(struct rm_timeslice), 0, CONTROL_CHECK},
+    {RM_CTRL_GR_GET_CTXSW_STATS, sizeof(struct rm_ctxsw_stats), 0, CONTROL_CHECK},
+#undef OF_BRANCH
+};
+
+/* A size that may be a branch's. */
+static uint32_t bytes_of(uint32_t bytes, size_t branch_bytes_at, const struct rm_branch *branch)
 {
-    if (!call->params || arg->params_bytes != bytes || arg->flags & RM_CONTROL_SERIALIZED)
+    if (branch_bytes_at)
+        memcpy(&bytes, (const char *)branch + branch_bytes_at, sizeof(bytes));
+    return bytes;
+}
+
+static void decode_control_row(const struct input *in, const struct control_row *row,
+                               struct rm_call *call)
+{
+    const struct rm_control *arg = &in->of.control;
+    uint32_t bytes = bytes_of(row->bytes, row->branch_bytes_at, in->branch);
+
+    if (row->use == CONTROL_SWITCH) {
+        if (in->strict)
+            decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
         return;
-    call->action = RM_EXECUTE;
-    call->params_bytes = bytes;
-}
-
-/* Executed if it has the form that the guard knows, else refused: it has to be checked. */
-static void watched(struct rm_call *call, const struct rm_control *arg, uint32_t bytes)
-{
-    view(call, arg, bytes);
-    if (call->action != RM_EXECUTE)
+    }
+    call->may_unschedule = row->use == CONTROL_SCHEDULE && !in->strict;
+    if (row->use == CONTROL_EXPORT || row->use == CONTROL_IMPORT)
+        call->kind = row->use == CONTROL_EXPORT ? RM_KIND_EXPORT : RM_KIND_IMPORT;
+    if (call->params && arg->params_bytes == bytes && !(arg->flags & RM_CONTROL_SERIALIZED)) {
+        call->action = RM_EXECUTE;
+        call->params_bytes = bytes;
+    } else if (row->use != CONTROL_VIEW) {
         decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
-}
-
-/* The number of the descriptor is replaced by ours. A serialized call is refused: it cannot be
- * checked. */
-static void transfer(struct rm_call *call, const struct rm_control *arg, enum rm_kind kind,
-                     uint32_t bytes)
-{
-    call->kind = kind;
-    watched(call, arg, bytes);
+    }
 }
 
 static void decode_control(const struct input *in, struct rm_call *call)
@@ -242,42 +278,9 @@ static void decode_control(const struct input *in, struct rm_call *call)
     call->handle = arg->object;
     call->control = arg->cmd;
     call->params = arg->params;
-    switch (arg->cmd) {
-    case RM_CTRL_FB_GET_INFO:
-        view(call, arg, sizeof(struct rm_fb_info_list));
-        break;
-    case RM_CTRL_FB_GET_INFO_V2:
-        view(call, arg, in->branch->fb_info_bytes);
-        break;
-    case RM_CTRL_EXPORT_OBJECT:
-        transfer(call, arg, RM_KIND_EXPORT, sizeof(struct rm_export_object));
-        break;
-    case RM_CTRL_EXPORT_OBJECTS:
-        transfer(call, arg, RM_KIND_EXPORT, sizeof(struct rm_export_objects));
-        break;
-    case RM_CTRL_IMPORT_OBJECT:
-        transfer(call, arg, RM_KIND_IMPORT, sizeof(struct rm_import_object));
-        break;
-    case RM_CTRL_IMPORT_OBJECTS:
-        transfer(call, arg, RM_KIND_IMPORT, sizeof(struct rm_import_objects));
-        break;
-    case RM_CTRL_FIFO_DISABLE_CHANNELS:
-        /* A program can switch off any channel, and switch on what the guard has switched off. */
-        if (in->strict)
-            decode_refuse(call, RM_ERR_INSUFFICIENT_PERMISSIONS);
-        break;
-    case RM_CTRL_GROUP_SCHEDULE:
-    case RM_CTRL_CHANNEL_SCHEDULE:
-        /* From then on channels run, so the guard has to know. */
-        call->may_unschedule = !in->strict;
-        watched(call, arg, in->branch->schedule_bytes);
-        break;
-    case RM_CTRL_GROUP_SET_TIMESLICE:
-        watched(call, arg, sizeof(struct rm_timeslice));
-        break;
-    case RM_CTRL_GR_GET_CTXSW_STATS:
-        watched(call, arg, sizeof(struct rm_ctxsw_stats));
-        break;
+    for (unsigned i = 0; i < sizeof(control_rows) / sizeof(control_rows[0]); i++) {
+        if (control_rows[i].cmd == arg->cmd)
+            decode_control_row(in, &control_rows[i], call);
     }
 }
 
@@ -354,11 +357,7 @@ _Static_assert(LAYOUTS <= FILTER_KEYS_MAX, "the filter has room for all structur
 
 static uint32_t key_of(const struct layout *layout, const struct rm_branch *branch)
 {
-    uint32_t bytes = layout->bytes;
-
-    if (layout->branch_bytes_at)
-        memcpy(&bytes, (const char *)branch + layout->branch_bytes_at, sizeof(bytes));
-    return RM_KEY(layout->nr, bytes);
+    return RM_KEY(layout->nr, bytes_of(layout->bytes, layout->branch_bytes_at, branch));
 }
 
 void decode_filter(const struct rm_branch *branch, bool limits, struct filter_calls *ret_calls)

@@ -13,8 +13,8 @@ static void memory_params(struct rm_call *call, const void *params, size_t bytes
         return;
     }
     memcpy(&memory, params, sizeof(memory));
-    decode_charge(call, &(struct wish){memory.flags, memory.attr, memory.attr2, memory.size,
-                                       memory.alignment});
+    decode_charge(call, &(struct alloc_request){memory.flags, memory.attr, memory.attr2,
+                                                memory.size, memory.alignment});
 }
 
 static void fabric_params(struct rm_call *call, const void *params, size_t bytes)

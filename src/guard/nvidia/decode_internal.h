@@ -5,7 +5,7 @@
 #include "guard/nvidia/decode.h"
 
 /* What an allocation asks for, in whichever structure. */
-struct wish {
+struct alloc_request {
     uint32_t flags, attr, attr2;
     uint64_t size, alignment;
 };
@@ -14,6 +14,6 @@ struct wish {
 void decode_refuse(struct rm_call *call, uint32_t status);
 
 /* Charges an allocation of device memory. */
-void decode_charge(struct rm_call *call, const struct wish *wish);
+void decode_charge(struct rm_call *call, const struct alloc_request *request);
 
 #endif

@@ -19,14 +19,10 @@
  */
 #include "guard/nvidia/request.h"
 
-#include "base/err.h"
 #include "guard/nvidia/lifetime.h"
 #include "guard/nvidia/rm.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/seccomp.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static int find_file(struct request *request)
@@ -145,8 +141,6 @@ static uint32_t note_imports(struct request *request)
 static int give(struct request *request, int fd)
 {
     struct notify *notify = request->nvidia->notify;
-    struct seccomp_notif_addfd add = {
-        .id = request->trap->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
     int rc = file_add(notify, request->trap->tid, -1, fd, DEVICE_DMABUF, request->other_number,
                       &request->other_file);
 
@@ -155,9 +149,8 @@ static int give(struct request *request, int fd)
         return rc;
     }
     request->other_file->owner = request->process->owner;
-    rc = ioctl(notify->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+    rc = trap_give(notify, request->trap, fd);
     if (rc < 0) {
-        rc = err_last();
         lifetime_close(request->nvidia, request->other_file);
         return rc;
     }

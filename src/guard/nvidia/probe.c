@@ -23,7 +23,7 @@
 
 #define LONG_NS (2 * NS_PER_MS)
 
-static int read_counts(const struct set *set, const struct group *group,
+static int read_counts(const struct channel_set *set, const struct group *group,
                        struct rm_ctxsw_stats *ret_counts)
 {
     *ret_counts = (struct rm_ctxsw_stats){.object = group->handle};
@@ -56,7 +56,7 @@ static double part(const struct rm_ctxsw_stats *before, const struct rm_ctxsw_st
     return after->restore != before->restore ? .5 : 0;
 }
 
-static int preempt(const struct set *set, const struct group *group)
+static int preempt(const struct channel_set *set, const struct group *group)
 {
     struct rm_preempt params = {.wait = 1};
 
@@ -64,7 +64,7 @@ static int preempt(const struct set *set, const struct group *group)
                       sizeof(params));
 }
 
-static void stop(const struct set *set, struct group *group, struct share_probe *probe)
+static void stop(const struct channel_set *set, struct group *group, struct share_probe *probe)
 {
     struct rm_ctxsw_stats after;
     uint64_t begin_ns = clock_ns(), ns;
@@ -85,8 +85,8 @@ static void stop(const struct set *set, struct group *group, struct share_probe 
 }
 
 /* -ENOTSUP: the driver does not say. */
-static int look_at(const struct set *set, struct group *group, bool may_stop,
-                   struct share_probe *probe)
+static int probe_group(const struct channel_set *set, struct group *group, bool may_stop,
+                       struct share_probe *probe)
 {
     struct rm_ctxsw_stats now;
     int rc = read_counts(set, group, &now);
@@ -111,7 +111,7 @@ static int look_at(const struct set *set, struct group *group, bool may_stop,
     return 0;
 }
 
-void probes_stop(const struct set *set)
+void probes_stop(const struct channel_set *set)
 {
     for (unsigned i = 0; i < set->groups; i++) {
         const struct group *group = &set->group[i];
@@ -131,13 +131,13 @@ int channels_probe(struct channels *channels, unsigned vdev, bool may_stop,
     *ret_probe = (struct share_probe){.worked = false};
     MUTEX_SCOPE(&channels->lock);
     for (unsigned i = 0; i < channels->high; i++) {
-        struct set *set = &channels->set[i];
+        struct channel_set *set = &channels->set[i];
 
         if (!set->used || set->fd < 0 || set->vdev != vdev)
             continue;
         for (unsigned k = 0; k < set->groups && rc == 0; k++) {
             if (!set->group[k].silent)
-                rc = look_at(set, &set->group[k], may_stop, ret_probe);
+                rc = probe_group(set, &set->group[k], may_stop, ret_probe);
         }
     }
     return rc;

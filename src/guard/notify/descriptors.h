@@ -22,7 +22,7 @@ void descriptors_restore(const struct descriptors *descriptors);
 unsigned descriptors_for_tasks(const struct descriptors *descriptors);
 /* Whether enough are left for everything else, now that a file or a process has this one. */
 bool descriptors_left(const struct descriptors *descriptors, int fd);
-/* The same for a descriptor that is open for one call: some are kept for those. */
+/* The same for a descriptor that is open for one call: files and processes leave some for calls. */
 bool descriptors_left_for_call(const struct descriptors *descriptors, int fd);
 
 #endif

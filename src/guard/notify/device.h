@@ -1,7 +1,7 @@
 /*
  * Which of the driver's devices an open file is. The device number tells: a path says nothing, as
  * links and mounts are the program's. A stand-in for the driver makes regular files in a folder
- * instead; file system and inode tell those.
+ * instead, which file system and inode tell apart.
  */
 #ifndef VGPU_GUARD_DEVICE_H
 #define VGPU_GUARD_DEVICE_H

@@ -68,8 +68,8 @@ int privilege_drop(void)
 int privilege_drop_for_good(void)
 {
     for (unsigned i = 0; i < PROGRAMS; i++) {
-        /* Without CAP_SETPCAP the bounding set cannot be changed; with no_new_privs nobody gets it
-         * from there. */
+        /* Without CAP_SETPCAP the bounding set cannot be changed; with no_new_privs it gives no
+         * rights. */
         if (prctl(PR_CAPBSET_DROP, dropped[i], 0, 0, 0) < 0 && errno != EPERM && errno != EINVAL)
             return err_last();
     }

@@ -4,7 +4,7 @@
 
 #include "guard/notify/notify.h"
 
-/* Whether it has not ended; one that nobody has waited for yet has. */
+/* Whether it has not ended; a zombie has. */
 bool process_alive(const struct guard_process *process);
 /* Whether it has neither ended nor become another program since `memory` was opened. */
 bool process_memory_lives(const struct guard_process *process);

@@ -29,8 +29,8 @@ static bool place_channel(struct request *request)
     return true;
 }
 
-/* The driver makes memory beneath devices and subdevices, and those are made by calls that the
- * guard executes. */
+/* The driver makes memory only beneath devices and subdevices, which calls make that the guard
+ * executes. */
 static bool is_memory_parent(const struct nvidia *nvidia, const struct rm_call *call)
 {
     uint32_t class_id;
@@ -39,8 +39,8 @@ static bool is_memory_parent(const struct nvidia *nvidia, const struct rm_call *
            (class_id == RM_CLASS_DEVICE || class_id == RM_CLASS_SUBDEVICE);
 }
 
-/* Whether there is room for what the call asks for. The lock is held until the call is noted, so
- * nobody else takes it. */
+/* Whether there is room for what the call asks for. The lock is held until the call is noted, so no
+ * other call takes it. */
 static uint32_t place_memory(struct request *request)
 {
     struct nvidia *nvidia = request->nvidia;

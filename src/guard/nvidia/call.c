@@ -193,7 +193,7 @@ static bool schedules(const struct rm_call *call)
            (call->control == RM_CTRL_GROUP_SCHEDULE || call->control == RM_CTRL_CHANNEL_SCHEDULE);
 }
 
-/* Nobody switches channels meanwhile. */
+/* With the channels' lock, so that no channel is switched meanwhile. */
 static int make_schedule(struct request *request)
 {
     struct channels *channels = request->nvidia->channels;

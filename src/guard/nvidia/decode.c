@@ -125,7 +125,7 @@ static void alloc(struct rm_call *call, bool serialized)
     if (!call->params)
         call->params_bytes = 0;
     if (rm_class_looks_like_channel(call->class_id) &&
-        !rm_class_is_channel(call->class_id)) /* nobody would switch it */
+        !rm_class_is_channel(call->class_id)) /* the guard would not switch it */
         decode_refuse(call, RM_ERR_NOT_SUPPORTED);
     if (serialized)
         decode_refuse(call, RM_ERR_INVALID_ARGUMENT);
@@ -365,7 +365,7 @@ void decode_filter(const struct rm_branch *branch, bool limits, struct filter_ca
     *ret_calls = (struct filter_calls){
         .whole = {UVM_MAP_EXTERNAL_ALLOCATION, UVM_FREE, UVM_UNMAP_EXTERNAL},
         .whole_count = 3,
-        .refused = UVM_ALLOC_DEVICE_P2P, /* nobody counts the memory that it holds */
+        .refused = UVM_ALLOC_DEVICE_P2P, /* NVML counts the memory that it holds for no process */
         .mask = RM_KEY_MASK,
     };
     for (unsigned i = 0; i < LAYOUTS; i++) {

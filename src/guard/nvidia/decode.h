@@ -19,7 +19,7 @@
 enum rm_action {
     RM_CONTINUE, /* the driver may run the call as it is in the caller, which can change it still */
     RM_EXECUTE,  /* the guard runs it, on the copies that were checked */
-    RM_REFUSE,   /* nobody runs it; decode_set_status() gives the caller `refusal` */
+    RM_REFUSE,   /* the call is not run; decode_set_status() gives the caller `refusal` */
 };
 
 enum rm_kind {
@@ -124,9 +124,9 @@ int decode_transfer(const struct rm_branch *branch, const struct rm_call *call, 
 void decode_set_fd(const struct rm_call *call, void *data, int fd);
 
 /*
- * After the driver has run the call: its status. If that is RM_OK, also the object's handle, and
- * for a call that charges the size that the driver says it has allocated (it counts that for NVML),
- * and what to charge: never less, in whole RM_CHARGE_UNITs.
+ * After the driver has run the call: its status and, if that is RM_OK, the object's handle. A call
+ * that charges has also `bytes`, the size that the driver says it has allocated and counts for
+ * NVML, and `charge_bytes`: never less, in whole RM_CHARGE_UNITs.
  */
 struct rm_result {
     uint32_t status, handle;

@@ -1,21 +1,20 @@
 /*
  * Memory that a file holds.
  *
- * The driver duplicates what a program exports into a client of its own. That keeps it for as long
- * as the file exists, whoever has the file: a control device's, or a dma-buf. A process that has
- * the file makes duplicates of it, which are the importer's. NVML counts for a process what it
- * allocated or has come to own: of several duplicates one is the owner, at first the one that was
- * allocated, and then the next. It counts for no process what is not the owner, or is in the
- * driver's own client.
+ * The driver duplicates what a program exports into a client of its own, which keeps it for as long
+ * as the file exists: a control device's, or a dma-buf. A process that has the file makes
+ * duplicates of it, which are the importer's. NVML counts for a process what it allocated or has
+ * come to own: of several duplicates one is the owner, at first the one that was allocated, and
+ * then the next. It counts other duplicates, and those of the driver's own client, for no process.
  *
  * The guard makes these calls, on its own duplicate of the file that they name, so what is noted
- * has happened. A file's number is the only thing in a call that is the caller's, and the driver
- * does not ask who exports: it duplicates on its own account. What a file will hold is noted before
- * the call, so that there is room for it.
+ * has happened. Only the file's number in a call is the caller's, and the driver does not ask who
+ * exports: it duplicates on its own account. What a file will hold is noted before the call, so
+ * that there is room for it.
  *
- * If the guard does not know what a file holds, the memory is another instance's or nobody's: it is
- * charged to its maker. In strict mode it is charged to the importer as well, for a program could
- * have got it into the file unseen.
+ * If the guard does not know what a file holds, the memory is of no process here, and is charged to
+ * its maker. In strict mode it is charged to the importer as well, for a program could have got it
+ * into the file unseen.
  */
 #include "guard/nvidia/request.h"
 

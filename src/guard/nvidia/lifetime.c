@@ -11,8 +11,8 @@
 
 /*
  * A UVM file may be somewhere where it is not seen (unreferenced.c), or be mapped; it means
- * something to the address spaces in which it was used. While one of those lives it is not taken
- * for closed: its first user may be a child that only asked.
+ * something to the address spaces in which it was used. While one of them lives, the file is not
+ * taken for closed: its first user may be a child that only asked.
  */
 static bool may_be_used(struct nvidia *nvidia, const struct guard_file *file)
 {
@@ -47,8 +47,8 @@ void lifetime_close(struct nvidia *nvidia, struct guard_file *file)
     file_forget(nvidia->notify, file);
 }
 
-/* Lets go of the files that nobody has any more. `only_pid` (0: all): those last seen at a process
- * that is gone. */
+/* Closes our duplicates of files that no process has any more. `only_pid` (0: all): of files last
+ * seen at a process that is gone. */
 static void check_files(struct nvidia *nvidia, pid_t only_pid)
 {
     struct notify *notify = nvidia->notify;
@@ -192,7 +192,7 @@ void lifetime_renew(struct nvidia *nvidia, struct guard_process *process)
 
     if (process_memory_lives(process) || task_open_file(process->pid, "mem", &memory) < 0)
         return;
-    /* What nobody has is closed while the old memory can be told from the new. */
+    /* Files that no process has are closed while the old memory can be told from the new. */
     check_files(nvidia, 0);
     close(process->memory);
     process->memory = memory;

@@ -1,6 +1,6 @@
 /*
- * Processes that end and files that nobody has any more: what is theirs in the object model and the
- * tables ends with them, or is inherited. All under notify->lock.
+ * Processes that end and files that no process has any more: what belongs to them in the object
+ * model and the tables ends with them, or is inherited. All under notify->lock.
  */
 #ifndef VGPU_GUARD_LIFETIME_H
 #define VGPU_GUARD_LIFETIME_H
@@ -20,11 +20,11 @@ void lifetime_renew(struct nvidia *nvidia, struct guard_process *process);
  * nvidia, as for struct watch. */
 void lifetime_ended(void *nvidia, uint32_t owner);
 
-/* Nobody has the file, as far as one can see. */
+/* No process is seen to have the file. */
 void lifetime_close(struct nvidia *nvidia, struct guard_file *file);
 
-/* Finds files that nobody has any more and mappings that are gone, unless that was done less than
- * so long ago. */
+/* Finds files that no process has any more, and mappings that are gone, unless it did so less than
+ * `at_least_ns` ago. */
 void lifetime_check(struct nvidia *nvidia, uint64_t at_least_ns);
 
 #endif

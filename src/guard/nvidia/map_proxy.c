@@ -2,11 +2,11 @@
  * Mapping memory by UVM from the supervisor (VGPU_GUARD_MAP=supervisor).
  *
  * If the program makes the call, the driver reads it again, and a second thread can have put the
- * handle of other memory there. What stays mapped after that memory is freed is then in nobody's
- * figure. But UVM takes a duplicate of the memory, and the driver lets only the process that made
- * the client take one (client_resource.c). So the supervisor has a client of its own. The program's
- * client allows that one, and no other, to duplicate (RM_ESC_SHARE). The memory is duplicated
- * there, mapped by that handle, and the duplicate is freed: UVM's own stays.
+ * handle of other memory there. If that memory is freed, it stays mapped, and is in no figure. But
+ * UVM takes a duplicate of the memory, and the driver lets only the process that made the client
+ * take one (client_resource.c). So the supervisor has a client of its own. The program's client
+ * allows that one, and no other, to duplicate (RM_ESC_SHARE). The memory is duplicated there,
+ * mapped by that handle, and the duplicate is freed: UVM's own stays.
  */
 #include "guard/nvidia/request.h"
 

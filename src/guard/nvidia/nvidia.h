@@ -32,8 +32,8 @@ struct guarded_device {
     char uuid_text[VGPU_UUID_LEN];
     uint64_t physical_bytes;
     struct nvidia *nvidia;
-    _Atomic(struct share *) share; /* NULL: nobody asked for it, or it could not be made. Read
-                                      without the lock */
+    _Atomic(struct share *) share; /* NULL: there is none: it was not asked for, or could not be
+                                      made. Read without the lock */
     struct share *kept;            /* the same, for its thread; set before that starts */
     pthread_t thread;              /* there is one once there is `share` */
 };

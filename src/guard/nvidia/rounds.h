@@ -8,10 +8,9 @@
 /* The watch thread's: files, mappings, the audit; in strict mode a difference ends the instance. */
 void round_watch(void *nvidia);
 /*
- * The control thread's: switches off what vdevs_pause() could not switch off at once, and sees to
- * it that the watch thread is not held up. A program can make the reader of its map wait (a fault
- * in a file system of its own, and a change of that mapping), and nothing would be checked any
- * more.
+ * The control thread's. Switches off what vdevs_pause() could not switch off at once. Sees to it
+ * that the watch thread is not held up: a program can make a reader of its map wait (a fault in a
+ * file system of its own, and a change of that mapping), and nothing would be checked any more.
  */
 void round_control(void *nvidia);
 

@@ -165,7 +165,7 @@ static int uvm_act(struct request *request)
     }
 }
 
-/* The driver has written nothing but the status. */
+/* Only the status is written back. */
 static int uvm_write(struct request *request)
 {
     struct uvm_bytes *uvm = &request->uvm;
@@ -176,8 +176,8 @@ static int uvm_write(struct request *request)
 
 const struct request_steps uvm_steps = {.read = uvm_read, .act = uvm_act, .write = uvm_write};
 
-/* Most mappings are of files that are nobody's concern. A file that is put in the place of one
- * meanwhile is found by the watch thread. */
+/* Most mappings are of other files. The watch thread finds it if a UVM file is put in the place of
+ * one meanwhile. */
 static int managed_read(struct request *request)
 {
     const struct trap *trap = request->trap;

@@ -343,7 +343,7 @@ int vdevs_pause(void *arg, bool pause)
     const struct timespec nap = {.tv_nsec = PAUSE_NAP_NS};
     bool done = false;
 
-    /* If the library has the devices' time, nothing is switched, and so nothing stands. */
+    /* If the library keeps the devices' time, nothing is switched, and so nothing stands. */
     if (!nvidia->shares)
         return pause ? -EOPNOTSUPP : 0;
     atomic_store(&nvidia->paused, pause); /* first: vdevs_begin_share() looks there */
@@ -353,7 +353,7 @@ int vdevs_pause(void *arg, bool pause)
         done = pause_once(nvidia, pause);
     }
     if (!done && pause) {
-        /* Nothing is to happen later that nobody expects any more. */
+        /* A pause that failed must not come into force later. */
         atomic_store(&nvidia->paused, false);
         pause_once(nvidia, false);
         return -EIO;

@@ -219,7 +219,7 @@ int share_pause(struct share *share, bool pause)
         MUTEX_SCOPE(&share->mutex);
         share->paused = pause;
         share->retry_ns = 0;
-        /* Whether it has work is not known; nobody resumes an instance without. */
+        /* Whether it has work is not known; an instance that is resumed probably has. */
         share->idle = share->idle && pause;
         if (pause)
             count_throttled(share, clock_ns());

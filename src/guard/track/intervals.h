@@ -1,6 +1,6 @@
 /*
- * Intervals of addresses, which may overlap, in a search tree: a treap, whose shape is random and
- * so not the program's choice, and whose nodes know the highest end below them. All operations take
+ * Intervals of addresses, which may overlap, in a search tree. It is a treap: its shape is random,
+ * so a program cannot choose it. The nodes know the highest end below them. All operations take
  * logarithmic time.
  */
 #ifndef VGPU_GUARD_INTERVALS_H

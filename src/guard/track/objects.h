@@ -48,8 +48,8 @@ int objects_new(const struct objects_classes *classes, unsigned limit,
 void objects_free(struct objects *objects); /* NULL is fine */
 
 /*
- * What the calls below have changed. Whoever makes them takes all of it before the lock is given
- * away: until then it counts against the limit. Functions that return false leave *ret alone.
+ * What the calls below have changed. The caller takes all of it before it gives the lock away;
+ * until then it counts against the limit. Functions that return false leave *ret alone.
  */
 
 /* An owner's sum on a device has changed by so much, all in all. All increases come first: memory
@@ -144,11 +144,10 @@ void objects_unmap(struct objects *objects, uint32_t space, uint64_t base, uint6
                    uint32_t gpu);
 
 /* UVM_FREE, known to be made: the range that begins here is gone with all mappings in it, on all
- * devices. If the range is unknown, only the mappings that begin here are: those are surely in it.
- *  */
+ * devices. If the range is unknown, only mappings that begin here are surely in it, and gone. */
 void objects_unmap_all(struct objects *objects, uint32_t space, uint64_t base);
 
-/* Whether the owner is among those that have used it. */
+/* Whether the owner has used the space. */
 bool objects_space_is_used(const struct objects *objects, uint32_t space, uint32_t owner);
 
 /* No process has its file any more; known. */

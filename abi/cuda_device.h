@@ -9,24 +9,29 @@ typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1; /* of entry points older than CUDA 3.2 */
 typedef unsigned long long CUmemGenericAllocationHandle;
+typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
-typedef struct CUctx_st *CUcontext;
-typedef struct CUgreenCtx_st *CUgreenCtx;
-typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
-typedef struct CUmod_st *CUmodule;
-typedef struct CUlib_st *CUlibrary;
-typedef struct CUfunc_st *CUfunction;
-typedef struct CUkern_st *CUkernel;
-typedef struct CUarray_st *CUarray;
-typedef struct CUmipmappedArray_st *CUmipmappedArray;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphNode_st *CUgraphNode;
-typedef struct CUgraphExec_st *CUgraphExec;
-typedef struct CUextMemory_st *CUexternalMemory;
+/* A handle points to a structure of the driver, or to what an implementation makes of it. */
+#ifndef CUDA_HANDLE
+#define CUDA_HANDLE(name, tag) typedef struct tag *name
+#endif
+CUDA_HANDLE(CUcontext, CUctx_st);
+CUDA_HANDLE(CUgreenCtx, CUgreenCtx_st);
+CUDA_HANDLE(CUdevResourceDesc, CUdevResourceDesc_st);
+CUDA_HANDLE(CUstream, CUstream_st);
+CUDA_HANDLE(CUevent, CUevent_st);
+CUDA_HANDLE(CUmodule, CUmod_st);
+CUDA_HANDLE(CUlibrary, CUlib_st);
+CUDA_HANDLE(CUfunction, CUfunc_st);
+CUDA_HANDLE(CUkernel, CUkern_st);
+CUDA_HANDLE(CUarray, CUarray_st);
+CUDA_HANDLE(CUmipmappedArray, CUmipmappedArray_st);
+CUDA_HANDLE(CUmemoryPool, CUmemPoolHandle_st);
+CUDA_HANDLE(CUgraph, CUgraph_st);
+CUDA_HANDLE(CUgraphNode, CUgraphNode_st);
+CUDA_HANDLE(CUgraphExec, CUgraphExec_st);
+CUDA_HANDLE(CUexternalMemory, CUextMemory_st);
 
 typedef enum cudaError_enum {
     CUDA_SUCCESS = 0,

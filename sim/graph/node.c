@@ -211,7 +211,8 @@ API_AS(cuGraphExecMemcpyNodeSetParams, set_exec(exec, node, CU_GRAPH_NODE_TYPE_M
        struct sim_exec *exec, struct sim_node *node, const CUDA_MEMCPY3D *copy,
        struct sim_context *context)
 
-API(cuGraphAddMemsetNode, NEEDS, const void *parameters, struct sim_context *context)
+API(cuGraphAddMemsetNode, NEEDS, const CUDA_MEMSET_NODE_PARAMS *parameters,
+    struct sim_context *context)
 {
     CUDA_MEMSET_NODE_PARAMS_v2 wide;
 

@@ -2,8 +2,8 @@
  * The simulator tested by itself: facts of the real driver that the other tests rely on, and what
  * happens between processes. Every case runs in processes of its own, on a state file of its own.
  */
-#include "nvml/nvml.h"
 #include "selftest.h"
+#include "nvml/nvml.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -113,7 +113,7 @@ static void captures(void)
     void *stream, *pool, *graph = NULL, *exec;
     uint64_t value;
     devptr memory;
-    int relaxed = 2;
+    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
 
     begin();
     CHECK(cuStreamCreate(&stream, 1) == 0 && cuDeviceGetMemPool(&pool, 0) == 0);
@@ -269,7 +269,7 @@ static void export_memory(void)
     CUmemAllocationProp prop = {.type = 1,
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-    uint64_t handle;
+    CUmemGenericAllocationHandle handle;
     int fd;
 
     begin();
@@ -314,7 +314,7 @@ static void kept_by_descriptor(void)
     CUmemAllocationProp prop = {.type = 1,
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-    uint64_t handle;
+    CUmemGenericAllocationHandle handle;
     int fd, again;
 
     begin();
@@ -337,7 +337,7 @@ static void kept_by_descriptor(void)
 /* An importer keeps the memory of an exporter that was killed. */
 static void exported(void)
 {
-    uint64_t handle;
+    CUmemGenericAllocationHandle handle;
     devptr address;
     int fd;
 
@@ -459,7 +459,7 @@ static void entry_points(void)
         {"cuMemcpy", 13000, 2, "cuMemcpy_ptds"},
     };
     void *entry;
-    int status;
+    CUdriverProcAddressQueryResult status;
 
     for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
         CHECK(cuGetProcAddress_v2(cases[at].name, &entry, cases[at].version,

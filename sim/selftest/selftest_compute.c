@@ -116,7 +116,7 @@ static void graphs(void)
     TAKES(3 * MS, cuGraphLaunch(exec, stream));
     TAKES(7 * MS, cuGraphExecUpdate_v2(exec, graph, &info) || cuGraphLaunch(exec, stream));
     CHECK(cuGraphExecDestroy(exec) == 0);
-    CUDA_MEMSET_NODE_PARAMS_v2 set = {memory, 0, 0, 1, 500000, 1, NULL};
+    CUDA_MEMSET_NODE_PARAMS set = {memory, 0, 0, 1, 500000, 1};
     CHECK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, NULL) == 0);
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
     TAKES(7 * MS + 500000, cuGraphLaunch(exec, stream));
@@ -160,7 +160,7 @@ static void device_copies(void)
     TAKES(0, cuMemsetD8Async(one, 1, 0, stream));
     TAKES(2 * big, cuMemcpyDtoDAsync_v2(two, one, big, stream));
     TAKES(6 * MIB, cuMemcpyBatchAsync_v2((devptr[]){two, two + MIB}, (devptr[]){one, one + MIB},
-                                         sizes, 2, sizes, &first, 1, stream));
+                                         sizes, 2, (CUmemcpyAttributes *)sizes, &first, 1, stream));
     flat.srcDevice = deep.srcDevice = one;
     flat.dstDevice = deep.dstDevice = two;
     TAKES(2 * MS, cuMemcpy2DAsync_v2(&flat, stream));

@@ -447,7 +447,7 @@ static void captured(void)
     devptr address;
     void *graph, *exec, *nodes[4];
     size_t count = 4;
-    int type;
+    CUgraphNodeType type;
 
     begin();
     void *busy = kernel("simgpu_busy"), *stream = new_stream(NON_BLOCKING);

@@ -3,9 +3,9 @@
  * storage of contexts, libraries that outlive one. The programs that use the runtime itself are in
  * tests/sim/cudart.c.
  */
+#include "selftest.h"
 #include "md2.h"
 #include "nvml/nvml.h"
-#include "selftest.h"
 
 #include <elf.h>
 #include <string.h>

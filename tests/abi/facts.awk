@@ -4,6 +4,7 @@
 function emit(kind, text) { print "    " kind "(" text ");" }
 
 /^#define CU[A-Z0-9_]+ +0x/ { emit("VALUE", $2); next }
+/^CUDA_HANDLE\(/ { split($0, word, /[(,]/); emit("SIZE", word[2]); next }
 
 {
     line = $0

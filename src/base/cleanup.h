@@ -1,6 +1,4 @@
-/*
- * Cleanup attributes: what a scope owns is given back when the scope ends, on every path.
- */
+/* Cleanup attributes: a variable releases what it owns when its scope ends, on every path. */
 #ifndef VGPU_BASE_CLEANUP_H
 #define VGPU_BASE_CLEANUP_H
 
@@ -32,11 +30,10 @@ static inline void cleanup_errno(const int *saved)
 #define CLEANUP_FREE  CLEANUP(cleanup_free)
 #define CLEANUP_CLOSE CLEANUP(cleanup_close)
 
-/* The caller's errno is what it was when the scope ends: for every function that the program did
- * not call itself. */
+/* Restores errno when the scope ends. For every function that the program did not call itself. */
 #define KEEP_ERRNO int saved_errno_ CLEANUP(cleanup_errno) __attribute__((unused)) = errno
 
-/* Hands a descriptor over: the variable no longer owns it. */
+/* Takes the descriptor out of the variable, which owns nothing afterwards. */
 static inline int steal_fd(int *fd)
 {
     int given = *fd;

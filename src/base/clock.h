@@ -1,6 +1,4 @@
-/*
- * Time in nanoseconds. No system call on x86-64 and aarch64 (vDSO), but for a thread's own.
- */
+/* Time in nanoseconds. On x86-64 and aarch64 only clock_thread_ns() makes a system call (vDSO). */
 #ifndef VGPU_BASE_CLOCK_H
 #define VGPU_BASE_CLOCK_H
 
@@ -10,9 +8,8 @@
 #define NS_PER_S  1000000000ULL
 
 uint64_t clock_ns(void);        /* CLOCK_MONOTONIC: for waits and intervals */
-uint64_t clock_coarse_ns(void); /* CLOCK_MONOTONIC_COARSE: cheaper, some milliseconds late */
+uint64_t clock_coarse_ns(void); /* CLOCK_MONOTONIC_COARSE: cheaper, late by a few milliseconds */
 uint64_t clock_real_ns(void);   /* CLOCK_REALTIME: for people */
-uint64_t clock_thread_ns(
-    void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has had of a CPU; a system call */
+uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: CPU time of the calling thread */
 
 #endif

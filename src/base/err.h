@@ -1,6 +1,4 @@
-/*
- * Errors are negative errno values; 0 and above is success. Two helpers to show and to chain them.
- */
+/* Errors are negative errno values; 0 and above is success. */
 #ifndef VGPU_BASE_ERR_H
 #define VGPU_BASE_ERR_H
 
@@ -8,8 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Words for a negative errno, the system's where they say enough. `buffer` may or may not be used;
- * the result lives as long as it does. */
+/* The text of a negative errno. The result may point into `buffer`. */
 static inline const char *err_text(int negative_errno, char *buffer, size_t buffer_bytes)
 {
     if (negative_errno == -EFBIG)
@@ -17,7 +14,7 @@ static inline const char *err_text(int negative_errno, char *buffer, size_t buff
     return strerror_r(-negative_errno, buffer, buffer_bytes);
 }
 
-/* The negative of the errno that a failed system call has just left; never 0. */
+/* The negative errno of the system call that just failed; never 0. */
 static inline int err_last(void)
 {
     return errno > 0 ? -errno : -EIO;

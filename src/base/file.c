@@ -33,7 +33,7 @@ int file_stat_path(const char *path, int follow_links, struct stat *ret_stat)
     return 0;
 }
 
-/* One folder. One that is there already is fine, whoever made it. */
+/* Makes one folder; an existing one is no error. */
 static int make_folder(const char *path, mode_t mode)
 {
     struct stat found;
@@ -66,7 +66,7 @@ int file_make_folders(const char *path, mode_t mode)
         int rc;
 
         *slash = '\0';
-        /* A folder above may be one that we could not make but can pass. */
+        /* The process may pass a folder above that it could not make. */
         if (file_stat_path(part, 1, &found) < 0) {
             rc = make_folder(part, mode);
             if (rc < 0)
@@ -185,7 +185,7 @@ int file_write_atomic(const char *path, const void *data, size_t bytes, mode_t m
     return rc;
 }
 
-/* *ret_shared: the folder's parent is one that everybody may write to. */
+/* *ret_shared: everybody may write to the parent of the folder. */
 static int find_runtime_dir(char *buffer, size_t buffer_bytes, bool *ret_shared)
 {
     const char *given = setting_text(SETTING_RUNTIME_DIR);
@@ -211,8 +211,7 @@ static int find_runtime_dir(char *buffer, size_t buffer_bytes, bool *ret_shared)
     return 0;
 }
 
-/* A folder in a place that others may write to is ours only if it is no link, ours, and closed to
- * them. */
+/* A folder in a shared place must be no link, belong to this user, and be closed to others. */
 static int check_shared(const char *path)
 {
     struct stat found;

@@ -11,8 +11,7 @@
 #endif
 
 /*
- * What pthread_atfork() calls. Weak: a C library that has none (musl) is to load us all the same;
- * there the kernel's wiping of the page does it alone.
+ * What pthread_atfork() calls. Weak, because musl lacks it; there only the kernel wipes the page.
  */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
     __attribute__((weak));
@@ -39,7 +38,7 @@ static void mark_child(void)
     }
 }
 
-/* Under list_lock, before the first thing that a child must not inherit exists. */
+/* Under list_lock, before any state exists that a child must not inherit. */
 static void prepare(void)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,7 +46,7 @@ static void prepare(void)
     if (page != MAP_FAILED) {
         _Atomic uint32_t *mark = page;
 
-        /* A kernel without it says EINVAL, and then the handler does it alone. */
+        /* A kernel without MADV_WIPEONFORK returns EINVAL, and only the handler clears the word. */
         madvise(page, 4096, MADV_WIPEONFORK);
         atomic_store_explicit(mark, FORK_MARK_SAME, memory_order_relaxed);
         atomic_store(&fork_mark, mark);

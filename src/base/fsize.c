@@ -16,12 +16,12 @@ void fsize_guard_begin(struct fsize_guard *guard)
     sigset_t set;
 
     guard->blocks = false;
-    /* One that is pending is blocked already, and is the program's. */
+    /* A pending signal is blocked already, and belongs to the program. */
     if (!limited() || sigpending(&set) < 0 || sigismember(&set, SIGXFSZ))
         return;
     sigemptyset(&set);
     sigaddset(&set, SIGXFSZ);
-    /* This thread's only; its namesake of pthread is in another library before glibc 2.32. */
+    /* This thread's mask only. pthread_sigmask() is in another library before glibc 2.32. */
     guard->blocks = sigprocmask(SIG_BLOCK, &set, &guard->before) == 0;
 }
 

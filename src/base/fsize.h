@@ -1,8 +1,7 @@
 /*
  * Writing to files under RLIMIT_FSIZE (ulimit -f). The kernel sends SIGXFSZ to a thread whose write
- * or extension of a file meets the limit, and most programs die of it: a fault that is not the
- * program's. Between begin and end the thread gets the error only, -EFBIG. The disposition of the
- * signal is not touched.
+ * or extension of a file exceeds the limit, and most programs die of it. Between begin and end the
+ * thread gets only the error -EFBIG. The signal's disposition is unchanged.
  */
 #ifndef VGPU_BASE_FSIZE_H
 #define VGPU_BASE_FSIZE_H
@@ -13,12 +12,12 @@
 #include <stdbool.h>
 
 struct fsize_guard {
-    bool blocks; /* the signal, in this thread, which had none pending */
+    bool blocks; /* whether it blocks the signal in this thread, where none was pending */
     sigset_t before;
 };
 
-/* Of one thread, for the time of one system call or a few. One system call where there is no limit.
- * Keep errno. */
+/* For one or a few system calls of one thread. Costs one system call where there is no limit. Both
+ * keep errno. */
 void fsize_guard_begin(struct fsize_guard *guard);
 void fsize_guard_end(struct fsize_guard *guard);
 

@@ -12,7 +12,7 @@
 
 static const char prefix[] = "vgpu: ";
 
-/* -1: not read yet. Two threads that read it at once find the same. */
+/* -1: not read yet. Two threads that read it at once store the same value. */
 static atomic_int current_level = -1;
 
 static int level_from_environment(void)
@@ -35,8 +35,7 @@ bool log_wanted(enum log_level level)
     return (int)level <= current;
 }
 
-/* The length of the UTF-8 character at `text`, and which it is; 0: there is none. ASCII is not
- * looked at. */
+/* The length of the UTF-8 character at `text`; 0: it is none. The first byte is not ASCII. */
 static size_t character_at(const char *text, size_t length, uint32_t *ret_code)
 {
     unsigned char first = (unsigned char)text[0];
@@ -54,8 +53,9 @@ static size_t character_at(const char *text, size_t length, uint32_t *ret_code)
     return bytes;
 }
 
-/* Controls of ISO 6429 beyond ASCII, and what changes the direction of writing: U+200E.., U+202A..,
- * U+2066... */
+/*
+ * Controls of ISO 6429 beyond ASCII, and the marks of text direction: U+200E.., U+202A.., U+2066..
+ */
 static bool is_control(uint32_t code)
 {
     return code < 0xa0 || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
@@ -98,7 +98,7 @@ void log_write(enum log_level level, const char *format, ...)
     log_make_plain(line, used);
     line[used++] = '\n';
     FSIZE_SCOPE;
-    /* A line that stderr does not take is lost; there is nobody to tell. */
+    /* A line that stderr does not take is lost. */
     if (write(STDERR_FILENO, line, used) < 0)
         return;
 }

@@ -1,8 +1,8 @@
 /*
- * A lock for threads of one process: one word, no allocation, no symbol of libpthread.
+ * A lock for the threads of one process: one word, no allocation, no symbol of libpthread.
  *
- * The reason for it is fork: a child may not unlock or initialise a pthread mutex that some thread
- * of the parent held, but it may set this word to 0.
+ * A forked child may not unlock or initialise a pthread mutex that a thread of the parent held. It
+ * may set this word to 0.
  */
 #ifndef VGPU_BASE_MUTEX_H
 #define VGPU_BASE_MUTEX_H
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 struct vgpu_mutex {
-    atomic_int word; /* 0: free; 1: held; 2: held, and somebody may be waiting */
+    atomic_int word; /* 0: free; 1: held; 2: held, and a thread may be waiting */
 };
 
 #define VGPU_MUTEX_INIT                                                                            \
@@ -51,8 +51,8 @@ static inline void mutex_unlock_scope(struct vgpu_mutex *const *mutex)
     struct vgpu_mutex *mutex_scope_ __attribute__((cleanup(mutex_unlock_scope))) = (mutex);        \
     mutex_lock(mutex_scope_)
 
-/* Waits while *word == expected, for at most timeout_ns (0: no bound); shared: between processes.
- * Keeps errno. */
+/* Waits while *word == expected, for at most timeout_ns (0: no bound). shared: the word is in
+ * memory that processes share. Keeps errno. */
 void futex_wait(void *word, unsigned expected, unsigned long long timeout_ns, int shared);
 void futex_wake(void *word, int count, int shared);
 

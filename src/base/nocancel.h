@@ -1,8 +1,7 @@
 /*
- * A program may cancel its threads. It expects that inside a call that is documented to be a
- * cancellation point, or that its driver makes one; the library's own work is none. Where it holds
- * something across a call of the driver's, as a reservation, that call is none either. What waits
- * for the GPU stays as it is.
+ * Thread cancellation. A program expects it only inside documented cancellation points, or where
+ * its driver makes one, so the library's own work must be none. A driver call during which the
+ * library holds a reservation is none either. Calls that wait for the GPU stay cancellation points.
  */
 #ifndef VGPU_BASE_NOCANCEL_H
 #define VGPU_BASE_NOCANCEL_H
@@ -26,8 +25,7 @@ static inline void nocancel_end(const int *before)
     pthread_setcancelstate(*before, &ignored);
 }
 
-/* Until the scope ends the thread is not cancelled; it is at the program's next cancellation
- * point. */
+/* Defers cancellation of the thread until its next cancellation point after the scope. */
 #define NO_CANCEL                                                                                  \
     int cancel_before_ CLEANUP(nocancel_end) __attribute__((unused)) = nocancel_begin()
 

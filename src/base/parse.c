@@ -15,8 +15,9 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits at *text and moves it behind them. A leading zero means "0" only: 010 is octal to
- * some and ten to others. */
+/*
+ * Reads digits at *text and moves it behind them. Refuses a leading zero, which could mean octal.
+ */
 static int read_digits(const char **text, uint64_t *ret_number)
 {
     const char *at = *text;
@@ -56,7 +57,7 @@ static int digit_of(char c)
     return is_digit(c) ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 16;
 }
 
-/* Digits of `base` at *text; moves it behind them. */
+/* Reads digits of `base` at *text and moves it behind them. */
 static int read_base(const char **text, unsigned base, uint64_t *ret_number)
 {
     const char *at = *text;
@@ -74,7 +75,7 @@ static int read_base(const char **text, unsigned base, uint64_t *ret_number)
     return 0;
 }
 
-/* The power of two behind a unit that is the whole rest of the text; -1: none. */
+/* The power of two of a unit that is the whole rest of the text; -1: it is no unit. */
 static int unit_shift(const char *unit)
 {
     static const char letters[] = "kmgt";
@@ -90,7 +91,7 @@ static int unit_shift(const char *unit)
     return 10 * (int)(letter - letters + 1);
 }
 
-/* "5" of "1.5": a fraction of which FRACTION_DIGITS digits count, without zeros at its end. */
+/* The digits behind the point ("5" of "1.5"): at most FRACTION_DIGITS, without trailing zeros. */
 #define FRACTION_DIGITS 18
 struct fraction {
     uint64_t digits;
@@ -116,8 +117,8 @@ static int read_fraction(const char **text, struct fraction *ret_fraction)
     return 0;
 }
 
-/* digits / 10^length * 2^shift, where that is whole. First the fives go out of it, then the twos:
- * nothing overflows. */
+/* digits / 10^length * 2^shift, if that is whole. Divides by the fives first, then by the twos, so
+ * that nothing overflows. */
 static bool fraction_bytes(struct fraction fraction, unsigned shift, uint64_t *ret_bytes)
 {
     uint64_t rest = fraction.digits;

@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-/* A byte, without which nothing is sent, and room for a descriptor beside it. */
+/* The one byte that the message needs, and room for a descriptor beside it. */
 struct parcel {
     char byte;
     struct iovec data;

@@ -18,8 +18,7 @@ struct stat_fields {
     long threads;
 };
 
-/* The field of that number, as proc(5) counts them, from the third on; NULL: the line ends
- * before. */
+/* The field of that number as proc(5) counts, from the third on; NULL: the line is too short. */
 static const char *field_at(const char *third, unsigned number)
 {
     for (; third && number > 3; number--) {
@@ -54,8 +53,7 @@ bool proc_stat_is_exiting(const char *stat)
 {
     struct stat_fields fields;
 
-    /* A process has ended with the last of its threads; the first one stays until then, as a
-     * zombie. */
+    /* A process ends with its last thread; until then its first thread stays as a zombie. */
     return read_fields(stat, &fields) && fields.flags & PF_EXITING &&
            (!is_zombie(&fields) || fields.threads > 1);
 }

@@ -1,7 +1,7 @@
 /*
  * The environment variables that vgpu reads, one row of spec/config.def each. No other file of src
  * calls getenv(). All functions keep errno. Any thread may call them while no thread changes the
- * environment. The texts belong to the environment.
+ * environment, which owns the texts.
  */
 #ifndef VGPU_BASE_SETTING_H
 #define VGPU_BASE_SETTING_H
@@ -37,17 +37,17 @@ const char *setting_raw(enum setting setting);
 /* The value; NULL: the variable is not set, or empty. */
 const char *setting_text(enum setting setting);
 
-/* The same; always NULL in a program with more rights than its caller, as a set-user-ID program. */
+/*
+ * The same; always NULL in a program with more rights than its caller, such as a set-user-ID one.
+ */
 const char *setting_secure_text(enum setting setting);
 
 /* The value for one device of a row with "<i>"; `name` receives the variable's name. */
 const char *setting_device_text(enum setting setting, unsigned device,
                                 char name[SETTING_NAME_BYTES]);
 
-/*
- * The number that `text` is, where that is a decimal number from row's min up; a number above max
- * counts as max. For NULL and all other texts: the row's initial value, 0 where it has none.
- */
+/* The number in `text`, if that is a decimal number not below the row's min; a number above max
+ * counts as max. For NULL and all other texts the row's initial value, or 0. */
 uint64_t setting_number_of(enum setting setting, const char *text);
 uint64_t setting_number(enum setting setting);
 

@@ -7,7 +7,7 @@
 
 #define FIRST_CAPACITY 128 /* 4 KiB */
 
-/* The high bits choose the shard, the low ones the place in it. */
+/* The high bits choose the shard, the low bits the place in it. */
 static uint64_t hash_of(uint64_t key)
 {
     key ^= key >> 32;
@@ -24,8 +24,8 @@ static void in_child(void *arg)
     for (int i = 0; i < TABLE_SHARDS; i++) {
         struct table_shard *shard = &table->shard[i];
 
-        /* A thread of the parent may have been between two of these when it forked: rather lose the
-         * memory. */
+        /* A thread of the parent may have been between two stores when it forked. The child then
+         * loses the memory. */
         if (atomic_load_explicit(&shard->lock.word, memory_order_relaxed) == 0 && shard->entries)
             munmap(shard->entries, shard->capacity * sizeof(*shard->entries));
         shard->entries = NULL;
@@ -115,7 +115,7 @@ void table_remove(struct table_shard *shard, struct table_entry *entry)
     uint64_t mask = shard->capacity - 1;
     uint64_t hole = (uint64_t)(entry - shard->entries);
 
-    /* Whatever could not be at its own place because of this entry moves into the hole. */
+    /* An entry that this one kept from its own place moves into the hole. */
     for (uint64_t i = (hole + 1) & mask; shard->entries[i].kind & TABLE_USED; i = (i + 1) & mask) {
         uint64_t home = hash_of(shard->entries[i].key) & mask;
 

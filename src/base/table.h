@@ -1,10 +1,9 @@
 /*
- * The hash table under track.c and granules.c: 64-bit keys, 32-byte entries, 64 shards with a lock
- * each.
+ * A hash table of 64-bit keys and 32-byte entries, in 64 shards with a lock each.
  *
- * Open addressing with linear probing; removal shifts back, so there are no tombstones and nothing
- * gets slower with time. A shard grows by itself: the longest pause is the rehash of 1/64 of the
- * entries. Memory comes from mmap: a forked child drops it without walking it.
+ * Open addressing with linear probing. Removal shifts entries back, so there are no tombstones. A
+ * shard grows by itself: the longest pause is the rehash of 1/64 of the entries. Memory comes from
+ * mmap(), and a forked child drops it without a walk.
  */
 #ifndef VGPU_BASE_TABLE_H
 #define VGPU_BASE_TABLE_H
@@ -41,11 +40,11 @@ struct table {
 
 void table_init(struct table *table); /* of zeroed memory */
 
-/* The shard of a key, locked. The next three are for its holder. */
+/* The shard of a key, locked. Its holder may call the next three functions. */
 struct table_shard *table_lock(struct table *table, uint64_t key);
 struct table_entry *table_find(struct table_shard *shard, uint64_t key);
-/* A new entry, zero beside its key. NULL: no memory. The key must not be there. Moves other
- * entries. */
+/* A new entry, all zero except for its key, which must not be in the table yet. May move other
+ * entries. NULL: no memory. */
 struct table_entry *table_insert(struct table_shard *shard, uint64_t key);
 void table_remove(struct table_shard *shard, struct table_entry *entry); /* moves other entries */
 

@@ -12,7 +12,7 @@
 #define COMMAND(id, page, arguments, summary) int command_##id(char **argv);
 #include "cli.def"
 
-/* Flushes stdout and checks it: 0, or STATUS_FAILED after a message. */
+/* Flushes stdout. Returns STATUS_OK, or STATUS_FAILED after a message. */
 int command_finish_output(void);
 
 #endif

@@ -43,7 +43,7 @@ static unsigned count_level(const struct doctor *doctor, enum doctor_level level
     return count;
 }
 
-/* "ok    preload                detail", in narrow places with the detail on lines of its own. */
+/* "ok preload detail"; on a narrow terminal the detail has lines of its own. */
 static void print_check(const struct doctor_check *check, int columns)
 {
     static const enum terminal_style styles[] = {TERMINAL_GREEN, TERMINAL_YELLOW, TERMINAL_RED};
@@ -88,8 +88,7 @@ static bool print_json(const struct doctor *doctor)
         json_object_set_new(row, "name", json_string(check->name));
         json_object_set_new(row, "status", json_string(level_names[check->level]));
         json_object_set_new(row, "detail",
-                            detail ? detail
-                                   : json_string("?")); /* not UTF-8: a path may be anything */
+                            detail ? detail : json_string("?")); /* a path need not be UTF-8 */
         json_object_set_new(row, "advice",
                             check->advice ? json_string(check->advice) : json_null());
         json_array_append_new(checks, row);

@@ -28,20 +28,19 @@ void doctor_add(struct doctor *doctor, enum doctor_level level, const char *name
 void doctor_driver(struct doctor *doctor);
 void doctor_nvml(struct doctor *doctor);
 void doctor_libc(struct doctor *doctor);
-void doctor_library(struct doctor *doctor); /* and whether it gets into a child */
+void doctor_library(struct doctor *doctor); /* also whether a child loads it */
 void doctor_runtime_dir(struct doctor *doctor);
 void doctor_arena_dir(struct doctor *doctor);
 void doctor_turns(struct doctor *doctor);
 void doctor_preload_file(struct doctor *doctor);
 void doctor_environment(struct doctor *doctor);
 void doctor_namespaces(struct doctor *doctor);
-void doctor_guard(
-    struct doctor *doctor); /* a group of them, none of which fails: the guard is not needed */
+void doctor_guard(struct doctor *doctor); /* none of them fails: nobody needs the guard */
 void doctor_program(struct doctor *doctor, const char *program);
 
 /* The hidden command that doctor_library() starts with the library preloaded. */
 #define DOCTOR_PROBE "__preloaded"
-/* 0: the file `library` is mapped into this process; 1: it is not. */
+/* 0: this process has mapped the file `library`; 1: it has not. */
 int doctor_probe(const char *library);
 
 #endif

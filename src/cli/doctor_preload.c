@@ -27,7 +27,7 @@ int doctor_probe(const char *library)
         unsigned device_major, device_minor;
         unsigned long long inode;
 
-        /* By inode: the path may be shown otherwise than it was given. */
+        /* By inode: /proc may show another path than the given one. */
         found = sscanf(line, "%*s %*s %*s %x:%x %llu", &device_major, &device_minor, &inode) == 3 &&
                 inode == st.st_ino && strstr(line, strrchr(library, '/') + 1) != NULL;
     }
@@ -35,8 +35,7 @@ int doctor_probe(const char *library)
     return !found;
 }
 
-/* The exit status of this command as its own child, with the library preloaded; -1: it could not be
- * run. */
+/* Runs this command as a child with the library preloaded. Returns its exit status, or -1. */
 static int start_probe(const char *library)
 {
     pid_t child = fork();
@@ -78,8 +77,7 @@ static void report_probe(struct doctor *doctor, const char *library)
                    "the library is not in a program started with it: no quota would hold");
 }
 
-/* What a user has put before the library: it may stand in front of dlsym, and we are not asked
- * then. */
+/* A library before ours in LD_PRELOAD may define a dlsym of its own, which bypasses ours. */
 static void report_order(struct doctor *doctor)
 {
     static const char separators[] = ": \t";

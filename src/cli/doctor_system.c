@@ -18,8 +18,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define REGION_ROOM_BYTES (16U << 20) /* far more than a region takes */
-#define ARENA_ROOM_BYTES  (4U << 20)  /* and than an arena does */
+#define REGION_ROOM_BYTES (16U << 20) /* far more than a region needs */
+#define ARENA_ROOM_BYTES  (4U << 20)  /* far more than an arena needs */
 
 void doctor_libc(struct doctor *doctor)
 {
@@ -95,7 +95,7 @@ void doctor_arena_dir(struct doctor *doctor)
         doctor_add(doctor, DOCTOR_OK, "arena directory", NULL, "%s", dir);
 }
 
-/* Names of libraries in a list that spaces, colons or ends of lines divide. */
+/* A list of libraries, divided by spaces, colons or line ends. */
 struct preloads {
     bool any, ours, missing;
     char first_missing[256];
@@ -152,7 +152,7 @@ void doctor_preload_file(struct doctor *doctor)
         doctor_add(doctor, DOCTOR_OK, "ld.so.preload", NULL, "names other libraries only");
 }
 
-/* What a limit of HAMi's accepts; NULL: it accepts `text`. */
+/* The accepted form of a limit of HAMi's; NULL: `text` is accepted. */
 static const char *limit_advice(bool memory, const char *text)
 {
     struct quota quota;
@@ -162,12 +162,12 @@ static const char *limit_advice(bool memory, const char *text)
     if (!memory)
         return parse_percent(text, &percent) == -EINVAL ? "use a whole number of percent, 0 to 100"
                                                         : NULL;
-    /* "0", with a unit or without, is how the variable says that there is no limit. */
+    /* HAMi writes "0", with or without a unit, for no limit. */
     rc = parse_quota_loosely(text, &quota);
     return rc && rc != -PARSE_ZERO ? SIZE_FORMS : NULL;
 }
 
-/* Reports the variables of one limit, of all devices and of each; returns whether one is set. */
+/* Reports faults in the variables of one limit. Returns whether one of them is set. */
 static bool check_limit(struct doctor *doctor, bool memory)
 {
     enum setting each = memory ? SETTING_MEMORY_LIMIT_DEVICE : SETTING_SM_LIMIT_DEVICE;
@@ -219,7 +219,7 @@ void doctor_environment(struct doctor *doctor)
                    found.ours ? "LD_PRELOAD names a libvgpu" : "this is outside of any instance");
 }
 
-/* A number in a file of /proc/sys; `missing` where there is none. */
+/* The number in a file of /proc/sys; `missing` if there is none. */
 static long read_setting(const char *path, long missing)
 {
     char text[64];

@@ -7,7 +7,7 @@ static void add(const struct arena_entry *entry, int rc, void *arg)
     char user[TURNS_USER_BYTES], text[64];
 
     if (!entry)
-        return; /* the folder has a check of its own */
+        return; /* doctor_arena_dir() checks the directory */
     if (rc == ARENA_BROKEN)
         doctor_add(doctor, DOCTOR_WARN, "turns",
                    "nothing: the next instance on that card makes it anew",

@@ -17,7 +17,7 @@
 
 #define FOLDERS_MAX 256
 
-/* Folders that have been looked at: two names may lead to one. */
+/* The visited directories, because two names may lead to one. */
 struct seen {
     unsigned count;
     struct {
@@ -92,8 +92,7 @@ bool folders_visit(const char *command, folder_visit *visit, void *arg)
         return false;
     }
     if (chosen) {
-        /* A folder that the user has chosen may be a link; those that we look for ourselves may
-         * not. */
+        /* A directory that the user has chosen may be a symbolic link, others may not. */
         char *real = realpath(path, NULL);
 
         if (real)
@@ -107,7 +106,7 @@ bool folders_visit(const char *command, folder_visit *visit, void *arg)
         visit_matches(&walk, "/run/user/*/vgpu");
         return !walk.failed;
     }
-    /* The user's sessions may differ in what they have in their environment. */
+    /* The user's sessions may differ in their environment. */
     snprintf(path, sizeof(path), "/run/user/%u/vgpu", geteuid());
     visit_runtime_dir(&walk, path);
     snprintf(path, sizeof(path), "/tmp/vgpu-%u", geteuid());

@@ -1,6 +1,5 @@
-/* Making the documentation from spec/cli.def and spec/config.def, at build time. Each writes one
- * whole file to `out`.
- */
+/* Makes the documentation from spec/cli.def and spec/config.def at build time. Each function writes
+ * one whole file to `out`. */
 #ifndef VGPU_CLI_GEN_H
 #define VGPU_CLI_GEN_H
 
@@ -10,14 +9,13 @@
 
 extern const char *const gen_setting_helps[SETTINGS];
 
-/* The accepted values of a setting, for people; `size` holds any row's. */
+/* The accepted values of a setting, for people. */
 #define GEN_RANGE_BYTES 256
 const char *gen_setting_range(enum setting setting, char *buffer, size_t size);
 
 void gen_man(FILE *out, const char *command);
-/* `template_file` is a man page in which the line @ENVIRONMENT@ stands for the settings and
- * @VERSION@ for the version.
- */
+/* Copies the man page `template_file`, with the settings in place of the line @ENVIRONMENT@ and the
+ * version in place of @VERSION@. */
 int gen_man_library(FILE *out, const char *template_file); /* 0 or -errno */
 
 void gen_bash(FILE *out);

@@ -12,7 +12,7 @@
     "--format=csv,noheader "                                                                       \
     "2>/dev/null | tr -d ' ' | tr , '\\n'"
 
-/* Words to choose from, divided by blanks: all that there are, or examples. NULL: neither. */
+/* The words for an option, divided by blanks: all words, or examples. NULL: neither. */
 static const char *words_of(const struct cli_option *option)
 {
     static char list[256];
@@ -35,7 +35,7 @@ static const struct cli_operand *operand_of(const char *command)
     return NULL;
 }
 
-/* A menu has room for the first clause of a help text. */
+/* The end of the first clause of a help text; a menu has no room for more. */
 static const char *clause_end(const char *text)
 {
     while (*text && *text != ';' && !(*text == '.' && text[1] == ' '))
@@ -43,7 +43,7 @@ static const char *clause_end(const char *text)
     return text;
 }
 
-/* Text between single quotes of a shell, without backquotes. */
+/* Writes text for single quotes of a shell, without backquotes. */
 static void put_quoted(FILE *out, const char *text)
 {
     for (const char *end = clause_end(text); text < end; text++)
@@ -97,8 +97,8 @@ static void put_bash_value(FILE *out, enum cli_type type)
     }
 }
 
-/* Bash divides words at "=": an option with its value is one word or three. The value is that of
- * word i afterwards. */
+/* Bash divides words at "=", so an option with its value is one word or three. The loop then stands
+ * at the value, word i. */
 static void put_bash_option(FILE *out, const struct cli_option *option)
 {
     fprintf(out, "            --%s)\n                ", option->name);
@@ -164,7 +164,7 @@ void gen_bash(FILE *out)
     fprintf(out, "    esac\n}\n\ncomplete -F _vgpu vgpu\n");
 }
 
-/* Inside an _arguments specification: brackets and colons are its own. */
+/* Writes text for an _arguments specification, where brackets and colons have a meaning. */
 static void put_zsh_help(FILE *out, const char *text)
 {
     for (const char *end = clause_end(text); text < end; text++)
@@ -312,7 +312,7 @@ void gen_fish(FILE *out)
                     o->name);
         else
             fprintf(out, "complete -c vgpu -n __fish_use_subcommand -l %s", o->name);
-        /* -x: an argument must follow, and it is no file. */
+        /* -x: an argument must follow, and it is no file */
         if (*o->argument && words_of(o))
             fprintf(out, "%s -a '%s'", cli_argument_optional(o) ? " -f" : " -x", words_of(o));
         else if (*o->argument)

@@ -52,7 +52,7 @@ static void close_output(FILE *out)
     }
 }
 
-/* Backquotes are Markdown already; what else would be markup is escaped outside of them. */
+/* Writes text as Markdown, which has backquotes too, and escapes other markup outside of them. */
 static void put_markdown(FILE *out, const char *text)
 {
     int literal = 0;

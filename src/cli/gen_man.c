@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Text of one paragraph, on a line of its own. Backquotes become bold. */
+/* Writes the text of a paragraph, with bold type for backquotes. */
 static void put_text(FILE *out, const char *text)
 {
     int literal = 0;
@@ -37,7 +37,7 @@ static void put_upper(FILE *out, const char *text)
         fputc(toupper((unsigned char)*text), out);
 }
 
-/* " NAME" or "[=NAME]", the name slanted. */
+/* Writes " NAME" or "[=NAME]" with the name in italics. */
 static void put_argument(FILE *out, const struct cli_option *option)
 {
     bool optional = cli_argument_optional(option);

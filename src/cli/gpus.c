@@ -18,8 +18,8 @@ static void describe(const struct gpus *gpus, char *ret_text, size_t size)
                                gpus->gpu[i].uuid, gpus->gpu[i].name);
 }
 
-/* The index of the device that one word of the list names. -ENODEV: none; -EEXIST: a prefix of
- * several. */
+/* The index of the device that one word of the list names. -ENODEV: none; -EEXIST: it is a prefix
+ * of several. */
 static int find_device(const struct gpus *gpus, const char *word, unsigned *ret_index)
 {
     size_t length = strlen(word);
@@ -81,7 +81,7 @@ static int select_emptiest(const struct gpus *gpus, struct vgpu_limits *limits)
 {
     const struct gpu *best = NULL;
 
-    for (unsigned i = 0; i < gpus->count; i++) /* one that this user may not use has no UUID */
+    for (unsigned i = 0; i < gpus->count; i++) /* a device that this user may not use has no UUID */
         if (gpus->gpu[i].uuid[0] && (!best || gpus->gpu[i].free_bytes > best->free_bytes))
             best = &gpus->gpu[i];
     if (!best) {
@@ -99,7 +99,7 @@ static int select_all(const struct gpus *gpus, struct vgpu_limits *limits)
     unsigned count = 0;
 
     for (unsigned i = 0; i < gpus->count && count < VGPU_DEVICES_MAX;
-         i++) /* one without a UUID cannot be used */
+         i++) /* a device without a UUID cannot be used */
         if (gpus->gpu[i].uuid[0])
             memcpy(limits->vdev[count++].uuid, gpus->gpu[i].uuid, VGPU_UUID_LEN);
     if (!count) {

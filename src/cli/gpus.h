@@ -5,9 +5,9 @@
 #include "gpu/inventory.h"
 
 /*
- * From what --gpu was given ("auto", "all", indices, UUIDs or their prefixes) to UUIDs in order, in
- * limits->device_count and limits->vdev[].uuid. Writes a message and returns -EINVAL where the text
- * does not fit the devices.
+ * Translates the text of --gpu ("auto", "all", indices, UUIDs or their prefixes) to UUIDs in order,
+ * in limits->device_count and limits->vdev[].uuid. Returns 0, or -EINVAL after a message if the
+ * text does not fit the devices.
  */
 int gpus_select(const struct gpus *gpus, const char *text, struct vgpu_limits *limits);
 

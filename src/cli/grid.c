@@ -11,7 +11,7 @@ struct grid {
     unsigned columns, rows;
     bool right[GRID_COLUMNS_MAX], out[GRID_COLUMNS_MAX];
     unsigned rank[GRID_COLUMNS_MAX], least[GRID_COLUMNS_MAX];
-    bool failed, heads; /* heads: the first row stands out */
+    bool failed, heads; /* heads: the first row is bold */
     struct cell {
         char *text; /* NULL: empty */
         enum terminal_style style;
@@ -57,7 +57,7 @@ void grid_row(struct grid *grid)
     grid->rows++;
 }
 
-/* A cell of the last row; NULL: there is none. */
+/* A cell of the last row; NULL: out of memory. */
 static struct cell *cell_at_end(struct grid *grid, unsigned column)
 {
     if (grid->failed || !grid->rows || column >= grid->columns)
@@ -107,7 +107,7 @@ static const char *cell_text(const struct grid *grid, unsigned row, unsigned col
     return text ? text : "";
 }
 
-/* In characters of UTF-8. */
+/* The length in characters of UTF-8. */
 static unsigned shown(const char *text)
 {
     unsigned count = 0;
@@ -144,7 +144,7 @@ void grid_rank(struct grid *grid, unsigned column, unsigned rank, unsigned least
     grid->least[column] = least;
 }
 
-/* False: there is none to leave out. */
+/* Leaves out a column. False: no column may be left out. */
 static bool leave_out(struct grid *grid)
 {
     unsigned first = GRID_COLUMNS_MAX;
@@ -159,7 +159,7 @@ static bool leave_out(struct grid *grid)
     return true;
 }
 
-/* Ends each cell of the column that is longer than `width` with a '+' there. */
+/* Cuts the cells of the column that are longer than `width`, with a '+' at the end. */
 static void cut(struct grid *grid, unsigned column, unsigned width)
 {
     for (unsigned row = 0; row < grid->rows; row++) {
@@ -174,7 +174,7 @@ static void cut(struct grid *grid, unsigned column, unsigned width)
     }
 }
 
-/* False: all are as short as they may be. */
+/* Cuts the widest column that may be cut. False: none may be cut further. */
 static bool cut_widest(struct grid *grid, unsigned excess)
 {
     unsigned widest = GRID_COLUMNS_MAX, most = 0;
@@ -222,7 +222,7 @@ bool grid_print(const struct grid *grid, FILE *out)
     for (unsigned column = 0; column < grid->columns; column++)
         width[column] = column_width(grid, column);
     for (unsigned row = 0; row < grid->rows; row++) {
-        unsigned owed = 0; /* blanks that are only written if something follows */
+        unsigned owed = 0; /* blanks to write before the next text of the row */
 
         for (unsigned column = 0; column < grid->columns; column++) {
             const char *text = cell_text(grid, row, column);

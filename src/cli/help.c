@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define HELP_COLUMN        25
-#define HELP_COLUMN_NARROW 8 /* then each help begins on a line of its own */
+#define HELP_COLUMN_NARROW 8 /* on a narrow terminal; each help begins a line of its own */
 #define NARROW             72
 
 static void print_text(FILE *out, const char *text, int at, int indent)

@@ -1,13 +1,13 @@
-/* Help texts, laid out from spec/cli.def for a terminal. */
+/* Prints the help of spec/cli.def, laid out for a terminal. */
 #ifndef VGPU_CLI_HELP_H
 #define VGPU_CLI_HELP_H
 
 #include <stdio.h>
 
-/* `command` is a row of cli_commands; "vgpu" gives the overview. */
+/* The help of a command of cli_commands; "vgpu" has the overview. */
 void help_print(FILE *out, const char *command);
 
-/* What there is, in a few lines: for who has typed the command alone. */
+/* The list of commands, for a user who typed only `vgpu`. */
 void help_print_short(FILE *out);
 
 #endif

@@ -31,10 +31,8 @@ static void cleanup_region(struct vgpu_region **region)
         region_close(*region);
 }
 
-/*
- * Opens and locks the file that serialises changes in the folder of all instances. Returns its
- * descriptor; -ETIMEDOUT: somebody holds it, who may be anybody that the folder belongs to.
- */
+/* Locks the directory of all instances against changes by other processes, by its file .lock.
+ * Returns the descriptor; -ETIMEDOUT: another process of the directory's owner holds it. */
 static int lock_folder(const char *folder, uint64_t bound_ns)
 {
     const struct timespec pause = {.tv_nsec = FOLDER_LOCK_POLL_NS};
@@ -73,7 +71,7 @@ static bool is_in_use(const char *dir)
            region_in_use(region);
 }
 
-/* Removes a folder that holds plain files only. */
+/* Removes a directory that has plain files only. */
 static int remove_dir(const char *dir)
 {
     DIR *files = opendir(dir);
@@ -241,9 +239,9 @@ bool instance_is_guarded(const char *dir)
 }
 
 /*
- * What a guarded program starts stays under its guard, and needs none of its own to join the same
- * instance. Two guards of one would each have books of their own, and nothing to add them up but a
- * file that their programs can write to.
+ * Decides who may join a guarded instance. A program under the guard starts processes under the
+ * same guard, which may join without a guard of their own. Two guards of one instance would keep
+ * separate accounts, and only a file that their programs can write to would add them up.
  */
 static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limits *has,
                         const char *dir)
@@ -268,7 +266,7 @@ static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limit
     return -EEXIST;
 }
 
-/* Whether what was asked for is what the running instance has. */
+/* Whether the request agrees with the limits of the running instance. */
 static int compare(const struct instance_request *request, const struct vgpu_limits *has,
                    const char *dir)
 {
@@ -351,7 +349,7 @@ static int make(const struct instance_request *request, struct instance *instanc
     return error;
 }
 
-/* The folder of all instances, made if need be. */
+/* The directory of all instances; makes it if it is missing. */
 static int open_folder(char *ret_folder, size_t size)
 {
     char runtime[PATH_MAX] = "", text[128];

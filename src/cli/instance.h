@@ -1,11 +1,11 @@
 /*
- * Instances on disk: <runtime dir>/instances/<name>/ with the region, and who uses them.
+ * Instances on disk: <runtime dir>/instances/<name>/ with the region.
  *
- * An instance is in use while a `vgpu run` that started it or joined it lives, while a process that
- * has loaded the library lives in it (account/member.h), or while one is attached to its region.
- * What has outlived its `vgpu run` and does not load the library, a static program or one that
- * takes it out of its environment, does not keep it. Entering, leaving and removing are serialised
- * by a lock on the folder of all instances, which is held for milliseconds.
+ * An instance is in use while a `vgpu run` that started or joined it lives, while a process that
+ * has loaded the library lives in it (account/member.h), or while a process is attached to its
+ * region. A process without the library that outlives its `vgpu run` does not keep the instance. A
+ * lock on the directory of all instances serialises entering, leaving and removing; a process holds
+ * it for milliseconds.
  */
 #ifndef VGPU_CLI_INSTANCE_H
 #define VGPU_CLI_INSTANCE_H
@@ -14,24 +14,21 @@
 
 #include <limits.h>
 
-#define INSTANCE_REGION "region" /* the file, in an instance's folder */
+#define INSTANCE_REGION "region" /* a file in the instance's directory */
 
 struct instance {
     char name[VGPU_NAME_LEN];
     char dir[PATH_MAX]; /* absolute */
-    int users_fd;       /* of member_lead(); -1: not entered */
-    bool created;       /* by us, not joined */
+    int users_fd;       /* from member_lead(); -1: not entered */
+    bool created;       /* this process made it, and did not join it */
     struct vgpu_limits limits;
 };
 
-/*
- * Which of the limits the user gave; the others match whatever a running instance has. A turn
- * policy that is given (not 0) is no limit: a running instance takes it over.
- */
+/* The limits that the user gave; a running instance keeps its other limits. A turn policy that is
+ * given (not 0) is no limit: a running instance takes it over. */
 struct instance_request {
     struct vgpu_limits limits;
-    const char *dir; /* of the instance to join, wherever it is; NULL: by its name, in the runtime
-                        directory */
+    const char *dir; /* of the instance to join; NULL: `name` in the runtime directory */
     bool has_devices, has_quota, has_host_quota, has_cap;
     struct {
 #define COMPUTE_LIMIT(field, ...) bool field;
@@ -39,31 +36,26 @@ struct instance_request {
     } has;
 };
 
-/*
- * Makes the instance request->limits.name, or joins it if it is in use; one that nobody uses is
- * made anew. On failure a message has been written and -errno is returned (-EEXIST: it is in use
- * with other limits).
- */
+/* Makes the instance request->limits.name, or joins it if it is in use. Makes an unused one anew.
+ * Returns 0, or -errno after a message; -EEXIST: it is in use with other limits. */
 int instance_enter(const struct instance_request *request, struct instance *ret_instance);
 
-/* Whether the instance has the device of that UUID: one that names none has all. */
+/* Whether the instance has the device of that UUID. An instance without --gpu has every device. */
 bool instance_has_device(const struct vgpu_limits *limits, const char *uuid);
 
-/* The limits that `has` has for the device of vdev `i` of `asked`, where that names one; else those
- * of the vdev. */
+/* The limits of `has` for the device that vdev `i` of `asked` names; of vdev `i` if that names
+ * none. */
 const struct vgpu_limit *instance_same_device(const struct vgpu_limits *asked, unsigned i,
                                               const struct vgpu_limits *has);
 
-/* Gives up our use; removes the instance if it was the last. */
+/* Leaves the instance; removes it if no other process uses it. */
 void instance_leave(struct instance *instance);
 
-/* Whether a guard keeps the limits of the instance in the folder `dir`. */
+/* Whether the instance in the directory `dir` is guarded. */
 bool instance_is_guarded(const char *dir);
 
-/*
- * Whether anybody uses the instance in `folder`/`name`. If not, it is removed, unless somebody is
- * changing the folder, which is not waited for. Messages only where something cannot be removed.
- */
+/* Whether a process uses the instance `folder`/`name`. Removes an unused instance, unless another
+ * process holds the lock of the directory. Writes messages only if a file cannot be removed. */
 bool instance_in_use(const char *folder, const char *name);
 
 #endif

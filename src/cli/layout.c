@@ -43,8 +43,8 @@ static bool take_first_match(const char *pattern, char *ret_path, size_t size)
     return taken;
 }
 
-/* `part` is a file or folder: in a build folder it is beside the command, installed in a private
- * library folder. */
+/* Finds a file or directory: beside the command in a build directory, in a private library
+ * directory if installed. */
 static bool find_part(const char *part, char *ret_path, size_t size)
 {
     static const char *const installed[] = {("../" VGPU_LIBDIR), "../lib*/vgpu", "../lib/*/vgpu"};
@@ -86,7 +86,7 @@ int layout_sim(char *ret_path, size_t size)
     *ret_path = '\0';
     if (!find_part("sim/libcuda.so.1", driver, sizeof(driver)) || strlen(driver) >= size)
         return -ENOENT;
-    /* The driver may be a link to a file of another name; its folder is what counts. */
+    /* The driver may be a link to a file of another name; only its directory counts. */
     *strrchr(driver, '/') = '\0';
     memcpy(ret_path, driver, strlen(driver) + 1);
     return strpbrk(ret_path, ":;") ? -EINVAL : 0;

@@ -52,7 +52,7 @@ static bool parse_number(const struct cli_option *option, const char *text, void
     return false;
 }
 
-/* Whether a size is not below the row's. "8" is eight bytes, and hardly meant. */
+/* Checks the row's least size. A user who types "8" for eight bytes hardly means it. */
 static bool size_enough(const struct cli_option *option, const char *text, uint64_t bytes)
 {
     const char *number = strrchr(text, ':') ? strrchr(text, ':') + 1 : text;
@@ -119,7 +119,7 @@ static bool parse_percents(const struct cli_option *option, const char *text, vo
     return rc == 0;
 }
 
-/* "use fair, priority or rr", or, of an option that may stand alone, "use --x, --x=a or --x=b" */
+/* Lists the words: "fair, priority or rr", or with an optional argument "--x, --x=a or --x=b". */
 static void say_words(const struct cli_option *option, const char *text)
 {
     bool optional = cli_argument_optional(option);
@@ -169,7 +169,7 @@ static bool parse_guard_mode(const struct cli_option *option, const char *text, 
     return true;
 }
 
-/* Sets the variable in the environment of this process, which the program gets. */
+/* Sets the variable in this process's environment, which the program inherits. */
 static bool parse_variable(const struct cli_option *option, const char *text, void *field)
 {
     return run_env_set(text) && parse_flag(option, text, field);

@@ -1,7 +1,5 @@
-/*
- * The parsed options of a command: one field for each OPTION row of spec/cli.def, of the type that
- * CLI_TYPE_LIST says. A text belongs to the command line.
- */
+/* The parsed options of a command: one field for each OPTION row of spec/cli.def, with the C type
+ * of CLI_TYPE_LIST. The command line owns the texts. */
 #ifndef VGPU_CLI_OPTIONS_H
 #define VGPU_CLI_OPTIONS_H
 
@@ -11,7 +9,7 @@
 
 struct options_number {
     const char *text; /* NULL: not given */
-    uint64_t value;   /* bytes of a size, the index in cli_words() of a word */
+    uint64_t value;   /* bytes, or the index of a word in cli_words() */
 };
 
 struct options_list {
@@ -45,11 +43,11 @@ struct doctor_options {
 };
 
 /*
- * Parses the words behind `argv[0]` by the rows of `command` into its options struct, which is all
- * zero before. *ret_operands receives the operands, NULL-terminated, in the place of argv's words;
- * of `run` and `vgpu` the first operand and all words behind it.
- * Returns true to go on. Returns false after an error or --help: a message or the help was written,
- * and *ret_status is what vgpu is to exit with.
+ * Parses the words after `argv[0]` by the rows of `command`, into its options struct, which the
+ * caller has zeroed. *ret_operands receives the operands, NULL-terminated, in the place of argv's
+ * words. For `run` and `vgpu` they begin at the first operand, with all words after it. Returns
+ * false after an error or --help: a message or the help was written, and *ret_status is vgpu's exit
+ * status.
  */
 bool options_parse(const char *command, char **argv, void *options, char ***ret_operands,
                    int *ret_status);

@@ -1,4 +1,4 @@
-/* Paths put together from parts. */
+/* Joins paths. */
 #ifndef VGPU_CLI_PATH_H
 #define VGPU_CLI_PATH_H
 

@@ -1,4 +1,4 @@
-/* vgpu pause and vgpu resume: the work of running instances stands still, and goes on. */
+/* vgpu pause and vgpu resume: stop and continue the GPU work of running instances. */
 #include "cli/commands.h"
 
 #include "base/err.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct request {
-    const char *command; /* as it was typed: it begins the messages */
+    const char *command; /* "pause" or "resume", for messages */
     bool pause;
     const char *name;
     char dir[PATH_MAX];
@@ -26,7 +26,7 @@ struct request {
     bool failed; /* a message has been written */
 };
 
-/* The user's own instance goes before those of others, of which there may be several. */
+/* A folder_visit. The user's own instance goes before those of others, which must be unique. */
 static bool look_in(void *arg, const char *folder, uid_t owner)
 {
     struct request *request = arg;
@@ -62,7 +62,7 @@ static bool look_in(void *arg, const char *folder, uid_t owner)
     return owner != getuid();
 }
 
-/* Whether the instance can do it. */
+/* Whether the instance can be paused or resumed. */
 static bool check(const struct request *request)
 {
     struct vgpu_limits limits;
@@ -90,7 +90,7 @@ static bool check(const struct request *request)
     return true;
 }
 
-/* What the supervisor has answered, where it has not done it. */
+/* The message for a refusal of the supervisor. */
 static void complain(const struct request *request, int error)
 {
     const char *command = request->command, *name = request->name;
@@ -143,8 +143,8 @@ static bool carry_out(const struct request *request)
     int error =
         control_ask(request->dir, request->name, request->pause ? CONTROL_PAUSE : CONTROL_RESUME);
 
-    /* Nobody keeps it from going on: only then, for that it is led is the word of a file that a
-     * program may remove. */
+    /* Without a supervisor nothing stops the work. Trust only that: a program can remove the file
+     * that shows a leader. */
     if (error == -ECONNREFUSED && !request->pause && !request->led)
         return true;
     if (error)
@@ -163,7 +163,7 @@ static bool serve(const char *command, bool pause, const char *name)
     return good;
 }
 
-/* Whether there are names, and all can be names of instances. */
+/* Whether there are names, all of them valid. */
 static bool check_names(const char *command, char **names)
 {
     for (char **name = names; *name; name++) {

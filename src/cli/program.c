@@ -105,8 +105,7 @@ static enum program_binding examine_elf(int fd, const unsigned char *head, size_
     return PROGRAM_STATIC;
 }
 
-/* Whether the loader runs in its secure mode; it does not where the file's owner is the user
- * anyway. */
+/* Whether the loader runs in its secure mode. It does not if this user owns the file. */
 static bool is_privileged(int fd, const char *path)
 {
     struct stat st;
@@ -120,8 +119,7 @@ static bool is_privileged(int fd, const char *path)
     return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* The program that "#!/usr/bin/env [-S] [NAME=VALUE]... program" starts; `words` is what follows
- * "env". */
+/* The program of "#!/usr/bin/env [-S] [NAME=VALUE]... program"; `words` follow "env". */
 static bool env_target(char *words, char *ret_path, size_t size)
 {
     char *rest = NULL;
@@ -134,8 +132,7 @@ static bool env_target(char *words, char *ret_path, size_t size)
     return false;
 }
 
-/* From the first line of a script to the path of what runs it. False where there is nothing to
- * follow. */
+/* The interpreter's path from the first line of a script. False: there is none. */
 static bool script_interpreter(char *line, char *ret_path, size_t size)
 {
     char *path = line + 2 + strspn(line + 2, " \t");

@@ -1,4 +1,4 @@
-/* Finding the program that a user names, and whether a preloaded library gets into it. */
+/* Finds the program that a user names, and tells whether it loads a preloaded library. */
 #ifndef VGPU_CLI_PROGRAM_H
 #define VGPU_CLI_PROGRAM_H
 
@@ -12,29 +12,26 @@ enum program_binding {
     PROGRAM_OTHER_LIBC, /* some other loader */
     PROGRAM_32BIT,
     PROGRAM_OTHER_MACHINE, /* run by an emulator */
-    PROGRAM_PRIVILEGED, /* setuid, setgid or file capabilities: the loader ignores LD_PRELOAD paths
-                         */
-    PROGRAM_UNKNOWN     /* cannot be read, or no ELF file */
+    PROGRAM_PRIVILEGED,    /* setuid, setgid or file capabilities: the loader ignores paths in
+                              LD_PRELOAD */
+    PROGRAM_UNKNOWN        /* it cannot be read, or is no ELF file */
 };
 
 struct program_info {
     enum program_binding binding;
-    char file[4096]; /* the ELF file that the kernel loads in the end: for a script, its interpreter
-                      */
+    char file[4096]; /* the ELF file that the kernel loads: of a script, the interpreter */
     bool is_script;
 };
 
-/*
- * Looks `name` up as execvp() would. -ENOENT: there is none; -EACCES: what there is cannot be
- * executed (*ret_path is set to it all the same).
- */
+/* Looks `name` up as execvp() does. -ENOENT: it does not exist; -EACCES: *ret_path exists but
+ * cannot be executed. */
 int program_find(const char *name, char *ret_path, size_t size);
 
-/* Looks at the file at `path`, and at the interpreter if it is a script. */
+/* Examines the file at `path`, and the interpreter of a script. */
 void program_examine(const char *path, struct program_info *ret_info);
 
-/* Why a preloaded library does not get in, as the end of a sentence about the file; NULL for
- * PROGRAM_BOUND and _UNKNOWN. */
+/* The reason why the program loads no preloaded library, as the end of a sentence about the file.
+ * NULL for PROGRAM_BOUND and _UNKNOWN. */
 const char *program_obstacle(enum program_binding binding);
 
 #endif

@@ -62,7 +62,7 @@ uint64_t ps_refusals(const struct vgpu_snapshot *snapshot)
     return count;
 }
 
-/* A name that is not there is an error, as it is for other commands. */
+/* A missing name is an error, as it is for other commands. */
 static bool all_found(const struct ps_list *list)
 {
     bool all = true;

@@ -32,7 +32,7 @@ static bool add(struct ps_list *list, const struct ps_instance *instance)
     return true;
 }
 
-/* The slot that the guard keeps for the process of `own`; NULL: there is none. */
+/* The guard's slot for the process of the slot `own`; NULL: there is none. */
 static struct vgpu_proc_usage *guarded_of(const struct vgpu_snapshot *snapshot,
                                           const struct vgpu_proc_usage *own)
 {
@@ -42,8 +42,8 @@ static struct vgpu_proc_usage *guarded_of(const struct vgpu_snapshot *snapshot,
     return NULL;
 }
 
-/* A process with the library under the guard has two slots: it becomes one. What both know, the
- * guard says. */
+/* Merges the two slots of a process that has the library under the guard. The guard's values go
+ * first. */
 static void merge_slots(struct vgpu_snapshot *snapshot)
 {
     uint32_t kept = 0;
@@ -65,8 +65,8 @@ static void merge_slots(struct vgpu_snapshot *snapshot)
     snapshot->proc_count = kept;
 }
 
-/* Members that use no GPU are not attached, programs under the guard alone are no members, nor are
- * their leaders. */
+/* The number of processes. Members without GPU use are not attached; programs under the guard
+ * alone, and their leaders, are no members. */
 static unsigned most_of(unsigned members, unsigned leaders, unsigned attached)
 {
     unsigned most = members > leaders ? members : leaders;
@@ -129,7 +129,7 @@ static bool listed(const struct ps_list *list, const char *dir)
     return false;
 }
 
-/* Named as the file is; what would not be text in a name is a question mark. */
+/* The name of the file, with question marks for control characters. */
 static void name_implicit(struct ps_instance *instance, const char *cache_path)
 {
     const char *slash = strrchr(cache_path, '/');
@@ -146,8 +146,7 @@ struct implicit_visit {
     uid_t owner;
 };
 
-/* An instance of HAMi's variables has no folder to be removed with: it is there while processes are
- * in it. */
+/* An instance of HAMi's variables has no directory to remove. It exists while a process uses it. */
 static void collect_implicit(const char *cache_path, void *arg)
 {
     const struct implicit_visit *visit = arg;
@@ -172,7 +171,7 @@ static void collect_implicit(const char *cache_path, void *arg)
     region_close(region);
 }
 
-/* `folder` is that of the named instances. */
+/* A folder_visit for the directory of named instances. */
 static void collect_implicit_beside(struct ps_list *list, const char *folder, uid_t owner)
 {
     struct implicit_visit visit = {.list = list, .owner = owner};

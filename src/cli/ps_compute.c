@@ -21,7 +21,7 @@ enum {
     COLUMNS
 };
 
-/* A setting that is not what every instance has by itself. */
+/* Whether a setting is not the default. */
 static bool has_setting(const struct vgpu_limits *limits)
 {
     const struct vgpu_compute *compute = &limits->compute;
@@ -43,7 +43,7 @@ static bool has_used_any(const struct vgpu_snapshot *snapshot)
     return false;
 }
 
-/* What a narrow terminal goes without. */
+/* The columns that a narrow terminal does without. */
 static void rank(struct grid *grid)
 {
     for (unsigned column = COLUMN_NOW; column < COLUMNS; column++)
@@ -108,7 +108,7 @@ static void put_instance(struct grid *grid, struct ps_list *list,
         any = true;
         put_vdev(grid, list, instance, vdev, any_hidden);
     }
-    if (!any) { /* nobody has seen a device yet */
+    if (!any) { /* no process has seen a device yet */
         put_settings(grid, &instance->snapshot.limits, 0);
         grid_cell(grid, COLUMN_DEVICE, "-");
         grid_cell(grid, COLUMN_GPU, "-");

@@ -1,7 +1,5 @@
-/*
- * What docs/ps-json.md describes, field by field. A field has one type, or null where there is
- * nothing to say; fields may be added without another schema.
- */
+/* The JSON of docs/ps-json.md. A field has one type, or null if it has no value. A new field keeps
+ * the schema's number. */
 #include "cli/ps.h"
 
 #include "base/clock.h"
@@ -30,7 +28,7 @@ static json_t *device_or_null(unsigned vdev)
     return vdev == VGPU_VDEV_HOST ? json_null() : number(vdev);
 }
 
-/* Text from a region that another user may have written need not be UTF-8. */
+/* Another user may have written the text of a region, so it need not be UTF-8. */
 static json_t *text_of(const char *text, size_t size)
 {
     size_t length = strnlen(text, size);
@@ -39,7 +37,7 @@ static json_t *text_of(const char *text, size_t size)
     return value ? value : json_string("?");
 }
 
-/* What the instance has done on a device since it was made, and how it stands there. */
+/* The usage of a device by the instance, and its current share. */
 static json_t *compute_json(struct ps_list *list, const struct ps_instance *instance, unsigned vdev)
 {
     const struct vgpu_compute_usage *usage = &instance->snapshot.vdev[vdev].compute;
@@ -71,7 +69,7 @@ static json_t *compute_json(struct ps_list *list, const struct ps_instance *inst
     return result;
 }
 
-/* A value of COMPUTE_LIMIT, by the type of its option. */
+/* A value of a COMPUTE_LIMIT row, by the type of its option. */
 static json_t *setting_json(enum cli_type type, uint64_t value)
 {
     const char *word;
@@ -183,7 +181,7 @@ static json_t *refusals_json(const struct vgpu_snapshot *snapshot)
     return result;
 }
 
-/* One limit for whatever devices there are. */
+/* Whether one limit applies to all devices. */
 static bool limits_are_uniform(const struct vgpu_limits *limits)
 {
     for (unsigned vdev = 1; vdev < VGPU_DEVICES_MAX; vdev++)
@@ -194,7 +192,7 @@ static bool limits_are_uniform(const struct vgpu_limits *limits)
     return limits->device_count == 0;
 }
 
-/* What was asked for, also for devices that nobody has used yet. */
+/* The limits that the user gave, also for devices that no process has used yet. */
 static json_t *limits_json(const struct vgpu_limits *limits)
 {
     unsigned count = limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;

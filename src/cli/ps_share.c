@@ -1,4 +1,4 @@
-/* What an instance is entitled to of a device's time. */
+/* The share of a device's time that an instance is entitled to. */
 #include "cli/ps.h"
 #include "sched/arena_list.h"
 
@@ -6,11 +6,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* Who takes turns on a device with instances of a user, as it was at the first question. */
+/* The instances that take turns on a device with one user's, read once. */
 struct ps_arena {
     char uuid[VGPU_UUID_LEN];
     uid_t user;
-    struct arena_view view; /* empty where it cannot be read */
+    struct arena_view view; /* empty if it cannot be read */
     struct ps_arena *next;
 };
 
@@ -43,7 +43,7 @@ void ps_arenas_done(struct ps_list *list)
     }
 }
 
-/* What an instance has done on a device; NULL: it has not seen it. */
+/* The usage of a device by an instance; NULL: it has not seen the device. */
 static const struct vgpu_compute_usage *usage_of(const struct ps_instance *instance,
                                                  const char *uuid)
 {

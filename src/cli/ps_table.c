@@ -26,17 +26,17 @@ enum {
 
 struct columns {
     bool kind_shown[VGPU_KINDS];
-    unsigned kind[VGPU_KINDS]; /* the column of each kind that is shown */
+    unsigned kind[VGPU_KINDS]; /* the column of each shown kind */
     unsigned refused;          /* the last column */
 };
 
-/* Whether there is something to show: it counts, and is held. */
+/* Whether a kind has a column: it counts, and processes hold some of it. */
 static bool is_shown(const struct vgpu_snapshot *snapshot, unsigned vdev, enum vgpu_kind kind)
 {
     return ps_kind_counts(snapshot, vdev, kind) && ps_vdev_held(snapshot, vdev, kind);
 }
 
-/* Kinds that nobody holds anything of have no column. */
+/* Finds the kinds to show. */
 static struct columns choose_columns(const struct ps_list *list)
 {
     struct columns columns = {.refused = COLUMN_KINDS};
@@ -58,8 +58,7 @@ static void put_bytes(struct grid *grid, unsigned column, uint64_t bytes)
     grid_cell(grid, column, "%s", format_bytes(bytes, text, sizeof(text)));
 }
 
-/* What a narrow terminal goes without: first what tells kinds apart, then what the list is hardly
- * read for. */
+/* The columns that a narrow terminal does without: kinds first, then the less important ones. */
 static void rank(struct grid *grid, const struct columns *columns)
 {
     for (unsigned column = COLUMN_KINDS; column < columns->refused; column++)
@@ -141,7 +140,7 @@ static void put_process_name(struct grid *grid, const struct vgpu_proc_usage *pr
         grid_cell(grid, COLUMN_PROCESS, "(%d) %.31s", proc->own_pid, proc->command);
 }
 
-/* One row for each vdev that the process holds something on; at least one. */
+/* One row for each vdev on which the process holds memory, but at least one. */
 static void put_process(struct grid *grid, const struct columns *columns,
                         const struct vgpu_snapshot *snapshot, const struct vgpu_proc_usage *proc)
 {
@@ -193,7 +192,7 @@ static void put_instance(struct grid *grid, const struct columns *columns,
         any = true;
         put_vdev(grid, columns, snapshot, vdev);
     }
-    if (!any) { /* nobody has seen a device yet */
+    if (!any) { /* no process has seen a device yet */
         put_quota(grid, snapshot, 0);
         put_bytes(grid, COLUMN_USED, 0);
         grid_cell(grid, COLUMN_DEVICE, "-");

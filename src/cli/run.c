@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where things are; "" where they are not needed. */
+/* The paths of a run; "": not needed. */
 struct places {
     char program[PATH_MAX], library[PATH_MAX], sim[PATH_MAX], nvml[PATH_MAX + 32], trace[PATH_MAX];
 };
@@ -59,7 +59,7 @@ static int find_sim(struct places *places)
     return RUN_GO_ON;
 }
 
-/* The trace file exists from now on, is empty, and its path holds wherever the command goes. */
+/* Makes the trace file, empties it, and makes its path absolute: COMMAND may change directories. */
 static int prepare_trace(const char *file, char *ret_path, size_t size)
 {
     int fd CLEANUP_CLOSE = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -76,7 +76,7 @@ static int prepare_trace(const char *file, char *ret_path, size_t size)
     return RUN_GO_ON;
 }
 
-/* "--guard strict" is a slip that is easy to make: the mode becomes the command. */
+/* A user may type "--guard strict" for --guard=strict; the mode is then the command. */
 static bool is_guard_mode(const struct run_options *options)
 {
     const char *name = options->command[0];
@@ -100,7 +100,7 @@ static int find_program(const struct run_options *options, char *ret_path, size_
     return !error ? RUN_GO_ON : error == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }
 
-/* Also decides about the guard: where it cannot work, the library may be needed after all. */
+/* Also decides about the guard: a run without it needs the library. */
 static int find_places(struct run_options *options, struct places *places)
 {
     int status = find_program(options, places->program, sizeof(places->program));
@@ -116,8 +116,8 @@ static int find_places(struct run_options *options, struct places *places)
     return status;
 }
 
-/* What of the limits does not reach this very program. False: it cannot run at all, and a message
- * has been written. */
+/* Warns of limits that do not bind this program. False: vgpu cannot run it, and a message was
+ * written. */
 static bool examine_program(const struct run_options *options, const char *path)
 {
     struct program_info info;
@@ -179,7 +179,7 @@ static int finish(void *argument, int result)
     return result;
 }
 
-/* What the command finds: the environment, the files in the instance's folder, the guard. */
+/* Prepares the environment, the files in the instance's directory, and the guard. */
 static bool prepare(const struct run_options *options, const struct places *places,
                     const struct instance *instance, struct run_guard *ret_guard)
 {

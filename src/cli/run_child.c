@@ -17,13 +17,13 @@
 
 #define REPORT_WAIT_MS 1000
 
-/* Why the command does not run. All zero: it runs. */
+/* The reason why the command does not run. All zero: it runs. */
 struct failure {
     int exec_errno;
     int guard_error; /* -errno */
 };
 
-/* In the child: becomes the command, or says by the pipe why not. */
+/* In the child: executes the command, or writes the reason to the pipe. */
 static void become(const char *path, char **command, struct guard *guard, int report)
 {
     struct failure failure = {0};
@@ -32,8 +32,8 @@ static void become(const char *path, char **command, struct guard *guard, int re
     if (guard)
         failure.guard_error = guard_child(guard);
     if (!failure.guard_error) {
-        execvp(path, command); /* the path has a slash: no search, but a script without "#!" is run
-                                  by /bin/sh */
+        execvp(path, command); /* with a slash in the path there is no search, and /bin/sh runs a
+                                  script without "#!" */
         failure.exec_errno = errno;
     }
     while (write(report, &failure, sizeof(failure)) < 0 && errno == EINTR)
@@ -52,10 +52,8 @@ static struct failure read_failure(int report)
     return got == sizeof(failure) ? failure : (struct failure){0};
 }
 
-/*
- * The guard's part in the parent; the child waits for it. The reason why it fails is often the
- * child's, which has a moment to tell it; then the child ends.
- */
+/* Starts the guard in the parent, for which the child waits. The child often knows why that fails
+ * and gets a moment to report it; then it ends. */
 static struct failure start_guard(struct guard *guard, pid_t child, int report)
 {
     struct failure failure = {.guard_error = guard ? guard_start(guard, child) : 0};
@@ -72,8 +70,7 @@ static struct failure start_guard(struct guard *guard, pid_t child, int report)
     return failure;
 }
 
-/* A shell tells by this that the user has stopped the whole job, so that it stops its script
- * too. */
+/* A shell that sees its child die of the signal stops its script, too. */
 static void die_of(int signal)
 {
     const struct rlimit no_core = {0, 0};
@@ -97,15 +94,14 @@ static int translate(const char *path, int status)
 {
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    /* A shell would say this about its own child, but its child is vgpu. */
+    /* vgpu prints what a shell prints of its own child, because the shell's child is vgpu. */
     if (is_crash(WTERMSIG(status)))
         message_note("%s was killed by signal %d (%s)%s", path, WTERMSIG(status),
                      strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
     return RUN_SIGNAL_BASE + WTERMSIG(status);
 }
 
-/* The kernel says "no such file" of a program that is there, where what it needs to be run is
- * not. */
+/* The kernel returns ENOENT also for an existing program with a missing interpreter. */
 static void say_missing(const char *path)
 {
     struct program_info info;
@@ -138,13 +134,13 @@ static int guard_failed(int error)
                       "(this is inside a guarded "
                       "instance), or by a container's runtime; leave --guard out, or start the "
                       "command outside");
-    else if (error != -ENOPKG) /* which has been said */
+    else if (error != -ENOPKG) /* guard_new() has written the message */
         message_error("run: --guard: the command does not run: %s",
                       err_text(error, text, sizeof(text)));
     return RUN_FAILED;
 }
 
-/* What vgpu is to exit with. A signal may have ended the child before it was the command. */
+/* vgpu's exit status. A signal may have ended the child before it executed the command. */
 static int outcome(const char *path, const struct failure *failure, int status)
 {
     if (failure->exec_errno)
@@ -168,9 +164,9 @@ int run_child(const char *path, char **command, struct guard *guard,
     run_signals_block();
     if (guard)
         prctl(PR_SET_CHILD_SUBREAPER,
-              1);        /* to be the ancestor of all that it looks into, and stay it */
-    run_signals_watch(); /* makes a process: before there are threads, and before a command that may
-                            stop us */
+              1);        /* stay the ancestor of all processes that the guard examines */
+    run_signals_watch(); /* it forks: before any thread exists, and before a command that may stop
+                            vgpu */
     child = fork();
     if (child == 0)
         become(path, command, guard, report[1]);

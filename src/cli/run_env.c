@@ -28,8 +28,7 @@ bool run_env_set(const char *text)
     return true;
 }
 
-/* Whether an entry of LD_PRELOAD is a library of ours, of this build or another: two of them must
- * not meet. */
+/* Whether an entry of LD_PRELOAD is a vgpu library, of any build. A process must not load two. */
 static bool is_our_library(const char *entry, size_t length, const char *library)
 {
     const char *base = entry;
@@ -49,10 +48,8 @@ static bool is_same(const char *entry, size_t length, const char *own)
     return strlen(own) == length && !memcmp(entry, own, length);
 }
 
-/*
- * Sets the list `setting` to `first` ("": nothing) and then what was in it, without the entries
- * that `drop` matches. `separators` divide the old list, the first of them the new one.
- */
+/* Sets the list `setting` to `first` and then its old entries, except those that `drop` matches.
+ * `separators` divide the old list, the first of them the new one. */
 static bool put_first(enum setting setting, const char *first, const char *separators,
                       bool (*drop)(const char *entry, size_t length, const char *first))
 {
@@ -81,11 +78,8 @@ static bool put_first(enum setting setting, const char *first, const char *separ
     return set;
 }
 
-/*
- * AddressSanitizer refuses to start behind another preloaded library, because that could take
- * memory before it does. Ours does not. What the user has set comes later in the list, and so has
- * the last word.
- */
+/* AddressSanitizer refuses to start after another preloaded library, which could allocate before
+ * it. vgpu's library does not. Options of the user follow and take precedence. */
 static bool allow_sanitizers(void)
 {
     static const char option[] = "verify_asan_link_order=0";

@@ -1,4 +1,4 @@
-/* The guard of a run: whether it can work here, and what it has found. */
+/* The guard of a run: checks that it can work, starts it and reports its findings. */
 #include "cli/run.h"
 
 #include "base/err.h"
@@ -21,7 +21,7 @@ const char *run_guard_nvml(void)
     return setting_text(SETTING_GUARD_NVML);
 }
 
-/* False: the setting is neither of its words. */
+/* False: the setting is none of its words. */
 static bool read_maps(bool *ret_maps)
 {
     const char *chosen = setting_text(SETTING_GUARD_MAP);
@@ -64,7 +64,9 @@ int run_guard_choose(struct run_options *options)
     return RUN_GO_ON;
 }
 
-/* False: it is no path. What is loaded is chosen by whoever runs vgpu, not by a search. */
+/*
+ * False: it is no absolute path. The user chooses the library; the loader does not search for it.
+ */
 static bool read_nvml(const char **ret_nvml)
 {
     *ret_nvml = run_guard_nvml();
@@ -95,7 +97,7 @@ bool run_guard_new(const struct run_options *options, const struct instance *ins
     if (error)
         message_error("run: the guard cannot be made: %s", err_text(error, text, sizeof(text)));
     else
-        error = guard_new(&config, &ret_guard->guard); /* says itself what there is to say */
+        error = guard_new(&config, &ret_guard->guard); /* it writes its own messages */
     return error == 0;
 }
 

@@ -1,8 +1,8 @@
 /*
- * A `vgpu run` inside an instance. The command joins that one: then all that is inside keeps to its
- * limits together, however many runs there are. What was asked for beyond them is lowered to them.
- * For less, the command's processes are a group in the instance's region (struct region_group),
- * which keeps to both; a group has no further ones in it.
+ * A `vgpu run` inside an instance. The command joins that instance, so that all its programs keep
+ * its limits together. Higher limits are lowered to the instance's. For lower limits the command's
+ * processes are a group in the instance's region (struct region_group), which keeps both. A group
+ * contains no further group.
  */
 #include "cli/run.h"
 
@@ -17,23 +17,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What this process is inside of; the region stays open, which keeps the group of the command. */
+/* The instance around this process. The open region keeps the command's group alive. */
 static struct {
     struct vgpu_region *region;
     struct vgpu_limits limits; /* of the group to make; see region_group_new() */
     bool lower;
-    uint64_t group; /* this process's own; 0: none */
-    struct vgpu_limits
-        devices; /* of which the command gets those that --gpu names; none are named: all */
+    uint64_t group;             /* the group of this process; 0: none */
+    struct vgpu_limits devices; /* the devices of --gpu; none: all of the instance's */
 } around;
 
-/* Whether a limit is less than another; 0 is none. */
+/* Whether a limit is lower than another; 0 is no limit. */
 static bool less(uint64_t asked, uint64_t has)
 {
     return asked && (!has || asked < has);
 }
 
-/* A percentage is of what the instance has: any but 100 is less. */
+/* A percentage is of the instance's quota, so any but 100 is lower. */
 static bool less_quota(const struct vgpu_limit *asked, const struct vgpu_limit *has)
 {
     if (asked->quota_percent && has->quota_percent)
@@ -43,7 +42,7 @@ static bool less_quota(const struct vgpu_limit *asked, const struct vgpu_limit *
     return less(asked->quota_bytes, has->quota_bytes);
 }
 
-/* Returns an option that asks for less than the instance has; NULL: there is none. */
+/* Returns an option with a lower value than the instance has; NULL: there is none. */
 static const struct cli_option *lower_compute(const struct instance_request *request,
                                               const struct vgpu_compute *has)
 {
@@ -58,7 +57,7 @@ static const struct cli_option *lower_compute(const struct instance_request *req
         option = cli_option_of("run", offsetof(struct run_options, field));                        \
     }
 #include "limits.def"
-    /* The group's own cap, if it has one, goes by the policy asked for. */
+    /* The policy applies to the group's own cap. */
     if (request->has.cap_policy) {
         to->cap_policy = asked->cap_policy;
         if (asked->cap_policy < has->cap_policy)
@@ -67,17 +66,15 @@ static const struct cli_option *lower_compute(const struct instance_request *req
     return option;
 }
 
-/* What the instance's vdev `vdev` is asked to have. */
+/* The limits that the request has for vdev `vdev` of the instance. */
 static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned vdev,
                                          const struct vgpu_limits *has)
 {
     return vdev == VGPU_VDEV_HOST ? &asked->vdev[vdev] : instance_same_device(has, vdev, asked);
 }
 
-/*
- * Makes the limits of the group: whatever is asked that is less than this has. Returns one of the
- * options that are; NULL: none. The request asks for nothing any more.
- */
+/* Makes the group's limits of all requested limits that are lower than the instance's, and drops
+ * them from the request. Returns an option of one of them; NULL: there is none. */
 static const struct cli_option *lower_limits(struct instance_request *request,
                                              const struct vgpu_limits *has)
 {
@@ -108,10 +105,8 @@ static const struct cli_option *lower_limits(struct instance_request *request,
     return option;
 }
 
-/*
- * An instance without --gpu has numbers for its devices only once programs have seen them. So what
- * is asked of each device of --gpu has to be the same, and is asked of all. False: it is not.
- */
+/* An instance without --gpu numbers its devices only when programs see them. So the limits of all
+ * devices of --gpu must be the same, and apply to every device. False: they differ. */
 static bool spread(struct vgpu_limits *asked)
 {
     struct vgpu_limit one = asked->vdev[0];
@@ -150,9 +145,8 @@ static bool choose_devices(const struct run_options *options, struct instance_re
     return false;
 }
 
-/* NULL: there is none of that name any more, which was said, or the region cannot be opened, and
- * *ret_error says why.
- */
+/* Opens the region of the instance around. NULL with *ret_error 0: it is gone, and a warning was
+ * written; with -errno: it cannot be opened, and a message was written. */
 static struct vgpu_region *open_around(const char *dir, int *ret_error)
 {
     struct vgpu_region *region = NULL;
@@ -171,7 +165,7 @@ static struct vgpu_region *open_around(const char *dir, int *ret_error)
     return region;
 }
 
-/* Says what holds for the command, or why it cannot be so. */
+/* Reports which limits apply. False: they nest too deep, and a message was written. */
 static bool tell(const struct run_options *options, const struct vgpu_limits *has,
                  const struct cli_option *option)
 {
@@ -205,7 +199,7 @@ bool run_inside(const struct run_options *options, struct instance_request *requ
     if (!around.region)
         return !error;
     region_limits(around.region, &has);
-    if (has.tier == VGPU_TIER_GUARD) { /* which keeps its limits whatever runs inside */
+    if (has.tier == VGPU_TIER_GUARD) { /* the guard keeps its limits for all that runs inside */
         region_close(around.region);
         around.region = NULL;
         return true;

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The command's base name and our process id, with what a name may not have replaced. */
+/* "<base name of the command>-<process id>", without characters that a name may not have. */
 static void default_name(const char *command, char *ret_name, size_t size)
 {
     const char *base = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
@@ -36,10 +36,8 @@ static void take_name(const struct run_options *options, struct vgpu_limits *lim
         default_name(options->command[0], limits->name, sizeof(limits->name));
 }
 
-/*
- * Under the guard alone nobody reads CUDA_VISIBLE_DEVICES among the devices of the instance at run
- * time: the instance gets what the variable leaves, in its order.
- */
+/* Under the guard alone no process reads CUDA_VISIBLE_DEVICES among the instance's devices at run
+ * time. So the instance gets the devices that the variable leaves, in its order. */
 static bool narrow(const struct run_options *options, struct vgpu_limits *limits)
 {
     const char *variable = setting_raw(SETTING_VISIBLE_DEVICES);
@@ -60,8 +58,7 @@ static bool narrow(const struct run_options *options, struct vgpu_limits *limits
         message_error(
             "run: --gpu %s: %s=%.64s leaves none of these devices; it counts among them, from 0",
             options->gpu, setting_name(SETTING_VISIBLE_DEVICES), variable);
-    unsetenv(setting_name(
-        SETTING_VISIBLE_DEVICES)); /* it has been followed; run_env_devices() sets it anew */
+    unsetenv(setting_name(SETTING_VISIBLE_DEVICES)); /* run_env_devices() sets it anew */
     return count > 0;
 }
 
@@ -83,16 +80,16 @@ static bool take_devices(const struct run_options *options, const char *nvml,
            (run_preloads(options) || narrow(options, limits));
 }
 
-/* How the program numbers its devices: which vdev has the limits of each number. */
+/* The vdev of each device number of the program. */
 struct numbering {
     unsigned count;
     unsigned vdev[VGPU_DEVICES_MAX];
 };
 
 /*
- * Numbers are the program's. The guard does not ask it, so the devices are named here.
+ * Finds the devices by the numbers that the program uses, without asking the program.
  * CUDA_VISIBLE_DEVICES, which batch systems set, chooses among the devices of --gpu, else of the
- * machine. In the latter case the vdevs are given to the devices in that order here and now.
+ * machine. Without --gpu this gives the vdevs to the devices in that order.
  */
 static bool number_devices(const struct run_options *options, const char *nvml, const char *given,
                            struct vgpu_limits *limits, struct numbering *ret_numbering)
@@ -128,7 +125,7 @@ static bool number_devices(const struct run_options *options, const char *nvml, 
     return true;
 }
 
-/* A limit for a device that is not there is a slip, and would leave another one without. */
+/* A limit for a missing device is a mistake, and would leave another device without a limit. */
 static bool devices_exist(const struct run_options *options, const char *option, const char *text,
                           const struct quota_list *list, unsigned count)
 {
@@ -154,7 +151,7 @@ static bool devices_exist(const struct run_options *options, const char *option,
     return true;
 }
 
-/* To which vdev each entry of a list belongs. False: a message has been written. */
+/* Renumbers the entries of a list by vdev. False: a message was written. */
 static bool vdevs_of_list(const struct run_options *options, const char *nvml, const char *option,
                           const char *text, struct quota_list *list, struct vgpu_limits *limits)
 {
@@ -224,10 +221,10 @@ static void take_compute(const struct run_options *options, struct instance_requ
     request->has.limit = options->limit.text != NULL;                                              \
     request->limits.compute.limit = (type)options->limit.value;
 #include "limits.def"
-    request->has.turn_policy = false; /* a running instance takes it over */
+    request->has.turn_policy = false; /* it is no limit: a running instance takes it over */
 }
 
-/* No more than `has`. A percentage is of what that leaves. */
+/* Lowers a limit to `has`. A percentage is of the lower quota. */
 static void lower_limit(struct vgpu_limit *asked, const struct vgpu_limit *has)
 {
     asked->cap_percent = (uint32_t)vgpu_lower_limit(asked->cap_percent, has->cap_percent);
@@ -251,8 +248,7 @@ static bool same_everywhere(const struct vgpu_limits *limits)
     return true;
 }
 
-/* Inside of limits that HAMi's variables set, as in a container of Kubernetes, none of this run's
- * is above those. */
+/* Lowers the limits to those of HAMi's variables, as in a container of Kubernetes. */
 static bool keep_configured(const struct run_options *options, const char *nvml,
                             struct instance_request *request)
 {

@@ -1,10 +1,10 @@
-/* The command line of `vgpu run`, and what of it does not go together. */
+/* The command line of `vgpu run`, and options that exclude each other. */
 #include "cli/run.h"
 
 #include "cli/commands.h"
 #include "cli/message.h"
 
-/* What only the library can do. NULL: nothing of it was asked for. */
+/* An option that needs the library; NULL: none is given. */
 static const char *library_only(const struct run_options *options, const char **ret_reason)
 {
     *ret_reason = "limits";

@@ -1,17 +1,17 @@
 /*
- * Passing signals on to the command.
+ * Passes signals on to the command.
  *
  * The command is in vgpu's own process group, so that the terminal, job control and `kill` of the
- * group work as if vgpu were not there. What the terminal sends, both get. What somebody sends to
- * vgpu alone, vgpu passes on. What somebody sends to the whole group must not reach the command
- * twice (for many programs a second SIGINT or SIGTERM means "at once"), but the kernel does not say
- * how a signal was addressed. A witness does: a process of ours in the same group that takes every
- * signal and counts it. If it got the signal too, the signal was sent to the group. The kernel
- * serves the newest members of a group first, so the witness has it before we do; we only have to
- * wait until it is idle again.
+ * group work as without vgpu. Both receive the terminal's signals. vgpu passes on a signal that was
+ * sent to vgpu alone. The command must not receive a signal to the whole group twice: for many
+ * programs a second SIGINT or SIGTERM means "at once". But the kernel does not tell how a signal
+ * was addressed. So vgpu keeps a witness, a process in the same group that takes and counts every
+ * signal. If the witness received the signal, it was sent to the group. The kernel serves the
+ * newest members of a group first, so the witness receives it before vgpu. vgpu only waits until
+ * the witness is idle again.
  *
- * vgpu stops when the command stops by job control, with the same signal, so that the shell sees
- * the job stop.
+ * When job control stops the command, vgpu stops with the same signal, so that the shell sees the
+ * job stop.
  */
 #include "cli/run.h"
 
@@ -31,17 +31,16 @@
 #include <unistd.h>
 
 #define SIGNALS_MAX  64
-#define GRACE_NS     2000000L /* for one who signals the members of a group one by one */
+#define GRACE_NS     2000000L /* for a sender that signals the members of a group one by one */
 #define IDLE_POLL_NS 1000000L
-#define IDLE_POLLS   2000 /* it takes microseconds, unless it gets no processor */
+#define IDLE_POLLS   2000 /* microseconds, unless the witness gets no CPU */
 
 static sigset_t original_mask, taken;
 static struct sigaction original_child_action;
-static unsigned long long shared_signals; /* bit n-1: both got signal n */
+static unsigned long long shared_signals; /* bit n-1: both received signal n */
 static pid_t witness = -1;
-static atomic_uint
-    *witnessed; /* by signal: how many the witness has taken; in memory that both see */
-static unsigned accounted[SIGNALS_MAX + 1]; /* of those, how many we know about */
+static atomic_uint *witnessed; /* signals that the witness has taken, by number; in shared memory */
+static unsigned accounted[SIGNALS_MAX + 1]; /* those that vgpu has counted */
 
 void run_signals_block(void)
 {
@@ -51,8 +50,7 @@ void run_signals_block(void)
     for (size_t i = 0; i < sizeof(left_alone) / sizeof(left_alone[0]); i++)
         sigdelset(&taken, left_alone[i]);
     sigprocmask(SIG_BLOCK, &taken, &original_mask);
-    /* Whoever started us may ignore SIGCHLD; then the kernel would throw the command's status
-     * away. */
+    /* The parent may ignore SIGCHLD; the kernel would then discard the command's status. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &original_child_action);
 }
 
@@ -106,7 +104,7 @@ void run_signals_watch(void)
 
     witnessed = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (witnessed == MAP_FAILED)
-        return; /* without it, all that is sent to us is passed on */
+        return; /* without a witness vgpu passes on every signal */
     witness = fork();
     if (witness == 0)
         be_witness(parent);
@@ -114,7 +112,7 @@ void run_signals_watch(void)
 
 enum witness_state { WITNESS_IDLE, WITNESS_BUSY, WITNESS_TO_TAKE };
 
-/* What the witness is doing about signal `signal`. */
+/* The state of the witness for signal `signal`. */
 static enum witness_state witness_state(int signal)
 {
     char path[48], text[4096];
@@ -131,10 +129,8 @@ static enum witness_state witness_state(int signal)
     return state && pending && state[8] != 'R' ? WITNESS_IDLE : WITNESS_BUSY;
 }
 
-/*
- * Whether the witness has got `signal` since we were asked last. One that it has still to take
- * counts as got, once: where it gets no processor for a while, its count comes too late.
- */
+/* Whether the witness has received `signal` since the last question. A pending signal counts, once:
+ * a witness without a CPU would count it too late. */
 static bool witness_got(int signal)
 {
     const struct timespec pause = {.tv_nsec = IDLE_POLL_NS};
@@ -170,14 +166,13 @@ static void pass_on(pid_t child, const siginfo_t *info)
         kill(child, info->si_signo);
 }
 
-/* A signal that the kernel made for us alone: timers outlive exec, and the command would have got
- * it in our place. */
+/* A timer of vgpu itself: timers outlive exec, and the command would have received it instead. */
 static bool is_own_timer(int signal)
 {
     return signal == SIGALRM || signal == SIGVTALRM || signal == SIGPROF;
 }
 
-/* Whether the command has got it as well; noted for run_signals_shared(). */
+/* Whether the command has received it as well; recorded for run_signals_shared(). */
 static bool is_shared(const siginfo_t *info)
 {
     const struct timespec grace = {.tv_nsec = GRACE_NS};
@@ -187,8 +182,8 @@ static bool is_shared(const siginfo_t *info)
     if (info->si_code != SI_KERNEL)
         nanosleep(&grace, NULL);
     shared = witness_got(signal);
-    /* A terminal's keys reach the whole group; of its end the kernel may tell only the leader of
-     * the session. */
+    /* Keys of the terminal signal the whole group. At its end the kernel may signal only the
+     * session's leader. */
     if (info->si_code == SI_KERNEL && signal != SIGHUP)
         shared = !is_own_timer(signal);
     if (shared)
@@ -201,7 +196,7 @@ static void take_signal(pid_t child, const siginfo_t *info)
     int signal = info->si_signo;
 
     if (info->si_pid == getpid() && info->si_code == SI_USER)
-        return; /* our own SIGPIPE */
+        return; /* vgpu's own SIGPIPE */
     if (signal == SIGCONT || signal == SIGWINCH) {
         if (signal == SIGCONT || info->si_code != SI_KERNEL)
             pass_on(child, info); /* twice does no harm */
@@ -211,7 +206,7 @@ static void take_signal(pid_t child, const siginfo_t *info)
         pass_on(child, info);
 }
 
-/* The command may have ended of a signal that waits for us still. */
+/* The command may have died of a signal that is still pending here. */
 static void note_the_last(void)
 {
     static const int deadly[] = {SIGINT, SIGQUIT};
@@ -226,14 +221,13 @@ static void note_the_last(void)
         is_shared(&info);
 }
 
-/* Stops as the command did; returns when we are continued. */
+/* Stops as the command did, until continued. */
 static void stop_too(int signal)
 {
     struct sigaction action;
     sigset_t set, pending;
 
-    /* Whoever continues the group at once must find us running: stopping now would drop the SIGCONT
-     * that is waiting. */
+    /* A pending SIGCONT means that the group continues already; a stop would discard it. */
     if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT))
         return;
     sigemptyset(&set);
@@ -245,7 +239,7 @@ static void stop_too(int signal)
     sigaction(signal, &action, NULL);
 }
 
-/* As process 1 of a container, or under the guard, we bury the orphans too. */
+/* As process 1 of a container, or under the guard, vgpu reaps orphans too. */
 static bool buries_all(void)
 {
     int reaper = 0;
@@ -253,7 +247,7 @@ static bool buries_all(void)
     return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper);
 }
 
-/* True: the command has ended with *ret_status. */
+/* True: the command has ended, with *ret_status. */
 static bool has_ended(pid_t child, int *ret_status)
 {
     for (;;) {
@@ -263,8 +257,9 @@ static bool has_ended(pid_t child, int *ret_status)
         if (found < 0 && errno == EINTR)
             continue;
         if (found < 0) {
-            *ret_status = RUN_FAILED
-                          << 8; /* somebody else has taken it: cannot be, but must not loop */
+            *ret_status =
+                RUN_FAILED
+                << 8; /* another waiter took the status, which cannot happen, but must not loop */
             return true;
         }
         if (found == 0)

@@ -1,7 +1,5 @@
-/*
- * --stats: what an instance has done between two looks at its region. Others that share the
- * instance (of a run that it joined, or that joined it) have done part of it.
- */
+/* --stats: the usage of an instance between two snapshots of its region. Other runs in the same
+ * instance have added to it. */
 #include "cli/run.h"
 
 #include "base/clock.h"
@@ -132,7 +130,7 @@ static void put_work(struct grid *grid, const struct vgpu_compute_usage *usage, 
         grid_cell(grid, 3, "%s", format_bytes(usage->amount[work], text, sizeof(text)));
 }
 
-/* Kinds of work that nobody did have no row. */
+/* Kinds of work without any have no row. */
 static void print_works(const struct vgpu_snapshot *snapshot)
 {
     static const char *const heads[] = {"DEVICE", "WORK", "CALLS", "AMOUNT"};

@@ -1,7 +1,5 @@
-/*
- * The counts of a traced run. The instance's processes add to one file; what it held when this run
- * began (of another run that it joined) is not this run's.
- */
+/* The counts of a traced run. All processes of the instance add to one file; counts from before
+ * this run are not this run's. */
 #include "cli/run.h"
 
 #include "base/cleanup.h"
@@ -20,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the order of the file's rows. */
+/* In the order of the rows of the file. */
 static const char *const symbols[] = {
 #define HOOK(symbol, handler) #symbol,
 #define PASS(symbol)          #symbol,
@@ -70,7 +68,7 @@ bool run_trace_prepare(const char *instance_dir)
     return error == 0;
 }
 
-/* Most calls first, then most bytes, then as in the tables. */
+/* Orders by calls, then by bytes, then by symbol. */
 static int by_calls(const void *a, const void *b, void *counts_of)
 {
     const struct counts *counts = counts_of;
@@ -83,7 +81,7 @@ static int by_calls(const void *a, const void *b, void *counts_of)
     return i < j ? -1 : i > j;
 }
 
-/* False: not all of them got into the file. */
+/* Writes the counts to the file. False: it is incomplete. */
 static bool append_lines(const char *file, const struct counts *counts, const unsigned *order,
                          unsigned shown)
 {

@@ -193,8 +193,7 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours between two words; WORD_MAX for
- * longer words. */
+/* The edit distance of two words, with swaps of neighbours; WORD_MAX for longer words. */
 static size_t distance(const char *a, const char *b)
 {
     size_t la = strlen(a), lb = strlen(b);
@@ -222,8 +221,7 @@ struct nearest {
     size_t distance;
 };
 
-/* A name is near if less than half of the word is wrong; a name that the word begins is nearer than
- * that. */
+/* A name is near if less than half of the word differs. A name that the word begins is nearest. */
 static void consider(struct nearest *nearest, const char *word, const char *name)
 {
     size_t length = strlen(word);

@@ -1,7 +1,5 @@
-/*
- * The rows of spec/cli.def as constant data, and the scanner of a command line. The command and
- * gen_docs, which makes its documentation, share them.
- */
+/* The rows of spec/cli.def as constant data, and the scanner of a command line. The command and
+ * gen_docs, which makes its documentation, share them. */
 #ifndef VGPU_CLI_TABLE_H
 #define VGPU_CLI_TABLE_H
 
@@ -11,13 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * The types of options and operands: X(suffix, C type of the field in the options struct, parser in
- * cli/options.c). Only operands have those without a parser, and --help is all of HELP.
- */
+/* The types of options and operands: X(suffix, C type of the field in the options struct, parser in
+ * cli/options.c). Types without a parser are for operands, and HELP is for --help. */
 #define CLI_TYPE_LIST(X)                                                                           \
     X(HELP, bool, NULL)                                                                            \
-    X(COMMAND, const char *, NULL) /* a program and its arguments: options end before it */        \
+    X(COMMAND, const char *, NULL) /* a program and its arguments, which end the options */        \
     X(PROGRAM, const char *, NULL)                                                                 \
     X(SUBCOMMAND, const char *, NULL)                                                              \
     X(FLAG, bool, parse_flag)                                                                      \
@@ -63,9 +59,9 @@ struct cli_option {
     const char *help;
     uint64_t min, max; /* of the value; max 0: there is none */
     const char *unit;
-    const char *initial;  /* the value where the option is not given, for people; NULL: nothing */
+    const char *initial;  /* the value without the option, for people; NULL: none */
     const char *examples; /* values for completion, divided by blanks; NULL: none */
-    char letter;          /* the option with one dash; '\0': none */
+    char letter;          /* its short form; '\0': none */
 };
 
 struct cli_operand {
@@ -75,14 +71,14 @@ struct cli_operand {
     const char *help;
 };
 
-/* An exit status or an example: what stands on the left, and what it means. */
+/* An exit status or an example, and its meaning. */
 struct cli_entry {
     const char *command;
     const char *term;
     const char *help;
 };
 
-/* A word that an option chooses from; its index is the value that is stored. */
+/* A word for an option; its index is the stored value. */
 struct cli_word {
     const char *name;
     const char *meaning; /* NULL: no user can choose it */
@@ -96,27 +92,27 @@ extern const struct cli_operand cli_operands[];
 extern const struct cli_entry cli_exits[];
 extern const struct cli_entry cli_examples[];
 
-/* The number of a macro, as text. */
+/* The value of a macro, as text. */
 #define CLI_TEXT_OF(macro) CLI_TEXT_OF_(macro)
 #define CLI_TEXT_OF_(text) #text
 
 const struct cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
-/* The option that is stored at `offset` of the command's options struct. */
+/* The option with its field at `offset` of the command's options struct. */
 const struct cli_option *cli_option_of(const char *command, size_t offset);
 
 /* The words of a type; NULL: it has none. */
 const struct cli_word *cli_words(enum cli_type type, unsigned *ret_count);
-/* The word of a stored value: NULL for "not chosen", "?" where the value is out of range. */
+/* The word of a stored value; NULL: none was chosen; "?": the value is out of range. */
 const char *cli_word_name(enum cli_type type, uint64_t value);
-/* The value of a word that a user can choose; -1: there is none such. */
+/* The value of a word that users can choose; -1: there is none of that name. */
 int cli_word_index(enum cli_type type, const char *name);
 
-/* Whether the option may stand without its argument, which then only a '=' can bring. */
+/* Whether the argument is optional; it then follows a '='. */
 bool cli_argument_optional(const struct cli_option *option);
-/* "NAME" of "[=NAME]" too, for messages and completion; to be printed with %.*s. */
+/* The argument's name, "NAME" of "[=NAME]" too; print it with %.*s. */
 int cli_argument_name(const struct cli_option *option, const char **ret_name);
-/* What stands between an option's name and its argument's text: " " or "". */
+/* The text between the option's name and its argument: " " or "". */
 const char *cli_argument_gap(const struct cli_option *option);
 
 /* "1 MiB", "1.5 GiB". Returns `buffer`. */
@@ -127,26 +123,24 @@ const char *cli_range(const struct cli_option *option, char *buffer, size_t size
 /* The option's help, its words, range and initial value. Returns `buffer`. */
 const char *cli_help(const struct cli_option *option, char *buffer, size_t size);
 
-/* The command whose name is nearest to `word`, NULL where none is near. The same for the options of
- * a command. */
+/* The command with the nearest name; NULL: none is near. */
 const char *cli_nearest_command(const char *word);
 const char *cli_nearest_option(const char *command, const char *word);
 
-/* Walks over the options of one command. Point `argv` at the first word after the command's
- * name. */
+/* Scans the words of one command. `argv` begins at the first word after the command's name. */
 struct cli_parse {
     const char *command;
     char **argv;
-    bool options_end_at_operand; /* the words behind the first operand are not vgpu's */
+    bool options_end_at_operand; /* the first operand and the words after it are not vgpu's */
     bool options_ended;
 };
 
 enum cli_item { ITEM_END, ITEM_OPTION, ITEM_OPERAND, ITEM_ERROR };
 
 /*
- * The next item. ITEM_OPTION: *ret_option is set and, where it takes one, *ret_value (NULL where it
- * may be left out and is). ITEM_OPERAND: *ret_value is it; with options_end_at_operand, `argv`
- * still points at it and the walk is over. ITEM_ERROR: a message has been written.
+ * The next item. ITEM_OPTION: *ret_option is the option, and *ret_value its argument (NULL: an
+ * optional one is missing). ITEM_OPERAND: *ret_value is the operand; with options_end_at_operand
+ * `argv` still points at it, and the scan is over. ITEM_ERROR: a message was written.
  */
 enum cli_item cli_next(struct cli_parse *parse, const struct cli_option **ret_option,
                        const char **ret_value);

@@ -1,5 +1,4 @@
-/* What a person reads on: how wide it is, whether it shows colours, and text that keeps within
- * it. */
+/* The terminal: width, colours, and text wrapped to the width. */
 #ifndef VGPU_CLI_TERMINAL_H
 #define VGPU_CLI_TERMINAL_H
 
@@ -8,19 +7,17 @@
 
 #define TERMINAL_NARROWEST 60
 #define TERMINAL_WIDEST    100 /* longer lines are hard to read */
-#define TERMINAL_DEFAULT   80  /* where there is no terminal and no COLUMNS */
+#define TERMINAL_DEFAULT   80  /* without a terminal and COLUMNS */
 
-/* Columns to write into, TERMINAL_NARROWEST or more: COLUMNS where it is a number, else the
- * terminal behind `out`. */
+/* The width, at least TERMINAL_NARROWEST: COLUMNS if it is a number, else that of the terminal
+ * `out`. */
 int terminal_columns(FILE *out);
 
-/* The same for running text: TERMINAL_WIDEST at most. */
+/* The same, at most TERMINAL_WIDEST, for running text. */
 int terminal_text_columns(FILE *out);
 
-/*
- * Text that stands out, as an escape sequence, or "" where `out` is no terminal, TERM is dumb, or
- * NO_COLOR is set to anything. TERMINAL_PLAIN ends what the others begin.
- */
+/* The escape sequence of a style, or "" if `out` is no terminal, TERM is "dumb" or NO_COLOR is set.
+ * TERMINAL_PLAIN ends the other styles. */
 enum terminal_style {
     TERMINAL_PLAIN,
     TERMINAL_BOLD,
@@ -30,11 +27,8 @@ enum terminal_style {
 };
 const char *terminal_style(FILE *out, enum terminal_style style);
 
-/*
- * Prints `text` and a line feed between the columns `indent` and `columns`; the cursor stands at
- * column `at`. Breaks at blanks; a word that is longer than a line is not broken. The character
- * `mark` is left out ('\0': none).
- */
+/* Prints `text` and a line feed between the columns `indent` and `columns`, from column `at`.
+ * Breaks lines at blanks only, and leaves out the character `mark` ('\0': none). */
 void terminal_wrap(FILE *out, const char *text, char mark, int at, int indent, int columns);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define ENTRIES_MOST 256u
 
-#define SOME_DEVICE "GPU-" /* by its name: whether the folder takes a file of this user's */
+#define SOME_DEVICE "GPU-" /* stands for any device, to check the directory for this user */
 
 void turns_examine(const struct vgpu_limits *limits,
                    void (*each)(const struct arena_entry *entry, int rc, void *arg), void *arg)

@@ -1,24 +1,25 @@
-/* Whether instances of this user take turns on the devices, and who else uses those. */
+/* Tells whether instances of this user take turns on the devices, and which other users' instances
+ * use those. */
 #ifndef VGPU_CLI_TURNS_H
 #define VGPU_CLI_TURNS_H
 
 #include "sched/arena_list.h"
 
 /*
- * Calls `each` with what is wrong, or worth knowing, about one arena: arena_check() of one of this
- * user's that does not work as it is (rc: ARENA_BROKEN or -errno); or another's that is in use (rc
- * 0). `limits`: only of the devices that these name, if they name any, and of others only if these
- * limit time; NULL: all. A folder of arenas that is of no use comes first, with no entry.
+ * Calls `each` for each arena with a finding: one of this user's that does not work (rc:
+ * ARENA_BROKEN or -errno from arena_check()), or another user's in use (rc 0). An unusable arena
+ * directory comes first, without an entry. `limits`: only for the devices that they name, if any,
+ * and other users' only if they limit time; NULL: all.
  */
 void turns_examine(const struct vgpu_limits *limits,
                    void (*each)(const struct arena_entry *entry, int rc, void *arg), void *arg);
 
-/* The name of a user, or the number. */
+/* The user's name, or number. */
 #define TURNS_USER_BYTES 64
 const char *turns_user(uid_t user, char *buffer, size_t size);
 
-/* For `vgpu run`: a damaged arena is made anew, which is said; so is why there are no turns, or who
- * shares outside of them where the limits are about time. */
+/* For `vgpu run`: makes a damaged arena anew, and reports that, missing turns, and, if the limits
+ * concern time, other users on the devices. */
 void turns_report(const struct vgpu_limits *limits);
 
 #endif

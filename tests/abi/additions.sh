@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a newcomer adds by a row: an option, an option for a limit, a setting, a policy, a command and a driver symbol with a
-# signature of its own, in a copy of the sources.
+# What a newcomer adds by a row: an option, an option for a limit, a setting, a policy, a branch of the driver, a command and a
+# driver symbol with a signature of its own, in a copy of the sources.
 # Each must touch no more files than CONTRIBUTING says; parser, help, completion, man pages and docs/cli.md must know it.
 # usage: additions.sh SOURCE_DIR WORK_DIR C_COMPILER LIBVGPU
 set -euo pipefail
@@ -59,6 +59,13 @@ insert spec/policies.def '^CAP_POLICY\(HARD' <<<'TURN_POLICY(LOTTERY, "lottery",
 insert src/sched/policy.c '^static const struct policy \*const policies' <<<"$(sed -n '/^static const struct policy policy_FAIR/,/^};/p' src/sched/policy.c |
     sed 's/policy_FAIR/policy_LOTTERY/')"
 touched 2 "a policy"
+
+# A branch of the driver, with a structure of another size: its row.
+cat >>spec/branches.def <<'END'
+BRANCH(.major = 999, .minor_from = 0, .fb_info_bytes = 1028, .schedule_bytes = 3,
+       .uvm_free_bytes = 16, .dmabuf_bytes = 2616, .dmabuf_handles_at = 36)
+END
+touched 1 "a branch of the driver"
 
 # A command: its row, and its function.
 insert spec/cli.def '^COMMAND\(version,' <<<'COMMAND(greet, PAGE, "", "say hello")'
@@ -143,6 +150,12 @@ int main(void)
 }
 END
 says "0 801 42" env VGPU_LIBRARY="$work/build/libvgpu.so" "$vgpu" run --name frobnicate --sim --mem 1G -- "$work/frobnicate"
+
+mkdir "$work/driver"
+printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  998.1  Release Build  (builder)\n' >"$work/driver/version"
+says "580, 595, 999)" env VGPU_GUARD_DEV="$work/driver" "$vgpu" doctor
+sed -i 's/998\.1/999.1/' "$work/driver/version"
+says "999.1 (open kernel modules)" env VGPU_GUARD_DEV="$work/driver" "$vgpu" doctor
 
 says hello "$vgpu" greet
 says "greet say hello" "$vgpu" help

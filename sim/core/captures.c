@@ -13,11 +13,7 @@ void capture_opened(struct sim_capture *capture)
 
 void capture_closed(struct sim_capture *capture)
 {
-    struct sim_capture **link = &captures;
-
-    while (*link != capture)
-        link = &(*link)->next;
-    *link = capture->next;
+    LIST_REMOVE(captures, capture);
     __atomic_sub_fetch(&capture_count, 1, __ATOMIC_RELAXED);
 }
 

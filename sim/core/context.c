@@ -117,11 +117,6 @@ void context_destroy(struct sim_context *context)
         parts[at].end(context);
     sim_release(context->device, SIM_CONTEXT, context->charged);
     context->charged = 0;
-    for (struct sim_context **link = &sim.contexts; *link; link = &(*link)->next) {
-        if (*link == context) {
-            *link = context->next;
-            break;
-        }
-    }
+    LIST_REMOVE(sim.contexts, context);
     count_context(-1);
 }

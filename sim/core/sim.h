@@ -42,6 +42,16 @@ enum sim_magic {
     MAGIC_USER = 0x55736531,
 };
 
+/* Takes an item out of a list, if it is in it. */
+#define LIST_REMOVE(list, item)                                                                    \
+    do {                                                                                           \
+        __typeof__(list) *link_ = &(list);                                                         \
+        while (*link_ && *link_ != (item))                                                         \
+            link_ = &(*link_)->next;                                                               \
+        if (*link_)                                                                                \
+            *link_ = (item)->next;                                                                 \
+    } while (0)
+
 /* True for a live object of the kind. Handles of destroyed objects stay readable: handle.c never
  * gives them back. */
 #define IS(object, kind) ((object) && (object)->magic == (kind))

@@ -89,12 +89,3 @@ API(cuCheckpointProcessGetState, int pid, int *ret_state)
     state_unlock(sim.state);
     return process ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
-API(cuCheckpointProcessGetRestoreThreadId, int pid, int *ret_thread)
-{
-    ENTER(cuCheckpointProcessGetRestoreThreadId);
-    if (!ret_thread)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_thread = pid;
-    return CUDA_SUCCESS;
-}

@@ -223,27 +223,3 @@ API(cuDeviceGetP2PAttribute, int *ret_value, int number, int ordinal, int peer)
     *ret_value = number != 1;
     return CUDA_SUCCESS;
 }
-
-API(cuDeviceGetExecAffinitySupport, int *ret_supported, int type, int ordinal)
-{
-    ENTER(cuDeviceGetExecAffinitySupport);
-    if (!ret_supported)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_ordinal_valid(ordinal))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *ret_supported = type == 0;
-    return CUDA_SUCCESS;
-}
-
-API(cuDeviceGetTexture1DLinearMaxWidth, size_t *ret_width, int format, unsigned channels,
-    int ordinal)
-{
-    ENTER(cuDeviceGetTexture1DLinearMaxWidth);
-    (void)format;
-    if (!ret_width || !channels)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_ordinal_valid(ordinal))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *ret_width = 268435456;
-    return CUDA_SUCCESS;
-}

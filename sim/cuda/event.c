@@ -75,14 +75,18 @@ static bool event_done(struct sim_event *event)
     return event->state == EVENT_NEVER || (!event->held && done_event(event));
 }
 
+/* Whether the event may be asked about, or waited for. */
+static int check_asked(struct sim_event *event)
+{
+    if (!IS(event, MAGIC_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return event->capture_id ? capture_asked(event) : capture_refuse();
+}
+
 API(cuEventQuery, struct sim_event *event)
 {
     ENTER(cuEventQuery);
-    if (!IS(event, MAGIC_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (event->capture_id)
-        return capture_asked(event);
-    TRY(capture_refuse());
+    TRY(check_asked(event));
     sim_lock();
     bool done = event_done(event);
     sim_unlock();
@@ -92,11 +96,7 @@ API(cuEventQuery, struct sim_event *event)
 API(cuEventSynchronize, struct sim_event *event)
 {
     ENTER(cuEventSynchronize);
-    if (!IS(event, MAGIC_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (event->capture_id)
-        return capture_asked(event);
-    TRY(capture_refuse());
+    TRY(check_asked(event));
     sim_lock();
     struct sim_record *record = event->held;
     int state = event->state, device = event->device;
@@ -164,32 +164,3 @@ static int wait_event(struct sim_stream *handle, struct sim_event *event, unsign
 
 API_PTSZ(cuStreamWaitEvent, wait_event(stream, event, flags), struct sim_stream *stream,
          struct sim_event *event, unsigned flags)
-
-static int all_streams(struct sim_context *context, struct sim_event *event, enum sim_op_kind kind)
-{
-    int code = CUDA_SUCCESS;
-
-    if (!IS(event, MAGIC_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
-    sim_lock();
-    uint64_t last = 0;
-    for (struct sim_stream *stream = context->streams; stream && !code; stream = stream->next) {
-        if (kind == OP_WAIT)
-            code = work_submit(stream, (struct sim_op){.kind = kind, .event = event});
-        else if (stream->last > last)
-            last = stream->last;
-    }
-    if (kind == OP_RECORD)
-        done_record(event, context->device, last);
-    sim_unlock();
-    return code;
-}
-
-API_AS(cuCtxRecordEvent,
-       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_RECORD)
-                                  : CUDA_ERROR_INVALID_CONTEXT,
-       struct sim_context *context, struct sim_event *event)
-API_AS(cuCtxWaitEvent,
-       IS(context, MAGIC_CONTEXT) ? all_streams(context, event, OP_WAIT)
-                                  : CUDA_ERROR_INVALID_CONTEXT,
-       struct sim_context *context, struct sim_event *event)

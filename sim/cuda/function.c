@@ -165,35 +165,3 @@ API_AS(cuOccupancyMaxPotentialBlockSize, potential(ret_grid, ret_block, function
 API_AS(cuOccupancyMaxPotentialBlockSizeWithFlags, potential(ret_grid, ret_block, function, limit),
        int *ret_grid, int *ret_block, struct sim_function *function, void *shared_of_block,
        size_t shared_bytes, int limit, unsigned flags)
-
-API(cuOccupancyAvailableDynamicSMemPerBlock, size_t *ret_bytes, struct sim_function *function,
-    int blocks, int threads)
-{
-    ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
-    if (!IS(function, MAGIC_FUNCTION))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!ret_bytes || blocks < 1 || threads < 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_bytes = 233472 / (size_t)blocks - 1024;
-    return CUDA_SUCCESS;
-}
-
-API(cuOccupancyMaxPotentialClusterSize, int *ret_size, struct sim_function *function,
-    const void *config)
-{
-    ENTER(cuOccupancyMaxPotentialClusterSize);
-    if (!ret_size || !config)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_size = 8;
-    return IS(function, MAGIC_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-API(cuOccupancyMaxActiveClusters, int *ret_clusters, struct sim_function *function,
-    const void *config)
-{
-    ENTER(cuOccupancyMaxActiveClusters);
-    if (!ret_clusters || !config)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_clusters = 16;
-    return IS(function, MAGIC_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}

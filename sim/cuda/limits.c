@@ -96,14 +96,6 @@ API_AS(cuCtxGetSharedMemConfig,
 API_AS(cuCtxSetSharedMemConfig, set_setting(config, offsetof(struct sim_context, shared_config)),
        int config)
 
-API(cuCtxResetPersistingL2Cache, void)
-{
-    struct sim_context *context;
-
-    ENTER(cuCtxResetPersistingL2Cache);
-    return context_need(&context);
-}
-
 API(cuCtxGetStreamPriorityRange, int *ret_least, int *ret_greatest)
 {
     ENTER(cuCtxGetStreamPriorityRange);
@@ -112,17 +104,6 @@ API(cuCtxGetStreamPriorityRange, int *ret_least, int *ret_greatest)
         *ret_least = 0;
     if (ret_greatest)
         *ret_greatest = -5;
-    return CUDA_SUCCESS;
-}
-
-API(cuCtxGetExecAffinity, CUexecAffinityParam *ret_affinity, int type)
-{
-    ENTER(cuCtxGetExecAffinity);
-    NEED_CONTEXT(context);
-    if (!ret_affinity || type != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    ret_affinity->type = 0;
-    ret_affinity->param.smCount.val = sim.state->device[context->device].sms;
     return CUDA_SUCCESS;
 }
 

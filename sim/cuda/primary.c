@@ -123,20 +123,6 @@ API(cuDeviceGetDevResource, int ordinal, CUdevResource *ret_resource, CUdevResou
     return CUDA_SUCCESS;
 }
 
-API(cuCtxGetDevResource, struct sim_context *context, CUdevResource *ret_resource, int type)
-{
-    ENTER(cuCtxGetDevResource);
-    if (!ret_resource || type != CU_DEV_RESOURCE_TYPE_SM)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!IS(context, MAGIC_CONTEXT))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (context->green)
-        *ret_resource = context->green->resource;
-    else
-        sm_resource(ret_resource, sim.state->device[context->device].sms);
-    return CUDA_SUCCESS;
-}
-
 /* Groups of at least min_count multiprocessors, in steps of 8. */
 API(cuDevSmResourceSplitByCount, CUdevResource *ret_groups, unsigned *count,
     const CUdevResource *input, CUdevResource *ret_remaining, unsigned flags, unsigned min_count)
@@ -263,24 +249,6 @@ API(cuCtxFromGreenCtx, struct sim_context **ret_context, struct sim_green *green
     int code = view_of(green, ret_context);
     sim_unlock();
     return code;
-}
-
-API(cuGreenCtxGetDevResource, struct sim_green *green, CUdevResource *ret_resource, int type)
-{
-    ENTER(cuGreenCtxGetDevResource);
-    if (!IS(green, MAGIC_GREEN) || !ret_resource || type != CU_DEV_RESOURCE_TYPE_SM)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_resource = green->resource;
-    return CUDA_SUCCESS;
-}
-
-API(cuGreenCtxGetId, struct sim_green *green, unsigned long long *ret_id)
-{
-    ENTER(cuGreenCtxGetId);
-    if (!IS(green, MAGIC_GREEN) || !ret_id)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_id = green->id;
-    return CUDA_SUCCESS;
 }
 
 API(cuGreenCtxStreamCreate, struct sim_stream **ret_stream, struct sim_green *green, unsigned flags,

@@ -50,7 +50,8 @@ static const struct range_ops node_ops = {node_find, range_touch_whole, node_fre
 
 int graph_memory_node(struct sim_node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
 {
-    if (parameters->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+    if (!parameters->bytesize ||
+        parameters->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         !sim_ordinal_valid(parameters->poolProps.location.id))
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_range *range = range_new(parameters->bytesize, RANGE_GRAPH);

@@ -24,7 +24,7 @@ static int add_locked(struct sim_node **ret_node, struct sim_graph *graph,
     return node_depend(node, needs, count);
 }
 
-/* Takes parameters into a node; for all kinds but memory nodes. */
+/* Takes parameters into a node; those of memory nodes stay. */
 static int set_locked(struct sim_node *node, const void *parameters)
 {
     switch (node->type) {
@@ -72,6 +72,20 @@ static int set_locked(struct sim_node *node, const void *parameters)
     }
 }
 
+/* Takes parameters into a new node; those of memory nodes never change. */
+static int init_locked(struct sim_node *node, const void *parameters)
+{
+    if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        return graph_memory_node(node, (CUDA_MEM_ALLOC_NODE_PARAMS *)parameters);
+    if (node->type != CU_GRAPH_NODE_TYPE_MEM_FREE)
+        return set_locked(node, parameters);
+    node->u.release = *(const devptr *)parameters;
+    const struct sim_range *range = range_find(node->u.release);
+    return range && range->what == RANGE_GRAPH && range->base == node->u.release
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
 static int add(struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs,
                size_t count, int type, const void *parameters)
 {
@@ -82,7 +96,7 @@ static int add(struct sim_node **ret_node, struct sim_graph *graph, struct sim_n
     sim_lock();
     int code = add_locked(ret_node ? &node : NULL, graph, needs, count, type);
     if (!code)
-        code = set_locked(node, parameters);
+        code = init_locked(node, parameters);
     if (code && node) {
         if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
             node->type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -136,36 +150,20 @@ static int set_exec(struct sim_exec *exec, struct sim_node *source, int type,
     return node ? set(node, type, parameters) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The first ABI's kernel parameters end before the kernel and the context. */
-static const void *widen_kernel(CUDA_KERNEL_NODE_PARAMS *wide, const void *parameters)
+/* Parameters of the first ABI, which end early, in a struct of zeros. */
+static const void *widen(void *wide, const void *parameters, size_t bytes)
 {
-    if (!parameters)
-        return NULL;
-    memset(wide, 0, sizeof(*wide));
-    memcpy(wide, parameters, KERNEL_V1_BYTES);
-    return wide;
+    return parameters ? memcpy(wide, parameters, bytes) : NULL;
 }
-
-static const void *widen_memset(CUDA_MEMSET_NODE_PARAMS_v2 *wide, const void *parameters)
-{
-    if (!parameters)
-        return NULL;
-    memset(wide, 0, sizeof(*wide));
-    memcpy(wide, parameters, MEMSET_V1_BYTES);
-    return wide;
-}
+#define WIDE_KERNEL widen(&(CUDA_KERNEL_NODE_PARAMS){0}, parameters, KERNEL_V1_BYTES)
+#define WIDE_MEMSET widen(&(CUDA_MEMSET_NODE_PARAMS_v2){0}, parameters, MEMSET_V1_BYTES)
 
 #define NEEDS                                                                                      \
     struct sim_node **ret_node, struct sim_graph *graph, struct sim_node *const *needs, size_t count
 
-API(cuGraphAddKernelNode, NEEDS, const void *parameters)
-{
-    CUDA_KERNEL_NODE_PARAMS wide;
-
-    ENTER(cuGraphAddKernelNode);
-    return add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_KERNEL,
-               widen_kernel(&wide, parameters));
-}
+API_AS(cuGraphAddKernelNode,
+       add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_KERNEL, WIDE_KERNEL), NEEDS,
+       const void *parameters)
 
 API_AS(cuGraphAddKernelNode_v2,
        add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_KERNEL, parameters), NEEDS,
@@ -177,25 +175,14 @@ API_AS(cuGraphKernelNodeGetParams_v2,
        get(node, CU_GRAPH_NODE_TYPE_KERNEL, ret_parameters, sizeof(*ret_parameters)),
        struct sim_node *node, CUDA_KERNEL_NODE_PARAMS *ret_parameters)
 
-API(cuGraphKernelNodeSetParams, struct sim_node *node, const void *parameters)
-{
-    CUDA_KERNEL_NODE_PARAMS wide;
-
-    ENTER(cuGraphKernelNodeSetParams);
-    return set(node, CU_GRAPH_NODE_TYPE_KERNEL, widen_kernel(&wide, parameters));
-}
+API_AS(cuGraphKernelNodeSetParams, set(node, CU_GRAPH_NODE_TYPE_KERNEL, WIDE_KERNEL),
+       struct sim_node *node, const void *parameters)
 
 API_AS(cuGraphKernelNodeSetParams_v2, set(node, CU_GRAPH_NODE_TYPE_KERNEL, parameters),
        struct sim_node *node, const CUDA_KERNEL_NODE_PARAMS *parameters)
 
-API(cuGraphExecKernelNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    const CUDA_KERNEL_NODE_PARAMS_v1 *parameters)
-{
-    CUDA_KERNEL_NODE_PARAMS wide;
-
-    ENTER(cuGraphExecKernelNodeSetParams);
-    return set_exec(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, widen_kernel(&wide, parameters));
-}
+API_AS(cuGraphExecKernelNodeSetParams, set_exec(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, WIDE_KERNEL),
+       struct sim_exec *exec, struct sim_node *node, const CUDA_KERNEL_NODE_PARAMS_v1 *parameters)
 
 API_AS(cuGraphExecKernelNodeSetParams_v2,
        set_exec(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, parameters), struct sim_exec *exec,
@@ -211,38 +198,20 @@ API_AS(cuGraphExecMemcpyNodeSetParams, set_exec(exec, node, CU_GRAPH_NODE_TYPE_M
        struct sim_exec *exec, struct sim_node *node, const CUDA_MEMCPY3D *copy,
        struct sim_context *context)
 
-API(cuGraphAddMemsetNode, NEEDS, const CUDA_MEMSET_NODE_PARAMS *parameters,
-    struct sim_context *context)
-{
-    CUDA_MEMSET_NODE_PARAMS_v2 wide;
-
-    ENTER(cuGraphAddMemsetNode);
-    (void)context;
-    return add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMSET,
-               widen_memset(&wide, parameters));
-}
+API_AS(cuGraphAddMemsetNode,
+       add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMSET, WIDE_MEMSET), NEEDS,
+       const CUDA_MEMSET_NODE_PARAMS *parameters, struct sim_context *context)
 
 API_AS(cuGraphMemsetNodeGetParams,
        get(node, CU_GRAPH_NODE_TYPE_MEMSET, ret_parameters, MEMSET_V1_BYTES), struct sim_node *node,
        void *ret_parameters)
 
-API(cuGraphMemsetNodeSetParams, struct sim_node *node, const void *parameters)
-{
-    CUDA_MEMSET_NODE_PARAMS_v2 wide;
+API_AS(cuGraphMemsetNodeSetParams, set(node, CU_GRAPH_NODE_TYPE_MEMSET, WIDE_MEMSET),
+       struct sim_node *node, const void *parameters)
 
-    ENTER(cuGraphMemsetNodeSetParams);
-    return set(node, CU_GRAPH_NODE_TYPE_MEMSET, widen_memset(&wide, parameters));
-}
-
-API(cuGraphExecMemsetNodeSetParams, struct sim_exec *exec, struct sim_node *node,
-    const CUDA_MEMSET_NODE_PARAMS *parameters, struct sim_context *context)
-{
-    CUDA_MEMSET_NODE_PARAMS_v2 wide;
-
-    ENTER(cuGraphExecMemsetNodeSetParams);
-    (void)context;
-    return set_exec(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, widen_memset(&wide, parameters));
-}
+API_AS(cuGraphExecMemsetNodeSetParams, set_exec(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, WIDE_MEMSET),
+       struct sim_exec *exec, struct sim_node *node, const CUDA_MEMSET_NODE_PARAMS *parameters,
+       struct sim_context *context)
 
 API_AS(cuGraphAddHostNode, add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_HOST, parameters),
        NEEDS, const CUDA_HOST_NODE_PARAMS *parameters)
@@ -289,47 +258,15 @@ API_AS(cuGraphExecBatchMemOpNodeSetParams,
        set_exec(exec, node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, parameters), struct sim_exec *exec,
        struct sim_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
 
-static int add_alloc(NEEDS, CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
-{
-    struct sim_node *node = NULL;
-
-    if (!parameters || !parameters->bytesize)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    int code =
-        add_locked(ret_node ? &node : NULL, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
-    if (!code)
-        code = graph_memory_node(node, parameters);
-    if (code && node) {
-        nodes_remove(&graph->nodes, node);
-        nodes_clear(&node->needs);
-        handle_retire(node);
-    }
-    sim_unlock();
-    if (!code)
-        *ret_node = node;
-    return code;
-}
-
-API_AS(cuGraphAddMemAllocNode, add_alloc(ret_node, graph, needs, count, parameters), NEEDS,
+API_AS(cuGraphAddMemAllocNode,
+       add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC, parameters), NEEDS,
        CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
 API_AS(cuGraphMemAllocNodeGetParams,
        get(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, ret_parameters, sizeof(*ret_parameters)),
        struct sim_node *node, CUDA_MEM_ALLOC_NODE_PARAMS *ret_parameters)
 
-static int add_free(NEEDS, devptr address)
-{
-    struct sim_range *range = range_find(address);
-
-    if (!range || range->what != RANGE_GRAPH || range->base != address)
-        return CUDA_ERROR_INVALID_VALUE;
-    int code = add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_FREE, &address);
-    if (!code)
-        (*ret_node)->u.release = address;
-    return code;
-}
-
-API_AS(cuGraphAddMemFreeNode, add_free(ret_node, graph, needs, count, address), NEEDS,
+API_AS(cuGraphAddMemFreeNode,
+       add(ret_node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_FREE, &address), NEEDS,
        devptr address)
 API_AS(cuGraphMemFreeNodeGetParams,
        get(node, CU_GRAPH_NODE_TYPE_MEM_FREE, ret_address, sizeof(*ret_address)),
@@ -355,24 +292,11 @@ static int add_any(NEEDS, CUgraphNodeParams *parameters)
 {
     if (!parameters)
         return CUDA_ERROR_INVALID_VALUE;
-    switch (parameters->type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-    case CU_GRAPH_NODE_TYPE_HOST:
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        return add(ret_node, graph, needs, count, parameters->type, inner(parameters));
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-        return add_alloc(ret_node, graph, needs, count, &parameters->alloc);
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-        return add_free(ret_node, graph, needs, count, parameters->free.dptr);
-    default:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    int type = (int)parameters->type;
+    bool semaphores = type > CU_GRAPH_NODE_TYPE_EVENT_RECORD && type < CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    return type < 0 || type > CU_GRAPH_NODE_TYPE_BATCH_MEM_OP || semaphores
+               ? CUDA_ERROR_NOT_SUPPORTED
+               : add(ret_node, graph, needs, count, type, inner(parameters));
 }
 
 API_AS(cuGraphAddNode, add_any(ret_node, graph, needs, count, parameters), NEEDS,

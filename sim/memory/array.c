@@ -131,12 +131,7 @@ void array_context_end(struct sim_context *context)
 
 static void array_free(struct sim_array *array)
 {
-    for (struct sim_array **link = &array->context->arrays; *link; link = &(*link)->next) {
-        if (*link == array) {
-            *link = array->next;
-            break;
-        }
-    }
+    LIST_REMOVE(array->context->arrays, array);
     if (array->memory && !array->part)
         address_free(array->memory, NO_ORDER);
     handle_retire(array);

@@ -50,12 +50,7 @@ static int add(struct sim_context *context, void *memory, size_t bytes, unsigned
 
 static void drop(struct host *host)
 {
-    for (struct host **link = &hosts; *link; link = &(*link)->next) {
-        if (*link == host) {
-            *link = host->next;
-            break;
-        }
-    }
+    LIST_REMOVE(hosts, host);
     sim_release(host->context->device, SIM_HOST, host->bytes);
     if (!host->registered)
         munmap((void *)host->base, host->bytes);

@@ -71,13 +71,7 @@ void physical_put(struct sim_physical *physical)
         sim_release(physical->device, physical->kind, physical->bytes);
     if (!original)
         leave_object(physical);
-    for (struct sim_physical **link = &buckets[physical->handle % BUCKETS]; *link;
-         link = &(*link)->next) {
-        if (*link == physical) {
-            *link = physical->next;
-            break;
-        }
-    }
+    LIST_REMOVE(buckets[physical->handle % BUCKETS], physical);
     free(physical);
     if (original) {
         original->aliases--;

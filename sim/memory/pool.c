@@ -134,12 +134,7 @@ static void release_all(struct sim_pool *pool)
 
 static void pool_delete(struct sim_pool *pool)
 {
-    for (struct sim_pool **link = &pools; *link; link = &(*link)->next) {
-        if (*link == pool) {
-            *link = pool->next;
-            break;
-        }
-    }
+    LIST_REMOVE(pools, pool);
     while (pool->extents) {
         struct sim_extent *next = pool->extents->next;
         free(pool->extents);

@@ -95,13 +95,11 @@ int code_load(struct sim_code *code, struct sim_context *context)
 
 void code_leave(struct sim_code *code, const struct sim_context *context)
 {
-    struct sim_load **link = &code->loads, *load = load_in(code, context);
+    struct sim_load *load = load_in(code, context);
 
     if (!load)
         return;
-    while (*link != load)
-        link = &(*link)->next;
-    *link = load->next;
+    LIST_REMOVE(code->loads, load);
     if (load->variables)
         address_free(load->variables, NO_ORDER);
     sim_release(context->device, SIM_MODULE, load->charged);

@@ -122,12 +122,7 @@ static void retire_functions(struct sim_function *function)
 
 static void module_free(struct sim_module *module)
 {
-    for (struct sim_module **link = &module->context->modules; *link; link = &(*link)->next) {
-        if (*link == module) {
-            *link = module->next;
-            break;
-        }
-    }
+    LIST_REMOVE(module->context->modules, module);
     code_end(&module->code);
     retire_functions(module->functions);
     handle_retire(module);
@@ -351,12 +346,7 @@ API(cuLibraryUnload, struct sim_library *library)
         return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     code_end(&library->code);
-    for (struct sim_library **link = &libraries; *link; link = &(*link)->next) {
-        if (*link == library) {
-            *link = library->next;
-            break;
-        }
-    }
+    LIST_REMOVE(libraries, library);
     for (struct sim_context *context = sim.contexts; context; context = context->next) {
         struct sim_module *module = module_of(library, context);
         if (module)

@@ -16,18 +16,6 @@ static struct sim_state *state;
 static int initialised;
 static char handles[SIM_MAX_DEVICES]; /* a device's handle is the address of its byte */
 
-#define NVML(symbol, ...)                                                                          \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
-    SIM_EXPORT int symbol(__VA_ARGS__)
-
-/* Injected faults come first, so that a test can make nvmlInit_v2 itself fail. */
-#define NVML_ENTER(symbol)                                                                         \
-    do {                                                                                           \
-        int enter_ = nvml_enter(#symbol);                                                          \
-        if (enter_)                                                                                \
-            return enter_;                                                                         \
-    } while (0)
-
 static void read_environment(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,7 +30,7 @@ static int injected(const char *symbol)
     return code > 0 ? code : NVML_SUCCESS;
 }
 
-static int nvml_enter(const char *symbol)
+int nvml_enter(const char *symbol)
 {
     int code = injected(symbol);
 
@@ -126,17 +114,10 @@ static int copy_text(char *text, unsigned size, const char *value)
     return NVML_SUCCESS;
 }
 
-NVML(nvmlSystemGetDriverVersion, char *text, unsigned size)
-{
-    NVML_ENTER(nvmlSystemGetDriverVersion);
-    return copy_text(text, size, DRIVER_VERSION);
-}
-
-NVML(nvmlSystemGetNVMLVersion, char *text, unsigned size)
-{
-    NVML_ENTER(nvmlSystemGetNVMLVersion);
-    return copy_text(text, size, "13." DRIVER_VERSION);
-}
+NVML_AS(nvmlSystemGetDriverVersion, copy_text(text, size, DRIVER_VERSION), char *text,
+        unsigned size)
+NVML_AS(nvmlSystemGetNVMLVersion, copy_text(text, size, "13." DRIVER_VERSION), char *text,
+        unsigned size)
 
 NVML(nvmlSystemGetCudaDriverVersion, int *ret_version)
 {
@@ -160,17 +141,8 @@ static int get_count(unsigned *ret_count)
     return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetCount, unsigned *ret_count)
-{
-    NVML_ENTER(nvmlDeviceGetCount);
-    return get_count(ret_count);
-}
-
-NVML(nvmlDeviceGetCount_v2, unsigned *ret_count)
-{
-    NVML_ENTER(nvmlDeviceGetCount_v2);
-    return get_count(ret_count);
-}
+NVML_AS(nvmlDeviceGetCount, get_count(ret_count), unsigned *ret_count)
+NVML_AS(nvmlDeviceGetCount_v2, get_count(ret_count), unsigned *ret_count)
 
 static int by_index(unsigned index, const char **ret_handle)
 {
@@ -180,17 +152,10 @@ static int by_index(unsigned index, const char **ret_handle)
     return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetHandleByIndex, unsigned index, const char **ret_handle)
-{
-    NVML_ENTER(nvmlDeviceGetHandleByIndex);
-    return by_index(index, ret_handle);
-}
-
-NVML(nvmlDeviceGetHandleByIndex_v2, unsigned index, const char **ret_handle)
-{
-    NVML_ENTER(nvmlDeviceGetHandleByIndex_v2);
-    return by_index(index, ret_handle);
-}
+NVML_AS(nvmlDeviceGetHandleByIndex, by_index(index, ret_handle), unsigned index,
+        const char **ret_handle)
+NVML_AS(nvmlDeviceGetHandleByIndex_v2, by_index(index, ret_handle), unsigned index,
+        const char **ret_handle)
 
 static void uuid_text(int index, char *text, size_t size)
 {
@@ -229,17 +194,10 @@ static int by_bus(const char *text, const char **ret_handle)
     return by_index(bus - 1, ret_handle);
 }
 
-NVML(nvmlDeviceGetHandleByPciBusId, const char *text, const char **ret_handle)
-{
-    NVML_ENTER(nvmlDeviceGetHandleByPciBusId);
-    return by_bus(text, ret_handle);
-}
-
-NVML(nvmlDeviceGetHandleByPciBusId_v2, const char *text, const char **ret_handle)
-{
-    NVML_ENTER(nvmlDeviceGetHandleByPciBusId_v2);
-    return by_bus(text, ret_handle);
-}
+NVML_AS(nvmlDeviceGetHandleByPciBusId, by_bus(text, ret_handle), const char *text,
+        const char **ret_handle)
+NVML_AS(nvmlDeviceGetHandleByPciBusId_v2, by_bus(text, ret_handle), const char *text,
+        const char **ret_handle)
 
 static int number_of(const char *handle, unsigned *ret_number)
 {
@@ -251,17 +209,9 @@ static int number_of(const char *handle, unsigned *ret_number)
     return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetIndex, const char *handle, unsigned *ret_index)
-{
-    NVML_ENTER(nvmlDeviceGetIndex);
-    return number_of(handle, ret_index);
-}
-
-NVML(nvmlDeviceGetMinorNumber, const char *handle, unsigned *ret_minor)
-{
-    NVML_ENTER(nvmlDeviceGetMinorNumber);
-    return number_of(handle, ret_minor);
-}
+NVML_AS(nvmlDeviceGetIndex, number_of(handle, ret_index), const char *handle, unsigned *ret_index)
+NVML_AS(nvmlDeviceGetMinorNumber, number_of(handle, ret_minor), const char *handle,
+        unsigned *ret_minor)
 
 NVML(nvmlDeviceGetUUID, const char *handle, char *text, unsigned size)
 {
@@ -275,12 +225,10 @@ NVML(nvmlDeviceGetUUID, const char *handle, char *text, unsigned size)
     return copy_text(text, size, uuid);
 }
 
-NVML(nvmlDeviceGetName, const char *handle, char *text, unsigned size)
-{
-    NVML_ENTER(nvmlDeviceGetName);
-    return device_index(handle) < 0 ? NVML_ERROR_INVALID_ARGUMENT
-                                    : copy_text(text, size, SIM_DEVICE_NAME);
-}
+NVML_AS(nvmlDeviceGetName,
+        device_index(handle) < 0 ? NVML_ERROR_INVALID_ARGUMENT
+                                 : copy_text(text, size, SIM_DEVICE_NAME),
+        const char *handle, char *text, unsigned size)
 
 static int pci_info(const char *handle, nvmlPciInfo_t *ret_info, bool old)
 {
@@ -304,23 +252,12 @@ static int pci_info(const char *handle, nvmlPciInfo_t *ret_info, bool old)
     return NVML_SUCCESS;
 }
 
-NVML(nvmlDeviceGetPciInfo, const char *handle, nvmlPciInfo_t *ret_info)
-{
-    NVML_ENTER(nvmlDeviceGetPciInfo);
-    return pci_info(handle, ret_info, true);
-}
-
-NVML(nvmlDeviceGetPciInfo_v2, const char *handle, nvmlPciInfo_t *ret_info)
-{
-    NVML_ENTER(nvmlDeviceGetPciInfo_v2);
-    return pci_info(handle, ret_info, true);
-}
-
-NVML(nvmlDeviceGetPciInfo_v3, const char *handle, nvmlPciInfo_t *ret_info)
-{
-    NVML_ENTER(nvmlDeviceGetPciInfo_v3);
-    return pci_info(handle, ret_info, false);
-}
+NVML_AS(nvmlDeviceGetPciInfo, pci_info(handle, ret_info, true), const char *handle,
+        nvmlPciInfo_t *ret_info)
+NVML_AS(nvmlDeviceGetPciInfo_v2, pci_info(handle, ret_info, true), const char *handle,
+        nvmlPciInfo_t *ret_info)
+NVML_AS(nvmlDeviceGetPciInfo_v3, pci_info(handle, ret_info, false), const char *handle,
+        nvmlPciInfo_t *ret_info)
 
 static void read_memory(int index, uint64_t *ret_total, uint64_t *ret_used)
 {

@@ -5,6 +5,30 @@
 #include "abi/nvml.h"
 #include "state.h"
 
+/* Defines an exported function. */
+#define NVML(symbol, ...)                                                                          \
+    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
+    SIM_EXPORT int symbol(__VA_ARGS__)
+
+/* One that is an expression of its parameters, which follow, once the library is initialised. */
+#define NVML_AS(symbol, expression, ...)                                                           \
+    NVML(symbol, __VA_ARGS__)                                                                      \
+    {                                                                                              \
+        NVML_ENTER(symbol);                                                                        \
+        return expression;                                                                         \
+    }
+
+/* First statement of every function. Injected faults come first, so that a test can make
+ * nvmlInit_v2 itself fail. */
+#define NVML_ENTER(symbol)                                                                         \
+    do {                                                                                           \
+        int enter_ = nvml_enter(#symbol);                                                          \
+        if (enter_)                                                                                \
+            return enter_;                                                                         \
+    } while (0)
+
+int nvml_enter(const char *symbol);
+
 /* The device's index, or minus an NVML code. */
 int nvml_device(const char *symbol, const char *handle, struct sim_state **ret_state);
 

@@ -2,10 +2,6 @@
 #include "nvml/nvml.h"
 #include "state.h"
 
-#define NVML(symbol, ...)                                                                          \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
-    SIM_EXPORT int symbol(__VA_ARGS__)
-
 #define WINDOW_NS (10 * SIM_SAMPLE_NS)
 
 struct entry {

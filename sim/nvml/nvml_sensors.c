@@ -7,10 +7,6 @@
 
 #include <time.h>
 
-#define NVML(symbol, ...)                                                                          \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
-    SIM_EXPORT int symbol(__VA_ARGS__)
-
 #define LINK_GENERATION    5
 #define LINK_WIDTH         16
 #define LINK_WINDOW_NS     20000000 /* NVML counts a link's bytes for that long */

@@ -95,21 +95,20 @@ static int destroy(struct sim_stream *stream)
         capture_invalidate(stream->capture);
     stream->magic = 0;
     pool_waited(stream->context->device, stream->id);
-    for (struct sim_stream **link = &stream->context->streams; *link; link = &(*link)->next) {
-        if (*link == stream) {
-            *link = stream->next;
-            break;
-        }
-    }
+    LIST_REMOVE(stream->context->streams, stream);
     sim_unlock();
     return CUDA_SUCCESS;
 }
 
 API_TWINS(cuStreamDestroy, cuStreamDestroy_v2, destroy(stream), struct sim_stream *stream)
 
-/* A stream that captures cannot be waited for; asking spoils the capture. */
-static int refuse_capturing(struct sim_stream *stream)
+/* The stream behind a handle that is to be waited for, or asked about. Where it captures, that
+ * spoils the capture. */
+static int resolve_waited(struct sim_stream *handle, struct sim_stream **ret_stream)
 {
+    NEED_STREAM(stream, handle);
+    *ret_stream = stream;
+    TRY(capture_legacy_check(stream));
     if (!stream_captures(stream))
         return capture_refuse();
     sim_lock();
@@ -123,11 +122,7 @@ static int synchronize(struct sim_stream *handle)
 {
     struct sim_stream *stream;
 
-    int code = stream_resolve(handle, &stream);
-    if (!code)
-        code = capture_legacy_check(stream);
-    if (!code)
-        code = refuse_capturing(stream);
+    int code = resolve_waited(handle, &stream);
     if (code || sim.noop)
         return code;
     work_wait(stream);
@@ -144,11 +139,7 @@ static int query(struct sim_stream *handle)
 {
     struct sim_stream *stream;
 
-    int code = stream_resolve(handle, &stream);
-    if (!code)
-        code = capture_legacy_check(stream);
-    if (!code)
-        code = refuse_capturing(stream);
+    int code = resolve_waited(handle, &stream);
     if (code || sim.noop)
         return code;
     sim_lock();

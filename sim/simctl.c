@@ -1,4 +1,4 @@
-/* simctl: reads and resets the simulated card. */
+/* simctl: reads and resets the simulated devices. */
 #include "state.h"
 
 #include <stdio.h>
@@ -101,7 +101,7 @@ static void print_json(const struct sim_state *state)
     printf("]}\n");
 }
 
-/* One record a line: words, then key=value pairs in bytes. */
+/* One record a line: words, then pairs of key=value, in bytes. */
 static void print_text(const struct sim_state *state)
 {
     for (uint32_t index = 0; index < state->device_count; index++) {

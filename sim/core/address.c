@@ -1,14 +1,14 @@
 /*
- * Simulated device addresses. One stretch of the process's address space is set aside at the first
- * use, without access, so that no host pointer can be mistaken for a device pointer; ranges are cut
- * from it in 2 MiB blocks. The first copy that touches a range makes it readable and writable.
+ * Simulated device addresses. The first use sets aside one part of the process's address space,
+ * without access: no host pointer can be mistaken for a device pointer. Ranges are cut from it in
+ * blocks of 2 MiB. The first copy that touches a range makes it readable and writable.
  */
 #include "sim.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define RECENT_MAX 64 /* sizes, in blocks, whose freed addresses are taken again first */
+#define RECENT_MAX 64 /* largest size, in blocks, whose freed addresses are used again first */
 #define RECENT     16
 
 static devptr arena;
@@ -39,7 +39,7 @@ static bool arena_open(void)
     return false;
 }
 
-/* True when count blocks from start are free; else sets the block after what is in the way. */
+/* True if count blocks from start are free, else sets the block after the range in the way. */
 static bool run_free(uint64_t start, uint64_t count, uint64_t *ret_next)
 {
     for (uint64_t block = start; block < start + count; block++) {
@@ -152,8 +152,7 @@ int range_charge(struct sim_range *range, int device, enum sim_kind kind, uint64
     return code;
 }
 
-/* Gives back what the range is charged for; importers in other processes keep the memory on the
- * device. */
+/* Releases the range's charge. Importers in other processes keep the memory on the device. */
 static void range_uncharge(struct sim_range *range)
 {
     sim_release(range->device, range->kind, range->charged);
@@ -204,7 +203,7 @@ bool range_touch(struct sim_range *range)
     return range->touched;
 }
 
-/* Only data is freed by its address, and what an import that names no object mapped. */
+/* An address frees data, or an import that names no object. */
 int range_free_whole(struct sim_range *range, devptr address, uint64_t order)
 {
     bool buffer = range->what == RANGE_IMPORT && !range->object_id;

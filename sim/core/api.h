@@ -14,7 +14,7 @@
 #undef CALL
 #undef PASS
 
-/* Ends the function where the expression is an error. */
+/* Returns the expression from the function if it is an error. */
 #define TRY(expression)                                                                            \
     do {                                                                                           \
         int try_ = (expression);                                                                   \
@@ -22,8 +22,7 @@
             return try_;                                                                           \
     } while (0)
 
-/* Declares the calling thread's context, or the stream behind a handle; ends the function where
- * there is none. */
+/* Declares the calling thread's context, or the stream of a handle, or returns the error. */
 #define NEED_CONTEXT(context)                                                                      \
     struct sim_context *context;                                                                   \
     TRY(context_need(&context))
@@ -31,12 +30,11 @@
     struct sim_stream *stream;                                                                     \
     TRY(stream_resolve(handle, &stream))
 
-/* First statement of every driver function: counts the call, injects faults, refuses before
- * cuInit. */
+/* First statement of a driver function: counts the call, injects faults, fails before cuInit. */
 #define ENTER(symbol) TRY(sim_enter(CALL_##symbol))
-/* The same for calls that may come before cuInit. */
+/* The same for functions that work before cuInit. */
 #define ENTER_EARLY(symbol) TRY(sim_enter_early(CALL_##symbol))
-/* The same for calls that a real driver takes to the kernel: they cost SIMGPU_LATENCY. */
+/* The same for functions in which a real driver calls the kernel: they take SIMGPU_LATENCY. */
 #define ENTER_KERNEL(symbol)                                                                       \
     do {                                                                                           \
         ENTER(symbol);                                                                             \
@@ -44,7 +42,7 @@
             sim_delay(sim.latency_ns);                                                             \
     } while (0)
 
-/* Defines an exported driver function. Not all use all of their parameters. */
+/* Defines an exported driver function. It need not use all parameters. */
 #define API(symbol, ...)                                                                           \
     SIM_EXPORT CUresult symbol(__VA_ARGS__);                                                       \
     SIM_EXPORT CUresult symbol(__VA_ARGS__)
@@ -56,14 +54,14 @@
         return expression;                                                                         \
     }
 
-/* One that is an expression of its parameters, which follow. */
+/* Defines a function that returns an expression. The parameters follow the expression. */
 #define API_AS(symbol, expression, ...) API_ENTER(ENTER, symbol, expression, __VA_ARGS__)
 #define API_AS_EARLY(symbol, expression, ...)                                                      \
     API_ENTER(ENTER_EARLY, symbol, expression, __VA_ARGS__)
 #define API_AS_KERNEL(symbol, expression, ...)                                                     \
     API_ENTER(ENTER_KERNEL, symbol, expression, __VA_ARGS__)
 
-/* Two versions that are alike. */
+/* Defines two versions of a function that do the same. */
 #define API_TWINS(symbol, twin, ...)                                                               \
     API_AS(symbol, __VA_ARGS__)                                                                    \
     API_AS(twin, __VA_ARGS__)
@@ -71,10 +69,10 @@
     API_AS_KERNEL(symbol, __VA_ARGS__)                                                             \
     API_AS_KERNEL(twin, __VA_ARGS__)
 
-/* What a _ptsz or _ptds twin makes of its stream argument. */
+/* The stream that a _ptsz function uses: NULL means the thread's own. */
 #define PTSZ(stream) ((stream) ? (stream) : STREAM_PER_THREAD)
 
-/* One with a parameter `stream`, and its twin for which NULL is the thread's own stream. */
+/* Defines a function with a parameter `stream`, and its _ptsz version. */
 #define API_PTSZ(symbol, ...)                                                                      \
     API_AS(symbol, __VA_ARGS__)                                                                    \
     API_ENTER(ENTER_PTSZ, symbol##_ptsz, __VA_ARGS__)
@@ -88,8 +86,8 @@
     ENTER_KERNEL(symbol);                                                                          \
     stream = PTSZ(stream)
 
-/* One that runs in the legacy stream, and its twin that runs in the thread's own; the expression
- * has it as `stream`. */
+/* Defines a function that runs in the legacy stream, and its _ptds version, which runs in the
+ * thread's own. The expression uses the variable `stream`. */
 #define API_PTDS(symbol, ...)                                                                      \
     API_ENTER(ENTER_LEGACY, symbol, __VA_ARGS__)                                                   \
     API_ENTER(ENTER_PTDS, symbol##_ptds, __VA_ARGS__)

@@ -1,4 +1,4 @@
-/* Captures that are not ended, and what they forbid: calls that would wait, or change memory. */
+/* Captures in progress. While there are any, calls that would wait or change memory fail. */
 #include "sim.h"
 
 int capture_count;
@@ -31,7 +31,7 @@ void capture_invalidate(struct sim_capture *capture)
     capture->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
-/* Captures that forbid the calling thread unsafe calls. */
+/* True if the capture forbids unsafe calls to the calling thread. */
 static bool concerns(const struct sim_capture *capture)
 {
     if (sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||

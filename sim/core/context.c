@@ -1,5 +1,4 @@
-/* Contexts, made and destroyed. A context costs device memory from its creation until it is
- * destroyed. */
+/* Contexts, made and destroyed. A context takes device memory as long as it exists. */
 #include "sim.h"
 
 #include <stdlib.h>
@@ -109,7 +108,7 @@ struct sim_context *context_primary(int ordinal)
     return *handle;
 }
 
-/* The struct stays: other threads may have it current, and are told that it is destroyed. */
+/* The struct stays: other threads that have it current get an error that says so. */
 void context_destroy(struct sim_context *context)
 {
     context->dead = true;

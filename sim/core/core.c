@@ -1,4 +1,4 @@
-/* What every call passes through, cuInit, and charging memory to this process. */
+/* Common to all calls: counting, faults, latencies, the lock, charging memory to the process. */
 #include "sim.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKE_EARLY_NS 60000ULL /* what a sleeping thread may be late; the rest is spent looking */
+#define WAKE_EARLY_NS                                                                              \
+    60000ULL /* a sleeping thread may wake this late; it polls the clock for the rest */
 
 static struct sim_page not_ready;
 static uint64_t early_calls[SIM_CALLS];
@@ -55,7 +56,7 @@ void sim_sleep_until(uint64_t until_ns)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
     }
     while (sim_now_ns() < until_ns)
-        ; /* giving the processor away would make it late under load */
+        ; /* a yield would make it late under load */
 }
 
 void sim_lock(void)
@@ -136,8 +137,8 @@ int sim_enter_slow(enum sim_call call, bool early)
     return CUDA_SUCCESS;
 }
 
-/* Registers again under another slot, with all that this process holds: its slot was taken for a
- * dead one's. */
+/* Registers in another slot, with all that this process holds. Another process took it for dead,
+ * and its slot is lost. */
 static void register_again(void)
 {
     int slot;

@@ -1,5 +1,4 @@
-/* Destroyed objects are kept for a while, with their magic gone, so that a stale handle is seen as
- * one. */
+/* Keeps destroyed objects for a while, without their magic, to recognise stale handles. */
 #include "sim.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
-/*
- * Inside one process: the simulated driver's objects. Everything here is guarded by sim.mutex,
- * except what a comment names otherwise; lock order is sim.mutex, then the shared state's.
- */
+/* The simulated driver's objects in one process. sim.mutex guards all of them unless a comment says
+ * otherwise. The shared state's mutex is taken after sim.mutex. */
 #ifndef SIM_H
 #define SIM_H
 
@@ -52,8 +50,7 @@ enum sim_magic {
             *link_ = (item)->next;                                                                 \
     } while (0)
 
-/* True for a live object of the kind. Handles of destroyed objects stay readable: handle.c never
- * gives them back. */
+/* True for a live object of the kind. Destroyed objects stay readable: see handle.c. */
 #define IS(object, kind) ((object) && (object)->magic == (kind))
 
 struct sim_capture;
@@ -84,18 +81,18 @@ enum sim_range_kind {
     RANGE_GRAPH,    /* address of a graph's memory node */
 };
 
-/* The order of a free that is in no stream's. */
+/* For a free in no stream's order. */
 #define NO_ORDER UINT64_MAX
 
 struct sim_range;
 
-/* How memory of a kind answers for addresses of its ranges. */
+/* What a kind of memory does with addresses in its ranges. */
 struct range_ops {
     /* The allocation at an address: its start and its size as asked. */
     bool (*find)(struct sim_range *range, devptr address, devptr *ret_base, uint64_t *ret_bytes);
-    /* Makes memory readable and writable for a copy; false when it is not kept. */
+    /* Makes memory readable and writable for a copy. False if its contents are not kept. */
     bool (*touch)(struct sim_range *range, devptr address, uint64_t bytes);
-    /* Frees the allocation that begins at the address. order: as address_free() has it. */
+    /* Frees the allocation that begins at the address. order: see address_free(). */
     int (*free)(struct sim_range *range, devptr address, uint64_t order);
 };
 
@@ -103,7 +100,7 @@ struct range_ops {
 struct sim_range {
     devptr base;
     uint64_t bytes; /* addresses taken */
-    uint64_t asked; /* what the program asked for */
+    uint64_t asked; /* bytes that the program asked for */
     enum sim_range_kind what;
     const struct range_ops *ops;
     enum sim_kind kind;
@@ -133,7 +130,7 @@ _Static_assert(sizeof(struct sim_ipc_handle) == sizeof(CUipcMemHandle), "another
 
 struct sim_context;
 
-/* Called when a context ends, of what was kept with it. */
+/* Called for a value that was kept with a context, when the context ends. */
 typedef void storage_gone(struct sim_context *context, void *key, void *value);
 
 struct sim_storage {
@@ -152,7 +149,7 @@ struct sim_context {
     unsigned api_version;
     int references;
     uint64_t id;
-    uint64_t charged; /* what the context itself costs */
+    uint64_t charged; /* device memory of the context itself */
     size_t limits[LIMITS];
     int cache_config, shared_config;
     uint32_t peers; /* bit per ordinal */
@@ -184,11 +181,12 @@ struct sim_stream {
     struct sim_op *first, *end;
     bool held; /* in the worker's list */
     struct sim_stream *next_held;
-    uint64_t kept, let_go; /* operations that ever were in its list, and that left it */
+    uint64_t kept,
+        let_go; /* number of operations that were ever added to its list, and that left it */
     uint64_t joins_legacy,
-        legacy_joins;        /* `kept` of the other one, up to which the two are in order already */
-    uint64_t free_ns;        /* until when something held it */
-    int writes;              /* words to be written once its kernels are done */
+        legacy_joins; /* `kept` of the other stream, up to which this one is ordered after it */
+    uint64_t free_ns; /* time until which something held it */
+    int writes;       /* words to be written once its kernels are done */
     struct sim_stream *next; /* of the context */
     struct sim_capture *capture;
     struct sim_nodes tips; /* nodes that the next captured one depends on */
@@ -207,11 +205,11 @@ struct sim_thread {
     struct sim_context *stack[SIM_STACK];
     int depth;
     int capture_mode; /* 0 global, 1 thread local, 2 relaxed */
-    int captures;     /* begun by this thread and not ended, relaxed ones aside */
+    int captures;     /* begun by this thread and not ended, without relaxed ones */
     struct sim_stream *streams[SIM_MAX_DEVICES]; /* per-thread default streams, newest contexts */
 };
 
-/* A page that the kernel clears in a fork's child: nothing of CUDA works there. */
+/* A page that the kernel clears in a child of fork(), where CUDA does not work. */
 struct sim_page {
     uint32_t ready;
 };
@@ -228,7 +226,7 @@ struct sim {
     uint64_t latency_ns;
     uint64_t context_bytes;
     uint64_t module_bytes;
-    uint64_t bandwidth;      /* bytes/s of the device's memory; 0: what it moves takes no time */
+    uint64_t bandwidth; /* bytes/s of the device's memory; 0: memsets and copies take no time */
     uint64_t copy_bandwidth; /* the same of copies between host and device */
     uint64_t poll_ns;        /* how often words in memory are looked at */
     int version;             /* what cuDriverGetVersion says */
@@ -251,11 +249,11 @@ extern struct sim sim;
 extern __thread struct sim_thread sim_thread;
 
 /* core.c */
-/* Makes a process of this one, on a state that is open. */
+/* Registers this process with the state, which is open. A CUDA error code. */
 int sim_attach(void);
 int sim_enter_slow(enum sim_call call, bool early);
 void sim_delay(uint64_t duration_ns);
-/* As exactly as the clock is read. */
+/* Sleeps until a time, and polls the clock at the end to be exact. */
 void sim_sleep_until(uint64_t until_ns);
 void sim_lock(void);
 void sim_unlock(void);
@@ -273,7 +271,7 @@ static inline int sim_enter(enum sim_call call)
 {
     if (__builtin_expect(sim.page->ready && !sim.slow && !*sim.frozen, 1)) {
         if (__builtin_expect(sim.noop, 0))
-            sim.calls[call]++; /* cheap, and inexact with several threads */
+            sim.calls[call]++; /* cheap, but inexact with several threads */
         else
             __atomic_fetch_add(&sim.calls[call], 1, __ATOMIC_RELAXED);
         return CUDA_SUCCESS;
@@ -298,12 +296,12 @@ int context_need(struct sim_context **ret_context);
  */
 int context_named(struct sim_context **context);
 int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context);
-/* Makes a context of an object that was none, or is none any more. */
+/* Makes an object a context, whether or not it was one before. */
 int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
                   bool primary);
 void context_destroy(struct sim_context *context);
-/* The handle of a device's primary context, the same for ever, active or not; NULL: out of
- * memory. */
+/* The handle of a device's primary context. It never changes, whether the context is active or not.
+ * NULL: out of memory. */
 struct sim_context *context_primary(int ordinal);
 
 /* What a layer above keeps for contexts. */
@@ -311,7 +309,7 @@ struct context_part {
     void (*begin)(struct sim_context *context); /* NULL: nothing to do */
     void (*end)(struct sim_context *context);
 };
-/* Sets the parts, in the order in which they begin and end; before the first context is made. The
+/* Sets the parts, in the order in which they begin and end. Comes before the first context. The
  * array is not copied. */
 void context_set_parts(const struct context_part *parts, size_t count);
 
@@ -319,7 +317,9 @@ void context_set_parts(const struct context_part *parts, size_t count);
 int storage_put(struct sim_context *context, void *key, void *value, storage_gone *gone);
 int storage_delete(struct sim_context *context, void *key);
 int storage_get(void **ret_value, struct sim_context *context, void *key);
-/* Before the context ends: tells the owners, who may call the driver, so sim.mutex is not held. */
+/*
+ * Calls the `gone` functions before the context ends; without sim.mutex, as they call the driver.
+ */
 void storage_drop(struct sim_context *context);
 
 /* address.c: simulated device addresses, backed by memory once a copy touches them. */
@@ -328,29 +328,28 @@ struct sim_range *range_new_at(devptr wanted, uint64_t bytes, uint64_t alignment
                                enum sim_range_kind what);
 struct sim_range *range_find(devptr address);
 void range_free(struct sim_range *range);
-/* Makes the range's memory accessible; false when it is too big to be kept (see SIM_BACKED). */
+/* Makes the range's memory accessible. False if it is too large to keep it: see SIM_BACKED. */
 bool range_touch(struct sim_range *range);
 void range_link(struct sim_range *range, struct sim_context *context);
 /* Charges a range and remembers how much. */
 int range_charge(struct sim_range *range, int device, enum sim_kind kind, uint64_t bytes);
-/* range_ops of a range that is one allocation. */
+/* Members of range_ops for a range that is one allocation. */
 bool range_find_whole(struct sim_range *range, devptr address, devptr *ret_base,
                       uint64_t *ret_bytes);
 bool range_touch_whole(struct sim_range *range, devptr address, uint64_t bytes);
 int range_free_whole(struct sim_range *range, devptr address, uint64_t order);
 
-/* The same, of whatever range an address is in. */
+/* The same for the range that an address is in. */
 bool address_find(devptr address, devptr *ret_base, uint64_t *ret_bytes,
                   struct sim_range **ret_range);
 bool address_touch(struct sim_range *range, devptr address, uint64_t bytes);
-/* order: NO_ORDER, or the id of the stream in whose order it is freed, 0 for that of a graph. */
+/* order: the id of the stream in whose order it is freed, 0 for a graph's, or NO_ORDER. */
 int address_free(devptr address, uint64_t order);
 
-/* handle.c: keeps a destroyed object's memory for a while, so that a stale handle is seen as
- * one. */
+/* handle.c: destroys an object, and keeps its memory for a while to recognise stale handles. */
 void handle_retire(void *object);
 
-/* captures.c: captures that are not ended, and what they forbid. */
+/* captures.c: captures that have not ended, and what they forbid. */
 struct sim_capture {
     uint64_t id;
     int mode;
@@ -374,11 +373,11 @@ struct sim_capture *capture_of_id(uint64_t id);
 void capture_invalidate(struct sim_capture *capture);
 /* Refuses a call that is unsafe while a capture that concerns this thread is active. */
 int capture_refuse(void);
-/* For work on a stream that captures: 0 when a node may be added, else the error. */
+/* For work on a stream that captures: 0 if a node may be added, else the error. */
 int capture_check(struct sim_stream *stream);
 /* For work on the legacy stream while a stream that it would synchronise with captures. */
 int capture_legacy_check(struct sim_stream *stream);
-/* The same for a mere question, which spoils nothing. */
+/* The same for a query, which does not invalidate the capture. */
 int capture_legacy_ask(struct sim_stream *stream);
 
 #endif

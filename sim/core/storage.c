@@ -1,9 +1,9 @@
-/* What the runtime keeps with a context, under keys of its own (a table of export.c). */
+/* Values that the CUDA runtime keeps with a context, under keys of its own (see cuda/export.c). */
 #include "sim.h"
 
 #include <stdlib.h>
 
-/* The link to the key's entry, or to the end. */
+/* The pointer to the key's entry, or to the list's end. */
 static struct sim_storage **find(struct sim_context *context, const void *key)
 {
     struct sim_storage **link = &context->storage;

@@ -1,4 +1,4 @@
-/* What a stream says of its capture, and edits of its dependencies. */
+/* Queries of a stream's capture, and changes of its dependencies. */
 #include "graph.h"
 
 static int is_capturing(struct sim_stream *handle, CUstreamCaptureStatus *ret_status)

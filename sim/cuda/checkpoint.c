@@ -1,5 +1,6 @@
-/* cuCheckpointProcess*: another process's memory leaves the device and comes back; meanwhile its
- * calls stand still. */
+/*
+ * cuCheckpointProcess*: a process's memory leaves the device and returns. Meanwhile its calls wait.
+ */
 #include "sim.h"
 
 #include <string.h>

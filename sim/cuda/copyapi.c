@@ -1,5 +1,6 @@
-/* The copy and memset calls. Synchronous ones run in the legacy stream, their _ptds twins in the
- * thread's own. */
+/*
+ * Copies and memsets. Synchronous ones run in the legacy stream, or as _ptds in the thread's own.
+ */
 #include "copy.h"
 
 static int flat(uintptr_t dst, uintptr_t src, size_t bytes, struct sim_stream *stream, bool wait)

@@ -1,5 +1,4 @@
-/* Every symbol of the driver that nobody else here defines: NOT_SUPPORTED, each at an address of
- * its own. */
+/* All other symbols of the driver. Each has an address of its own and returns NOT_SUPPORTED. */
 #include "sim.h"
 
 static int unsupported(enum sim_call call)

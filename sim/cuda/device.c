@@ -1,4 +1,4 @@
-/* Devices: how many there are, what they say of themselves. */
+/* Devices: their number and attributes. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -187,9 +187,8 @@ API(cuDeviceGetByPCIBusId, int *ret_device, const char *text)
 
 API(cuDeviceGetProperties, int *properties, int ordinal)
 {
-    /* CUdevprop: threads per block, block and grid dimensions, shared and constant memory, warp,
-     * pitch, registers, ...
-     */
+    /* CUdevprop: threads per block, dimensions, shared and constant memory, warp, pitch, registers
+     * ... */
     static const int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 
     ENTER(cuDeviceGetProperties);

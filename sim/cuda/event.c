@@ -32,7 +32,7 @@ static int destroy(struct sim_event *event)
     record_drop(event->held);
     event->held = NULL;
     sim_unlock();
-    /* quarantined until the work that names it is done, which for most events is at once */
+    /* kept until the work that names it is done; most events have none */
     if (free_now && !event->ipc.id)
         handle_retire(event);
     return CUDA_SUCCESS;
@@ -75,7 +75,7 @@ static bool event_done(struct sim_event *event)
     return event->state == EVENT_NEVER || (!event->held && done_event(event));
 }
 
-/* Whether the event may be asked about, or waited for. */
+/* The error of a query of, or a wait for, an event that is captured; or 0. */
 static int check_asked(struct sim_event *event)
 {
     if (!IS(event, MAGIC_EVENT))

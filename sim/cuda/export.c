@@ -1,9 +1,8 @@
 /*
- * cuGetExportTable: the tables of functions by which NVIDIA's CUDA runtime, static or shared, talks
- * to the driver beside its API. Nothing documents them; the facts here (UUIDs, slots, arguments,
- * results) are those that the ZLUDA project found out, https://github.com/vosen/ZLUDA,
- * dark_api/src/lib.rs. A table begins with its size, and a slot that nobody has found a use for
- * answers NOT_SUPPORTED.
+ * cuGetExportTable: tables of functions that NVIDIA's CUDA runtime, static or shared, calls beside
+ * the driver's API. They are not documented. The facts here (UUIDs, slots, arguments, results) are
+ * from the ZLUDA project, https://github.com/vosen/ZLUDA, dark_api/src/lib.rs. A table begins with
+ * its size. A slot of unknown use returns NOT_SUPPORTED.
  */
 #include "md2.h"
 #include "module.h"
@@ -13,7 +12,7 @@
 #include <unistd.h>
 
 union slot {
-    size_t bytes; /* the first one's: of the table */
+    size_t bytes; /* first slot: size of the table */
     void (*call)(void);
 };
 
@@ -32,7 +31,7 @@ static int unknown(void)
     }
 #define UNKNOWN CALL(unknown)
 
-/* --- what the runtime needs of contexts and modules --- */
+/* --- contexts and modules --- */
 
 /* The handle of a device's primary context, which need not be active. */
 static int primary_handle(struct sim_context **ret_context, int ordinal)
@@ -77,7 +76,7 @@ static int load_compilers(void)
     return CUDA_SUCCESS;
 }
 
-/* No context is in the state that the runtime asks about. */
+/* The runtime asks about a state that no context here is in. */
 static int check_context(struct sim_context *context, unsigned *ret_state, const void **ret_unknown)
 {
     (void)context;
@@ -93,8 +92,7 @@ static unsigned check_process(void)
     return 0;
 }
 
-/* Memory in which the runtime and its tools leave notes for one another; in what units its size is,
- * nobody says. */
+/* Memory in which the runtime and its tools leave notes. The unit of its size is unknown. */
 #define NOTES(name, count)                                                                         \
     static void name(void **ret_memory, size_t *ret_count)                                         \
     {                                                                                              \
@@ -130,9 +128,9 @@ static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned cha
 static const union slot integrity[3] = {SIZE(integrity), CALL(check_integrity), UNKNOWN};
 
 /*
- * The runtime's self-test of itself and its driver (cudaErrorSoftwareValidityNotEstablished is its
- * failure): for a version that ends with 0 or 1 the answer is fixed, else it is a digest of who
- * asks whom, about which devices.
+ * The runtime's check of itself and the driver; it fails with
+ * cudaErrorSoftwareValidityNotEstablished. For a version that ends with 0 or 1 the answer is fixed.
+ * Otherwise it is a digest of both sides and of the devices.
  */
 static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned char *ret_digest)
 {

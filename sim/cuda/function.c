@@ -1,4 +1,4 @@
-/* What functions say of themselves, and occupancy. */
+/* Attributes of functions, and occupancy. */
 #include "image.h"
 #include "launch.h"
 

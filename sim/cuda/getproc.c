@@ -76,7 +76,7 @@ API(cuGetProcAddress, const char *name, void **ret_entry, int version, uint64_t 
     return CUDA_SUCCESS;
 }
 
-/* Unlike the older one it succeeds, with a NULL entry, when there is nothing to be found. */
+/* Unlike the older version it succeeds, with a NULL entry, if it finds nothing. */
 API(cuGetProcAddress_v2, const char *name, void **ret_entry, int version, uint64_t flags,
     CUdriverProcAddressQueryResult *ret_status)
 {

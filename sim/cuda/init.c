@@ -1,4 +1,4 @@
-/* cuInit: finds the devices, and gives the layers below what they are to call in those above. */
+/* cuInit: finds the devices, and registers with lower layers what they call in higher ones. */
 #include "memory.h"
 #include "module.h"
 
@@ -24,7 +24,7 @@ static bool hex_digit_of(const char *text, int position, unsigned char byte)
     return (*text | 0x20) == wanted;
 }
 
-/* True when the text, of the given length, is "GPU-" and a beginning of the UUID. */
+/* True if the text, of the given length, is "GPU-" and the beginning of the UUID. */
 static bool uuid_begins(const unsigned char *uuid, const char *text, size_t length)
 {
     int nibble = 0;
@@ -60,8 +60,8 @@ static int visible_item(const char *text, size_t length)
     return found;
 }
 
-/* Order is kept; the list ends at the first item that names nothing; a device named twice makes it
- * empty. */
+/* The order is kept. The list ends at the first item that names no device. A device named twice
+ * makes it empty. */
 static void read_visible_devices(void)
 {
     const char *text = getenv("CUDA_VISIBLE_DEVICES");

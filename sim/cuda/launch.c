@@ -74,7 +74,7 @@ int launch_function(struct sim_function *function, const unsigned *grid, const u
     return code;
 }
 
-/* With SIMGPU_NOOP a launch that needs no look at the stream ends here. */
+/* True if a launch can end at once: with SIMGPU_NOOP, unless there is a capture. */
 static inline bool nothing_to_do(struct sim_function *function)
 {
     return __builtin_expect(sim.noop, 0) && IS(function, MAGIC_FUNCTION) && sim_thread.depth &&
@@ -149,8 +149,7 @@ API(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, struct sim_function *fu
                            PTSZ((struct sim_stream *)config->hStream), params, extra);
 }
 
-/* Lets each of the streams wait for what is in all of them. The events stay: nobody knows when they
- * are done with. */
+/* Makes each stream wait for all of them. The events stay, as their last use is not known. */
 static int meet(struct sim_stream *const *streams, unsigned count)
 {
     struct sim_event *events[SIM_MAX_DEVICES];

@@ -1,9 +1,9 @@
-/* Settings of a context: limits (some of which take memory), cache configuration, peers. */
+/* Settings of a context: limits, some of which take memory, cache configuration, peers. */
 #include "sim.h"
 
 #define THREADS_PER_SM 2048ULL
 
-/* Memory that a limit takes; the simulator takes it at the call. */
+/* Device memory that a limit takes; the simulator takes it at the call. */
 static uint64_t limit_bytes(struct sim_context *context, int limit, size_t value)
 {
     switch (limit) {
@@ -27,7 +27,7 @@ static int set_limit(struct sim_context *context, int limit, size_t value)
             return CUDA_ERROR_OUT_OF_MEMORY;
         context->charged += new - old;
     } else {
-        /* what the defaults take is part of the context's own cost */
+        /* the context's own size includes the memory of default limits */
         uint64_t extra = context->charged - sim.context_bytes,
                  less = old - new < extra ? old - new : extra;
         sim_release(context->device, SIM_CONTEXT, less);

@@ -1,5 +1,4 @@
-/* HMAC-MD2: RFC 1319 and RFC 2104, for what cudart asks of a driver (see export.c). Nothing here is
- * a secret. */
+/* HMAC-MD2 (RFC 1319, RFC 2104), for a check by the CUDA runtime (export.c). Nothing is secret. */
 #ifndef SIM_MD2_H
 #define SIM_MD2_H
 

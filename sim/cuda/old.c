@@ -1,7 +1,7 @@
 /*
- * Calls of the first ABI. Those for memory have 32-bit addresses and the real driver refuses them
- * in a context of today (measured), so there is nothing to simulate. Those that launch keep shape
- * and parameters in the function.
+ * Functions of the first ABI. Those for memory have 32-bit addresses, and the real driver refuses
+ * them in today's contexts (measured), so there is nothing to simulate. For those that launch, the
+ * function keeps shape and parameters.
  */
 #include "launch.h"
 

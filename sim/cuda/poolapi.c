@@ -1,4 +1,4 @@
-/* The calls for pools and for memory allocated in stream order. */
+/* Driver functions for pools and for memory that is allocated in stream order. */
 #include "graph.h"
 #include "pool.h"
 
@@ -13,7 +13,7 @@ struct sim_pool *pool_of_device(int device)
     return IS(pool, MAGIC_POOL) ? pool : pool_default(device);
 }
 
-/* During a capture an allocation becomes a node of the graph, and a free one too. */
+/* During a capture, an allocation becomes a node of the graph; so does a free. */
 static int capture_alloc(struct sim_stream *stream, struct sim_pool *pool, uint64_t bytes,
                          devptr *ret_address)
 {
@@ -75,7 +75,7 @@ API_PTSZ_KERNEL(cuMemAllocFromPoolAsync,
                 pool ? alloc_call(ret_address, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE,
                 devptr *ret_address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
 
-/* As the real driver has it: what a graph frees is what a graph has allocated. */
+/* As on the real driver, a graph frees only memory that a graph allocated. */
 static int capture_free(struct sim_stream *stream, devptr address)
 {
     sim_lock();

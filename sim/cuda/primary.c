@@ -1,4 +1,4 @@
-/* Primary contexts, one a device, and green contexts, which are parts of one. */
+/* Primary contexts, one a device, and green contexts, which are parts of a primary one. */
 #include "memory.h"
 #include "stream.h"
 
@@ -223,7 +223,7 @@ API(cuGreenCtxDestroy, struct sim_green *green)
     return CUDA_SUCCESS;
 }
 
-/* The context's view of a green context costs nothing beyond it. */
+/* The context of a green context takes no further memory. */
 static int view_of(struct sim_green *green, struct sim_context **ret_context)
 {
     uint64_t bytes = sim.context_bytes;

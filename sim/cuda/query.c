@@ -1,4 +1,4 @@
-/* Errors by name, and what is known about a pointer. */
+/* Names of errors, and attributes of pointers. */
 #include "pool.h"
 #include "vmm.h"
 
@@ -151,7 +151,7 @@ API(cuPointerGetAttribute, void *ret_value, CUpointer_attribute attribute, devpt
     return code;
 }
 
-/* For memory nobody knows every answer is empty: zero, and -2 as the device. */
+/* For unknown memory all attributes are zero, but the device, which is -2. */
 static void put_unknown(int attribute, void *ret_value)
 {
     switch (attribute) {

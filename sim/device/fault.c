@@ -24,7 +24,7 @@ static struct {
     int result;
 } faults[ITEMS];
 
-/* Times of single names, and of all others. */
+/* Times by name, and the time for all other names. */
 static struct times {
     struct {
         char name[80];

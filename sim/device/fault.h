@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 void fault_read_environment(void);
-/* True where calls have to ask fault_next() and fault_latency(). */
+/* True if the environment names any symbol: calls then ask fault_next() and fault_latency(). */
 bool fault_any(void);
 /* The result to inject into this call of the symbol, -1: none. Counts the call. */
 int fault_next(const char *symbol);

@@ -112,8 +112,8 @@ bool files_descriptor_left(uint64_t id)
     return locked(descriptor_of(&state_kept), descriptor_offset(id));
 }
 
-/* Asked by an open file that has no slot's lock: the process's own slot counts as alive, too. Where
- * nothing can be asked, so do all. */
+/* The open file that asks holds no slot's lock, so the process's own slot counts as alive, too. If
+ * the kernel does not answer, every slot does. */
 bool files_slot_alive(int slot)
 {
     struct flock lock = byte_lock(slot, F_WRLCK);

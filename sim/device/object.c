@@ -40,7 +40,7 @@ static bool held(const struct sim_object *object)
     return any != 0 || files_descriptor_left(object->id);
 }
 
-/* Of an object that no process is charged for. */
+/* Frees an object that no process is charged for, unless something still holds it. */
 static void end_if_unused(struct sim_state *state, struct sim_object *object)
 {
     if (held(object))
@@ -72,8 +72,8 @@ void state_objects_reap_locked(struct sim_state *state)
 
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object)
 {
-    bool kept = held(object); /* makes a system call, in which the process may be killed: before
-                                 anything changes */
+    bool kept = held(
+        object); /* a system call, in which the process may be killed: it comes before any change */
 
     object->owner = -1;
     if (!kept) {

@@ -28,7 +28,7 @@ struct unit {
     double factor;
 };
 
-/* A number and a unit, in any case; a number alone counts ones. */
+/* Reads a number and a unit, in upper or lower case. A number without a unit counts ones. */
 static uint64_t parse(const char *text, const struct unit *unit, uint64_t fallback)
 {
     char *end;

@@ -1,4 +1,4 @@
-/* The processes that share the device: what each holds, until its end, however that comes. */
+/* The processes that share the device. Each holds memory until it ends, in whatever way. */
 #include "state.h"
 
 #include <errno.h>
@@ -64,7 +64,8 @@ static bool fits(struct sim_state *state, int device, uint64_t bytes)
     return card->used <= card->bytes && bytes <= card->bytes - card->used;
 }
 
-/* A high-water mark is what the living held: whoever is dead goes before one is set. */
+/* True if the bytes would set a new high-water mark. Dead processes are reaped before that: a mark
+ * counts living processes only. */
 static bool marks(const struct sim_state *state, const struct sim_process *process, int device,
                   uint64_t bytes)
 {
@@ -118,7 +119,7 @@ static uint32_t group_index_locked(struct sim_state *state, const char *name)
     return 0;
 }
 
-/* A slot never used, else that of the process that died first. */
+/* Takes a slot that was never used, or that of the process that died first. */
 static int pick_slot_locked(struct sim_state *state)
 {
     int best = -1;

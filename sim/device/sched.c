@@ -1,15 +1,15 @@
 /*
- * How a device divides its time: each process has a queue of kernels, and processes with work take
- * turns of SIM_SLICE_NS, round robin, pre-empted in the middle of a kernel. A switch costs the
- * device switch_ns (three quarters of it when the process that leaves has nothing running, so no
- * state to save); its time is part of the slice. A process alone pays nothing. The simulation is
- * brought up to the present by whoever looks.
+ * How a device divides its time. Each process has a queue of kernels. Processes with work take
+ * turns of SIM_SLICE_NS, round robin, and are pre-empted in the middle of a kernel. A switch costs
+ * switch_ns, as part of the slice. It costs three quarters of that if the process that leaves runs
+ * nothing, as there is no state to save. A process alone pays nothing. Every look at a device first
+ * brings it up to the present.
  */
 #include "state.h"
 
 #include <string.h>
 
-#define NOTICE_NS 1000 /* what a kernel that polls takes to notice and end */
+#define NOTICE_NS 1000 /* the time in which a polling kernel notices and ends */
 
 static bool waits(const struct sim_device *device, int slot)
 {
@@ -77,8 +77,7 @@ static void switch_to(struct sim_state *state, struct sim_device *device, int sl
     device->slice_end_ns = time_ns + SIM_SLICE_NS;
 }
 
-/* Runs the current process's first kernel for at most until_ns - time_ns; returns the time
- * reached. */
+/* Runs the current process's first kernel until until_ns at most. Returns the time reached. */
 static uint64_t run_kernel(struct sim_state *state, int index, uint64_t time_ns, uint64_t until_ns)
 {
     struct sim_device *device = &state->device[index];

@@ -35,7 +35,7 @@ static uint32_t wanted_sms(void)
     return count < 1 ? 1 : (uint32_t)count;
 }
 
-/* UUIDs are the same for the same index on every machine, so that tests can name them. */
+/* The same index has the same UUID on every machine, so that tests can name it. */
 static void device_uuid(int index, unsigned char *uuid)
 {
     static const unsigned char base[16] = {0x51, 0x39, 0x9b, 0x00, 0xd0, 0x0d, 0x4c, 0x1e,
@@ -88,7 +88,7 @@ static void make_state(struct sim_state *state)
     __atomic_store_n(&state->magic, STATE_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* Maps the file; a new one, or one of another layout, is made. */
+/* Maps the file. A new file, or one of another layout, is initialised. */
 static int map_state(const char *path, bool create, struct sim_state **ret_state)
 {
     struct stat info;
@@ -122,7 +122,7 @@ fail:;
     return error;
 }
 
-/* A state that was made for other sizes is made anew, unless somebody lives in it. */
+/* A state of other sizes than the environment asks for is reset, unless a live process uses it. */
 static void adopt_sizes(struct sim_state *state)
 {
     bool differs = (getenv("SIMGPU_COUNT") && wanted_devices() != state->device_count) ||
@@ -183,7 +183,7 @@ static void recompute_queue(struct sim_queue *queue)
         queue->progress_ns < queue->remaining_ns ? queue->progress_ns : queue->remaining_ns;
 }
 
-/* After a process died inside the lock, totals are made again from what the slots say. */
+/* After a process died with the lock held, computes the totals anew from the slots. */
 static void recompute_locked(struct sim_state *state)
 {
     for (int index = 0; index < SIM_MAX_DEVICES; index++)

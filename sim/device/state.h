@@ -1,13 +1,10 @@
 /*
- * The card that simgpu simulates, as the processes that share it see it: one file, mapped by every
- * process.
- *
- * The file is named by SIMGPU_STATE (default /dev/shm/simgpu-<uid>) and made on demand. A companion
- * file with ".lock" behind the name carries a lock for each process: the kernel drops it when the
- * process dies or execs, and then whoever looks next takes the process's memory and queued work
- * away. Everything is guarded by one robust mutex.
- *
- * Functions return 0 or -errno unless they say otherwise. Those named ..._locked need the lock.
+ * The devices that simgpu simulates, and the processes that share them: one file, which every
+ * process maps. SIMGPU_STATE names the file (default /dev/shm/simgpu-<uid>). It is made on demand.
+ * A companion file with the suffix ".lock" has a lock for each process. The kernel drops the lock
+ * when the process dies or execs. The next process to look then takes its memory and queued work
+ * away. One robust mutex guards the whole file. Functions return 0 or -errno unless they say
+ * otherwise. Functions named ..._locked need the mutex.
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
@@ -92,15 +89,15 @@ struct sim_process {
     uint32_t group; /* index + 1; 0: none */
     uint64_t namespace_inode;
     uint64_t start_ticks;
-    uint64_t died; /* serial of its death, for reuse in order */
+    uint64_t died; /* serial number of its death: the oldest slot is reused first */
     char name[SIM_NAME];
     uint64_t held[SIM_MAX_DEVICES][SIM_KINDS];
     uint64_t total[SIM_MAX_DEVICES]; /* of all kinds but SIM_HOST */
     uint64_t peak[SIM_MAX_DEVICES];
     uint64_t contexts_created;
     uint64_t contexts_live;
-    uint32_t checkpoint; /* CUprocessState */
-    uint32_t polls;      /* it looks at words in memory again and again; see stream/worker.c */
+    uint32_t checkpoint;                        /* CUprocessState */
+    uint32_t polls;                             /* it polls words in memory: see stream/worker.c */
     uint64_t copied[SIM_MAX_DEVICES][SIM_WAYS]; /* bytes */
     uint64_t put_away[SIM_MAX_DEVICES][SIM_KINDS];
     uint64_t busy_ns[SIM_MAX_DEVICES];
@@ -114,11 +111,11 @@ struct sim_group {
     char name[SIM_NAME];
     uint64_t total[SIM_MAX_DEVICES];
     uint64_t peak[SIM_MAX_DEVICES];
-    uint64_t busy_ns[SIM_MAX_DEVICES]; /* of all processes it ever had, like the next */
+    uint64_t busy_ns[SIM_MAX_DEVICES]; /* of all processes that it ever had; so is copied */
     uint64_t copied[SIM_MAX_DEVICES][SIM_WAYS];
 };
 
-/* Memory that other processes may hold too: exported VMM handles, IPC memory. */
+/* Memory that other processes may hold, too: exported VMM handles, IPC memory. */
 struct sim_object {
     uint64_t id; /* 0: free */
     uint64_t bytes;
@@ -126,9 +123,8 @@ struct sim_object {
     uint64_t holders[SIM_MAX_PROCESSES / 64]; /* importers */
     int32_t owner; /* slot that is charged; -1: gone, the device holds it */
     int32_t device;
-    int32_t pool;       /* 1: a mempool, which weighs nothing itself */
-    uint64_t map_bytes; /* what an import is as large as; of memory that weighs nothing on the
-                           device, too */
+    int32_t pool;       /* 1: a memory pool, which takes no memory itself */
+    uint64_t map_bytes; /* size of an import, also where `bytes` is 0 */
     CUmemAllocationProp prop;
 };
 
@@ -136,7 +132,7 @@ struct sim_device {
     uint64_t bytes;
     uint64_t used;
     uint64_t peak;
-    uint64_t orphan; /* held by importers, or descriptors, after the owner is gone */
+    uint64_t orphan; /* held by importers or descriptors after its owner is gone */
     unsigned char uuid[16];
     uint32_t sms;
     /* the scheduler: see sched.c */
@@ -167,12 +163,10 @@ struct sim_state {
     struct sim_process process[SIM_MAX_PROCESSES];
 };
 
-/* Maps the state, making it where there is none. Keeps its descriptors for the life of the
- * process. */
+/* Maps the state, and makes it if there is none. Keeps its descriptors open. */
 int state_open(struct sim_state **ret_state);
 
-/* As state_open(), but fails with -ENOENT where there is none, and doesn't look at the
- * environment's sizes. */
+/* As state_open(), but -ENOENT if there is none, and whatever sizes the environment asks for. */
 int state_open_existing(struct sim_state **ret_state);
 
 /* Registers the calling process and takes its lock. -ENOSPC when the table is full. */
@@ -181,16 +175,13 @@ int state_register(struct sim_state *state, int *ret_slot);
 void state_lock(struct sim_state *state);
 void state_unlock(struct sim_state *state);
 
-/* Takes away what dead processes hold. Returns how many there were. */
+/* Takes away what dead processes hold. Returns the number of these processes. */
 int state_reap_locked(struct sim_state *state);
 
-/* Makes everything as new (devices by the environment). */
+/* Resets everything; devices get the sizes in the environment. */
 void state_reset_locked(struct sim_state *state);
 
-/*
- * Adds bytes of a kind to a process, false when the device is full. Dead processes are reaped
- * before it says so.
- */
+/* Adds bytes to a process. False if the device is full, with dead processes reaped. */
 bool state_charge_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
                          uint64_t bytes);
 void state_release_locked(struct sim_state *state, int slot, int device, enum sim_kind kind,
@@ -199,20 +190,20 @@ void state_release_locked(struct sim_state *state, int slot, int device, enum si
 /* Shared objects: see object.c */
 struct sim_object *state_object_new_locked(struct sim_state *state, int slot, int device,
                                            uint64_t bytes);
-/* nonce 0: whatever it is. */
+/* A nonce of 0 matches every object of the id. */
 struct sim_object *state_object_find_locked(struct sim_state *state, uint64_t id, uint64_t nonce);
 void state_object_hold_locked(struct sim_object *object, int slot);
-/* Ends an importer's hold; the bytes go when nobody is left, nor a descriptor. */
+/* Ends an importer's hold. The bytes are freed once no holder and no descriptor is left. */
 void state_object_drop_locked(struct sim_state *state, struct sim_object *object, int slot);
-/* Ends the owner's hold. The caller releases its own charge first; what others still have becomes
- * the device's. */
+/* Ends the owner's hold. The caller has released its own charge. Memory that others still hold is
+ * from now on charged to the device. */
 void state_object_disown_locked(struct sim_state *state, struct sim_object *object);
 void state_objects_forget_locked(struct sim_state *state, int slot);
-/* Takes away what only a descriptor kept that is closed by now. */
+/* Frees objects whose last descriptor has been closed. */
 void state_objects_reap_locked(struct sim_state *state);
 
 /* files.c */
-/* The state file's path, by the environment. First of all calls of files.c. */
+/* The state file's path, by the environment. Comes before all other functions of files.c. */
 const char *files_path(void);
 /* True where the lock file can be opened. */
 bool files_usable(void);
@@ -227,7 +218,7 @@ bool files_slot_alive(int slot);
  * still has a descriptor of it.
  */
 int files_descriptor_new(const struct sim_object *object, int *ret_fd);
-/* The object's id; 0: it is no such descriptor. */
+/* The object's id. 0: the descriptor is of no object. */
 uint64_t files_descriptor_id(int fd);
 bool files_descriptor_left(uint64_t id);
 
@@ -236,8 +227,7 @@ void sched_advance_locked(struct sim_state *state, int device, uint64_t now_ns);
 /* Returns the kernel's number (1 for the first), 0 when the queue is full. */
 uint64_t sched_submit_locked(struct sim_state *state, int device, int slot, uint64_t duration_ns,
                              uint64_t now_ns);
-/* Ends a kernel that runs until it is told to: at once if it runs or ran, else as soon as its turn
- * comes. */
+/* Ends a kernel that has no end of its own: at once if it has begun, else as soon as it begins. */
 void sched_finish_locked(struct sim_state *state, int device, int slot, uint64_t number,
                          uint64_t now_ns);
 /* A lower bound of the time until kernel `number` of the slot is done; 0 when it is. */
@@ -250,9 +240,9 @@ uint64_t sched_busy(const uint64_t *samples, const uint64_t *sample_at, uint64_t
 
 uint64_t sim_now_ns(void);
 uint64_t sim_namespace_inode(void);
-/* "4T", "16G", "512M", "4096": bytes. Returns fallback when text is NULL or no size. */
+/* Parses bytes: "4T", "16G", "512M", "4096". Returns fallback if text is NULL or no size. */
 uint64_t sim_parse_bytes(const char *text, uint64_t fallback);
-/* "100us", "20ms", "1s", "500": nanoseconds. */
+/* Parses a duration into nanoseconds: "100us", "20ms", "1s", "500". Fallback as above. */
 uint64_t sim_parse_ns(const char *text, uint64_t fallback);
 
 #endif

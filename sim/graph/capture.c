@@ -1,7 +1,5 @@
-/*
- * Stream capture: beginning, ending, joining through events, and what spoils it. A capture belongs
- * to its first stream; streams that wait for a captured event join it.
- */
+/* Stream capture: how it begins, ends and spreads through events, and what invalidates it. A
+ * capture belongs to its first stream. Streams that wait for a captured event join it. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -142,7 +140,7 @@ API(cuStreamBeginCaptureToGraph_ptsz, struct sim_stream *stream, struct sim_grap
     return begin(PTSZ(stream), mode, graph, needs, count);
 }
 
-/* Marks everything that a node comes after. */
+/* Marks all nodes that a node depends on. */
 static void mark_before(struct sim_node *node)
 {
     if (node->mark)
@@ -152,7 +150,7 @@ static void mark_before(struct sim_node *node)
         mark_before(node->needs.list[at]);
 }
 
-/* Ends every stream's part; true when all of them had been joined back into the origin. */
+/* Takes all streams out of the capture. True if all had been joined back into the origin. */
 static bool leave_all(struct sim_capture *capture)
 {
     struct sim_stream *origin = capture->origin;

@@ -1,9 +1,9 @@
 /*
- * Copies and memsets: real ones between memory that is kept (see address.c), nothing where an end
- * is not. Memsets and copies within the device take the device's time, by SIMGPU_BANDWIDTH; copies
- * from and to the host take the time of an engine for that direction, by SIMGPU_COPY_BANDWIDTH, and
- * none of the device's. Contents change when the call is made or, behind what holds the stream,
- * when that lets it go.
+ * Copies and memsets. They change memory that keeps its contents (see core/address.c), and nothing
+ * else. Memsets and copies within the device take device time, by SIMGPU_BANDWIDTH. Copies from and
+ * to the host take no device time, but that of an engine for their direction, by
+ * SIMGPU_COPY_BANDWIDTH. Contents change at the call or, in a held stream, when the stream comes to
+ * the copy.
  */
 #include "copy.h"
 #include "memory.h"
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_NS 1000 /* what anything on the device takes */
+#define LEAST_NS 1000 /* the shortest time of work on the device */
 
-/* The range's memory can be read and written. False: it is kept by nobody, and a copy does nothing.
- * -1: no memory. */
+/* 1: the memory can be read and written. 0: its contents are not kept, and a copy does nothing. -1:
+ * it is no memory. */
 static int usable(uintptr_t address, uint64_t bytes)
 {
     struct sim_range *range = range_find(address), *found;
@@ -138,7 +138,7 @@ struct data {
         struct sim_box box;
         CUDA_MEMSET_NODE_PARAMS_v2 node;
     };
-    void *kept; /* what the program's own memory had in it at the call */
+    void *kept; /* contents of the program's memory at the call */
 };
 
 static bool on_device(uintptr_t address)
@@ -197,10 +197,7 @@ static void run_later(void *user)
     free(data);
 }
 
-/*
- * A source in memory that isn't pinned may change as soon as the call returns: the real driver has
- * taken a copy of it.
- */
+/* Copies a source that is not pinned, as the real driver does: it may change after the call. */
 static int keep_source(struct data *data)
 {
     struct sim_box *box = &data->box;
@@ -220,7 +217,7 @@ static int keep_source(struct data *data)
     return run_box(&take);
 }
 
-/* Contents, behind what holds the stream. */
+/* Changes contents later, when the held stream comes to the copy. */
 static int do_later(struct sim_stream *stream, const struct data *data, bool keep)
 {
     struct data *later = malloc(sizeof(*later));
@@ -342,7 +339,9 @@ static int begin(struct sim_stream *handle, bool wait, struct sim_stream **ret_s
     return code;
 }
 
-/* The legacy stream comes after the work of all other streams that don't say otherwise. */
+/*
+ * Waits for the work before a synchronous copy: in the legacy stream, that of all blocking streams.
+ */
 static void wait_before(struct sim_stream *stream)
 {
     uint64_t number = stream->last;
@@ -364,7 +363,7 @@ static void wait_before(struct sim_stream *stream)
     }
 }
 
-/* A synchronous copy from or to the host: now, with all that it takes. */
+/* A synchronous copy from or to the host: waits, copies, and takes the engine's time. */
 static int copy_now(struct sim_stream *stream, const struct data *data, enum way way)
 {
     uint64_t end_ns = 0;
@@ -391,8 +390,7 @@ static bool pinned(uintptr_t address)
     return host_find(address, &base, &bytes) || range_find(address);
 }
 
-/* Where copies within the device are concerned, even synchronous ones don't wait, as on the real
- * driver. */
+/* As on the real driver, even synchronous copies within the device do not wait. */
 int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
 {
     struct data data = {.box = *box};
@@ -409,7 +407,7 @@ int copy_submit(const struct sim_box *box, struct sim_stream *handle, bool wait)
             code = capture_box(stream, box);
     } else if (!wait || way == WAY_WITHIN) {
         code = submit(stream, &data);
-        /* it returns when the program's own memory has got everything */
+        /* pageable memory must have all bytes when the call returns */
         waits = !code && way == WAY_TO_HOST && !sim.noop && !pinned(box->dst);
     }
     sim_unlock();

@@ -11,7 +11,7 @@ struct sim_box {
 };
 
 bool copy_box_of(const CUDA_MEMCPY3D *copy, struct sim_box *ret_box);
-/* In the stream's order; wait: as the synchronous calls do. */
+/* Copies in the stream's order. wait: as synchronous calls do. */
 int copy_submit(const struct sim_box *box, struct sim_stream *stream, bool wait);
 int copy_submit_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *set, struct sim_stream *stream, bool wait);
 

@@ -161,8 +161,7 @@ static bool copy_node(struct sim_graph *graph, struct sim_node *source)
     return true;
 }
 
-/* Adds a node's copy after the copies of all that it comes after; false on a cycle or without
- * memory. */
+/* Adds a node's copy after those of all nodes that it depends on. False: a cycle, or no memory. */
 static bool copy_in_order(struct sim_graph *copy, struct sim_node *node)
 {
     if (node->mark == 2)
@@ -263,8 +262,8 @@ API(cuGraphNodeGetType, struct sim_node *node, CUgraphNodeType *ret_type)
     return CUDA_SUCCESS;
 }
 
-/* The protocol of all list calls: without a list, *count is set to the length; with one, what is
- * left is NULL. */
+/* The protocol of all list calls. Without a list, *count is set to the length. With one, entries
+ * beyond the length are set to NULL. */
 static int give_list(struct sim_node *const *nodes, int length, struct sim_node **ret_list,
                      size_t *count)
 {

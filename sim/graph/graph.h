@@ -37,10 +37,11 @@ struct sim_graph {
 struct sim_exec {
     unsigned magic;
     unsigned long long flags;
-    struct sim_graph *graph;  /* its own copy, in an order that can be run */
-    struct sim_graph *origin; /* of one with memory nodes, while it exists */
-    struct sim_exec *next;    /* of those with memory nodes */
-    uint64_t memory_bytes;    /* most that its memory nodes hold at once */
+    struct sim_graph *graph; /* its own copy, sorted so that it can be run */
+    struct sim_graph
+        *origin; /* the graph that it was made from, if that has memory nodes and still exists */
+    struct sim_exec *next; /* of those with memory nodes */
+    uint64_t memory_bytes; /* the most that its memory nodes hold at once */
     int device;
     int live_allocations;
     struct sim_stream *stream; /* of its last launch */
@@ -68,18 +69,18 @@ bool graph_memory_instantiated(const struct sim_graph *graph);
 void graph_memory_join(struct sim_exec *exec, struct sim_graph *origin);
 void graph_memory_leave(struct sim_exec *exec);
 void graph_memory_forget(const struct sim_graph *graph);
-/* Takes what a run needs. */
+/* Takes the memory that a run needs. */
 int graph_memory_take(struct sim_exec *exec, struct sim_stream *stream);
 /* An allocation begins; it ends with graph_memory_free(). */
 void graph_memory_live(struct sim_range *range, struct sim_exec *exec);
 void graph_memory_free(struct sim_range *range);
 int graph_memory_node(struct sim_node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters);
 
-/* capture.c: adds a node after the stream's tips and makes it the tip. */
+/* capture.c: adds a node after the stream's tips, and makes it the tip. */
 int capture_add(struct sim_stream *stream, struct sim_node *node);
 int capture_record(struct sim_stream *stream, struct sim_event *event);
 int capture_wait(struct sim_stream *stream, struct sim_event *event);
-/* The result of waiting for, or asking about, a captured event: it spoils the capture. */
+/* The result of a wait for, or a query of, a captured event. The capture is invalidated. */
 int capture_asked(struct sim_event *event);
 
 /* memop.c */

@@ -129,8 +129,7 @@ static int run_graph(struct sim_exec *exec, struct sim_graph *graph, struct sim_
     return code;
 }
 
-/* Frees what the graph allocated and nobody freed, or leaves it to another owner, to be freed by
- * address later. */
+/* Frees what the graph allocated, unless it was freed, or leaves it to another owner. */
 static void free_allocations(struct sim_exec *exec, const struct sim_graph *graph,
                              struct sim_exec *heir)
 {
@@ -249,8 +248,7 @@ static bool same_shape(const struct sim_graph *one, const struct sim_graph *two)
     return true;
 }
 
-/* The new graph's copy takes the old one's place; node handles of the original stay those of the
- * first graph. */
+/* The new graph's copy takes the old one's place. Node handles stay those of the first graph. */
 static int update_locked(struct sim_exec *exec, struct sim_graph *graph)
 {
     struct sim_graph *copy = graph_copy(graph);

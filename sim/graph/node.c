@@ -24,7 +24,7 @@ static int add_locked(struct sim_node **ret_node, struct sim_graph *graph,
     return node_depend(node, needs, count);
 }
 
-/* Takes parameters into a node; those of memory nodes stay. */
+/* Sets a node's parameters; those of memory nodes do not change. */
 static int set_locked(struct sim_node *node, const void *parameters)
 {
     switch (node->type) {
@@ -72,7 +72,7 @@ static int set_locked(struct sim_node *node, const void *parameters)
     }
 }
 
-/* Takes parameters into a new node; those of memory nodes never change. */
+/* Sets a new node's parameters, which for memory nodes never change. */
 static int init_locked(struct sim_node *node, const void *parameters)
 {
     if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)

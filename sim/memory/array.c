@@ -1,4 +1,4 @@
-/* CUDA arrays: how big they are, and what of that is taken from the device. */
+/* CUDA arrays: their size, and the device memory that they take. */
 #include "memory.h"
 
 #include <stdlib.h>
@@ -59,9 +59,9 @@ static uint64_t power_of_two(uint64_t value)
 }
 
 /*
- * Bytes of one level, before rounding to PAGE: rows of whole 64-byte tiles; a 2D image in blocks of
- * up to 16 tiles of 8 rows, a 3D one in blocks of 8 rows and up to 16 slices. This reproduces the
- * sizes measured on an H200.
+ * Bytes of one level, before rounding to PAGE. Rows consist of tiles of 64 bytes. A 2D image
+ * consists of blocks of up to 16 tiles of 8 rows, a 3D image of blocks of 8 rows and up to 16
+ * slices. The sizes are those measured on an H200.
  */
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 {
@@ -119,7 +119,7 @@ static int array_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t bytes,
     return code;
 }
 
-/* The memory goes with the context's other memory where the context goes. */
+/* The memory ends with the context's other memory: see memory_context_end(). */
 void array_context_end(struct sim_context *context)
 {
     while (context->arrays) {
@@ -326,7 +326,7 @@ API(cuMipmappedArrayGetMemoryRequirements, CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_n
                                       : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* The simulator keeps rows one behind the other; only the size is that of the real layout. */
+/* The simulator stores rows one after the other. Only the size is that of the real layout. */
 devptr array_memory(const void *handle, size_t *ret_pitch, size_t *ret_height)
 {
     const struct sim_array *array = handle;

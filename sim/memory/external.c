@@ -1,4 +1,4 @@
-/* Memory of other APIs: an import takes what its descriptor says, until it is destroyed. */
+/* Memory of other APIs. An import takes the device memory that its description says. */
 #include "sim.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Memory that crosses processes: descriptors of physical memory and of pools, and IPC handles. */
+/* Memory that processes share: descriptors of physical memory and of pools, and IPC handles. */
 #include "pool.h"
 #include "vmm.h"
 
@@ -16,7 +16,7 @@ static int export_fd(uint64_t id, uint64_t nonce, int *ret_fd)
     return error ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
-/* What a descriptor is of. */
+/* Copies the object of a descriptor. */
 static int export_read(int fd, struct sim_object *ret_copy)
 {
     uint64_t id = files_descriptor_id(fd);
@@ -29,7 +29,7 @@ static int export_read(int fd, struct sim_object *ret_copy)
     return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* `wanted`: what is to be in it, but for who has it. */
+/* Makes an object with the size and properties of `wanted`, owned by this process. */
 static int make_object(const struct sim_object *wanted, uint64_t *ret_id, uint64_t *ret_nonce)
 {
     sim_lock_state();
@@ -46,7 +46,7 @@ static int make_object(const struct sim_object *wanted, uint64_t *ret_id, uint64
     return object ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Holds the object for this process. owner is true when the process made it itself. */
+/* Holds the object for this process. *ret_owner: this process made it. */
 static int hold_object(uint64_t id, uint64_t nonce, bool *ret_owner, struct sim_object *ret_copy)
 {
     sim_lock_state();

@@ -1,7 +1,7 @@
 /*
- * cuMemAlloc and its like. As on the real driver, an allocation of at most 1 MiB shares a 2 MiB
- * block with others of its kind and context, and a larger one is rounded up to whole blocks; a
- * block that is empty goes back at once.
+ * cuMemAlloc and similar functions. As on the real driver, an allocation of at most 1 MiB shares a
+ * block of 2 MiB with others of its kind and context. A larger one is rounded up to whole blocks.
+ * An empty block goes back to the device at once.
  */
 #include "memory.h"
 

@@ -16,9 +16,9 @@ devptr array_memory(const void *array, size_t *ret_pitch, size_t *ret_height);
 
 /* pool.c */
 void pool_reset_device(int device);
-/* Memory freed in the order of a stream that was waited for may go back; 0: of all streams. */
+/* A stream was waited for: memory freed in its order may go back to the device. 0: all streams. */
 void pool_waited(int device, uint64_t stream);
-/* Gives unused memory of the device's pools back, as a synchronisation does. */
+/* Gives unused memory of the device's pools back, as synchronising calls do. */
 void pool_trim_device(int device);
 
 /* Parts of a context: see context_set_parts(). */

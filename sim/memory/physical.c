@@ -1,5 +1,4 @@
-/* cuMemCreate and the life of its handles: memory stays until the handle is released and nothing
- * maps it. */
+/* cuMemCreate. Memory stays until its handle is released and no mapping is left. */
 #include "vmm.h"
 
 #include <stdlib.h>

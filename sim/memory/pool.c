@@ -1,4 +1,4 @@
-/* Pools: taking memory, cutting it up, giving it back. The calls are in poolapi.c. */
+/* Pools: how they take memory, divide it and give it back. The calls are in cuda/poolapi.c. */
 #include "pool.h"
 
 #include <stdlib.h>
@@ -125,7 +125,7 @@ void pool_trim(struct sim_pool *pool, uint64_t keep_bytes)
     }
 }
 
-/* Whatever streams are doing. */
+/* Gives all unused memory back, as if all streams had been waited for. */
 static void release_all(struct sim_pool *pool)
 {
     let_go(pool, 0);
@@ -230,7 +230,7 @@ static bool take_addresses(struct sim_pool *pool)
     return true;
 }
 
-/* Memory that an allocation there would still need. */
+/* Bytes that the pool must take for an allocation at that place. */
 static uint64_t missing(const struct sim_pool *pool, uint64_t offset, uint64_t bytes)
 {
     uint64_t sum = 0;
@@ -240,7 +240,7 @@ static uint64_t missing(const struct sim_pool *pool, uint64_t offset, uint64_t b
     return sum;
 }
 
-/* Where to put an allocation: the first place that needs no memory, else the first place. */
+/* The place for an allocation: the first that needs no further memory, or else the first. */
 static struct sim_extent *find_place(const struct sim_pool *pool, uint64_t bytes,
                                      uint64_t *ret_offset)
 {
@@ -320,8 +320,7 @@ int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address)
     struct sim_extent *extent = find_place(pool, rounded, &offset);
     int code = extent ? grow(pool, offset, rounded) : CUDA_ERROR_OUT_OF_MEMORY;
     if (code && extent) {
-        /* give back what is unused, as if it had waited for the streams that it was freed in, then
-         * look again */
+        /* give all unused memory back, as if the streams had been waited for, then try again */
         release_all(pool);
         extent = find_place(pool, rounded, &offset);
         code = extent ? grow(pool, offset, rounded) : CUDA_ERROR_OUT_OF_MEMORY;

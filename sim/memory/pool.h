@@ -1,6 +1,6 @@
 /*
- * Memory pools. A pool has addresses enough for all of its device; the memory behind them comes and
- * goes in chunks of 32 MiB. Allocations are cut from the addresses, lowest first, 512-byte aligned.
+ * Memory pools. A pool has addresses for all memory of its device. It takes and gives back the
+ * memory itself in chunks of 32 MiB. Allocations take the lowest free addresses, 512-byte aligned.
  * Guarded by sim.mutex.
  */
 #ifndef SIM_POOL_H
@@ -17,15 +17,15 @@ struct sim_extent { /* a run of addresses, free or allocated, in address order *
 
 struct sim_chunk {
     uint32_t users;    /* allocations that touch it */
-    uint64_t freed_in; /* the stream in whose order its last user was freed, until that is waited
-                          for; 0: none */
+    uint64_t freed_in; /* the stream in whose order its last user was freed, until it is waited for;
+                          0: none */
     bool resident;
     bool touched;
 };
 
 struct sim_pool {
     unsigned magic;
-    int device;   /* physical; of a host pool: the one whose ledger has it */
+    int device;   /* physical index; for a host pool, the device whose ledger lists it */
     int location; /* LOCATION_... */
     int ordinal;
     int handle_types;
@@ -47,13 +47,13 @@ struct sim_pool {
 
 struct sim_pool *pool_new(int device, enum sim_kind kind);
 int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address);
-/* Gives chunks that nobody uses back until at most keep_bytes are reserved. */
+/* Gives unused chunks back until at most keep_bytes are reserved. */
 void pool_trim(struct sim_pool *pool, uint64_t keep_bytes);
 /* The pool cuMemAllocAsync uses on the device. */
 struct sim_pool *pool_of_device(int device);
 /* The device's own pool, made at the first use. */
 struct sim_pool *pool_default(int device);
-/* Ends the handle; the memory goes with the last allocation. */
+/* Ends the handle. The memory goes back with the last allocation. */
 void pool_destroy(struct sim_pool *pool);
 
 #endif

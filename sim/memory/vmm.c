@@ -143,7 +143,7 @@ API(cuMemMap, devptr address, size_t bytes, size_t offset, CUmemGenericAllocatio
     return code;
 }
 
-/* Whole mappings without a gap. */
+/* True if whole mappings cover the range, without a gap. */
 static bool covers(const struct sim_range *range, devptr address, uint64_t bytes)
 {
     devptr end = address + bytes;

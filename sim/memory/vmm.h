@@ -1,5 +1,4 @@
-/* Physical memory that is mapped by hand, and the shared objects behind exported memory. Guarded by
- * sim.mutex. */
+/* Physical memory of cuMemCreate, and its mappings. Guarded by sim.mutex. */
 #ifndef SIM_VMM_H
 #define SIM_VMM_H
 
@@ -8,14 +7,14 @@
 struct sim_physical {
     uint64_t handle;
     uint64_t bytes;
-    int device; /* physical index that pays */
+    int device; /* physical index of the device that is charged */
     enum sim_kind kind;
     int references;
     int mappings;
     bool imported;
     int aliases; /* handles imported from this process itself */
     struct sim_physical
-        *original; /* of a handle imported from this very process: what it stands for */
+        *original; /* for a handle imported from this process itself: the memory that it names */
     CUmemAllocationProp prop;
     uint64_t object_id, object_nonce;
     struct sim_physical *next; /* of the hash chain */

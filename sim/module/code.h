@@ -1,12 +1,11 @@
-/* The code of a module or library in a context: what it holds there, and where its variables
- * are. */
+/* The code of a module or library in contexts: the memory that it takes, and its variables. */
 #ifndef SIM_CODE_H
 #define SIM_CODE_H
 
 #include "image.h"
 #include "sim.h"
 
-/* One context that it is loaded in. */
+/* The code in one context. */
 struct sim_load {
     struct sim_context *context;
     uint64_t charged;
@@ -17,15 +16,14 @@ struct sim_load {
 struct sim_code {
     struct sim_image *image; /* NULL: nothing is known of it */
     struct sim_load *loads;
-    devptr *managed; /* by symbol, 0: not a managed one. They are there before and after a context,
-                        and cost nothing. */
+    devptr *managed; /* by symbol; 0: not a managed one. They outlive contexts and take no device
+                        memory. */
 };
 
-/* In all of these sim.mutex is held. Takes over the image, which may be NULL, whatever comes of
- * it. */
+/* sim.mutex is held in all functions. code_begin() owns the image, which may be NULL. */
 int code_begin(struct sim_code *code, struct sim_image *image);
 void code_end(struct sim_code *code);
-/* Takes memory in the context, unless it has some there, and gives variables their first values. */
+/* Loads the code into the context, unless it is there: takes memory and initialises variables. */
 int code_load(struct sim_code *code, struct sim_context *context);
 /* Gives it back. */
 void code_leave(struct sim_code *code, const struct sim_context *context);

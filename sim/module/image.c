@@ -1,7 +1,7 @@
 /*
- * Reads cubins and fat binaries. The layout of a fat binary is that of the toolkit's
- * fatbinary_section.h and of ZLUDA's cuda_types/src/dark_api.rs (https://github.com/vosen/ZLUDA),
- * that of a cubin's attributes is from https://github.com/VivekPanyam/cudaparsers (src/cubin.rs).
+ * Reads cubins and fat binaries. The layout of a fat binary is from the toolkit's
+ * fatbinary_section.h and ZLUDA's cuda_types/src/dark_api.rs (https://github.com/vosen/ZLUDA). That
+ * of a cubin's attributes is from https://github.com/VivekPanyam/cudaparsers (src/cubin.rs).
  */
 #include "image.h"
 #include "unpack.h"
@@ -50,7 +50,7 @@ struct fat_entry {
     uint64_t reserved, plain_bytes; /* the second: of a compressed file */
 };
 
-/* Part of an image; `bytes` is how much may be read, UINT64_MAX where nobody says. */
+/* Part of an image. `bytes` may be read; UINT64_MAX: the size is unknown. */
 struct view {
     const unsigned char *from;
     uint64_t bytes;
@@ -79,7 +79,7 @@ static bool section_of(const struct cubin *cubin, unsigned index, Elf64_Shdr *re
            within(&cubin->view, ret_section->sh_offset, ret_section->sh_size);
 }
 
-/* A text in a table of texts; "" where there is none. */
+/* A string in a string table; "": there is none. */
 static const char *text_of(const struct cubin *cubin, const Elf64_Shdr *table, uint64_t offset)
 {
     const char *from = (const char *)cubin->view.from + table->sh_offset;
@@ -155,7 +155,7 @@ static bool read_variable(const struct cubin *cubin, const Elf64_Sym *entry,
     return symbol->initial;
 }
 
-/* Takes over the symbol if a program can ask for it. */
+/* Adds the symbol to the image if a program can ask for it. */
 static bool read_symbol(const struct cubin *cubin, const Elf64_Sym *entry, const char *name,
                         struct sim_image *image)
 {
@@ -229,7 +229,7 @@ static bool read_file(const struct fat_entry *entry, struct view file, struct si
     return done;
 }
 
-/* The first cubin that can be read: those of other architectures have the same symbols. */
+/* Reads the first cubin that it can: those of other architectures have the same symbols. */
 static bool read_fat(struct view all, struct sim_image **ret_image)
 {
     struct fat_header header;

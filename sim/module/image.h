@@ -1,7 +1,5 @@
-/*
- * What the image of a module holds, where simgpu can read it: a cubin, alone or uncompressed in a
- * fat binary. Of PTX, of compressed code and of anything else it knows nothing.
- */
+/* The kernels and variables in the image of a module: a cubin, alone or in a fat binary. simgpu
+ * cannot read PTX and other images. */
 #ifndef SIM_IMAGE_H
 #define SIM_IMAGE_H
 
@@ -32,15 +30,15 @@ struct sim_image {
 
 /*
  * Reads an image, or the wrapper that a compiler puts around one, and keeps no pointer into it.
- * False: out of memory. *ret_image is NULL where nothing is known of it; image_free() is for the
- * caller.
+ * False: out of memory. *ret_image is NULL if the image cannot be read; otherwise the caller frees
+ * it with image_free().
  */
 bool image_read(const void *image, struct sim_image **ret_image);
 /* The same of a file. */
 bool image_read_file(const char *path, struct sim_image **ret_image);
 void image_free(struct sim_image *image);
 
-/* NULL: none of the name, or no kernel, or no variable. */
+/* NULL: there is no kernel, or no variable, of the name. */
 const struct sim_symbol *image_kernel(const struct sim_image *image, const char *name);
 const struct sim_symbol *image_variable(const struct sim_image *image, const char *name);
 

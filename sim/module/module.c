@@ -1,8 +1,8 @@
 /*
- * Modules, libraries, functions. Any image loads; one that can be read has the functions that are
- * in it, any other has all that are asked for. "simgpu_busy" takes as long as its one 64-bit
- * argument says, in nanoseconds, "simgpu_until" until a word in memory has a value, every other
- * name what SIMGPU_KERNEL says.
+ * Modules, libraries, functions. Any image loads. An image that simgpu can read has the functions
+ * in it; any other has every function that is asked for. "simgpu_busy" takes as many nanoseconds as
+ * its one 64-bit argument says. "simgpu_until" runs until a word in memory has a value. Every other
+ * function takes what SIMGPU_KERNEL says.
  */
 #include "module.h"
 #include "code.h"
@@ -14,7 +14,7 @@
 struct sim_module {
     unsigned magic;
     struct sim_context *context;
-    struct sim_library *library; /* whose code it has; NULL: its own */
+    struct sim_library *library; /* library whose code it has; NULL: it has its own */
     struct sim_code code;
     struct sim_function *functions;
     struct sim_module *next;
@@ -70,7 +70,7 @@ int function_parameters(const struct sim_function *function, const unsigned char
 {
     static const unsigned char until[] = {8, 4};
 
-    *ret_bytes = until; /* the busy kernel has the first of them */
+    *ret_bytes = until; /* the busy kernel has only the first */
     return function->kind == FUNCTION_UNTIL ? 2 : function->kind == FUNCTION_BUSY;
 }
 
@@ -128,7 +128,7 @@ static void module_free(struct sim_module *module)
     handle_retire(module);
 }
 
-/* A library outlives the context, but not its code there. */
+/* A library outlives the context; its code in the context does not. */
 void module_context_end(struct sim_context *context)
 {
     while (context->modules)
@@ -137,7 +137,7 @@ void module_context_end(struct sim_context *context)
         code_leave(&library->code, context);
 }
 
-/* Takes over the image, which may be NULL. */
+/* Owns the image, which may be NULL. */
 static int load_image(struct sim_module **ret_module, struct sim_image *image)
 {
     struct sim_context *context;
@@ -266,7 +266,7 @@ API(cuModuleGetLoadingMode, int *ret_mode)
     return CUDA_SUCCESS;
 }
 
-/* The library's module in a context; NULL: nobody asked for it. */
+/* The library's module in a context. NULL: the program has not asked for it. */
 static struct sim_module *module_of(const struct sim_library *library,
                                     const struct sim_context *context)
 {
@@ -277,7 +277,7 @@ static struct sim_module *module_of(const struct sim_library *library,
     return module;
 }
 
-/* A library takes its memory in a context when something of it is first asked for there. */
+/* Loads a library into the current context, when the program first asks for a part of it there. */
 static int settle(struct sim_library *library)
 {
     struct sim_context *context = sim_current();
@@ -285,7 +285,7 @@ static int settle(struct sim_library *library)
     return !context || context->dead ? CUDA_SUCCESS : code_load(&library->code, context);
 }
 
-/* Takes over the image, which may be NULL. */
+/* Owns the image, which may be NULL. */
 static int load_library(struct sim_library **ret_library, struct sim_image *image)
 {
     struct sim_library *library = sim_object(sizeof(*library), MAGIC_LIBRARY);

@@ -16,10 +16,10 @@ struct sim_function {
     unsigned magic;
     enum sim_function_kind kind;
     bool loaded;
-    int block[3];              /* as the launch calls of the first ABI have it, like the next */
+    int block[3];              /* for the launch calls of the first ABI; so are parameters */
     unsigned char *parameters; /* SIM_PARAMETER_BYTES */
     unsigned parameter_bytes, shared_bytes;
-    uint64_t duration_ns;            /* where its kind has none */
+    uint64_t duration_ns;            /* for kinds without a time of their own */
     const struct sim_symbol *symbol; /* of the image; NULL: nothing is known of it */
     struct sim_module *module;
     struct sim_library *library;
@@ -29,14 +29,12 @@ struct sim_function {
 };
 /* Parameters by kind: how many, and their sizes. */
 int function_parameters(const struct sim_function *function, const unsigned char **ret_bytes);
-/* Copies the arguments of a launch; false where the function has no parameters, or the launch none
- * for them. */
+/* Copies the arguments of a launch. False if there are none, or no parameters. */
 bool function_arguments(const struct sim_function *function, void **params, void **extra,
                         uint64_t values[2]);
 struct sim_kernel function_kernel(const struct sim_function *function, void **params, void **extra);
 
-/* Loads an image, a fatbin or the wrapper that the compiler puts around one, into the current
- * context. */
+/* Loads an image, a fat binary or a compiler's wrapper of one into the current context. */
 int module_load(struct sim_module **ret_module, const void *image);
 /* A part of a context: see context_set_parts(). */
 void module_context_end(struct sim_context *context);

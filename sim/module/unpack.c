@@ -6,7 +6,7 @@
 
 #define MOST_BYTES (1ULL << 30)
 
-/* As lz4.h and zstd.h have them. Loaded when needed: neither is wanted for building. */
+/* Declared as in lz4.h and zstd.h, and loaded when needed: the build needs neither library. */
 typedef int lz4_function(const char *from, char *to, int bytes, int room);
 typedef size_t zstd_function(void *to, size_t room, const void *from, size_t bytes);
 
@@ -39,7 +39,7 @@ void *unpack(enum sim_packing packing, const void *from, uint64_t bytes, uint64_
         done = zstd(to, (size_t)plain_bytes, from, (size_t)bytes);
     else if (to && packing == PACKED_LZ4 && lz4)
         done = (uint64_t)(int64_t)lz4(from, to, (int)bytes, (int)plain_bytes);
-    if (done == plain_bytes) /* an error is another number */
+    if (done == plain_bytes) /* an error has another value */
         return to;
     free(to);
     return NULL;

@@ -1,8 +1,5 @@
-/*
- * The simulated libnvidia-ml: what the state file says, in NVML's words. It needs no context and
- * sees every process. A process's figure leaves out managed, external and host memory, as the real
- * one does.
- */
+/* The simulated libnvidia-ml: shows the state file. It needs no context and sees every process. As
+ * in the real one, a process's memory is without managed, external and host memory. */
 #include "fault.h"
 #include "nvml/nvml.h"
 #include "state.h"

@@ -10,7 +10,7 @@
     SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
     SIM_EXPORT int symbol(__VA_ARGS__)
 
-/* One that is an expression of its parameters, which follow, once the library is initialised. */
+/* Defines a function that returns an expression. The parameters follow the expression. */
 #define NVML_AS(symbol, expression, ...)                                                           \
     NVML(symbol, __VA_ARGS__)                                                                      \
     {                                                                                              \
@@ -18,8 +18,8 @@
         return expression;                                                                         \
     }
 
-/* First statement of every function. Injected faults come first, so that a test can make
- * nvmlInit_v2 itself fail. */
+/* First statement of every function: fails unless the library is initialised. Faults come first, so
+ * that a test can make nvmlInit_v2 fail. */
 #define NVML_ENTER(symbol)                                                                         \
     do {                                                                                           \
         int enter_ = nvml_enter(#symbol);                                                          \

@@ -10,7 +10,7 @@ struct entry {
     unsigned busy_percent;
 };
 
-/* What NVML attributes to a process. */
+/* Bytes that NVML shows for a process. */
 static uint64_t shown_bytes(const struct sim_process *process, int index)
 {
     uint64_t bytes = 0;
@@ -45,8 +45,7 @@ static unsigned list_processes(struct sim_state *state, int index, struct entry 
     return count;
 }
 
-/* The count and size protocol: *count says how many fit, and is always set to how many there
- * are. */
+/* The protocol of lists: *count is the room on entry, and the number of processes on return. */
 static int begin_list(const char *symbol, const char *handle, unsigned *count, const void *infos,
                       struct entry *entries)
 {
@@ -84,7 +83,7 @@ static int list(const char *symbol, const char *handle, unsigned *count,
     return code;
 }
 
-/* Nothing here draws, and there is no MPS server. */
+/* There are no graphics processes, and there is no MPS server. */
 static int list_none(const char *symbol, const char *handle, unsigned *count)
 {
     struct sim_state *state;
@@ -180,7 +179,7 @@ NVML(nvmlDeviceGetUtilizationRates, const char *handle, nvmlUtilization_t *ret_r
     return NVML_SUCCESS;
 }
 
-/* One sample a process that worked in the last window. */
+/* One sample for each process that worked in the last window. */
 NVML(nvmlDeviceGetProcessUtilization, const char *handle, nvmlProcessUtilizationSample_t *samples,
      unsigned *count, unsigned long long since_us)
 {

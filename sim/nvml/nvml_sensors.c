@@ -1,7 +1,5 @@
-/*
- * NVML's clocks, links and sensors: those of an H200, which has no fan to read. What moves on a
- * card follows the share of the last window in which the device worked.
- */
+/* NVML's clocks, links and sensors, as of an H200, which has no fan. Values that vary on a GPU
+ * follow the device's utilisation in the last window. */
 #include "nvml/nvml.h"
 #include "state.h"
 
@@ -88,8 +86,7 @@ NVML(nvmlDeviceGetMaxPcieLinkWidth, const char *handle, unsigned *ret_width)
     return constant("nvmlDeviceGetMaxPcieLinkWidth", handle, LINK_WIDTH, ret_width);
 }
 
-/* Bytes that all processes copied that way; what the dead copied counts until their slot is
- * needed. */
+/* Bytes that all processes copied that way. Dead ones count until their slot is reused. */
 static uint64_t copied(struct sim_state *state, int index, enum sim_way way)
 {
     uint64_t bytes = 0;
@@ -101,7 +98,7 @@ static uint64_t copied(struct sim_state *state, int index, enum sim_way way)
     return bytes;
 }
 
-/* In KB a second. What the device transmits goes to the host. */
+/* In KB a second. The device transmits to the host. */
 NVML(nvmlDeviceGetPcieThroughput, const char *handle, unsigned counter, unsigned *ret_rate)
 {
     static const enum sim_way ways[] = {SIM_TO_HOST, SIM_TO_DEVICE};
@@ -122,7 +119,7 @@ NVML(nvmlDeviceGetPcieThroughput, const char *handle, unsigned counter, unsigned
     return NVML_SUCCESS;
 }
 
-/* The share of an engine that simgpu doesn't have, and the period that it is of. */
+/* Utilisation of an engine that simgpu lacks, and the period of the measurement. */
 static int idle_engine(const char *symbol, const char *handle, unsigned *ret_percent,
                        unsigned *ret_period_us)
 {

@@ -1,7 +1,5 @@
-/*
- * The simulator tested by itself: facts of the real driver that the other tests rely on, and what
- * happens between processes. Every case runs in processes of its own, on a state file of its own.
- */
+/* Tests of the simulator alone: facts of the real driver that other tests rely on, and what happens
+ * between processes. Every case runs in processes of its own, on a state file of its own. */
 #include "selftest.h"
 #include "nvml/nvml.h"
 
@@ -190,7 +188,7 @@ static void killed(void)
         pids[at] = start(hold_forever);
     wait_used(4 * 612 * MIB);
     kill(pids[0], SIGKILL);
-    /* dead, though nobody has waited for it yet */
+    /* dead, though not yet waited for */
     wait_used(3 * 612 * MIB);
     for (int at = 1; at < 4; at++)
         kill(pids[at], SIGKILL);
@@ -361,8 +359,7 @@ static void exported(void)
 
 #define SHARE_MS 1000
 
-/* Keeps the device's queue filled for a second and says, by its exit, how many percent of it were
- * its own. */
+/* Keeps the device's queue filled for a second. Its exit status is its share in percent. */
 static void work_a_second(void)
 {
     void *module, *function, *stream, *events[8];
@@ -473,7 +470,7 @@ static void entry_points(void)
     CHECK(cuGetProcAddress("cuNothing", &entry, 13000, 0) == 500);
 }
 
-/* NVML's links, clocks and sensors: what any card's answers have in common. */
+/* NVML's links, clocks and sensors: rules that hold on every GPU. */
 static void sensors(void)
 {
     unsigned value, most, period;
@@ -509,10 +506,8 @@ static void sensors(void)
     CHECK(nvmlDeviceGetPcieThroughput(card, 99, &value) == NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/*
- * Some 50 ms of copies to the device, of which NVML's window of 20 ms sees some; asked again until
- * it does. The memory is too large to keep contents, so the calls themselves take no time.
- */
+/* About 50 ms of copies to the device. NVML's window of 20 ms sees some of them; the test repeats
+ * until it does. The memory is too large to keep contents, so the calls take no real time. */
 static void link_counted(void)
 {
     void *card, *stream, *host;

@@ -54,8 +54,8 @@ struct selftest {
     void (*function)(void);
 };
 
-/* Runs each case in a process and on a state file of its own; SELFTEST_ONLY names one. What main()
- * returns. */
+/* Runs each case in a process and on a state file of its own; SELFTEST_ONLY names one case. Returns
+ * main()'s exit status. */
 int selftest_run(const struct selftest *cases, size_t count);
 /* cuInit and a context. */
 void *begin(void);
@@ -72,8 +72,8 @@ void *new_stream(unsigned flags);
 void *kernel(const char *name);
 /* Launches simgpu_busy. */
 void launch_busy(void *function, void *stream, uint64_t duration_ns);
-/* A number of the ledger, by simctl: the one behind key= in the last line that begins so;
- * UINT64_MAX: none. */
+/* A number of the ledger, by simctl: the one after key= in the last line that begins with
+ * line_start. UINT64_MAX: there is none. */
 uint64_t ledger(const char *line_start, const char *key);
 
 static inline void *symbol_address(const char *name)

@@ -1,5 +1,4 @@
-/* Device time: what every kind of work takes, and who is said to have had it. The ledger is the
- * judge: it is exact. */
+/* Device time: how long work takes, and which process it is charged to. The ledger is exact. */
 #include "selftest.h"
 
 #include <pthread.h>
@@ -17,7 +16,7 @@ static uint64_t busy_ns(int device)
     return ledger(start_of_line, "busy_ns");
 }
 
-/* What the device has done since the last time, once there is no more to do. */
+/* Device time since the last call, once all work is done. */
 static uint64_t done_ns(void)
 {
     static uint64_t before;
@@ -38,7 +37,7 @@ static uint64_t done_ns(void)
         CHECK(took_ == wants_);                                                                    \
     } while (0)
 
-/* Every call that launches, with the busy kernel. */
+/* Every function that launches, with the busy kernel. */
 static void launches(void)
 {
     uint64_t duration_ns = 3 * MS, short_ns = MS;
@@ -182,10 +181,8 @@ static void device_copies(void)
     CHECK(now_ns() - begun >= 4 * MIB && *(char *)(uintptr_t)managed == 9);
 }
 
-/*
- * Copies from and to the host have an engine for each direction, and leave the device alone. Pieces
- * of 100 MB keep no contents here, so that it is only the simulated time that they take.
- */
+/* Copies from and to the host have an engine for each direction, and take no device time. Pieces of
+ * 100 MB keep no contents here, so they take simulated time only. */
 static void host_copies(void)
 {
     size_t bytes = 100000000, small = 100000;
@@ -241,8 +238,7 @@ static void wait_turn(void *word)
         usleep(100);
 }
 
-/* Contents behind something that holds the stream: memory that isn't pinned is done with when the
- * call returns. */
+/* Contents of copies in a held stream. Pageable memory may change as soon as the call returns. */
 static void held_contents(void)
 {
     uint32_t go = 0;
@@ -325,7 +321,7 @@ static void never_ends(void)
     CHECK(cuStreamSynchronize(stream) == 0);
 }
 
-/* Beside one that never ends: half of the device for each, and all of it when the other is
+/* Beside a kernel that never ends, each process has half of the device; all of it once the other is
  * killed. */
 static void beside_endless(void)
 {
@@ -367,7 +363,7 @@ static void work_50(void)
     CHECK(cuCtxSynchronize() == 0);
 }
 
-/* When its parent has closed its descriptors. */
+/* Runs once its parent has closed its descriptors. */
 static void come_by(void)
 {
     char byte;
@@ -377,8 +373,8 @@ static void come_by(void)
     begin();
 }
 
-/* A program that closes descriptors it did not open keeps its queue: whoever comes by does not take
- * it for dead. */
+/* A program that closes descriptors that it did not open keeps its queue: no other process takes it
+ * for dead. */
 static void descriptors_closed(void)
 {
     void *events[4], *stream, *busy;
@@ -410,7 +406,7 @@ static void descriptors_closed(void)
     CHECK(busy_ns(0) >= 23 * MS);
 }
 
-/* The book of groups holds what processes did that are gone. */
+/* The ledger keeps what the ended processes of a group did. */
 static void groups(void)
 {
     pid_t pids[4];

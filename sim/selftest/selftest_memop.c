@@ -31,7 +31,7 @@ static uint32_t *new_words(devptr *ret_address)
     return memory;
 }
 
-/* For as long as ms milliseconds. */
+/* Sleeps for ms milliseconds. */
 static bool turns_to(const volatile uint32_t *word, uint32_t value, int ms)
 {
     for (uint64_t end = now_ns() + (uint64_t)ms * 1000000; now_ns() < end; usleep(100)) {
@@ -134,7 +134,7 @@ static void first_api(void)
     CHECK(cuStreamSynchronize(stream) == 0);
 }
 
-/* A gate holds its stream and nothing else, however much is behind it. */
+/* A wait holds its stream and nothing else, however much work is behind it. */
 static void gates(void)
 {
     void *busy, *gated, *open, *event, *before;
@@ -176,7 +176,8 @@ static int by_size(const void *one, const void *two)
     return (a > b) - (a < b);
 }
 
-/* How soon a store opens a gate: a write behind it says when. The median, in ns. */
+/* The median time, in ns, in which a store ends a wait. A write behind the wait tells when it
+ * ended. */
 static uint64_t open_gates(const char *how, bool wakes)
 {
     enum { ROUNDS = 200 };
@@ -211,7 +212,7 @@ static void latency(void)
     CHECK(open_gates("a store", false) < 50000000);
 }
 
-/* With FUTEX_WAKE behind the store nobody needs to look. */
+/* With FUTEX_WAKE after the store, polling is not needed. */
 static void woken(void)
 {
     if (syscall(449, NULL, 0, 0, NULL, 0) < 0 && errno == ENOSYS) /* futex_waitv */
@@ -220,8 +221,9 @@ static void woken(void)
     CHECK(open_gates("a store with a wake", true) < 50000000);
 }
 
-/* A word is written when the work before is done, without anybody's asking; and before anybody is
- * told so. */
+/*
+ * A word is written when the work before it is done, without a query, and before any query says so.
+ */
 static void writes(void)
 {
     devptr address;
@@ -258,7 +260,7 @@ static void writes(void)
     CHECK(cuStreamSynchronize(stream) == 0 && look(words) == 1999 && now_ns() - begun < 2000000000);
 }
 
-/* Waiting for what the same stream is going to write. */
+/* Waits for a word that the same stream writes. */
 static void write_then_wait(void)
 {
     devptr address;
@@ -296,7 +298,7 @@ static void memories(void)
     void *other = new_stream(NON_BLOCKING);
     CHECK(cuStreamWriteValue32_v2(other, device + 8, 6, 0) == 0 &&
           cuStreamSynchronize(stream) == 0);
-    /* what waits for memory that goes away is let go */
+    /* a wait for memory that is freed ends */
     CHECK(cuStreamWaitValue32_v2(stream, device + 8, 7, CU_STREAM_WAIT_VALUE_GEQ) == 0 &&
           cuStreamQuery(stream) == NOT_READY);
     CHECK(cuMemFree_v2(device) == 0 && cuStreamSynchronize(stream) == 0);
@@ -312,7 +314,7 @@ static uint32_t *map_shared(void)
     return memory;
 }
 
-/* Another process, which has nothing of CUDA: opens the gate, and waits for the answer. */
+/* Another process, without CUDA: ends the wait, and waits for the answer. */
 static void gatekeeper(void)
 {
     uint32_t *words = map_shared();
@@ -324,7 +326,7 @@ static void gatekeeper(void)
     CHECK(turns_to(words + 1, 9, 5000));
 }
 
-/* A page of a file that processes share, registered: what the gates of turns are made of. */
+/* A page of a shared file, registered as pinned memory, as vgpu's scheduler uses it. */
 static void shared_page(void)
 {
     char path[64];
@@ -362,7 +364,7 @@ static void stay_gated(void)
         pause();
 }
 
-/* Gated processes cost their neighbours nothing. */
+/* Processes that wait do not slow down others. */
 static void neighbours(void)
 {
     pid_t gated[3];
@@ -390,8 +392,8 @@ static void neighbours(void)
     }
 }
 
-/* The legacy stream comes after gated work of blocking streams, and they after it; others don't
- * care. */
+/* The legacy stream comes after held work of blocking streams, and these after it. Other streams do
+ * not wait. */
 static void legacy_order(void)
 {
     devptr address;
@@ -417,7 +419,7 @@ static void legacy_order(void)
           cuStreamQuery(blocking) == 0);
 }
 
-/* An event that is recorded again while a record of it is held: waits are for what they saw. */
+/* An event that is recorded again while held: each wait is for the record at its call. */
 static void recorded_again(void)
 {
     devptr address;
@@ -502,8 +504,7 @@ static void wait_for_word(void *word)
     CHECK(turns_to(word, 1, 5000));
 }
 
-/* A host function that waits for the device's work in another stream stops neither gates nor
- * writes. */
+/* A host function that waits for another stream's work stops neither waits nor writes. */
 static void host_waits(void)
 {
     devptr address;
@@ -530,8 +531,8 @@ static void *open_later(void *unused)
     return NULL;
 }
 
-/* A launch waits when more than a thousand are behind a gate; and the first one of a function, with
- * SIMGPU_LAZY. */
+/* A launch waits if 1024 operations are behind a wait. With SIMGPU_LAZY the first launch of a
+ * function waits, too. */
 static void launches_wait(void)
 {
     pthread_t thread;

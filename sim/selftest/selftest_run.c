@@ -1,4 +1,4 @@
-/* What the self-tests share: cases in processes of their own. */
+/* Shared by the self-tests: runs cases in processes of their own. */
 #include "selftest.h"
 
 #include <string.h>

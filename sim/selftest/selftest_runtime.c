@@ -1,7 +1,7 @@
 /*
  * What CUDA's runtime needs of a driver beside its API: export tables, handles of primary contexts,
- * storage of contexts, libraries that outlive one. The programs that use the runtime itself are in
- * tests/sim/cudart.c.
+ * values kept with contexts, libraries that outlive a context. tests/sim/cudart.c uses the runtime
+ * itself.
  */
 #include "selftest.h"
 #include "md2.h"
@@ -124,7 +124,7 @@ static void storages(void)
     CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0 && get(&value, context, &gone_count) == 400);
 }
 
-/* The same for the same question, another for another. */
+/* The same arguments give the same digest, other arguments another. */
 static void self_tests(void)
 {
     unsigned char fixed[MD2_BYTES], other[MD2_BYTES], first[MD2_BYTES], second[MD2_BYTES];
@@ -149,8 +149,7 @@ static uint64_t used(void)
     return memory.used;
 }
 
-/* A library's code goes with the context that it is in, and comes back where something of it is
- * asked for. */
+/* A library's code ends with its context, and is loaded again where a part of it is asked for. */
 static void libraries(void)
 {
     void *context, *library, *kernel_handle;
@@ -171,8 +170,8 @@ static void libraries(void)
 
 enum { NAMES = 1, STRINGS, SYMBOLS, TEXT, INFO, FIRST, ZEROS, SECTIONS };
 
-/* A cubin as ptxas makes them: kernel "twice" of two parameters, variables "first" (42, 43),
- * "zeros", managed "both".
+/*
+ * A cubin as ptxas makes them: kernel "twice", variables "first" (42, 43), "zeros", managed "both".
  */
 struct cubin {
     Elf64_Ehdr header;
@@ -245,7 +244,7 @@ static void check_image(void *module)
           *(uint32_t *)(uintptr_t)address == 43);
 }
 
-/* A fat binary of one cubin, with room for what compressing adds. */
+/* A fat binary of one cubin, with room for the bytes that compression adds. */
 struct fat {
     uint32_t magic;
     uint16_t version, header_bytes;
@@ -314,7 +313,7 @@ static void packed(void)
         CHECK(cuModuleLoadData(&module, &fat) == 0);
         if (dlopen(with_zstd ? "libzstd.so.1" : "liblz4.so.1", RTLD_NOW))
             check_image(module);
-        else /* of what cannot be read nothing is known, so it has every function */
+        else /* an image that cannot be read has every function */
             CHECK(cuModuleGetFunction(&function, module, "inner") == 0);
         fat.plain_bytes--;
         CHECK(cuModuleLoadData(&module, &fat) == 0 &&
@@ -373,7 +372,7 @@ static void contexts(void)
     CHECK(cuLibraryUnload(library) == 0 && used() == 512 * MIB);
 }
 
-/* Managed variables are there without a context, as before it and after. */
+/* Managed variables exist before, without and after a context. */
 static void managed(void)
 {
     struct cubin cubin = make_cubin();

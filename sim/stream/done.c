@@ -1,9 +1,9 @@
-/* What is done, and when: kernels, by their number in the queue, and events recorded after them. */
+/* Which kernels and events are done, and when. A kernel is named by its number in the queue. */
 #include "stream.h"
 
 #include <stdlib.h>
 
-static struct sim_event *pending; /* recorded, and not known to be done */
+static struct sim_event *pending; /* recorded, but not known to be done */
 
 bool done_number(int device, uint64_t number)
 {
@@ -25,7 +25,7 @@ void done_wait(int device, uint64_t number)
             sim_sleep_until(now_ns + left_ns);
             continue;
         }
-        sim_lock(); /* it may end any time */
+        sim_lock(); /* a word can end the kernel at any time */
         worker_wait();
         sim_unlock();
     }

@@ -1,7 +1,7 @@
 /*
- * Streams that something holds, each with the operations behind it. The worker does a stream's
- * first operation as soon as it can be done. Host functions run in a thread of their own, so that
- * one that waits for the device stops nothing.
+ * Streams that are held, each with a list of operations. The worker does a stream's first operation
+ * as soon as that is possible. Host functions run in a thread of their own: one that waits for the
+ * device does not stop the worker.
  */
 #include "stream.h"
 
@@ -33,7 +33,7 @@ static void *call_thread(void *unused)
     return NULL;
 }
 
-/* Host functions run one after the other, in the order in which their turns come. */
+/* Host functions run one after the other, in the order in which streams reach them. */
 static bool run_call(struct sim_stream *stream, struct sim_op *op)
 {
     if (op->state == CALL_WAITS && done_number(stream->context->device, stream->last)) {
@@ -93,7 +93,7 @@ static bool held_run(void)
     return moved;
 }
 
-/* Finds out what the stream waits for; false when it is there. */
+/* Plans for what the stream waits for. False if that has happened. */
 static bool plan_stream(struct nap *nap, struct sim_stream *stream)
 {
     const struct sim_op *op = stream->first;
@@ -158,7 +158,7 @@ int held_add(struct sim_stream *stream, const struct sim_op *op)
     *copy = *op;
     copy->next = NULL;
     if (record) {
-        record->references = 2; /* the operation's and the event's */
+        record->references = 2; /* of the operation and of the event */
         copy->record = record;
         record_drop(op->event->held);
         op->event->held = record;

@@ -1,8 +1,8 @@
-/* Operations of streams, each done as soon as it can be. */
+/* Operations of streams: each is tried until it can be done. */
 #include "stream.h"
 
-#define TINY_NS 1000 /* a copy that takes less holds nobody */
-#define SWEEP   2048 /* kernels after which pending events are looked at */
+#define TINY_NS 1000 /* a shorter copy does not hold its stream */
+#define SWEEP   2048 /* pending events are checked once in so many kernels */
 
 static uint64_t engine_free_ns[SIM_MAX_DEVICES][SIM_WAYS];
 
@@ -22,8 +22,8 @@ static bool try_kernel(struct sim_stream *stream, const struct sim_kernel *kerne
     return true;
 }
 
-/* The device has what the event was recorded after in its queue, which is its order; another
- * device's must be done. */
+/* An event of the same device needs no wait: the device's queue keeps the order. The work of an
+ * event of another device must be done. */
 static bool try_wait(struct sim_stream *stream, const struct sim_op *op)
 {
     const struct sim_record *record = op->wait.record;
@@ -49,7 +49,7 @@ static bool try_record(struct sim_stream *stream, struct sim_op *op)
         record->number = stream->last;
         op->event->held_records--;
     }
-    /* one that was recorded again meanwhile has forgotten this */
+    /* an event that was recorded again has another record now */
     if (!record || op->event->held == record)
         done_record(op->event, stream->context->device, stream->last);
     return true;
@@ -84,10 +84,8 @@ uint64_t op_copy_begin(int device, enum sim_way way, uint64_t bytes, uint64_t ti
     return *free_ns;
 }
 
-/*
- * A copy begins when the work before it is done, and its engine is free: at that very time, however
- * late it is when somebody looks.
- */
+/* A copy begins once the work before it is done and its engine is free. It counts from that time,
+ * even if the simulator notices later. */
 static bool try_copy(struct sim_stream *stream, struct sim_op *op)
 {
     int device = stream->context->device;
@@ -127,7 +125,7 @@ bool op_try(struct sim_stream *stream, struct sim_op *op)
     case OP_WAIT:
         return try_wait(stream, op);
     case OP_WAIT_WORD:
-        /* it may pass while work before it still runs, unless that is going to write the word */
+        /* it may end before the work before it, unless that writes the word */
         return !word_pending(stream, &op->memop) && word_true(&op->memop);
     case OP_WRITE_WORD:
         return write_word(stream, &op->memop);

@@ -1,4 +1,4 @@
-/* This process's queue of kernels for each device, as the shared state has it: see sched.c. */
+/* This process's queues of kernels in the shared state, one a device: see device/sched.c. */
 #include "stream.h"
 
 uint64_t queue_submit(int device, uint64_t duration_ns)
@@ -38,7 +38,7 @@ uint64_t queue_remaining(int device, uint64_t number)
     return left_ns;
 }
 
-/* Lets the process that runs now give way if it is dead, so that nobody waits for it. */
+/* Reaps the process that the device runs if it is dead, so that no process waits for it. */
 void queue_bury_current(int device)
 {
     sim_lock_state();
@@ -48,7 +48,7 @@ void queue_bury_current(int device)
     state_unlock(sim.state);
 }
 
-/* When a kernel was done; 0 where it isn't, or where nobody knows any more. */
+/* The time at which a kernel was done. 0: it is not done, or the queue has forgotten it. */
 uint64_t queue_done_ns(int device, uint64_t number)
 {
     if (!number)

@@ -85,7 +85,7 @@ API_AS(cuStreamCreate, create(ret_stream, flags, 0), struct sim_stream **ret_str
 API_AS(cuStreamCreateWithPriority, create(ret_stream, flags, priority),
        struct sim_stream **ret_stream, unsigned flags, int priority)
 
-/* Work that is still in it goes on, so the struct stays; only the handle ends. */
+/* Only the handle ends. The struct stays, since its work goes on. */
 static int destroy(struct sim_stream *stream)
 {
     if ((uintptr_t)stream <= 2 || stream->magic != MAGIC_STREAM || stream->legacy)
@@ -102,8 +102,7 @@ static int destroy(struct sim_stream *stream)
 
 API_TWINS(cuStreamDestroy, cuStreamDestroy_v2, destroy(stream), struct sim_stream *stream)
 
-/* The stream behind a handle that is to be waited for, or asked about. Where it captures, that
- * spoils the capture. */
+/* Finds a stream to wait for or to query. If the stream captures, the capture is invalidated. */
 static int resolve_waited(struct sim_stream *handle, struct sim_stream **ret_stream)
 {
     NEED_STREAM(stream, handle);

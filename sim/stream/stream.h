@@ -1,10 +1,8 @@
 /*
- * Streams, events, captures and graphs of one process. Guarded by sim.mutex.
- *
- * Kernels of all streams of a process go into the process's one queue for the device (see sched.c),
- * so work on the device is in order by itself. What the device cannot order (host functions, host
- * copies, waits for another device or for a word in memory) holds its stream: later work of the
- * stream waits in stream->first until held.c has got there.
+ * Streams and events of one process. Guarded by sim.mutex. A process has one queue a device for the
+ * kernels of all streams (see device/sched.c), which keeps them in order. The device cannot order
+ * host functions, host copies, and waits for another device or for a word in memory. These hold
+ * their stream: later work waits in stream->first until held.c comes to it.
  */
 #ifndef SIM_STREAM_H
 #define SIM_STREAM_H
@@ -15,8 +13,8 @@
 enum sim_op_kind {
     OP_KERNEL,
     OP_CALL, /* a host function */
-    OP_DO,   /* something of the simulator's own; sim.mutex is held */
-    OP_COPY, /* what a copy between host and device takes */
+    OP_DO,   /* a function of the simulator; sim.mutex is held */
+    OP_COPY, /* the time that a copy between host and device takes */
     OP_RECORD,
     OP_WAIT,
     OP_WAIT_WORD,
@@ -38,8 +36,8 @@ struct sim_memop {
     bool wide; /* 64 bits */
 };
 
-/* A record of an event that was held when it was asked for. Whoever waits for it waits for this
- * one, whatever the event is used for later. */
+/* One record of an event, in a stream that was held. A wait is for this record, even if the event
+ * is recorded again later. */
 struct sim_record {
     int references;
     bool submitted;
@@ -88,16 +86,16 @@ struct sim_event {
     unsigned magic;
     unsigned flags;
     int state;
-    struct sim_record *held; /* its newest record, while that is held */
-    int held_records;        /* operations that name it */
+    struct sim_record *held; /* its newest record, while its stream is held */
+    int held_records;        /* number of operations that name it */
     int device;
-    uint64_t stream; /* id of the one that it was recorded in last */
+    uint64_t stream; /* id of the stream in which it was last recorded */
     uint64_t number;
     uint64_t time_ns; /* 0: not known yet */
     struct sim_context *context;
     struct sim_event *next_pending;
     bool pending;
-    uint64_t capture_id; /* 0: last recorded outside a capture */
+    uint64_t capture_id; /* 0: last recorded outside of captures */
     struct sim_nodes nodes;
     struct sim_ipc_handle ipc;
 };
@@ -105,15 +103,15 @@ struct sim_event {
 /* queue.c */
 /* The new kernel's number, 1 for the first; 0: the queue is full. */
 uint64_t queue_submit(int device, uint64_t duration_ns);
-/* Ends a kernel that runs until it is told to. */
+/* Ends a kernel that has no end of its own. */
 void queue_finish(int device, uint64_t number);
 /* A lower bound of the time until the kernel is done, 0 when it is. */
 uint64_t queue_remaining(int device, uint64_t number);
-/* When a kernel was done; 0 where it isn't, or where nobody knows any more. */
+/* The time at which a kernel was done. 0: it is not done, or the queue has forgotten it. */
 uint64_t queue_done_ns(int device, uint64_t number);
-/* If the process that runs now is dead, takes it away, so that nobody waits for it. */
+/* Reaps the process that the device runs if it is dead, so that no process waits for it. */
 void queue_bury_current(int device);
-/* Kernels done, by device; asked once for each in a pass. */
+/* Number of kernels done, by device; read once in a pass. */
 struct queue_heads {
     bool known[SIM_MAX_DEVICES];
     uint64_t head[SIM_MAX_DEVICES];
@@ -123,24 +121,24 @@ uint64_t queue_head(struct queue_heads *heads, int device);
 
 /* words.c */
 unsigned word_bytes(bool wide);
-/* The memory of a word; NULL when it is none that can be used. */
+/* The memory of a word. NULL: it is not usable. */
 void *word_memory(devptr address, bool wide);
-/* The same; *ret_known tells memory that isn't kept from what is no memory. */
+/* The same. *ret_known: the address is of known memory, whether or not that keeps its contents. */
 void *word_find(devptr address, bool wide, bool *ret_known);
-/* Where the memory is gone nobody can be waited for. */
+/* True if the word has the value that is waited for, or if its memory is gone. */
 bool word_true(const struct sim_memop *memop);
 void word_write(const struct sim_memop *memop);
 /* Writes the word when the kernel is done. */
 int word_write_after(struct sim_stream *stream, uint64_t number, const struct sim_memop *memop);
 /* Ends the kernel when its word has the value. */
 int word_end_kernel(int device, uint64_t number, const struct sim_kernel *kernel);
-/* True when the stream has yet to write to one of the word's bytes. */
+/* True if the stream is still to write to one of the word's bytes. */
 bool word_pending(const struct sim_stream *stream, const struct sim_memop *memop);
-/* Writes what is due; true when anything was. Whoever says that work is done calls it before. */
+/* Writes words that are due; true if any were. Comes before any answer that work is done. */
 bool word_settle(void);
-/* The same without sim.mutex; cheap where there is nothing to be written. */
+/* The same without sim.mutex held; cheap if no word is to be written. */
 void word_settle_unlocked(void);
-/* Tells the worker that the word is waited for; false when it says already what is waited for. */
+/* Makes the worker watch the word. False if the word has the value that is waited for. */
 bool word_watch(struct nap *nap, const struct sim_memop *memop);
 extern const struct worker_source words_source;
 
@@ -148,18 +146,18 @@ extern const struct worker_source words_source;
 bool done_number(int device, uint64_t number);
 /* Waits for kernel `number` of this process on the device. Called without sim.mutex. */
 void done_wait(int device, uint64_t number);
-/* Finds out when a submitted event happened; false while it hasn't. */
+/* Finds the time at which a submitted event happened. False if it has not happened yet. */
 bool done_event(struct sim_event *event);
-/* An event is recorded after what the device has in its queue. */
+/* Records an event after kernel `number` of the queue. */
 void done_record(struct sim_event *event, int device, uint64_t number);
-/* Finds out when pending events happened, before the queue forgets. */
+/* Finds the times of pending events before the queue forgets them. */
 void done_sweep(void);
 void record_drop(struct sim_record *record);
 
 /* op.c */
-/* Does an operation if it can be done now; of a held stream only the first one. */
+/* Does an operation if it can be done now. Of a held stream, it must be the first one. */
 bool op_try(struct sim_stream *stream, struct sim_op *op);
-/* A copy that could begin at a time gets its place on the engine: when it will be over. */
+/* Gives a copy that may begin at time_ns its place on the engine. Returns when it ends. */
 uint64_t op_copy_begin(int device, enum sim_way way, uint64_t bytes, uint64_t time_ns);
 
 /* held.c */
@@ -169,16 +167,13 @@ int held_add(struct sim_stream *stream, const struct sim_op *op);
 extern const struct worker_source held_source;
 
 /* work.c */
-/* An OP_WAIT is for the newest record of op.event. */
+/* OP_WAIT waits for the newest record of op.event. */
 int work_submit(struct sim_stream *stream, struct sim_op op);
 int work_call(struct sim_stream *stream, void (*function)(void *), void *user);
-/*
- * Puts the stream behind what the legacy stream's rule wants it to come after. Sets whether nothing
- * holds it then, so that what it is told to do may be done now.
- */
+/* Orders the stream by the rule of the legacy stream. *ret_free: nothing holds it then, so an
+ * operation may be done at once. */
 int work_begin(struct sim_stream *stream, bool *ret_free);
-/* Waits for room in a stream that is held, as a launch does. Called before any other look at the
- * stream. */
+/* Waits for room in a held stream's list, as a launch does. Called before the stream is used. */
 void work_room(struct sim_stream *stream);
 /* Waits until all work of the stream so far is done. Called without sim.mutex. */
 void work_wait(struct sim_stream *stream);
@@ -186,8 +181,7 @@ bool work_done(struct sim_stream *stream);
 
 /* stream.c */
 struct sim_stream *stream_new(struct sim_context *context, unsigned flags, int priority);
-/* The stream behind a handle, NULL and the two special ones included; 0 or an error. Needs a
- * current context for those. */
+/* Finds the stream of a handle: 0 or an error. NULL and special handles need a context. */
 int stream_resolve(struct sim_stream *handle, struct sim_stream **ret_stream);
 /* Parts of a context: see context_set_parts(). */
 void stream_context_begin(struct sim_context *context);

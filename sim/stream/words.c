@@ -1,7 +1,7 @@
 /*
- * Words in memory that streams wait for and write, and that kernels end at. The memory is real:
- * pinned host memory, which may be a file that other processes have mapped too, managed memory, and
- * device memory as far as it is kept.
+ * Words in memory: streams wait for them and write them, and kernels may end by them. The memory is
+ * real: pinned host memory, which may be a file that other processes map, too, managed memory, and
+ * device memory that keeps its contents.
  */
 #include "memory.h"
 #include "stream.h"
@@ -35,7 +35,7 @@ unsigned word_bytes(bool wide)
     return wide ? 8 : 4;
 }
 
-/* As word_memory(); *ret_known tells memory that isn't kept from what is no memory. */
+/* As word_memory(). *ret_known: the address is of known memory, even if that keeps no contents. */
 void *word_find(devptr address, bool wide, bool *ret_known)
 {
     struct sim_range *range;
@@ -59,7 +59,7 @@ void *word_memory(devptr address, bool wide)
     return word_find(address, wide, &known);
 }
 
-/* Where the memory is gone nobody can be waited for. */
+/* True if the word has the value that is waited for, or if its memory is gone. */
 bool word_true(const struct sim_memop *memop)
 {
     const void *word = word_memory(memop->address, memop->wide);
@@ -94,7 +94,7 @@ void word_write(const struct sim_memop *memop)
         __atomic_store_n((uint64_t *)word, memop->value, __ATOMIC_RELEASE);
     else
         __atomic_store_n((uint32_t *)word, (uint32_t)memop->value, __ATOMIC_RELEASE);
-    /* for simulators in other processes that sleep on it: see worker.c */
+    /* wakes simulators of other processes that sleep on the word: see worker.c */
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -140,7 +140,7 @@ int word_write_after(struct sim_stream *stream, uint64_t number, const struct si
         return code;
     }
     *write = (struct write){stream, stream->context->device, number, *memop, NULL};
-    bool next = true; /* else it is going to get up for another one first */
+    bool next = true; /* false: an earlier write wakes the worker anyway */
     for (const struct write *other = writes; other; other = other->next)
         next &= other->device != write->device || other->number > number;
     *writes_end = write;

@@ -1,10 +1,10 @@
-/* Work of streams: handing it to the device, or holding it, and waiting for it. */
+/* Work of streams: submits it to the device, or holds it, and waits for it. */
 #include "stream.h"
 
 /*
- * The legacy stream comes after all work of the context's other streams, and they after it, but for
- * those that say otherwise. For work that the device has in its queue this is so anyway; what is
- * held needs an operation that waits.
+ * The legacy stream comes after all work of the context's other streams, and these come after it,
+ * unless they are non-blocking. The device's queue keeps this order by itself. Work of held streams
+ * needs an operation that waits.
  */
 static int join_others(struct sim_stream *stream)
 {

@@ -1,9 +1,8 @@
 /*
- * The thread that does what calls of the program cannot wait for. It sleeps until the next moment
- * that its sources foresee. It looks at words in memory every SIMGPU_POLL, more rarely the more
- * processes do so: a wake-up costs a processor some 25 us. Where the kernel can (5.16), it sleeps
- * on the words themselves, and notices at once if a process stores a word and calls FUTEX_WAKE on
- * it.
+ * The worker: a thread that does what is to happen after a call has returned. It sleeps until the
+ * next time that its sources foresee. It polls words in memory every SIMGPU_POLL, less often the
+ * more processes do so: a wake-up costs a processor about 25 us. From Linux 5.16 on it sleeps on
+ * the words themselves, and wakes at once if a process stores a word and calls FUTEX_WAKE.
  */
 #include "stream.h"
 
@@ -18,10 +17,10 @@
 #include <unistd.h>
 
 #define NAP_NS 1000000000ULL
-/* What it may be late; where it can foresee the moment it gets up earlier and looks. */
+/* The thread may wake this late, so it wakes earlier by that, and polls the clock. */
 #define LATE_NS          60000ULL
 #define RETRY_NS         20000ULL
-#define SPIN_SHARE       5 /* a part of its time, at most, that it spends looking */
+#define SPIN_SHARE       5 /* it polls for at most one part in so many of its time */
 #define SPIN_MAX_NS      1000000ULL
 #define RECOUNT_NS       5000000ULL
 #define WORDS            16
@@ -36,7 +35,7 @@ struct waitv { /* struct futex_waitv */
 
 enum { WAITV_32 = 2, WAITV_PRIVATE = 128 };
 
-/* Until when to sleep, and on what. */
+/* The time until which to sleep, and the words to sleep on. */
 struct nap {
     uint64_t foreseen_ns;
     bool retries, polls;
@@ -108,7 +107,7 @@ void nap_watch(struct nap *nap, const uint32_t *word, uint32_t value)
         nap->words[nap->count++] = (struct waitv){value, (uintptr_t)word, WAITV_32, 0};
 }
 
-/* One pass over what the sources have; true when anything moved. */
+/* Runs all sources once; true if any of them did something. */
 static bool run(void)
 {
     bool moved = false;
@@ -128,7 +127,7 @@ static bool plan(struct nap *nap)
     return idle;
 }
 
-/* All processes that look at words share about half a processor. */
+/* All processes that poll words share about half a processor. */
 static uint64_t poll_interval(uint64_t now_ns)
 {
     static uint64_t counted_ns, others;
@@ -160,7 +159,7 @@ static void sleep_on(struct nap *nap, uint64_t until_ns)
             FUTEX_BITSET_MATCH_ANY);
 }
 
-/* Whether it may look until then, by its share of time. */
+/* True if the thread's share of time lets it poll until then. */
 static bool may_spin(uint64_t now_ns, uint64_t until_ns)
 {
     spin_credit_ns += (now_ns - spin_from_ns) / SPIN_SHARE;
@@ -202,8 +201,7 @@ static void rest(struct nap *nap)
     sleeps = false;
 }
 
-/* A device is not kept waiting by busy processors: as far as the kernel lets it, neither is this
- * thread. */
+/* Busy processors do not delay a device, so this thread asks the kernel for priority. */
 static void hurry(void)
 {
     prctl(PR_SET_TIMERSLACK, 1);

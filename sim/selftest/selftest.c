@@ -13,16 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static uint64_t used(void)
-{
-    nvmlMemory_t memory = {0};
-    void *device;
-
-    CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
-    CHECK(nvmlDeviceGetMemoryInfo(device, &memory) == 0);
-    return memory.used;
-}
-
 static void allocations(void)
 {
     devptr one, two, big;

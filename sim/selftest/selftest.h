@@ -76,6 +76,9 @@ void launch_busy(void *function, void *stream, uint64_t duration_ns);
  * line_start. UINT64_MAX: there is none. */
 uint64_t ledger(const char *line_start, const char *key);
 
+/* What NVML says is used of device 0. */
+uint64_t used(void);
+
 static inline void *symbol_address(const char *name)
 {
     return dlsym(RTLD_DEFAULT, name);

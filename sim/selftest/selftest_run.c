@@ -1,5 +1,6 @@
 /* Shared by the self-tests: runs cases in processes of their own. */
 #include "selftest.h"
+#include "abi/nvml.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -56,6 +57,16 @@ void launch_busy(void *function, void *stream, uint64_t duration_ns)
     void *parameters[] = {&duration_ns};
 
     CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) == 0);
+}
+
+uint64_t used(void)
+{
+    nvmlMemory_t memory = {0};
+    void *device;
+
+    CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
+    CHECK(nvmlDeviceGetMemoryInfo(device, &memory) == 0);
+    return memory.used;
 }
 
 uint64_t ledger(const char *line_start, const char *key)

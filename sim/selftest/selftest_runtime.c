@@ -5,7 +5,6 @@
  */
 #include "selftest.h"
 #include "md2.h"
-#include "nvml/nvml.h"
 
 #include <elf.h>
 #include <string.h>
@@ -137,16 +136,6 @@ static void self_tests(void)
     CHECK(check(13002, 1, first) == 0 && check(13002, 1, second) == 0 &&
           !memcmp(first, second, sizeof(first)));
     CHECK(check(13002, 2, second) == 0 && memcmp(first, second, sizeof(first)));
-}
-
-static uint64_t used(void)
-{
-    nvmlMemory_t memory = {0};
-    void *device;
-
-    CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
-    CHECK(nvmlDeviceGetMemoryInfo(device, &memory) == 0);
-    return memory.used;
 }
 
 /* A library's code ends with its context, and is loaded again where a part of it is asked for. */

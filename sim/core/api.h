@@ -56,8 +56,6 @@
 
 /* Defines a function that returns an expression. The parameters follow the expression. */
 #define API_AS(symbol, expression, ...) API_ENTER(ENTER, symbol, expression, __VA_ARGS__)
-#define API_AS_EARLY(symbol, expression, ...)                                                      \
-    API_ENTER(ENTER_EARLY, symbol, expression, __VA_ARGS__)
 #define API_AS_KERNEL(symbol, expression, ...)                                                     \
     API_ENTER(ENTER_KERNEL, symbol, expression, __VA_ARGS__)
 

@@ -37,7 +37,6 @@ enum sim_magic {
     MAGIC_EXEC = 0x45786531,
     MAGIC_EXTERNAL = 0x45787431,
     MAGIC_GREEN = 0x47726e31,
-    MAGIC_USER = 0x55736531,
 };
 
 /* Takes an item out of a list, if it is in it. */
@@ -204,8 +203,7 @@ struct sim_green {
 struct sim_thread {
     struct sim_context *stack[SIM_STACK];
     int depth;
-    int capture_mode; /* 0 global, 1 thread local, 2 relaxed */
-    int captures;     /* begun by this thread and not ended, without relaxed ones */
+    int capture_mode;                            /* 0 global, 1 thread local, 2 relaxed */
     struct sim_stream *streams[SIM_MAX_DEVICES]; /* per-thread default streams, newest contexts */
 };
 

@@ -6,7 +6,8 @@
 
 static struct sim_pool *chosen[SIM_MAX_DEVICES];
 
-struct sim_pool *pool_of_device(int device)
+/* The pool that cuMemAllocAsync uses on the device. */
+static struct sim_pool *pool_of_device(int device)
 {
     struct sim_pool *pool = chosen[device];
 

@@ -49,8 +49,6 @@ struct sim_pool *pool_new(int device, enum sim_kind kind);
 int pool_alloc(struct sim_pool *pool, uint64_t bytes, devptr *ret_address);
 /* Gives unused chunks back until at most keep_bytes are reserved. */
 void pool_trim(struct sim_pool *pool, uint64_t keep_bytes);
-/* The pool cuMemAllocAsync uses on the device. */
-struct sim_pool *pool_of_device(int device);
 /* The device's own pool, made at the first use. */
 struct sim_pool *pool_default(int device);
 /* Ends the handle. The memory goes back with the last allocation. */

@@ -121,9 +121,8 @@ uint64_t queue_head(struct queue_heads *heads, int device);
 
 /* words.c */
 unsigned word_bytes(bool wide);
-/* The memory of a word. NULL: it is not usable. */
-void *word_memory(devptr address, bool wide);
-/* The same. *ret_known: the address is of known memory, whether or not that keeps its contents. */
+/* The memory of a word. NULL: it is not usable. *ret_known: the address is of known memory, even if
+ * that keeps no contents. */
 void *word_find(devptr address, bool wide, bool *ret_known);
 /* True if the word has the value that is waited for, or if its memory is gone. */
 bool word_true(const struct sim_memop *memop);

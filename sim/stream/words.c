@@ -35,7 +35,6 @@ unsigned word_bytes(bool wide)
     return wide ? 8 : 4;
 }
 
-/* As word_memory(). *ret_known: the address is of known memory, even if that keeps no contents. */
 void *word_find(devptr address, bool wide, bool *ret_known)
 {
     struct sim_range *range;
@@ -52,7 +51,8 @@ void *word_find(devptr address, bool wide, bool *ret_known)
                : NULL;
 }
 
-void *word_memory(devptr address, bool wide)
+/* The memory of a word. NULL: it is not usable. */
+static void *word_memory(devptr address, bool wide)
 {
     bool known;
 

@@ -31,7 +31,7 @@ static uint32_t *new_words(devptr *ret_address)
     return memory;
 }
 
-/* Sleeps for ms milliseconds. */
+/* Waits for at most ms milliseconds; true once the word has the value. */
 static bool turns_to(const volatile uint32_t *word, uint32_t value, int ms)
 {
     for (uint64_t end = now_ns() + (uint64_t)ms * 1000000; now_ns() < end; usleep(100)) {
@@ -135,35 +135,35 @@ static void first_api(void)
 }
 
 /* A wait holds its stream and nothing else, however much work is behind it. */
-static void gates(void)
+static void waits(void)
 {
-    void *busy, *gated, *open, *event, *before;
+    void *busy, *held, *open, *event, *before;
     devptr address;
     float elapsed_ms;
 
     begin();
     busy = kernel("simgpu_busy");
-    gated = new_stream(NON_BLOCKING);
+    held = new_stream(NON_BLOCKING);
     open = new_stream(NON_BLOCKING);
     uint32_t *words = new_words(&address);
     CHECK(cuEventCreate(&event, 0) == 0 && cuEventCreate(&before, 0) == 0);
-    CHECK(cuStreamWaitValue32_v2(gated, address, 1, 0) == 0 && cuEventRecord(before, gated) == 0);
+    CHECK(cuStreamWaitValue32_v2(held, address, 1, 0) == 0 && cuEventRecord(before, held) == 0);
     for (int at = 0; at < 100; at++)
-        launch_busy(busy, gated, 100000);
-    CHECK(cuEventRecord(event, gated) == 0);
+        launch_busy(busy, held, 100000);
+    CHECK(cuEventRecord(event, held) == 0);
     uint64_t begun = now_ns(), begun_cpu = cpu_ns();
     for (int at = 0; at < 50; at++) {
         launch_busy(busy, open, 1000000);
         CHECK(cuStreamSynchronize(open) == 0);
     }
-    CHECK(now_ns() - begun < 5000000000 && cuStreamQuery(gated) == NOT_READY &&
+    CHECK(now_ns() - begun < 5000000000 && cuStreamQuery(held) == NOT_READY &&
           cuEventQuery(event) == NOT_READY);
     usleep(200000);
     uint64_t cpu = (cpu_ns() - begun_cpu) / ((now_ns() - begun) / 100);
-    printf("a process with a gate: %llu %% of a processor\n", (unsigned long long)cpu);
+    printf("a process with a wait: %llu %% of a processor\n", (unsigned long long)cpu);
     CHECK(cpu < 95 && ledger("device 0 ", "busy_ns") == 50000000);
     store(words, 1);
-    CHECK(cuStreamSynchronize(gated) == 0 && cuEventQuery(event) == 0);
+    CHECK(cuStreamSynchronize(held) == 0 && cuEventQuery(event) == 0);
     CHECK(cuEventElapsedTime(&elapsed_ms, before, event) == 0 && elapsed_ms >= 10.0f &&
           elapsed_ms < 4000.0f);
     CHECK(ledger("device 0 ", "busy_ns") == 60000000);
@@ -176,9 +176,8 @@ static int by_size(const void *one, const void *two)
     return (a > b) - (a < b);
 }
 
-/* The median time, in ns, in which a store ends a wait. A write behind the wait tells when it
- * ended. */
-static uint64_t open_gates(const char *how, bool wakes)
+/* The median time, in ns, in which a store ends a wait. A write behind the wait tells it. */
+static uint64_t end_waits(const char *how, bool wakes)
 {
     enum { ROUNDS = 200 };
     uint64_t took[ROUNDS];
@@ -201,7 +200,7 @@ static uint64_t open_gates(const char *how, bool wakes)
         took[at] = now_ns() - begun;
     }
     qsort(took, ROUNDS, sizeof(took[0]), by_size);
-    printf("%s opens a gate after %llu us (median), %llu us (9 of 10)\n", how,
+    printf("%s ends a wait after %llu us (median), %llu us (9 of 10)\n", how,
            (unsigned long long)took[ROUNDS / 2] / 1000,
            (unsigned long long)took[ROUNDS * 9 / 10] / 1000);
     return took[ROUNDS / 2];
@@ -209,7 +208,7 @@ static uint64_t open_gates(const char *how, bool wakes)
 
 static void latency(void)
 {
-    CHECK(open_gates("a store", false) < 50000000);
+    CHECK(end_waits("a store", false) < 50000000);
 }
 
 /* With FUTEX_WAKE after the store, polling is not needed. */
@@ -218,12 +217,10 @@ static void woken(void)
     if (syscall(449, NULL, 0, 0, NULL, 0) < 0 && errno == ENOSYS) /* futex_waitv */
         return;
     setenv("SIMGPU_POLL", "100ms", 1);
-    CHECK(open_gates("a store with a wake", true) < 50000000);
+    CHECK(end_waits("a store with a wake", true) < 50000000);
 }
 
-/*
- * A word is written when the work before it is done, without a query, and before any query says so.
- */
+/* A word is written when the work before it is done: without a query, and before one says so. */
 static void writes(void)
 {
     devptr address;
@@ -315,7 +312,7 @@ static uint32_t *map_shared(void)
 }
 
 /* Another process, without CUDA: ends the wait, and waits for the answer. */
-static void gatekeeper(void)
+static void other_end(void)
 {
     uint32_t *words = map_shared();
 
@@ -335,7 +332,7 @@ static void shared_page(void)
     snprintf(path, sizeof(path), "/dev/shm/simgpu-selftest-page-%d", (int)getpid());
     shared_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(shared_fd >= 0 && unlink(path) == 0 && ftruncate(shared_fd, 4096) == 0);
-    pid_t other = start(gatekeeper);
+    pid_t other = start(other_end);
     begin();
     void *stream = new_stream(NON_BLOCKING);
     uint32_t *words = map_shared();
@@ -350,7 +347,7 @@ static void shared_page(void)
     CHECK(cuStreamWaitValue32_v2(stream, address, 1, 0) == 1);
 }
 
-static void stay_gated(void)
+static void stay_held(void)
 {
     devptr address;
 
@@ -367,10 +364,10 @@ static void stay_gated(void)
 /* Processes that wait do not slow down others. */
 static void neighbours(void)
 {
-    pid_t gated[3];
+    pid_t held[3];
 
     for (int at = 0; at < 3; at++)
-        gated[at] = start(stay_gated);
+        held[at] = start(stay_held);
     begin();
     for (int tries = 0; tries < 500 && ledger("device 0 ", "used") != (4 * 512 + 3 * 2) * MIB;
          tries++)
@@ -382,13 +379,13 @@ static void neighbours(void)
         launch_busy(busy, stream, 1000000);
     CHECK(cuStreamSynchronize(stream) == 0);
     uint64_t took = now_ns() - begun;
-    printf("200 kernels of 1 ms beside three gated processes: %llu us\n",
+    printf("200 kernels of 1 ms beside three held processes: %llu us\n",
            (unsigned long long)took / 1000);
     CHECK(took < 3000000000 && ledger("device 0 ", "busy_ns") == 200000000 &&
           ledger("device 0 ", "switches") == 0);
     for (int at = 0; at < 3; at++) {
-        kill(gated[at], SIGKILL);
-        finish(gated[at]);
+        kill(held[at], SIGKILL);
+        finish(held[at]);
     }
 }
 
@@ -426,11 +423,11 @@ static void recorded_again(void)
     void *event;
 
     begin();
-    void *gated = new_stream(NON_BLOCKING), *after = new_stream(NON_BLOCKING),
+    void *held = new_stream(NON_BLOCKING), *after = new_stream(NON_BLOCKING),
          *open = new_stream(NON_BLOCKING);
     uint32_t *words = new_words(&address);
     CHECK(cuEventCreate(&event, 0) == 0);
-    CHECK(cuStreamWaitValue32_v2(gated, address, 1, 0) == 0 && cuEventRecord(event, gated) == 0);
+    CHECK(cuStreamWaitValue32_v2(held, address, 1, 0) == 0 && cuEventRecord(event, held) == 0);
     CHECK(cuStreamWaitEvent(after, event, 0) == 0 && cuEventRecord(event, after) == 0);
     CHECK(cuStreamQuery(after) == NOT_READY && cuEventQuery(event) == NOT_READY);
     CHECK(cuEventRecord(event, open) == 0 && cuEventQuery(event) == 0 &&
@@ -438,7 +435,7 @@ static void recorded_again(void)
     CHECK(cuStreamWaitEvent(open, event, 0) == 0 && cuStreamQuery(open) == 0 &&
           cuStreamQuery(after) == NOT_READY);
     store(words, 1);
-    CHECK(cuStreamSynchronize(after) == 0 && cuStreamSynchronize(gated) == 0 &&
+    CHECK(cuStreamSynchronize(after) == 0 && cuStreamSynchronize(held) == 0 &&
           cuEventQuery(event) == 0);
 }
 
@@ -531,8 +528,7 @@ static void *open_later(void *unused)
     return NULL;
 }
 
-/* A launch waits if 1024 operations are behind a wait. With SIMGPU_LAZY the first launch of a
- * function waits, too. */
+/* A launch waits behind 1024 held operations; with SIMGPU_LAZY the first of a function, too. */
 static void launches_wait(void)
 {
     pthread_t thread;
@@ -580,7 +576,7 @@ int main(void)
         {"conditions", conditions},
         {"refusals", refusals},
         {"first_api", first_api},
-        {"gates", gates},
+        {"waits", waits},
         {"latency", latency},
         {"woken", woken},
         {"writes", writes},

@@ -7,7 +7,11 @@
 
 #include <stdint.h>
 
-typedef struct nvmlDevice_st *nvmlDevice_t;
+/* An implementation can say what a handle is to it. */
+#ifndef NVML_HANDLE
+#define NVML_HANDLE struct nvmlDevice_st *
+#endif
+typedef NVML_HANDLE nvmlDevice_t;
 
 typedef enum nvmlReturn_enum {
     NVML_SUCCESS = 0,

@@ -2,13 +2,20 @@
 #ifndef SIM_NVML_H
 #define SIM_NVML_H
 
+#define NVML_HANDLE const char *
 #include "abi/nvml.h"
+#include "signature.h"
 #include "state.h"
+
+/* The functions that spec/nvml.def gives a signature. */
+#define HOOK(symbol, handler) SIM_EXPORT nvmlReturn_t symbol SIGNATURE(PARAMS(handler));
+#include "nvml.def"
+#undef HOOK
 
 /* Defines an exported function. */
 #define NVML(symbol, ...)                                                                          \
-    SIM_EXPORT int symbol(__VA_ARGS__);                                                            \
-    SIM_EXPORT int symbol(__VA_ARGS__)
+    SIM_EXPORT nvmlReturn_t symbol(__VA_ARGS__);                                                   \
+    SIM_EXPORT nvmlReturn_t symbol(__VA_ARGS__)
 
 /* Defines a function that returns an expression. The parameters follow the expression. */
 #define NVML_AS(symbol, expression, ...)                                                           \

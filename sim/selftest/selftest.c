@@ -1,7 +1,6 @@
 /* Tests of the simulator alone: facts of the real driver that other tests rely on, and what happens
  * between processes. Every case runs in processes of its own, on a state file of its own. */
 #include "selftest.h"
-#include "nvml/nvml.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -464,7 +463,7 @@ static void entry_points(void)
 static void sensors(void)
 {
     unsigned value, most, period;
-    void *card;
+    nvmlDevice_t card;
 
     CHECK(nvmlDeviceGetPowerUsage(NULL, &value) == NVML_ERROR_UNINITIALIZED);
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &card) == 0);
@@ -500,7 +499,8 @@ static void sensors(void)
  * until it does. The memory is too large to keep contents, so the calls take no real time. */
 static void link_counted(void)
 {
-    void *card, *stream, *host;
+    nvmlDevice_t card;
+    void *stream, *host;
     unsigned rate = 0;
     devptr memory;
 

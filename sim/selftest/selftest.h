@@ -5,6 +5,7 @@
 /* Handles are plain pointers to the self-test. */
 #define CUDA_HANDLE(name, tag) typedef void *name
 #include "abi.h"
+#include "nvml/nvml.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -84,23 +85,22 @@ static inline void *symbol_address(const char *name)
     return dlsym(RTLD_DEFAULT, name);
 }
 
-int nvmlInit_v2(void);
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **ret_device);
-int nvmlDeviceGetMemoryInfo(void *device, void *ret_memory);
-int nvmlDeviceGetClockInfo(void *device, unsigned type, unsigned *ret_mhz);
-int nvmlDeviceGetMaxClockInfo(void *device, unsigned type, unsigned *ret_mhz);
-int nvmlDeviceGetCurrPcieLinkGeneration(void *device, unsigned *ret_generation);
-int nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *ret_generation);
-int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *ret_width);
-int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *ret_width);
-int nvmlDeviceGetPcieThroughput(void *device, unsigned counter, unsigned *ret_rate);
-int nvmlDeviceGetEncoderUtilization(void *device, unsigned *ret_percent, unsigned *ret_period_us);
-int nvmlDeviceGetDecoderUtilization(void *device, unsigned *ret_percent, unsigned *ret_period_us);
-int nvmlDeviceGetTemperature(void *device, unsigned sensor, unsigned *ret_degrees);
-int nvmlDeviceGetTemperatureThreshold(void *device, unsigned type, unsigned *ret_degrees);
-int nvmlDeviceGetFanSpeed(void *device, unsigned *ret_percent);
-int nvmlDeviceGetPowerUsage(void *device, unsigned *ret_milliwatt);
-int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *ret_milliwatt);
+int nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned type, unsigned *ret_mhz);
+int nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned type, unsigned *ret_mhz);
+int nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned *ret_generation);
+int nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned *ret_generation);
+int nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned *ret_width);
+int nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned *ret_width);
+int nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned counter, unsigned *ret_rate);
+int nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned *ret_percent,
+                                    unsigned *ret_period_us);
+int nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned *ret_percent,
+                                    unsigned *ret_period_us);
+int nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned sensor, unsigned *ret_degrees);
+int nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned type, unsigned *ret_degrees);
+int nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned *ret_percent);
+int nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned *ret_milliwatt);
+int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned *ret_milliwatt);
 
 #define HOOK(symbol, handler) symbol##_fn symbol;
 #define CALL(symbol, ...)     symbol##_fn symbol;

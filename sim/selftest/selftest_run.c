@@ -62,7 +62,7 @@ void launch_busy(void *function, void *stream, uint64_t duration_ns)
 uint64_t used(void)
 {
     nvmlMemory_t memory = {0};
-    void *device;
+    nvmlDevice_t device;
 
     CHECK(nvmlInit_v2() == 0 && nvmlDeviceGetHandleByIndex_v2(0, &device) == 0);
     CHECK(nvmlDeviceGetMemoryInfo(device, &memory) == 0);

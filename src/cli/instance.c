@@ -255,7 +255,7 @@ static int compare_tier(const struct vgpu_limits *asked, const struct vgpu_limit
         return 0;
     if (has->tier == VGPU_TIER_GUARD)
         message_error("run: instance %s is in use under the guard of another `vgpu run`, which "
-                      "keeps its books alone; "
+                      "keeps its accounts alone; "
                       "choose another --name",
                       asked->name);
     else

@@ -74,9 +74,8 @@ static bool check(const struct request *request)
     }
     region_limits(request->region, &limits);
     if (limits.tier != VGPU_TIER_GUARD) {
-        message_error("%s: instance %s is not under the guard, and only what is can be paused; "
-                      "start it with `vgpu run "
-                      "--guard`",
+        message_error("%s: instance %s is not under the guard, so it cannot be paused; "
+                      "start it with `vgpu run --guard`",
                       request->command, request->name);
         return false;
     }
@@ -99,7 +98,7 @@ static void complain(const struct request *request, int error)
     switch (error) {
     case -EPERM:
         message_error(
-            "%s: instance %s: what runs under a guard cannot steer one; use a shell outside of it",
+            "%s: instance %s: a program under a guard cannot steer it; use a shell outside of it",
             command, name);
         break;
     case -EPROTO:

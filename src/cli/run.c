@@ -125,8 +125,8 @@ static bool examine_program(const struct run_options *options, const char *path)
 
     program_examine(path, &info);
     if (options->guard != GUARD_OFF && info.binding == PROGRAM_32BIT) {
-        message_error("run: %s is a 32-bit program: the guard lets none run, because it knows the "
-                      "64-bit calls only",
+        message_error("run: %s is a 32-bit program: the guard refuses it, because it knows only "
+                      "64-bit system calls",
                       info.file);
         return false;
     }

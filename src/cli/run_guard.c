@@ -112,14 +112,13 @@ int run_guard_end(struct run_guard *guard, const char *instance_name, int result
     guard->guard = NULL;
     if (report->ended) {
         message_error("run: the guard has ended instance %s (--guard=strict): it held memory that "
-                      "is not accounted for, or kept "
-                      "vgpu from looking",
+                      "the guard has not counted, or kept vgpu from checking",
                       instance_name);
         return RUN_SIGNAL_BASE + SIGKILL;
     }
     if (report->audit_differences)
         message_warning(
-            "instance %s held more memory, by the driver's figure, than is accounted for: %" PRIu64
+            "instance %s held more memory by the driver's count than by the guard's: %" PRIu64
             " of %" PRIu64 " audits found that; its quota may have been exceeded",
             instance_name, report->audit_differences, report->audits);
     return result;

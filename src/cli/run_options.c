@@ -5,20 +5,17 @@
 #include "cli/message.h"
 
 /* An option that needs the library; NULL: none is given. */
-static const char *library_only(const struct run_options *options, const char **ret_reason)
+static const char *library_only(const struct run_options *options)
 {
-    *ret_reason = "limits";
-    if (options->host_mem.text)
-        return "--host-mem";
-    if (options->copy_bytes_s.text)
-        return "--copy-bw";
-    *ret_reason = "traces";
-    return options->trace ? "--trace" : NULL;
+    return options->host_mem.text       ? "--host-mem"
+           : options->copy_bytes_s.text ? "--copy-bw"
+           : options->trace             ? "--trace"
+                                        : NULL;
 }
 
 static bool options_agree(const struct run_options *options)
 {
-    const char *alone, *reason;
+    const char *option;
 
     if (options->preload && options->guard == GUARD_OFF) {
         message_error("run: --preload goes with --guard only: without --guard the library is "
@@ -29,18 +26,16 @@ static bool options_agree(const struct run_options *options)
         return true;
     if (options->sim) {
         message_error(
-            "run: --guard and --sim do not go together: the guard stands between the program and "
-            "NVIDIA's "
-            "kernel module, which the simulated driver does not use; leave one of them out");
+            "run: --guard and --sim do not go together: the simulated driver makes no calls that a "
+            "guard could check; leave one of them out");
         return false;
     }
-    alone = options->preload ? NULL : library_only(options, &reason);
-    if (alone)
-        message_error("run: %s: the guard alone cannot do this, because it is the preloaded "
-                      "library that %s such things; "
-                      "add --preload, or leave %s out",
-                      alone, reason, alone);
-    return !alone;
+    option = options->preload ? NULL : library_only(options);
+    if (option)
+        message_error("run: %s: only the preloaded library can do this; add --preload, or leave %s "
+                      "out",
+                      option, option);
+    return !option;
 }
 
 int run_options_take(char **argv, struct run_options *ret_options)

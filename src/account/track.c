@@ -84,12 +84,12 @@ static void sweep_shard(struct table_shard *shard, uint64_t first, uint64_t last
                         bool (*visit)(uint64_t key, struct vgpu_track_entry *entry, void *arg),
                         void *arg)
 {
-    uint64_t mask = shard->capacity - 1, start = 0;
+    uint64_t mask = shard->hash.capacity - 1, start = 0;
 
-    while (shard->entries[start].kind & TABLE_USED)
+    while (hash_at(&shard->hash, start)->used)
         start++;
     for (uint64_t n = 1; n <= mask;) {
-        struct table_entry *place = &shard->entries[(start + n) & mask];
+        struct table_entry *place = (struct table_entry *)hash_at(&shard->hash, (start + n) & mask);
         struct vgpu_track_entry entry = load(place);
 
         if (!(place->kind & TABLE_USED) || place->key < first || place->key > last) {
@@ -111,7 +111,7 @@ void track_sweep(struct vgpu_track *track, uint64_t first, uint64_t last,
         struct table_shard *shard = &track->table.shard[i];
 
         mutex_lock(&shard->lock);
-        if (shard->count)
+        if (shard->hash.count)
             sweep_shard(shard, first, last, visit, arg);
         mutex_unlock(&shard->lock);
     }

@@ -1,14 +1,13 @@
 /*
- * A hash table of 64-bit keys and 32-byte entries, in 64 shards with a lock each.
- *
- * Open addressing with linear probing. Removal shifts entries back, so there are no tombstones. A
- * shard grows by itself: the longest pause is the rehash of 1/64 of the entries. Memory comes from
- * mmap(), and a forked child drops it without a walk.
+ * Hash tables under track.c and granules.c: 64-bit keys, 32-byte entries, 64 shards with a lock
+ * each. A forked child starts with empty ones. A shard grows by itself: the longest pause is the
+ * rehash of 1/64 of the entries.
  */
 #ifndef VGPU_BASE_TABLE_H
 #define VGPU_BASE_TABLE_H
 
 #include "base/forkwatch.h"
+#include "base/hash.h"
 #include "base/mutex.h"
 
 #include <stdbool.h>
@@ -17,20 +16,18 @@
 
 #define TABLE_SHARDS 64
 
-struct table_entry {
+struct table_entry { /* struct hash_entry, and what is behind it */
     uint64_t key;
-    uint64_t value[2];
     uint32_t vdev;
     uint32_t kind; /* TABLE_USED is set in every entry that is in use; the rest is the owner's */
+    uint64_t value[2];
 };
 
 #define TABLE_USED 0x80000000u
 
 struct table_shard {
     struct vgpu_mutex lock;
-    uint32_t count;
-    uint64_t capacity; /* a power of two; 0: nothing allocated yet */
-    struct table_entry *entries;
+    struct hash hash;
 } __attribute__((aligned(64)));
 
 struct table {

@@ -24,13 +24,13 @@ int objects_new(const struct objects_classes *classes, unsigned limit, struct ob
     objects->classes = *classes;
     objects->limit = limit;
     objects->random = objects->seed.word[0][0] | 1;
-    hash_init(&objects->objects, &objects->seed);
-    hash_init(&objects->spaces, &objects->seed);
-    hash_init(&objects->owners, &objects->seed);
-    hash_init(&objects->files, &objects->seed);
-    hash_init(&objects->places, &objects->seed);
+    hash_init(&objects->objects, &objects->seed, sizeof(struct hash_entry));
+    hash_init(&objects->spaces, &objects->seed, sizeof(struct hash_entry));
+    hash_init(&objects->owners, &objects->seed, sizeof(struct hash_entry));
+    hash_init(&objects->files, &objects->seed, sizeof(struct hash_entry));
+    hash_init(&objects->places, &objects->seed, sizeof(struct hash_entry));
     for (unsigned i = 0; i < HOLDER_KINDS; i++)
-        hash_init(&objects->uses[i], &objects->seed);
+        hash_init(&objects->uses[i], &objects->seed, sizeof(struct hash_entry));
     *ret_objects = objects;
     objects = NULL;
     return 0;

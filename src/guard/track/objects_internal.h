@@ -6,7 +6,7 @@
 #ifndef VGPU_GUARD_OBJECTS_INTERNAL_H
 #define VGPU_GUARD_OBJECTS_INTERNAL_H
 
-#include "guard/track/hash.h"
+#include "base/hash.h"
 #include "guard/track/objects.h"
 #include "guard/track/intervals.h"
 

@@ -1,5 +1,7 @@
 #include "sched/throttle.h"
 
+#include "base/random.h"
+
 #define BURST_NS ((double)THROTTLE_BURST_NS)
 
 static double least(double a, double b)
@@ -23,12 +25,7 @@ static double band(double cap)
 
 static double fraction(struct throttle *throttle)
 {
-    uint64_t *state = &throttle->random;
-
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return (double)(*state >> 11) / 9007199254740992.;
+    return (double)(random_next(&throttle->random) >> 11) / 9007199254740992.;
 }
 
 static void plan_look(struct throttle *throttle)

@@ -6,17 +6,13 @@
  * two in a row to call it busy.
  */
 #include "base/clock.h"
+#include "base/random.h"
 #include "guard/sched/share_internal.h"
 #include "sched/sched_params.h"
 
 static uint32_t random_bits(struct share *share)
 {
-    uint64_t *state = &share->random;
-
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return (uint32_t)(*state >> 20);
+    return (uint32_t)(random_next(&share->random) >> 20);
 }
 
 void share_probes_init(struct share *share, uint64_t now_ns)

@@ -2,16 +2,11 @@
 #include "guard/track/objects_internal.h"
 
 #include "base/cleanup.h"
+#include "base/random.h"
 
 static uint32_t next_random(struct objects *objects)
 {
-    uint64_t x = objects->random;
-
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    objects->random = x;
-    return (uint32_t)(x >> 32);
+    return (uint32_t)(random_next(&objects->random) >> 32);
 }
 
 static struct mapping *mapping_of(struct interval *interval)

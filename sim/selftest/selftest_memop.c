@@ -241,7 +241,7 @@ static void writes(void)
     CHECK(took > 20000000 && took < 2000000000);
     printf("a word behind a kernel of 20 ms is written after %llu us\n",
            (unsigned long long)took / 1000);
-    CHECK(turns_to(words, 3, 2000) && now_ns() - begun > 40000000 &&
+    CHECK(turns_to(words, 3, 60000) && now_ns() - begun > 40000000 &&
           cuStreamQuery(stream) == NOT_READY);
     for (uint32_t at = 10; at < 200; at++) {
         launch_busy(busy, stream, 20000);
@@ -270,6 +270,7 @@ static void write_then_wait(void)
     CHECK(cuStreamWriteValue32_v2(stream, address, 2, 0) == 0);
     CHECK(cuStreamWaitValue32_v2(stream, address, 1, CU_STREAM_WAIT_VALUE_EQ) == 0);
     CHECK(cuStreamWriteValue32_v2(stream, address + 4, 1, 0) == 0);
+    CHECK(turns_to(words, 2, 60000));
     CHECK(!turns_to(words + 1, 1, 50) && look(words) == 2);
     store(words, 1);
     CHECK(cuStreamSynchronize(stream) == 0 && look(words + 1) == 1);
@@ -316,11 +317,11 @@ static void other_end(void)
 {
     uint32_t *words = map_shared();
 
-    CHECK(turns_to(words + 2, 1, 10000));
+    CHECK(turns_to(words + 2, 1, 60000));
     usleep(30000);
     CHECK(look(words + 1) == 0);
     store(words, 1);
-    CHECK(turns_to(words + 1, 9, 5000));
+    CHECK(turns_to(words + 1, 9, 60000));
 }
 
 /* A page of a shared file, registered as pinned memory, as vgpu's scheduler uses it. */
@@ -465,7 +466,7 @@ static void captured(void)
     usleep(2000);
     CHECK(cuStreamQuery(stream) == NOT_READY);
     store(words, 1);
-    CHECK(turns_to(words + 1, 8, 1000) && cuStreamSynchronize(stream) == 0);
+    CHECK(turns_to(words + 1, 8, 60000) && cuStreamSynchronize(stream) == 0);
     operation.waitValue.address = address;
     node_params = (CUDA_BATCH_MEM_OP_NODE_PARAMS){.count = 1, .paramArray = &operation};
     CHECK(cuGraphExecBatchMemOpNodeSetParams(exec, nodes[0], &node_params) == 0);
@@ -498,7 +499,7 @@ static void batches(void)
 
 static void wait_for_word(void *word)
 {
-    CHECK(turns_to(word, 1, 5000));
+    CHECK(turns_to(word, 1, 60000));
 }
 
 /* A host function that waits for another stream's work stops neither waits nor writes. */

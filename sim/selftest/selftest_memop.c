@@ -270,8 +270,7 @@ static void write_then_wait(void)
     CHECK(cuStreamWriteValue32_v2(stream, address, 2, 0) == 0);
     CHECK(cuStreamWaitValue32_v2(stream, address, 1, CU_STREAM_WAIT_VALUE_EQ) == 0);
     CHECK(cuStreamWriteValue32_v2(stream, address + 4, 1, 0) == 0);
-    CHECK(turns_to(words, 2, 60000));
-    CHECK(!turns_to(words + 1, 1, 50) && look(words) == 2);
+    CHECK(turns_to(words, 2, 60000) && !turns_to(words + 1, 1, 50) && look(words) == 2);
     store(words, 1);
     CHECK(cuStreamSynchronize(stream) == 0 && look(words + 1) == 1);
 }

@@ -13,13 +13,13 @@ const struct cli_command cli_commands[] = {
 #include "cli.def"
 #undef PAGE
 #undef NO_PAGE
-    {NULL}};
+    {0}};
 
 const struct cli_text cli_texts[] = {
 #define TEXT(id, text)   {#id, false, text},
 #define MANUAL(id, text) {#id, true, text},
 #include "cli.def"
-    {NULL}};
+    {0}};
 
 /* --help comes last, as an option of every command. */
 const struct cli_option cli_options[] = {
@@ -40,27 +40,27 @@ const struct cli_option cli_options[] = {
      .help = "show this help and exit",                                                            \
      .letter = 'h'},
 #include "cli.def"
-    {NULL}};
+    {0}};
 
 const struct cli_operand cli_operands[] = {
 #define OPERAND(id, name, type, help) {#id, name, CLI_##type, help},
 #include "cli.def"
-    {NULL}};
+    {0}};
 
 const struct cli_entry cli_exits[] = {
 #define EXIT(id, status, help) {#id, status, help},
 #include "cli.def"
-    {NULL}};
+    {0}};
 
 const struct cli_entry cli_examples[] = {
 #define EXAMPLE(id, line, help) {#id, line, help},
 #include "cli.def"
-    {NULL}};
+    {0}};
 
 static const struct cli_entry cli_hints[] = {
 #define HINT(id, word, name) {#id, word, name},
 #include "cli.def"
-    {NULL}};
+    {0}};
 
 static const struct cli_word cap_policies[] = {
 #define CAP_POLICY(id, name, meaning) [VGPU_CAP_##id] = {name, meaning},

@@ -1,6 +1,6 @@
 /*
  * What scheduling and sampling ask of a vendor's runtime in the program's process: streams,
- * contexts and timed events. src/hook/gpu_stream.c answers for CUDA. Any thread may call these
+ * contexts and timed events. src/hook/work/gpu_stream.c answers for CUDA. Any thread may call these
  * functions. They leave no error behind that the program could see.
  */
 #ifndef VGPU_GPU_STREAM_H

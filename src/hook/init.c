@@ -5,16 +5,16 @@
  * translates the variable for as long as this call takes, and no number has to be translated
  * afterwards.
  */
-#include "hook/device.h"
+#include "hook/loader/device.h"
 
 #include "base/cleanup.h"
 #include "base/forkwatch.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/setting.h"
-#include "hook/context.h"
-#include "hook/mirror.h"
-#include "hook/visible.h"
+#include "hook/memory/context.h"
+#include "hook/nvml/mirror.h"
+#include "hook/loader/visible.h"
 
 #include <stdlib.h>
 #include <string.h>

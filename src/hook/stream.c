@@ -1,10 +1,10 @@
 /*
  * Streams that a program destroys or captures.
  */
-#include "hook/capture.h"
-#include "hook/compute.h"
-#include "hook/driver_sized.h"
-#include "hook/pending_free.h"
+#include "hook/work/capture.h"
+#include "hook/work/compute.h"
+#include "hook/memory/driver_sized.h"
+#include "hook/memory/pending_free.h"
 
 CUresult hook_stream_destroy(enum hook_symbol sym, CUstream stream)
 {

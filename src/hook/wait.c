@@ -1,6 +1,6 @@
 /* Calls by which a program waits for the device, or asks whether it is done. */
-#include "hook/compute.h"
-#include "hook/pool.h"
+#include "hook/work/compute.h"
+#include "hook/memory/pool.h"
 
 /* When a program waits, the driver frees what pools do not need, and the quota gets it back. */
 static CUresult waited(CUresult result)

@@ -226,7 +226,7 @@
     X(PACE_LONG, 4, 64, 1e6f)                                                                      \
     X(PACE_VERY_LONG, 1, 16, 5e6f)
 
-/* Caps in the process: holds and waits (hook/cap.c, hook/compute.c) */
+/* Caps in the process: holds and waits (hook/work/cap.c, hook/work/compute.c) */
 
 /* Device time that work of unknown cost holds. It is paid after the second, however low the cap. */
 #define CAP_HOLD_NS      100000000ULL
@@ -258,7 +258,7 @@
 #define COMPUTE_SURVEY          32u /* launches of which one stands for all if nothing is limited */
 #define COMPUTE_REFRESH_NS      50000000ULL /* between two looks at the settings */
 
-/* Semaphores (hook/semaphore.c) */
+/* Semaphores (hook/work/semaphore.c) */
 
 #define SEMAPHORE_SHORT_WAIT_NS  500000ULL /* a shorter wait replaces a fence, on one stream */
 #define SEMAPHORE_AHEAD_STEP_NS  5000000ULL

@@ -85,7 +85,7 @@ touched 2 "a command"
 insert spec/driver.def '^/\* device \*/' <<<'#define HANDLER_frobnicate CANCEL_DISABLE, (CUfrobs *)frobs, (size_t)count
 HOOK(cuFrobnicate, frobnicate)
 '
-insert src/hook/query.c '^HANDLER\(mem_get_info|^CUresult hook_mem_get_info' <<<'HANDLER(frobnicate)
+insert src/hook/memory/query.c '^HANDLER\(mem_get_info|^CUresult hook_mem_get_info' <<<'HANDLER(frobnicate)
 {
     frobs->handled += count;
     return FORWARD(sym, frobnicate);

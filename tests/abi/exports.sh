@@ -34,7 +34,7 @@ elsewhere+='|sem_.*|dlopen|dlclose|dlerror|dladdr1?|dlinfo|shm_.*|timer_.*|clock
 echo "$undefined" | sed 's/@.*//' | grep -xE "$elsewhere" && fail "needs functions of libpthread, libdl or librt"
 
 # frame_dummy and __do_global_dtors_aux of the compiler's own start files, which do nothing here, and the one constructor
-# that there is a reason for: src/hook/join.c.
+# that there is a reason for: src/hook/work/join.c.
 sections=$("${prefix}readelf" -SW "$library" | tr -d '[]')
 entries() {
     local size

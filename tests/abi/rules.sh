@@ -45,6 +45,13 @@ for layer in notify track sched; do
     bad=$(grep -rnE '^ *# *include +"guard/' src/guard/$layer | grep -vE "include +\"guard/($layer/|notify/bus.h)" || true)
     [ -z "$bad" ] || fail "src/guard/$layer includes another layer:"$'\n'"$bad"
 done
+# Rooms of src/hook: loader <- work <- memory <- nvml. The files above the rooms may include any of them.
+below=''
+for room in loader work memory nvml; do
+    below+="${below:+|}$room"
+    bad=$(grep -rnE '^ *# *include +"hook/' src/hook/$room | grep -vE "include +\"hook/($below)/" || true)
+    [ -z "$bad" ] || fail "src/hook/$room includes a room above it:"$'\n'"$bad"
+done
 bad=$(grep -rnE '^ *# *include +[<"](cuda|nvml)\.h[>"]' src || true)
 [ -z "$bad" ] || fail "NVIDIA's headers:"$'\n'"$bad"
 

@@ -1,5 +1,5 @@
 /* Which rows are twins for the calling thread's default stream, against their names. */
-#include "hook/symbol_ids.h"
+#include "hook/loader/symbol_ids.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #define CAP_SLACK_NS   100000ULL
 #define CAP_BURST_NS   5000000ULL
 
-/* What hook/semaphore.c does */
+/* What hook/work/semaphore.c does */
 
 static void fence_all(struct context *context)
 {
@@ -93,7 +93,7 @@ static bool enter(struct proc *proc, struct context *context, unsigned stream, u
     return !ticket.queued || !ticket.full;
 }
 
-/* What hook/compute.c does before a launch. */
+/* What hook/work/compute.c does before a launch. */
 static bool begin(struct proc *proc, struct context *context, unsigned stream, uint64_t cost_ns)
 {
     struct world *world = proc->world;

@@ -7,8 +7,8 @@
  * runs at a time. If several processes have work, the GPU gives each vdev_ns in turn. A change of
  * process costs switch_ns.
  *
- * The process (sched_host.c) does what hook/compute.c and hook/semaphore.c do around launches and
- * waits.
+ * The process (sched_host.c) does what hook/work/compute.c and hook/work/semaphore.c do around
+ * launches and waits.
  */
 #ifndef VGPU_TESTS_SCHED_WORLD_H
 #define VGPU_TESTS_SCHED_WORLD_H

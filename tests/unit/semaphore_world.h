@@ -7,8 +7,8 @@
 
 #include "unit.h"
 
-#include "hook/capture.h"
-#include "hook/semaphore.h"
+#include "hook/work/capture.h"
+#include "hook/work/semaphore.h"
 #include "sched/sched_client.h"
 
 #define NS_PER_10MS (10 * NS_PER_MS)

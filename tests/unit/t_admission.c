@@ -1,10 +1,10 @@
 /* The order that every allocation path keeps, for each class of memory; the test is the driver. */
 #include "unit.h"
 
-#include "hook/admission.h"
-#include "hook/reconcile.h"
-#include "hook/shared.h"
-#include "hook/trace.h"
+#include "hook/memory/admission.h"
+#include "hook/memory/reconcile.h"
+#include "hook/memory/shared.h"
+#include "hook/loader/trace.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* Event pairs around launches, with a driver that answers what a test wants. */
 #include "unit.h"
 
-#include "hook/capture.h"
+#include "hook/work/capture.h"
 #include "sched/sample.h"
 
 #include <pthread.h>

@@ -51,7 +51,7 @@ static void push(struct party *party, struct op op)
     atomic_store(&party->tail, tail + 1);
 }
 
-/* As hook/semaphore.c has it */
+/* As hook/work/semaphore.c has it */
 
 static void fence_all(struct party *party)
 {

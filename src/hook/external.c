@@ -1,8 +1,0 @@
-/*
- * Memory of another API (Vulkan, OpenGL, NvSci), imported: nobody else of the instance is charged
- * for it.
- */
-#include "hook/admission.h"
-
-ALLOCATE(import_external_memory, MEM_EXTERNAL, memory, desc != NULL ? desc->size : 0, desc)
-FREE(destroy_external_memory, MEM_EXTERNAL, memory)

@@ -19,9 +19,11 @@ static const char *const names[] = {
 /* Two tenants of equal weight, the second with the higher priority. */
 static struct arena_layout *with_policy(uint32_t policy)
 {
-    struct arena_layout *layout = calloc(1, sizeof(*layout));
+    struct arena_layout *layout;
 
-    assert_non_null(layout);
+    assert_int_equal(
+        posix_memalign((void **)&layout, _Alignof(struct arena_layout), sizeof(*layout)), 0);
+    memset(layout, 0, sizeof(*layout));
     layout->policy = policy;
     for (unsigned i = LOW; i <= HIGH; i++) {
         layout->tenant[i].id = i + 1;

@@ -21,7 +21,10 @@ static struct two *two_new(void)
     struct two *two = calloc(1, sizeof(*two));
 
     assert_non_null(two);
-    two->arena.layout = calloc(1, sizeof(*two->arena.layout));
+    assert_int_equal(posix_memalign((void **)&two->arena.layout, _Alignof(struct arena_layout),
+                                    sizeof(*two->arena.layout)),
+                     0);
+    memset(two->arena.layout, 0, sizeof(*two->arena.layout));
     assert_non_null(two->arena.layout);
     two->arena.layout->pages_high = COUNT;
     two->now_ns = 100 * NS_PER_S;

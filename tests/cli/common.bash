@@ -23,7 +23,7 @@ teardown()
 {
     local jobs
     jobs=$(jobs -p)
-    [ -z "$jobs" ] || kill $jobs 2>/dev/null || true
+    [ -z "$jobs" ] || { kill $jobs; kill -CONT $jobs; } 2>/dev/null || true # what is stopped would not end
     wait
 }
 

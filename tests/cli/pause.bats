@@ -141,6 +141,7 @@ steers()
     done
     # What nobody waits for any more does not happen.
     kill -STOP $supervisor
+    wait_for grep -q '^State:.T' /proc/$supervisor/status
     expect 1 "$vgpu" pause lab
     says "instance lab" "has not answered"
     kill -CONT $supervisor

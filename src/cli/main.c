@@ -15,15 +15,6 @@ static int (*const functions[])(char **argv) = {
 #include "cli.def"
 };
 
-int command_finish_output(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return STATUS_OK;
-    if (errno != EPIPE)
-        message_error("cannot write the output: %s", strerror(errno));
-    return STATUS_FAILED;
-}
-
 static int print_version(void)
 {
     printf("vgpu %s\n", VGPU_VERSION);

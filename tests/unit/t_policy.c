@@ -19,7 +19,7 @@ static const char *const names[] = {
 /* Two tenants of equal weight, the second with the higher priority. */
 static struct arena_layout *with_policy(uint32_t policy)
 {
-    struct arena_layout *layout;
+    struct arena_layout *layout = NULL;
 
     assert_int_equal(
         posix_memalign((void **)&layout, _Alignof(struct arena_layout), sizeof(*layout)), 0);

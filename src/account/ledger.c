@@ -170,7 +170,8 @@ static int grow_once(struct vgpu_ledger *ledger, uint64_t registration, unsigned
     return rc;
 }
 
-/* Under the lock. Reserves `bytes` that the caller has added to busy already. */
+/* Takes the lock itself. Reserves `bytes` that the caller has added to busy already; waits for
+ * processes that are exiting. */
 static int grow_in_region(struct vgpu_ledger *ledger, unsigned vdev, uint64_t bytes, bool force)
 {
     uint64_t registration = ledger_registration(ledger), end_ns = 0;

@@ -2,8 +2,8 @@
  * What this process holds of its instance, and the only way to get more.
  *
  * Admission is exact: reserve in the region, call the driver, then commit or cancel. The live
- * processes of an instance never hold and reserve more than the quota in all, whatever dies in
- * between.
+ * processes of an instance never reserve more than the quota in all, whatever dies in between. Only
+ * ledger_set() and ledger_settle() go beyond it, for memory that the driver has already given.
  *
  * A process makes one ledger. In a forked child it starts empty and takes a slot of its own at the
  * first call. All functions are thread-safe, keep errno, and return 0 or -errno. They block for at

@@ -10,17 +10,18 @@
  * although only a namesake of its owner has died. It also keeps pointers in the shared memory,
  * which every process that may write the file could bend.
  *
- * Death. The file that contains the word says how the death of a holder is established
- * (shm_lock_rules.lost). The lock itself trusts no pid and no thread id, so a reused pid is no
- * danger. kill -9 at any instruction leaves the word either as it was before the acquisition or
- * with the holder's identity: a waiter then asks `lost` and takes the lock over.
+ * Death. The lock's user (region/lock.c, sched/arena.c) says how the death of a holder is
+ * established (shm_lock_rules.lost). The lock itself trusts no pid and no thread id, so a reused
+ * pid is no danger. kill -9 at any instruction leaves the word either as it was before the
+ * acquisition or with the holder's identity: a waiter then asks `lost` and takes the lock over.
  *
  * Takeover. A waiter compares and swaps the word that it has seen, count included. If the holder
  * released the lock meanwhile, or another waiter was faster, the count differs and the swap fails.
  * A holder that is taken for dead but lives compares the word too, and does not release a lock that
- * another process has by then. Its writes may mix with those of its successor; the file says why
- * that is bearable. The count repeats after 2^20 acquisitions: a stopped holder would have to
- * resume exactly then, and its own identity would have to hold the lock.
+ * another process has by then. Its writes may mix with those of its successor; region/lock.h and
+ * sched/arena_layout.h say why that is bearable. The count repeats after 2^20 acquisitions: a
+ * stopped holder would have to resume exactly then, and its own identity would have to hold the
+ * lock.
  *
  * Every process that may write the file may write the word, and can so stop or break the lock. No
  * call waits for longer than its bound, whatever the word says.

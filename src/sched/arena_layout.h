@@ -12,12 +12,12 @@
  * or is stopped loses it after ARENA_LOCK_STALE_NS. Nothing is repaired: the next turn makes every
  * decision anew, from the pages.
  *
- * Turns. The tenant named by `holder` may run. Each process numbers its own turns: work of turn n
- * runs on the GPU once its page's `granted_turn` is at least n, for its streams wait for that word
- * (a semaphore). A process that notices that a turn is over grants the next one by storing
- * `granted_turn`. The process that gets the turn need not run for that. The GPU writes
- * `fence_completed` when a stream reaches a fence, so every process sees when a turn's work is
- * over.
+ * Turns. The tenant named by `holder` may run. The arena numbers turns (`turn`, `yielded_turn`).
+ * Each process numbers its own (`pending_turn`, `granted_turn`); the two are never compared. Work
+ * of a process's turn n runs once `granted_turn` is at least n: its streams wait for that word (a
+ * semaphore). A process that notices that a turn is over grants the next one by storing it. The
+ * process that gets the turn need not run for that. The GPU writes `fence_completed` when a stream
+ * reaches a fence, so every process sees when a turn's work is over.
  */
 #ifndef VGPU_SCHED_ARENA_LAYOUT_H
 #define VGPU_SCHED_ARENA_LAYOUT_H

@@ -70,8 +70,8 @@ bool sched_renew(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, u
  * well. */
 void sched_boost(struct vgpu_arena *arena, unsigned tenant, bool capped, uint64_t now_ns);
 
-/* `page`, of `tenant`, begins to wait. If its tenant holds the device, its semaphore opens at
- * once. */
+/* `page`, of `tenant`, begins to wait. If its tenant holds the device and the page has not left
+ * this turn, its semaphore opens at once. If nobody holds the device, a turn is granted. */
 void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
                 uint64_t now_ns);
 
@@ -90,8 +90,8 @@ void sched_known(struct vgpu_arena *arena, unsigned tenant);
  * again. */
 void sched_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns);
 
-/* Looks for pages whose process is dead or has not launched lately, and whether the device is
- * contended. */
+/* Frees the pages of dead processes, marks those that have not launched lately as inactive, ends
+ * the turn of a holder without an active page, and finds whether the device is contended. */
 void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns);
 
 /* The tenant with that id, made if there is none. ARENA_TENANTS: all entries are used. */

@@ -72,9 +72,11 @@ struct sched_client {
 /*
  * What a launch must do, in this order:
  *
- *   ahead   too much is on the device already: ask again in SCHED_NAP_NS, without the lock
- * meanwhile fences  fence the work launched so far on every stream queued  make its stream wait
- * until the page's `granted_turn` is at least `turn` full    wait for that in the thread as well
+ *   - ahead: too much is on the device already. Ask again after SCHED_NAP_NS, without the caller's
+ *     lock meanwhile.
+ *   - fences: fence the work launched so far, on every stream.
+ *   - queued: make its stream wait until the page's `granted_turn` is at least `turn`.
+ *   - full: wait for that in the thread as well.
  */
 struct sched_ticket {
     bool ahead, fences, queued, full;

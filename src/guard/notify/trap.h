@@ -5,7 +5,7 @@
 #include "guard/notify/notify.h"
 
 /* A system call that waits for an answer. All of it comes from the kernel, so the program cannot
- * change it; what the address leads to it can. */
+ * change it. It can change what the address leads to. */
 struct trap {
     uint64_t id;
     pid_t tid;

@@ -210,7 +210,7 @@ static int make_schedule(struct request *request)
     return rc;
 }
 
-/* If it still waits. */
+/* Makes the call, if its caller still waits. */
 static int make_for(struct request *request)
 {
     const struct rm_call *call = &request->call;
@@ -259,7 +259,7 @@ static bool is_transfer(const struct rm_call *call)
            call->kind == RM_KIND_DMABUF;
 }
 
-/* The same for a call that names another file. */
+/* As execute(), for a call that names another file. */
 static int transfer(struct request *request)
 {
     struct rm_bytes *rm = &request->rm;
@@ -294,7 +294,8 @@ static bool is_left_to_caller(const struct request *request)
     return request->file->kind == DEVICE_CTL && call->action == RM_CONTINUE;
 }
 
-/* A client is made by the caller itself: the driver counts memory by the process. */
+/* Left to the caller. On the control device that makes a client, for which the driver counts memory
+ * by the process. (On a GPU's node it is an event, and the note means nothing.) */
 static int note_maker(struct request *request)
 {
     int rc = request->call.kind == RM_KIND_ALLOC

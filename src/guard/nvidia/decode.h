@@ -3,6 +3,7 @@
  * done. Pure: works on copies of the caller's bytes and touches nothing else.
  *
  * Whatever makes, frees or duplicates an object is never RM_CONTINUE, except making a client.
+ * call.c lets events on a GPU's node continue as well.
  *
  * A call by way of XFER can only be executed or refused, as XFER's structure can change after it
  * was read, too. The caller of decode_xfer() answers -EINVAL if the call inside is RM_CONTINUE.

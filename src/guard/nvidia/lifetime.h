@@ -1,6 +1,7 @@
 /*
- * Processes that end and files that no process has any more: what belongs to them in the object
- * model and the tables ends with them, or is inherited. All under notify->lock.
+ * Processes and files of the driver from their first call to their end. The caller of a trapped
+ * call is looked up here, and added where it is new. What belongs to one that ends, ends with it or
+ * is inherited. All under notify->lock.
  */
 #ifndef VGPU_GUARD_LIFETIME_H
 #define VGPU_GUARD_LIFETIME_H

@@ -30,7 +30,7 @@ struct rm_place {
 struct rm_bytes {
     uint64_t address; /* of `arg` in the caller */
     bool indirect;    /* by way of XFER */
-    bool has_rights;  /* it says where they are */
+    bool has_rights;  /* the call has the address of a mask of rights, copied to `rights` */
     uint32_t arg_bytes, rights;
     size_t params_bytes, list_bytes;
     _Alignas(8) uint8_t arg[RM_PARAMS_MAX], arg_before[RM_PARAMS_MAX];

@@ -8,8 +8,8 @@
  * nothing (measured).
  *
  * The process that hands the device on opens the semaphore with a store. A thread may be stuck in
- * the driver behind a semaphore (loading a function does that); it needs nobody's help to come
- * free.
+ * the driver behind a semaphore (loading a function does that). No thread of its own process has to
+ * run for it to come free.
  */
 #ifndef VGPU_HOOK_WORK_SEMAPHORE_H
 #define VGPU_HOOK_WORK_SEMAPHORE_H

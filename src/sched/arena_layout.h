@@ -94,10 +94,10 @@ struct arena_page {
                                       grant, under the lock */
     _Atomic uint32_t yielded_turn; /* the arena's number of the turn that this process has left */
     _Atomic uint32_t early;        /* it left although there was time: ARENA_EARLY_* */
-    _Atomic uint32_t
-        unfenced; /* not 0: launches of the turn, or at the semaphore, have no fence yet */
-    _Atomic uint32_t queued_unfenced;
-    _Atomic uint32_t unknown;            /* 1: work from before the device was contended may run */
+    /* Launches of the turn have no fence yet: UNFENCED, UNFENCED_LEAVING; 0: all have. */
+    _Atomic uint32_t unfenced;
+    _Atomic uint32_t queued_unfenced;    /* 1: so have launches at the semaphore */
+    _Atomic uint32_t untimed;            /* 1: work from before the device was contended may run */
     _Atomic uint32_t submitted_launches; /* launches of the turn */
     _Atomic uint32_t backlog;            /* launches that wait at the semaphore */
     _Atomic uint32_t

@@ -47,11 +47,11 @@ static void take_fences(struct arena_page *page)
     for (unsigned i = 0; i < ARENA_STREAMS; i++)
         STORE(page->fence_required[i], LOAD(page->fence_issued[i]));
     if (atomic_exchange(&page->queued_unfenced, 0))
-        atomic_fetch_or(&page->unfenced, UNMARKED);
+        atomic_fetch_or(&page->unfenced, UNFENCED);
 }
 
 /* Opens the page's semaphore: its turn has come. */
-static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
+static void open_page(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
 {
     if (LOAD(page->runnable)) {
         STORE(page->busy_until_ns, now_ns + LOAD(page->backlog_ns));
@@ -66,12 +66,12 @@ static void admit(struct arena_page *page, uint64_t waited_ns, uint64_t now_ns)
     take_fences(page);
 }
 
-static void admit_all(struct vgpu_arena *arena, unsigned tenant, uint64_t waited_ns,
-                      uint64_t now_ns)
+static void open_pages(struct vgpu_arena *arena, unsigned tenant, uint64_t waited_ns,
+                       uint64_t now_ns)
 {
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
         if (sched_page_of(&arena->layout->page[i], tenant))
-            admit(&arena->layout->page[i], waited_ns, now_ns);
+            open_page(&arena->layout->page[i], waited_ns, now_ns);
 }
 
 static void count_waiting(struct arena_layout *layout)
@@ -134,7 +134,7 @@ static void grant(struct vgpu_arena *arena, unsigned tenant, uint64_t now_ns)
     for (unsigned i = 0; i < ARENA_TENANTS; i++)
         if (layout->tenant[i].wanted_ns && layout->tenant[i].blocked)
             preempt(layout, i, now_ns);
-    admit_all(arena, tenant, waited_ns, now_ns);
+    open_pages(arena, tenant, waited_ns, now_ns);
     count_waiting(layout);
     tell_next(arena, now_ns);
 }
@@ -239,7 +239,7 @@ void sched_want(struct vgpu_arena *arena, struct arena_page *page, unsigned tena
     STORE(page->runnable, 1);
     policy_comes_back(layout, tenant, now_ns);
     if ((int)tenant == holder && LOAD(page->yielded_turn) != LOAD(layout->turn)) {
-        admit(page, 0, now_ns);
+        open_page(page, 0, now_ns);
         return;
     }
     if (!self->wanted_ns) {
@@ -272,7 +272,7 @@ void sched_set_unscheduled(struct vgpu_arena *arena, unsigned tenant, uint64_t n
     self->unscheduled_count = count + 1;
     STORE(self->unscheduled_until_ns, until_ns);
     self->wanted_ns = 0;
-    admit_all(arena, tenant, 0, now_ns);
+    open_pages(arena, tenant, 0, now_ns);
 }
 
 void sched_known(struct vgpu_arena *arena, unsigned tenant)
@@ -280,7 +280,7 @@ void sched_known(struct vgpu_arena *arena, unsigned tenant)
     arena->layout->tenant[tenant].untimed_overruns = 0;
     for (unsigned i = 0; i < arena_pages_high(arena); i++)
         if (sched_page_of(&arena->layout->page[i], tenant))
-            STORE(arena->layout->page[i].unknown, 0);
+            STORE(arena->layout->page[i].untimed, 0);
 }
 
 void sched_drain(struct vgpu_arena *arena, unsigned tenant, uint64_t until_ns, uint64_t now_ns)
@@ -336,8 +336,8 @@ static void contend(struct arena_page *page, uint64_t now_ns)
 {
     if (LOAD(page->flags) & ARENA_CONTENDED)
         return;
-    STORE(page->unfenced, 1);
-    STORE(page->unknown, 1);
+    STORE(page->unfenced, UNFENCED);
+    STORE(page->untimed, 1);
     STORE(page->busy_until_ns, now_ns + SCHED_UNTIMED_NS);
     atomic_fetch_or(&page->flags, ARENA_CONTENDED);
     arena_wake(page);
@@ -368,7 +368,7 @@ static void set_contended(struct vgpu_arena *arena, uint64_t now_ns)
             contend(page, now_ns);
         } else if (LOAD(page->flags) & ARENA_CONTENDED) {
             atomic_fetch_and(&page->flags, ~ARENA_CONTENDED);
-            admit(page, 0, now_ns);
+            open_page(page, 0, now_ns);
         }
     }
 }
@@ -407,7 +407,7 @@ void sched_activate(struct vgpu_arena *arena, struct arena_page *page, unsigned 
         STORE(layout->holder, tenant + 1);
     }
     set_contended(arena, now_ns);
-    STORE(page->unknown, 0); /* it has launched nothing yet */
+    STORE(page->untimed, 0); /* it has launched nothing yet */
 }
 
 /* False: its process is dead, and the page is free now. */
@@ -464,7 +464,7 @@ void sched_tidy(struct vgpu_arena *arena, unsigned own_page, uint64_t now_ns)
 void sched_defer(struct vgpu_arena *arena, struct arena_page *page, unsigned tenant,
                  uint64_t now_ns)
 {
-    admit(page, 0, now_ns);
+    open_page(page, 0, now_ns);
     if (sched_holder(arena->layout) == (int)tenant && !tenant_active(arena, tenant, page))
         sched_next(arena, POLICY_YIELDED, false, now_ns);
 }

@@ -33,9 +33,9 @@ static inline bool sched_page_of(const struct arena_page *page, unsigned tenant)
     return LOAD(page->used) && LOAD(page->tenant) == tenant;
 }
 
-/* arena_page.unfenced: launches without a fence; a fence behind them is being made. */
-#define UNMARKED 1u
-#define FENCING  2u
+/* arena_page.unfenced */
+#define UNFENCED         1u /* launches have no fence yet */
+#define UNFENCED_LEAVING 2u /* it has left the turn, and the fences behind it are being made */
 
 /* Whether the page's part of the turn is over: the GPU has reached every fence, and every launch
  * has one. Also without the lock. */

@@ -251,17 +251,17 @@ void sched_client_launched(struct sched_client *client, uint32_t turn)
         atomic_store(&page->queued_unfenced, 1);
     /* The semaphore may have been opened just now, by a process that saw no launch. */
     if (sched_client_open(client, turn))
-        atomic_fetch_or(&page->unfenced, UNMARKED);
+        atomic_fetch_or(&page->unfenced, UNFENCED);
     /* The fences of a turn that this process has left are made by now. */
-    if (LOAD(page->unfenced) & FENCING)
-        atomic_fetch_and(&page->unfenced, ~FENCING);
+    if (LOAD(page->unfenced) & UNFENCED_LEAVING)
+        atomic_fetch_and(&page->unfenced, ~UNFENCED_LEAVING);
 }
 
 void sched_client_fences(struct sched_client *client)
 {
     struct arena_page *page = client->page;
 
-    atomic_fetch_and(&page->unfenced, ~UNMARKED);
+    atomic_fetch_and(&page->unfenced, ~UNFENCED);
     atomic_store(&page->queued_unfenced, 0);
 }
 
@@ -446,7 +446,7 @@ static void launch(struct sched_client *client, uint64_t cost_ns, uint64_t now_n
                 pass(client, cost_ns, now_ns, ticket);
                 return;
             }
-            atomic_fetch_or(&page->unfenced, FENCING);
+            atomic_fetch_or(&page->unfenced, UNFENCED_LEAVING);
             STORE(page->yielded_turn, turn);
             ticket->fences = true;
         }

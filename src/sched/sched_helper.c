@@ -12,7 +12,7 @@ struct holder_state {
     bool yielded_turn;           /* all of its processes have left the turn */
     uint32_t early;              /* why some left it although there was time: ARENA_EARLY_* */
     bool pausing;                /* all of them sleep because of their cap */
-    bool unknown;                /* what runs may be work from before the device was contended */
+    bool untimed;                /* what runs may be work from before the device was contended */
     uint32_t submitted_launches; /* launches of the turn */
     uint32_t launches;
     uint64_t busy_until_ns, burst_ns;
@@ -36,7 +36,7 @@ static struct holder_state look_at(const struct vgpu_arena *arena, unsigned tena
         idle = sched_idle(page, now_ns);
         seen.any = true;
         seen.launches += LOAD(page->launches);
-        seen.unknown = seen.unknown || LOAD(page->unknown);
+        seen.untimed = seen.untimed || LOAD(page->untimed);
         seen.submitted_launches += LOAD(page->submitted_launches);
         seen.idle = seen.idle && idle;
         seen.yielded_turn = seen.yielded_turn &&
@@ -57,7 +57,7 @@ enum verdict { GOES_ON, UP, OVER, OVERDUE };
 
 static uint64_t bound_ns(const struct holder_state *seen)
 {
-    return seen->gang ? GANG_DRAIN_NS : seen->unknown ? SCHED_UNTIMED_BOUND_NS : SCHED_BOUND_NS;
+    return seen->gang ? GANG_DRAIN_NS : seen->untimed ? SCHED_UNTIMED_BOUND_NS : SCHED_BOUND_NS;
 }
 
 static enum verdict judge(const struct arena_layout *layout, const struct holder_state *seen,
@@ -136,10 +136,10 @@ static void end_turn(struct sched_client *client, enum verdict verdict,
     /* A gang's work may wait for the next slot of another device. The device goes on beside it. */
     if (holder >= 0 && verdict == OVERDUE && !seen->gang)
         handle_overdue(client->arena, (unsigned)holder,
-                       seen->unknown || seen->submitted_launches > SCHED_LAUNCHES_MUCH ||
+                       seen->untimed || seen->submitted_launches > SCHED_LAUNCHES_MUCH ||
                            layout->tenant[holder].untimed_overruns,
                        now_ns);
-    else if (holder >= 0 && (seen->unknown || layout->tenant[holder].untimed_overruns))
+    else if (holder >= 0 && (seen->untimed || layout->tenant[holder].untimed_overruns))
         sched_known(client->arena, (unsigned)holder);
     if (holder >= 0 && end == POLICY_YIELDED)
         policy_yields(layout, (unsigned)holder, now_ns);

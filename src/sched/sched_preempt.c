@@ -53,9 +53,9 @@ static void tell_busy(struct preempt *preempt, uint64_t until_ns)
 {
     struct arena_page *page = preempt->client.page;
 
-    STORE(page->unknown, 0); /* whatever it is, it can be stopped */
+    STORE(page->untimed, 0); /* whatever it is, it can be stopped */
     STORE(page->busy_until_ns, until_ns);
-    STORE(page->unfenced, UNMARKED);
+    STORE(page->unfenced, UNFENCED);
 }
 
 /* The tenant does not wait any more. */

@@ -54,7 +54,7 @@ static void pass(struct guarded *guarded, uint64_t ns)
     swapcontext(&guarded->own, &guarded->world);
 }
 
-static void switched(struct guarded *guarded, enum share_state to)
+static void switched(struct guarded *guarded, enum share_switch to)
 {
     uint64_t now_ns = guarded->proc->world->now_ns;
     struct context *context = context_of(guarded);
@@ -75,14 +75,14 @@ static void switched(struct guarded *guarded, enum share_state to)
     }
 }
 
-static void is_set(struct guarded *guarded, enum share_state to)
+static void is_set(struct guarded *guarded, enum share_switch to)
 {
     guarded->went[guarded->state][to]++;
     guarded->state = to;
     guarded->set_ns = guarded->proc->world->now_ns;
 }
 
-static int set(void *arg, enum share_state to)
+static int set(void *arg, enum share_switch to)
 {
     static const uint64_t costs[] = {
         [SHARE_OFF] = OFF_NS, [SHARE_ENDING] = ENDING_NS, [SHARE_ON] = ON_NS};

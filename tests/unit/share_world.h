@@ -26,7 +26,7 @@ struct guarded {
     int pause_rc, set_rc, look_rc; /* what the operations return */
     uint32_t seen_open, seen_wake, seen_pokes;
 
-    enum share_state state;                 /* the last one that was set */
+    enum share_switch state;                /* the last one that was set */
     uint64_t set_ns;                        /* and when */
     uint64_t went[3][3];                    /* changes, from state to state */
     uint64_t ended_least_ns, ended_most_ns; /* from ENDING to when OFF began */

@@ -20,7 +20,7 @@ struct tenant {
     _Atomic unsigned sets, endings, probes, wrong_looks;
 };
 
-static int set(void *arg, enum share_state to)
+static int set(void *arg, enum share_switch to)
 {
     struct tenant *tenant = arg;
 

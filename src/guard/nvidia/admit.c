@@ -73,7 +73,7 @@ static bool duplicates_group(const struct nvidia *nvidia, const struct rm_call *
            class_id == RM_CLASS_CHANNEL_GROUP;
 }
 
-static uint32_t admit_free(struct request *request)
+static uint32_t check_free(struct request *request)
 {
     struct nvidia *nvidia = request->nvidia;
     const struct rm_call *call = &request->call;
@@ -85,14 +85,14 @@ static uint32_t admit_free(struct request *request)
                : RM_ERR_INSUFFICIENT_RESOURCES;
 }
 
-uint32_t admit(struct request *request)
+uint32_t request_check(struct request *request)
 {
     struct nvidia *nvidia = request->nvidia;
     const struct rm_call *call = &request->call;
 
     request->place = (struct rm_place){0};
     if (call->kind == RM_KIND_FREE || call->kind == RM_KIND_HEAP_FREE)
-        return admit_free(request);
+        return check_free(request);
     if (objects_reserve(nvidia->objects) < 0 || !clients_has_room(&nvidia->clients, call->client))
         return RM_ERR_NO_MEMORY;
     if (!place_channel(request) || duplicates_group(nvidia, call))

@@ -236,7 +236,7 @@ static int make_for(struct request *request)
 static int execute(struct request *request)
 {
     struct rm_bytes *rm = &request->rm;
-    uint32_t status = admit(request);
+    uint32_t status = request_check(request);
     int rc;
 
     if (status != RM_OK)

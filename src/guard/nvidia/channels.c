@@ -154,7 +154,7 @@ void channels_remove_client(struct channels *channels, uint32_t client)
 
 /* The status, or -errno. */
 static int switch_some(const struct channel_set *set, const struct rm_disable_channels *which,
-                       enum share_state to)
+                       enum share_switch to)
 {
     struct rm_disable_channels params = *which;
 
@@ -206,7 +206,7 @@ static int undo(struct channel_set *set)
 }
 
 /* One call for those that are on. The status, or -errno. */
-static int switch_off_rest(struct channel_set *set, enum share_state to)
+static int switch_off_rest(struct channel_set *set, enum share_switch to)
 {
     struct rm_disable_channels which = {.count = 0};
 
@@ -221,7 +221,7 @@ static int switch_off_rest(struct channel_set *set, enum share_state to)
     return switch_some(set, &which, to);
 }
 
-static int switch_off(struct channel_set *set, enum share_state to)
+static int switch_off(struct channel_set *set, enum share_switch to)
 {
     int rc = 0;
 
@@ -297,7 +297,7 @@ static int switch_on(struct channel_set *set, uint32_t schedule_bytes)
     return rc;
 }
 
-int channels_set(struct channels *channels, unsigned vdev, enum share_state to)
+int channels_set(struct channels *channels, unsigned vdev, enum share_switch to)
 {
     int rc = 0;
 

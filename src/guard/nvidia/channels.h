@@ -60,7 +60,7 @@ void channels_remove_client(struct channels *channels, uint32_t client);
 /* Switches all channels of a vdev. With SHARE_ENDING, kernels run on until they end, or until their
  * time slice does if others have work. -errno: some could not be switched. A channel that is gone
  * is forgotten, and is no error. */
-int channels_set(struct channels *channels, unsigned vdev, enum share_state to);
+int channels_set(struct channels *channels, unsigned vdev, enum share_switch to);
 
 /*
  * Whether the instance's work runs, seen from outside: how often contexts were put on the engine

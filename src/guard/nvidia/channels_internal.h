@@ -47,9 +47,9 @@ struct channel_set {
 
 struct channels {
     struct vgpu_mutex lock;
-    uint32_t schedule_bytes;                  /* of the parameters on this branch of the driver */
-    unsigned high;                            /* entries from here on were never used */
-    enum share_state state[VGPU_DEVICES_MAX]; /* of each vdev: what new channels have to be */
+    uint32_t schedule_bytes;                   /* of the parameters on this branch of the driver */
+    unsigned high;                             /* entries from here on were never used */
+    enum share_switch state[VGPU_DEVICES_MAX]; /* of each vdev: what new channels have to be */
     struct channel_set set[SETS_MAX];
 };
 

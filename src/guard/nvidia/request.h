@@ -89,7 +89,7 @@ extern const struct request_steps uvm_steps;     /* uvm.c: ioctls of the UVM dev
 extern const struct request_steps managed_steps; /* uvm.c: mmap() of the UVM device */
 
 /* admit.c: whether the call may be made. The status to refuse it with, or RM_OK. */
-uint32_t admit(struct request *request);
+uint32_t request_check(struct request *request);
 
 /* account.c: the driver has taken the call. -errno: what it has made is gone again. */
 int account_note(struct request *request);

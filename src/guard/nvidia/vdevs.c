@@ -236,7 +236,7 @@ int vdevs_find(struct nvidia *nvidia, const struct guard_file *file, uint32_t cl
     return rc;
 }
 
-static int share_set(void *arg, enum share_state to)
+static int share_set(void *arg, enum share_switch to)
 {
     struct guarded_device *device = arg;
 

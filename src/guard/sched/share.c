@@ -19,7 +19,7 @@ static void count_throttled(struct share *share, uint64_t now_ns)
     share->throttled_ns = 0;
 }
 
-static int switch_it(struct share *share, enum share_state to)
+static int switch_it(struct share *share, enum share_switch to)
 {
     uint64_t begin_ns = clock_ns(), end_ns;
     bool on = to == SHARE_ON;
@@ -44,7 +44,7 @@ static int switch_it(struct share *share, enum share_state to)
 }
 
 /* At the end of a turn. With a cap, kernels that run on would not be charged. */
-static enum share_state end_of_turn(const struct share *share)
+static enum share_switch end_of_turn(const struct share *share)
 {
     return share->throttle.cap > 0 ? SHARE_OFF : SHARE_ENDING;
 }

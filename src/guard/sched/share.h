@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 /* ENDING: off, but kernels may run on for some milliseconds, if nobody else has work. */
-enum share_state { SHARE_ON, SHARE_ENDING, SHARE_OFF };
+enum share_switch { SHARE_ON, SHARE_ENDING, SHARE_OFF };
 
 struct share_probe {
     double runs; /* the part of the device's engine that it has at this moment, 0 to 1 */
@@ -40,7 +40,7 @@ struct share_ops {
      * about 0.6 ms off and 0.4 ms on or ending. -errno: they may be either way; it is tried again
      * later.
      */
-    int (*set)(void *arg, enum share_state to);
+    int (*set)(void *arg, enum share_switch to);
 
     /*
      * Whether the instance's work runs. With `stop` its work may be interrupted to see that, for a

@@ -101,9 +101,10 @@ static inline unsigned compute_weight(void)
 }
 
 /*
- * The three steps before a launch: waiting for the cap, waiting for a turn, and the begin of
- * measuring. If one call starts work on several devices, all of it takes each step before any takes
- * the next. So no measurement on one device contains a wait for another.
+ * The three steps before a launch: compute_admit() waits for the cap, compute_enter() for a turn,
+ * and compute_measure() begins to measure. If one call starts work on several devices, all of it
+ * takes each step before any takes the next. So no measurement on one device contains a wait for
+ * another.
  */
 void compute_admit(struct work *work);
 void compute_enter(struct work *work);

@@ -196,7 +196,7 @@ void hami_refresh(struct vgpu_ledger *ledger)
     struct region_hold hold;
     unsigned high;
 
-    /* Figures for people are not worth a long wait. */
+    /* Figures for display are not worth a long wait. */
     if (ledger_lock(ledger, REFRESH_NS, &hold) < 0)
         return;
     ledger_reap(ledger);

@@ -9,7 +9,7 @@
 
 uint64_t clock_ns(void);        /* CLOCK_MONOTONIC: for waits and intervals */
 uint64_t clock_coarse_ns(void); /* CLOCK_MONOTONIC_COARSE: cheaper, late by a few milliseconds */
-uint64_t clock_real_ns(void);   /* CLOCK_REALTIME: for people */
+uint64_t clock_real_ns(void);   /* CLOCK_REALTIME: for display */
 uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: CPU time of the calling thread */
 
 #endif

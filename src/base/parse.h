@@ -1,5 +1,5 @@
 /*
- * Parses sizes, percentages, lists of them and counts, and formats sizes and times for people.
+ * Parses sizes, percentages, lists of them and counts, and formats sizes and times for display.
  *
  * A parser accepts a whole text or refuses it. Counts and percentages return -EINVAL for text that
  * is no number, and -ERANGE for a number out of range. Sizes, quotas and lists return a negative

@@ -19,9 +19,9 @@ enum setting {
 #define SETTING_NAME_BYTES 64
 
 struct setting_row {
-    const char *env;     /* "<i>" in it stands for the number of a device */
-    const char *type;    /* a word for people */
-    const char *range;   /* the accepted texts, for people; the words of a "word", divided by '|' */
+    const char *env;   /* "<i>" in it stands for the number of a device */
+    const char *type;  /* a word for display */
+    const char *range; /* the accepted texts, for display; the words of a "word", divided by '|' */
     const char *initial; /* the value of an unset variable; NULL: there is none */
     uint64_t min, max;   /* of a number, inclusive */
     bool secure;         /* unset for a program with more rights than its caller */

@@ -1,4 +1,4 @@
-/* Settings and usage of GPU time: sums, and texts for people. */
+/* Settings and usage of GPU time: sums, and texts for display. */
 #ifndef VGPU_CLI_COMPUTE_H
 #define VGPU_CLI_COMPUTE_H
 

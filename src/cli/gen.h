@@ -9,7 +9,7 @@
 
 extern const char *const gen_setting_helps[SETTINGS];
 
-/* The accepted values of a setting, for people. */
+/* The accepted values of a setting, for display. */
 #define GEN_RANGE_BYTES 256
 const char *gen_setting_range(enum setting setting, char *buffer, size_t size);
 

@@ -59,7 +59,7 @@ struct cli_option {
     const char *help;
     uint64_t min, max; /* of the value; max 0: there is none */
     const char *unit;
-    const char *initial;  /* the value without the option, for people; NULL: none */
+    const char *initial;  /* the value without the option, for display; NULL: none */
     const char *examples; /* values for completion, divided by blanks; NULL: none */
     char letter;          /* its short form; '\0': none */
 };

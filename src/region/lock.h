@@ -6,8 +6,8 @@
  * A process that takes the lock of a dead holder repairs the region (region_recover()) before the
  * call returns. A holder that is stopped lives: others wait up to their bound. A process that has
  * lost its identity because the program closed all descriptors is taken for dead, although it runs.
- * What it still writes leaves wrong numbers, as any writer of the file may; no check relies on
- * them.
+ * What it still writes leaves wrong numbers, as any writer of the file may. The preloaded library's
+ * quota goes by them; the guard's does not.
  */
 #ifndef VGPU_REGION_LOCK_H
 #define VGPU_REGION_LOCK_H

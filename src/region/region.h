@@ -50,7 +50,7 @@ bool vgpu_kind_in_nvml(enum vgpu_kind kind);
 /*
  * How the limits of an instance are enforced: X(enum suffix, name in JSON and tables). Under the
  * guard its supervisor keeps a slot of kind DRIVER for each process, and that alone counts against
- * the quota. If the library is preloaded as well, the figures of the processes are for people.
+ * the quota. If the library is preloaded as well, the figures of the processes are for display.
  */
 #define VGPU_TIER_LIST(X)                                                                          \
     X(PRELOAD, "preload")                                                                          \
@@ -224,7 +224,7 @@ int region_group_new(struct vgpu_region *region, const struct vgpu_limits *limit
 bool region_group_limits(struct vgpu_region *region, uint64_t id, struct vgpu_limits *ret_limits);
 
 /* Whether the work of an instance of tier GUARD is paused (vgpu pause). Its supervisor writes it,
- * for people. */
+ * for display. */
 void region_stand(struct vgpu_region *region, bool stands);
 bool region_stands(struct vgpu_region *region);
 

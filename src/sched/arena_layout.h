@@ -85,13 +85,13 @@ struct arena_page {
         launches; /* counted by the process, a lost count does not matter: whether it is active */
 
     /* Written by the threads of the process, read by others. */
-    _Atomic uint32_t used
-        __attribute__((aligned(64))); /* 0: free. Written under the lock; file lock page + 1 tells
-                                         whether the process lives */
+    _Atomic uint32_t used __attribute__((
+        aligned(64))); /* 0: free. Written under the lock, and by its own process without; file lock
+                          page + 1 tells whether the process lives */
     _Atomic uint32_t tenant;
     _Atomic uint32_t pending_turn; /* the turn to which new launches belong */
-    _Atomic uint32_t runnable;     /* 1: work waits at a semaphore. Set by the process, cleared by a
-                                      grant, under the lock */
+    _Atomic uint32_t runnable; /* 1: work waits at a semaphore. Set by the process under the lock;
+                                  cleared by a grant, or by the process when it stops waiting */
     _Atomic uint32_t yielded_turn; /* the arena's number of the turn that this process has left */
     _Atomic uint32_t early;        /* it left although there was time: ARENA_EARLY_* */
     /* Launches of the turn have no fence yet: UNFENCED, UNFENCED_LEAVING; 0: all have. */

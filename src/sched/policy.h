@@ -1,6 +1,8 @@
 /*
- * Policies: which tenant gets a device next, and for how long. Pure functions of an arena's state
- * and the time, all called under the arena's lock. They know tenants, not how turns are enforced.
+ * Policies: which tenant gets a device next, and for how long. Functions of an arena's state and
+ * the time: no clock, no I/O, no state of their own. Those with a const layout only read, and may
+ * be called without the arena's lock. The others change words of tenants, and need it. They know
+ * tenants, not how turns are enforced.
  *
  * A new policy is a row of spec/policies.def and a `struct policy` in policy.c. No other file tests
  * which policy it is.

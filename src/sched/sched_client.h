@@ -99,7 +99,8 @@ static inline bool sched_client_open(const struct sched_client *client, uint32_t
                      turn) >= 0;
 }
 
-/* All functions below need the caller's lock: one thread of the process at a time. */
+/* The functions from here to sched_client_take_counts() need the caller's lock: one thread of the
+ * process at a time. */
 
 /* Called after ARENA_RESUME: the process is active (again). Weight and priority may have
  * changed. */
@@ -144,7 +145,8 @@ void sched_client_tidy(struct sched_client *client, uint64_t now_ns);
 void sched_client_take_counts(struct sched_client *client, uint64_t *ret_turns,
                               uint64_t *ret_waited_ns);
 
-/* For the helper and sched_preempt; they take the arena's lock. */
+/* For the helper, sched_preempt and launches. None needs the caller's lock; sched_client_wants()
+ * and sched_client_watch() take the arena's. */
 
 /* Whether others know that work of the process, which is of `tenant`, waits. */
 bool sched_client_waiting(const struct sched_client *client, unsigned tenant);

@@ -296,7 +296,7 @@
 #define SHARE_STEP_LEAST_NS 20000ULL
 #define SHARE_ROUNDS        4u /* of one step: a turn ends, and the next one is granted at once */
 #define SHARE_END_TRIES     5u
-/* Between probes of a tenant that is alone (every LONE_STOPS-th is for people), has just been
+/* Between probes of a tenant that is alone (every LONE_STOPS-th is for display), has just been
  * switched on, has the device while others wait, has it while nobody waits. */
 #define SHARE_LONE_NS      50000000ULL
 #define SHARE_LONE_STOPS   10u

@@ -1,5 +1,5 @@
 /*
- * What an instance does on a device, in its region: caps, their buckets, and counters for people.
+ * What an instance does on a device, in its region: caps, their buckets, and counters for display.
  * Every word is atomic; no lock; any thread of any process of the instance. `vdev` is a device's.
  * `group` is 0 for the instance, or ledger_group()'s: both limits apply to work of a group.
  */

@@ -72,7 +72,7 @@ struct task_piece task_changes(uint64_t address, const void *before, void *after
  */
 int task_open_file(pid_t process, const char *name, int *ret_fd);
 
-/* The name of a process, for people: at most 31 bytes; "?" where there is none. */
+/* The name of a process, for display: at most 31 bytes; "?" where there is none. */
 void task_name(pid_t process, char ret_name[32]);
 
 bool task_exists(pid_t process); /* true also for a zombie */

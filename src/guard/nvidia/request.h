@@ -7,8 +7,8 @@
  *   identify  the caller's process and its open file, by the kernel's word
  *   check     whether the call may be made, and where its memory or channel will be
  *   execute   the ioctl through our duplicate of the file, with the copies
- *   note      what the driver has done, in the object model and the tables; the model returns what
- *             changed, and account_settle() charges it
+ *   note      what the driver has done, in the object model (this is the charge) and the tables;
+ *             account_settle() shows it in the region
  *   write     where the driver changed the copies, the caller's bytes; without the lock
  */
 #ifndef VGPU_GUARD_REQUEST_H

@@ -4,13 +4,13 @@
 
 static void take_charge(struct world *world, const struct objects_charge *charge)
 {
-    assert_true(charge->owner < 8 && charge->gpu < VGPU_DEVICES_MAX);
+    assert_true(charge->owner < 8 && charge->vdev < VGPU_DEVICES_MAX);
     assert_true(charge->bytes != 0);
     world->charges++;
-    world->sum[charge->owner][charge->gpu] += charge->bytes;
+    world->sum[charge->owner][charge->vdev] += charge->bytes;
     world->total += charge->bytes;
     world->lowest = world->total < world->lowest ? world->total : world->lowest;
-    assert_true(world->sum[charge->owner][charge->gpu] >= 0);
+    assert_true(world->sum[charge->owner][charge->vdev] >= 0);
 }
 
 static void take_gone(struct world *world, const struct objects_gone *gone)

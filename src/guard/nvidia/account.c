@@ -14,7 +14,7 @@ void account_settle(struct nvidia *nvidia)
     struct objects_gone gone;
 
     while (objects_next_charge(nvidia->objects, &charge))
-        process_charge(nvidia->notify, charge.owner, charge.gpu, charge.bytes);
+        process_charge(nvidia->notify, charge.owner, charge.vdev, charge.bytes);
     while (objects_next_gone(nvidia->objects, &gone)) {
         if (rm_class_is_channel(gone.class_id))
             channels_remove(nvidia->channels, gone.client, gone.handle);

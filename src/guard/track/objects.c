@@ -247,14 +247,14 @@ int objects_add(struct objects *objects, uint32_t client_number, uint32_t parent
 }
 
 static int add_memory(struct objects *objects, uint32_t client_number, uint32_t parent,
-                      uint32_t handle, unsigned gpu, uint64_t bytes, uint64_t charged_bytes)
+                      uint32_t handle, unsigned vdev, uint64_t bytes, uint64_t charged_bytes)
 {
     struct allocation *allocation;
     struct client *client;
     struct object *object;
     int rc;
 
-    if (gpu >= VGPU_DEVICES_MAX || bytes > INT64_MAX)
+    if (vdev >= VGPU_DEVICES_MAX || bytes > INT64_MAX)
         return -EINVAL;
     rc = new_object(objects, client_number, handle, &client, &object);
     if (rc)
@@ -264,7 +264,7 @@ static int add_memory(struct objects *objects, uint32_t client_number, uint32_t 
         item_free(objects, ITEM_OBJECT, object);
         return rc;
     }
-    allocation->gpu = gpu;
+    allocation->vdev = vdev;
     allocation->bytes = bytes;
     allocation->charged_bytes = charged_bytes;
     object->class_id = objects->classes.memory;
@@ -274,15 +274,15 @@ static int add_memory(struct objects *objects, uint32_t client_number, uint32_t 
 }
 
 int objects_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
-                       unsigned gpu, uint64_t bytes)
+                       unsigned vdev, uint64_t bytes)
 {
-    return add_memory(objects, client, parent, handle, gpu, bytes, bytes);
+    return add_memory(objects, client, parent, handle, vdev, bytes, bytes);
 }
 
 int objects_add_foreign(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
-                        unsigned gpu, uint64_t bytes)
+                        unsigned vdev, uint64_t bytes)
 {
-    return add_memory(objects, client, parent, handle, gpu, bytes, 0);
+    return add_memory(objects, client, parent, handle, vdev, bytes, 0);
 }
 
 static int duplicate(struct objects *objects, uint32_t client_number, uint32_t parent,
@@ -438,13 +438,13 @@ int objects_class(const struct objects *objects, uint32_t client, uint32_t handl
 }
 
 int objects_memory(const struct objects *objects, uint32_t client, uint32_t handle,
-                   unsigned *ret_gpu, uint64_t *ret_bytes)
+                   unsigned *ret_vdev, uint64_t *ret_bytes)
 {
     const struct object *object = find(objects, client, handle);
 
     if (!object || !object->reference.allocation)
         return -ENOENT;
-    *ret_gpu = object->reference.allocation->gpu;
+    *ret_vdev = object->reference.allocation->vdev;
     *ret_bytes = object->reference.allocation->bytes;
     return 0;
 }

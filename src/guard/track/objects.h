@@ -52,11 +52,11 @@ void objects_free(struct objects *objects); /* NULL is fine */
  * until then it counts against the limit. Functions that return false leave *ret alone.
  */
 
-/* An owner's sum on a device has changed by so much, all in all. All increases come first: memory
+/* An owner's sum on a vdev has changed by so much, all in all. All increases come first: memory
  * that moves from one owner to another never seems to be free. False: no change is left. */
 struct objects_charge {
     uint32_t owner;
-    unsigned gpu;
+    unsigned vdev;
     int64_t bytes; /* not 0 */
 };
 bool objects_next_charge(struct objects *objects, struct objects_charge *ret_charge);
@@ -92,9 +92,9 @@ int objects_client(struct objects *objects, uint32_t client, uint32_t owner);
 int objects_add(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
                 uint32_t class_id);
 
-/* -EINVAL: also if `gpu` is not below VGPU_DEVICES_MAX. */
+/* -EINVAL: also if `vdev` is not below VGPU_DEVICES_MAX. */
 int objects_add_memory(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
-                       unsigned gpu, uint64_t bytes);
+                       unsigned vdev, uint64_t bytes);
 
 /* An object that holds memory of the same client's. NVML does not count it for the client. */
 int objects_add_holding(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
@@ -108,7 +108,7 @@ int objects_dup(struct objects *objects, uint32_t client, uint32_t parent, uint3
 /* A duplicate of another instance's memory, which is not charged here but counts for
  * objects_named(). */
 int objects_add_foreign(struct objects *objects, uint32_t client, uint32_t parent, uint32_t handle,
-                        unsigned gpu, uint64_t bytes);
+                        unsigned vdev, uint64_t bytes);
 
 /* The object is gone with all below it; handle == client: the client with everything. -ENOENT. */
 int objects_remove(struct objects *objects, uint32_t client, uint32_t handle);
@@ -205,11 +205,11 @@ int objects_class(const struct objects *objects, uint32_t client, uint32_t handl
                   uint32_t *ret_class);
 /* The memory behind a handle. -ENOENT also for an object that is no memory. */
 int objects_memory(const struct objects *objects, uint32_t client, uint32_t handle,
-                   unsigned *ret_gpu, uint64_t *ret_bytes);
+                   unsigned *ret_vdev, uint64_t *ret_bytes);
 
-uint64_t objects_total(const struct objects *objects, unsigned gpu); /* of all owners */
+uint64_t objects_total(const struct objects *objects, unsigned vdev); /* of all owners */
 /* Of all memory, foreign included, that a client has an object for. The driver counts for a process
  * at most this: it does not count what only UVM or a file holds. */
-uint64_t objects_named(const struct objects *objects, unsigned gpu);
+uint64_t objects_named(const struct objects *objects, unsigned vdev);
 
 #endif

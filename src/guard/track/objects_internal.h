@@ -38,7 +38,7 @@ struct holder {
 
 struct allocation {
     uint64_t bytes, charged_bytes; /* 0 for foreign memory */
-    unsigned gpu;
+    unsigned vdev;
     unsigned names; /* references of clients' objects */
     struct reference *oldest, *newest;
 };

@@ -211,10 +211,10 @@ static struct owner *charged_for(const struct reference *reference)
     return reference->holder->oldest->owner;
 }
 
-static void charge(struct objects *objects, struct owner *owner, unsigned gpu, uint64_t bytes,
+static void charge(struct objects *objects, struct owner *owner, unsigned vdev, uint64_t bytes,
                    int sign)
 {
-    owner->changed_bytes[gpu] += sign > 0 ? (int64_t)bytes : -(int64_t)bytes;
+    owner->changed_bytes[vdev] += sign > 0 ? (int64_t)bytes : -(int64_t)bytes;
     if (!bytes || owner->changed)
         return;
     owner->changed = true;
@@ -225,12 +225,12 @@ static void charge(struct objects *objects, struct owner *owner, unsigned gpu, u
 /* A change of this sign. */
 static bool find_charge(const struct owner *owner, int sign, struct objects_charge *ret_charge)
 {
-    for (unsigned gpu = 0; gpu < VGPU_DEVICES_MAX; gpu++) {
-        int64_t bytes = owner->changed_bytes[gpu];
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++) {
+        int64_t bytes = owner->changed_bytes[vdev];
 
         if (sign > 0 ? bytes <= 0 : bytes >= 0)
             continue;
-        *ret_charge = (struct objects_charge){.owner = owner->number, .gpu = gpu, .bytes = bytes};
+        *ret_charge = (struct objects_charge){.owner = owner->number, .vdev = vdev, .bytes = bytes};
         return true;
     }
     return false;
@@ -240,7 +240,7 @@ bool objects_next_charge(struct objects *objects, struct objects_charge *ret_cha
 {
     for (struct owner *owner = objects->changed; owner; owner = owner->next_changed) {
         if (find_charge(owner, 1, ret_charge)) {
-            owner->changed_bytes[ret_charge->gpu] = 0;
+            owner->changed_bytes[ret_charge->vdev] = 0;
             return true;
         }
     }
@@ -248,7 +248,7 @@ bool objects_next_charge(struct objects *objects, struct objects_charge *ret_cha
         struct owner *owner = objects->changed;
 
         if (find_charge(owner, -1, ret_charge)) {
-            owner->changed_bytes[ret_charge->gpu] = 0;
+            owner->changed_bytes[ret_charge->vdev] = 0;
             return true;
         }
         objects->changed = owner->next_changed;
@@ -258,12 +258,12 @@ bool objects_next_charge(struct objects *objects, struct objects_charge *ret_cha
     return false;
 }
 
-static void move(struct objects *objects, struct owner *from, struct owner *to, unsigned gpu,
+static void move(struct objects *objects, struct owner *from, struct owner *to, unsigned vdev,
                  uint64_t bytes)
 {
     if (from != to) {
-        charge(objects, to, gpu, bytes, 1);
-        charge(objects, from, gpu, bytes, -1);
+        charge(objects, to, vdev, bytes, 1);
+        charge(objects, from, vdev, bytes, -1);
     }
 }
 
@@ -271,7 +271,7 @@ static void hold(struct objects *objects, struct reference *reference, struct ho
                  struct allocation *allocation)
 {
     if (holder->kind == HOLDER_CLIENT && !reference->unnamed && allocation->names++ == 0)
-        objects->named_bytes[allocation->gpu] += allocation->bytes;
+        objects->named_bytes[allocation->vdev] += allocation->bytes;
     reference->allocation = allocation;
     reference->holder = holder;
     reference->previous = NULL;
@@ -293,8 +293,8 @@ void reference_add(struct objects *objects, struct reference *reference, struct 
         return;
     }
     allocation->oldest = reference;
-    objects->total_bytes[allocation->gpu] += allocation->charged_bytes;
-    charge(objects, charged_for(reference), allocation->gpu, allocation->charged_bytes, 1);
+    objects->total_bytes[allocation->vdev] += allocation->charged_bytes;
+    charge(objects, charged_for(reference), allocation->vdev, allocation->charged_bytes, 1);
 }
 
 void reference_split(struct objects *objects, struct reference *reference, struct reference *whole)
@@ -330,14 +330,14 @@ void reference_drop(struct objects *objects, struct reference *reference)
         allocation->newest = reference->older;
     reference->allocation = NULL;
     if (reference->holder->kind == HOLDER_CLIENT && !reference->unnamed && --allocation->names == 0)
-        objects->named_bytes[allocation->gpu] -= allocation->bytes;
+        objects->named_bytes[allocation->vdev] -= allocation->bytes;
     if (allocation->oldest) {
-        move(objects, owner, charged_for(allocation->oldest), allocation->gpu,
+        move(objects, owner, charged_for(allocation->oldest), allocation->vdev,
              allocation->charged_bytes);
         return;
     }
-    objects->total_bytes[allocation->gpu] -= allocation->charged_bytes;
-    charge(objects, owner, allocation->gpu, allocation->charged_bytes, -1);
+    objects->total_bytes[allocation->vdev] -= allocation->charged_bytes;
+    charge(objects, owner, allocation->vdev, allocation->charged_bytes, -1);
     item_free(objects, ITEM_ALLOCATION, allocation);
 }
 
@@ -350,10 +350,10 @@ static void recharge(struct objects *objects, const struct holder *holder, struc
 
     for (struct reference *reference = holder->references; reference; reference = reference->next) {
         if (reference->allocation->oldest == reference)
-            bytes[reference->allocation->gpu] += reference->allocation->charged_bytes;
+            bytes[reference->allocation->vdev] += reference->allocation->charged_bytes;
     }
-    for (unsigned gpu = 0; gpu < VGPU_DEVICES_MAX; gpu++)
-        move(objects, from, to, gpu, bytes[gpu]);
+    for (unsigned vdev = 0; vdev < VGPU_DEVICES_MAX; vdev++)
+        move(objects, from, to, vdev, bytes[vdev]);
 }
 
 /*
@@ -401,12 +401,12 @@ int objects_inherit(struct objects *objects, uint32_t number, uint32_t heir_numb
     return 0;
 }
 
-uint64_t objects_total(const struct objects *objects, unsigned gpu)
+uint64_t objects_total(const struct objects *objects, unsigned vdev)
 {
-    return gpu < VGPU_DEVICES_MAX ? objects->total_bytes[gpu] : 0;
+    return vdev < VGPU_DEVICES_MAX ? objects->total_bytes[vdev] : 0;
 }
 
-uint64_t objects_named(const struct objects *objects, unsigned gpu)
+uint64_t objects_named(const struct objects *objects, unsigned vdev)
 {
-    return gpu < VGPU_DEVICES_MAX ? objects->named_bytes[gpu] : 0;
+    return vdev < VGPU_DEVICES_MAX ? objects->named_bytes[vdev] : 0;
 }

@@ -60,7 +60,7 @@ static inline int ledger_lock(struct vgpu_ledger *ledger, uint64_t bound_ns,
 }
 
 /* Whether this ledger reserves nothing: under the guard the figures of preloaded processes are for
- * people. The guard does not see host memory. */
+ * display. The guard does not see host memory. */
 static inline bool ledger_counts_only(const struct vgpu_ledger *ledger, unsigned vdev)
 {
     return !ledger->guards && vdev != VGPU_VDEV_HOST &&

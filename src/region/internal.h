@@ -261,7 +261,7 @@ void shares_show(const struct region_layout *layout,
 
 /*
  * Called after a process's use of a vdev has grown. Without the lock: of two that grow at once, at
- * least one sees the sum. For people only: bytes that move between processes meanwhile may count
+ * least one sees the sum. For display only: bytes that move between processes meanwhile may count
  * twice, but never beyond what is reserved. One load while the reserved sum is below the peak.
  */
 void slots_note_peak(struct region_layout *layout, unsigned vdev);

@@ -82,7 +82,7 @@ struct slot_vdev {
      * asks whether it is back.
      */
     _Atomic uint64_t away_bytes;
-    /* For people: the use of the reservation by kind. Written by the owner without the lock,
+    /* For display: the use of the reservation by kind. Written by the owner without the lock,
      * atomic. */
     _Atomic uint64_t held_bytes[VGPU_KINDS];
 };

@@ -6,8 +6,8 @@ source "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "no python3"
 here=$(dirname "$0")
 mapfile -t symbols < <(cd "$here/../../../src/hook" && {
-    grep -ohE '\bDRIVER\(cu[A-Za-z0-9_]+' ./*.c | sed 's/.*(//'
-    grep -oE '"nvml[A-Za-z0-9_]+"' nvml_driver.c | tr -d '"'
+    grep -rohE '\bDRIVER\(cu[A-Za-z0-9_]+' --include='*.c' . | sed 's/.*(//'
+    grep -oE '"nvml[A-Za-z0-9_]+"' loader/nvml_driver.c | tr -d '"'
     echo nvmlDeviceGetIndex
 } | sort -u)
 [ "${#symbols[@]}" -gt 60 ] || die "found only ${#symbols[@]} symbols"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What `vgpu run --stats` and `vgpu ps --json` say of the device's time is what the simulator's book says, within 5 % for
-# kernels and graphs under a cap; of what nothing limits only some launches are looked at, and stand for the others.
+# kernels and graphs under a cap. Of what nothing limits, one launch a second is measured and stands for the others: on a
+# busy machine that is one of a few, so the figure is good to a quarter.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh"
 
@@ -22,7 +23,7 @@ run copies 3 --copy-bw 1G -- us=2000 way=memset sync=4
 cat >"$TEST_WORK/check.py" <<'P'
 import json, re, sys
 work, what = sys.argv[1:]
-LOADS = (("capped", "kernel", 40, 0.05), ("graphs", "graph", 40, 0.05), ("unlimited", "kernel", None, 0.1), ("copies", "memset", None, 0.25))
+LOADS = (("capped", "kernel", 40, 0.05), ("graphs", "graph", 40, 0.05), ("unlimited", "kernel", None, 0.25), ("copies", "memset", None, 0.25))
 def book(file, group):
     return sum(int(m) for m in re.findall(rf"^group {group} .* busy_ns=(\d+)", open(f"{work}/{file}").read(), re.M)) / 1e9
 def seconds(number, unit):

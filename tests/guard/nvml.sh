@@ -31,7 +31,7 @@ runs_meanwhile() {
     rm -f go started
     env -u LD_LIBRARY_PATH "$vgpu" run --guard=strict --mem 1G -- sh -c '
         test ! -e started || exit 3
-        (sleep 0.3; printf "$0" >go) &
+        (sleep 0.3; printf "$0" >written; mv written go) &
         "$@" || exit
         test -e started || exit 4' "$1" "${rmtest[@]}" hold 1M 0 >meanwhile.out 2>&1
 }

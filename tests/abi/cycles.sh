@@ -24,7 +24,8 @@ edges() {
         } }' | sort -u
 }
 while read -r part; do
-    loops=$(edges "$part" | tsort 2>&1 >/dev/null | sed -nE 's/^tsort: .*\.dir\/([^:]*\.c)$/\1/p' | sort -u | paste -sd ' ') || true
+    calls=$(edges "$part") # a failure of nm ends the test; tsort fails where there is a loop
+    loops=$(tsort <<<"$calls" 2>&1 >/dev/null | sed -nE 's/^tsort: .*\.dir\/([^:]*\.c)$/\1/p' | sort -u | paste -sd ' ') || true
     if [ -n "$loops" ]; then
         echo "FAIL: these files of $part call each other: $loops"
         failed=1

@@ -31,7 +31,7 @@ while IFS=: read -r page test; do
     grep -q "^${subject}[._]" <<<"$tests" || continue
     pattern=${test//./\\.}
     grep -q "^${pattern//\*/.*}\$" <<<"$tests" || fail "$page: there is no test $test"
-done < <(spans '(unit|sim|guard|abi|cli)[._][a-z0-9_.*]+' | grep -vE '\.(c|h|sh|def|bats|md)$')
+done < <(spans '(unit|sim|guard|abi|cli)[._][a-z0-9_.*]+' | grep -vE '\.(c|h|sh|py|def|bats|md)$')
 
 [ $failed = 0 ] && echo "all names exist"
 exit $failed

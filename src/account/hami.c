@@ -2,11 +2,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "account/registration.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HAMI_MAGIC       19920718
 #define HAMI_MAJOR       1u
@@ -17,6 +20,7 @@
 #define HAMI_SM_NO_LIMIT 100
 #define HAMI_UTILIZATION 6 /* decoder, encoder, SM in percent, three unused */
 #define UTILIZATION_SM   2
+#define HAMI_FILE_BYTES  (sizeof(struct hami_header) + 1) /* as HAMi-core makes it */
 #define REFRESH_NS       (100 * NS_PER_MS)
 
 struct hami_memory {
@@ -69,6 +73,33 @@ _Static_assert(offsetof(struct hami_header, proc_count) == 2008896, "proc_num");
 _Static_assert(offsetof(struct hami_header, last_kernel_s) == 2008912, "last_kernel_time");
 _Static_assert(HAMI_DEVICES == VGPU_DEVICES_MAX && HAMI_PROCS == VGPU_PROCS_MAX,
                "one slot for each of ours");
+
+/*
+ * Whether a region may be put into a file that has none: a file of HAMi's, known by its magic, or
+ * by its size if its maker died before it wrote that, or an empty one. Any other file, named by
+ * mistake or malice, is not written.
+ */
+static bool hami_accepts(int fd)
+{
+    uint32_t head[16] = {0};
+    struct stat st;
+
+    if (pread(fd, head, sizeof(head), 0) < 0 || file_stat_fd(fd, &st) < 0)
+        return false;
+    if (head[0] == HAMI_MAGIC || (head[0] == 0 && st.st_size == HAMI_FILE_BYTES))
+        return true;
+    for (unsigned i = 0; i < sizeof(head) / sizeof(*head); i++) {
+        if (head[i])
+            return false;
+    }
+    return true;
+}
+
+/* The region starts on the first page behind the header. */
+const struct foreign_format hami_cache = {
+    .base_offset = (sizeof(struct hami_header) + 4095) / 4096 * 4096,
+    .accepts = hami_accepts,
+};
 
 /* GPU_CORE_UTILIZATION_POLICY is `force` for this process: its caps apply whatever the monitor
  * says. */
@@ -271,10 +302,17 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s)
     write_caps(header, ledger->region->layout);
 }
 
-bool hami_blocked(const struct vgpu_ledger *ledger)
+bool hami_blocked(const struct vgpu_ledger *ledger, uint64_t waited_ns)
 {
-    return hami_mirrored(ledger) &&
-           __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) < 0;
+    static atomic_bool told;
+
+    if (!hami_mirrored(ledger) ||
+        __atomic_load_n(&header_of(ledger)->recent_kernel, __ATOMIC_RELAXED) >= 0)
+        return false;
+    if (waited_ns >= 10 * NS_PER_S && !atomic_exchange(&told, true))
+        log_warning("launches are held: HAMi's monitor has set recent_kernel to -1 in the cache "
+                    "file, 10 s ago or more; they go on when it sets it to 0");
+    return true;
 }
 
 bool hami_unlimited(const struct vgpu_ledger *ledger)

@@ -1,17 +1,20 @@
 /*
- * The part of a cache file that HAMi's monitor reads: the first 2008952 bytes, in the layout of
- * HAMi-core's shared region, version 1.2. We write limits, devices, what each process holds, and
- * that there are launches, so the monitor's metrics keep working. We read two words, by which the
- * monitor holds launches back or lifts the caps. Accounting uses only the region behind it.
+ * HAMi's cache file: a header, which HAMi's monitor reads, and behind it the instance's region.
+ * The header is HAMi-core's shared region, version 1.2; only hami.c knows its layout. vgpu writes
+ * limits, devices, what each process holds, and that there are launches, so the monitor's metrics
+ * keep working. vgpu reads two words, by which the monitor holds launches back or lifts the caps.
  */
 #ifndef VGPU_ACCOUNT_HAMI_H
 #define VGPU_ACCOUNT_HAMI_H
 
 #include "account/ledger.h"
 
+/* The cache file, for region_create(). */
+extern const struct foreign_format hami_cache;
+
 /*
- * Keeps the header up to date from now on. The ledger's region must be in a cache file
- * (INSTANCE_CACHE_OFFSET). From exit() on the process is not shown.
+ * Keeps the header up to date from now on. The ledger's region must be in a cache file. From exit()
+ * on the process is not shown.
  */
 struct hami_options {
     bool ignore_switch;         /* hami_unlimited() is always false */
@@ -45,8 +48,11 @@ void hami_launch(struct vgpu_ledger *ledger, uint64_t now_s);
 const int32_t *hami_word(const struct vgpu_ledger *ledger);
 /* Whether there is a header, and so perhaps a monitor. */
 bool hami_mirrored(const struct vgpu_ledger *ledger);
-/* Whether the monitor holds the launches of this instance back, for one of a higher priority. */
-bool hami_blocked(const struct vgpu_ledger *ledger);
+/*
+ * Whether the monitor holds the launches of this instance back, for one of a higher priority.
+ * `waited_ns`: for how long the caller has waited. After 10 s one line on stderr says why.
+ */
+bool hami_blocked(const struct vgpu_ledger *ledger, uint64_t waited_ns);
 /* Whether the monitor has lifted the caps of this instance: it is alone among those of its
  * priority. */
 bool hami_unlimited(const struct vgpu_ledger *ledger);

@@ -13,7 +13,7 @@ void implicit_register(const char *cache_path);
 
 /*
  * Calls back with the path of each cache file that exists, in no order. The region in it begins at
- * INSTANCE_CACHE_OFFSET. Removes links to files that are gone. A path is what a user has written:
+ * hami_cache.base_offset. Removes links to files that are gone. A path is what a user has written:
  * the file may be no region, or unused. `runtime_folder`: whose; runtime_dir() is the caller's own.
  */
 void implicit_each(const char *runtime_folder, void (*visit)(const char *cache_path, void *arg),

@@ -299,7 +299,7 @@ static int open_implicit(struct vgpu_region **ret_region)
         return rc;
     rc = cache_path(path, sizeof(path));
     if (rc == 0)
-        rc = region_create(path, INSTANCE_CACHE_OFFSET, &limits, ret_region, &created);
+        rc = region_create(path, &hami_cache, &limits, ret_region, &created);
     if (rc < 0) {
         complain(SETTING_SHARED_CACHE, path, rc);
         return rc;

@@ -13,10 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The start of the region in a cache file: behind all that HAMi's monitor reads (2008952 bytes), on
- * a page. */
-#define INSTANCE_CACHE_OFFSET (491 * 4096)
-
 /*
  * The id of the process's group (region_group_new()), from VGPU_GROUP, which a nested `vgpu run`
  * sets. 0: none, or VGPU_INSTANCE is not set. A process that unsets VGPU_GROUP has the instance's

@@ -6,6 +6,7 @@
 #include "cli/instance.h"
 #include "cli/message.h"
 #include "cli/path.h"
+#include "account/hami.h"
 #include "account/implicit.h"
 #include "account/instance.h"
 #include "account/member.h"
@@ -158,7 +159,7 @@ static void collect_implicit(const char *cache_path, void *arg)
     instance.implicit = true;
     name_implicit(&instance, cache_path);
     if (strlen(cache_path) >= sizeof(instance.dir) || listed(visit->list, cache_path) ||
-        region_peek(cache_path, INSTANCE_CACHE_OFFSET, &region))
+        region_peek(cache_path, hami_cache.base_offset, &region))
         return;
     if (region_in_use(region) && region_snapshot(region, &instance.snapshot) == 0) {
         strcpy(instance.dir, cache_path);

@@ -11,8 +11,7 @@
 
 struct vgpu_region {
     struct region_layout *layout;
-    void *map; /* the file from its beginning; the bytes before the layout are HAMi's
-                  (account/hami.h) */
+    void *map; /* the file from its beginning: the bytes before the layout are another program's */
     size_t map_bytes;
     struct liveness *liveness;
     bool copied; /* made by region_peek(): a private copy, which needs no lock */
@@ -20,7 +19,7 @@ struct vgpu_region {
                              64]; /* slots claimed through this handle; a forked child has none */
 };
 
-/* Whether the region is part of a cache file of HAMi's. */
+/* Whether the region is in a foreign file. */
 static inline bool region_is_cache(const struct vgpu_region *region)
 {
     return (void *)region->layout != region->map;

@@ -13,8 +13,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define HAMI_FILE_MAGIC 19920718u
-#define HAMI_FILE_BYTES 2008953 /* as HAMi-core makes it: its header and one byte */
 #define CREATE_BOUND_NS (2 * NS_PER_S)
 #define CREATE_NAP_NS   (2 * NS_PER_MS)
 
@@ -232,27 +230,6 @@ static int open_folder_of(const char *path)
     return open(length ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/*
- * Whether a region may be put into a file that has none: a file of HAMi's, known by its magic, or
- * by its size if its maker died before it wrote that, or an empty one. Any other file, named by
- * mistake or malice, is not written.
- */
-static bool is_cache_file(int fd)
-{
-    uint32_t head[16] = {0};
-    struct stat st;
-
-    if (pread(fd, head, sizeof(head), 0) < 0 || file_stat_fd(fd, &st) < 0)
-        return false;
-    if (head[0] == HAMI_FILE_MAGIC || (head[0] == 0 && st.st_size == HAMI_FILE_BYTES))
-        return true;
-    for (unsigned i = 0; i < sizeof(head) / sizeof(*head); i++) {
-        if (head[i])
-            return false;
-    }
-    return true;
-}
-
 /* Whether the file has a region of another version, or none, that no process uses any more. */
 static bool outlived(const struct vgpu_region *region)
 {
@@ -264,17 +241,17 @@ static bool outlived(const struct vgpu_region *region)
     return true;
 }
 
-/* Makes the region in place, in an existing file without one: a HAMi cache file. Writes the magic
- * last. */
-static int fill_file(const char *path, off_t base_offset, const struct vgpu_limits *limits,
-                     bool *ret_created)
+/* Makes the region in place, in an existing foreign file without one. Writes the magic last. */
+static int fill_file(const char *path, const struct foreign_format *format,
+                     const struct vgpu_limits *limits, bool *ret_created)
 {
+    off_t base_offset = format->base_offset;
     struct vgpu_region *region CLEANUP(cleanup_region) = NULL;
     int fd, rc = open_file(path, base_offset, &region, &fd);
 
     if (rc < 0)
         return rc;
-    if (!is_cache_file(fd))
+    if (!format->accepts(fd))
         return -EPROTO;
     if (!flock_bounded(fd))
         return -ETIMEDOUT;
@@ -294,9 +271,9 @@ static int fill_file(const char *path, off_t base_offset, const struct vgpu_limi
 }
 
 /*
- * The second name of a cache file, "<folder>/.<file>.vgpu": a cleaner of /tmp knows the first only,
- * and HAMi's monitor ignores the second. A user who may write to the folder may put another file
- * there, as at the first name.
+ * The second name of a foreign file, "<folder>/.<file>.vgpu": a cleaner of /tmp knows the first
+ * only, and the other program ignores the second. A user with the right to write to the folder
+ * can put another file there, as at the first name.
  */
 static int second_name(const char *path, char *buffer, size_t buffer_bytes)
 {
@@ -314,7 +291,7 @@ static bool file_in_use(const char *path, off_t base_offset)
 }
 
 /*
- * Gives a cache file its name back if it was removed, or replaced by one that no process uses,
+ * Gives a foreign file its name back if it was removed, or replaced by one that no process uses,
  * while processes of its instance run. Else newcomers would begin with a full quota. Afterwards the
  * second name is the same file's, or does not exist, or both files are in use.
  */
@@ -349,15 +326,17 @@ static void keep_second_name(const char *path)
         (void)!link(path, second);
 }
 
-int region_create(const char *path, off_t base_offset, const struct vgpu_limits *limits,
-                  struct vgpu_region **ret_region, bool *ret_created)
+int region_create(const char *path, const struct foreign_format *format,
+                  const struct vgpu_limits *limits, struct vgpu_region **ret_region,
+                  bool *ret_created)
 {
     KEEP_ERRNO;
+    off_t base_offset = format ? format->base_offset : 0;
     int folder CLEANUP_CLOSE = -1;
     bool created = false;
     int rc;
 
-    if (base_offset > 0)
+    if (format)
         restore_name(path, base_offset);
     rc = region_open(path, base_offset, ret_region);
     if (rc == -ENOENT) {
@@ -372,12 +351,12 @@ int region_create(const char *path, off_t base_offset, const struct vgpu_limits 
         if (rc == 0 || rc == -EEXIST)
             rc = region_open(path, base_offset, ret_region);
     }
-    if (rc == -EPROTO && base_offset > 0) {
-        rc = fill_file(path, base_offset, limits, &created);
+    if (rc == -EPROTO && format) {
+        rc = fill_file(path, format, limits, &created);
         if (rc == 0)
             rc = region_open(path, base_offset, ret_region);
     }
-    if (rc == 0 && base_offset > 0)
+    if (rc == 0 && format)
         keep_second_name(path);
     if (rc == 0)
         *ret_created = created;

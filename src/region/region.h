@@ -167,18 +167,26 @@ struct vgpu_limits {
 
 struct vgpu_region;
 
+/* The format of a foreign file: another program's, which holds the region behind its own bytes. */
+struct foreign_format {
+    off_t base_offset;       /* where the region starts in the file: a multiple of 64, above 0 */
+    bool (*accepts)(int fd); /* whether a file without a region may get one */
+};
+
 /*
  * Creates the region at `path` (its folder must exist) with `limits`, or opens the one that exists.
- * `base_offset` is where the region starts in the file: 0, except in a HAMi cache file. The file is
- * written under another name and then linked, so no process sees half of one. A cache file that was
- * removed or replaced while in use is found by its second name (".<file>.vgpu") and restored.
+ * `format` is NULL for a file of the region's own. The file is written under another name and then
+ * linked, so no process sees half of one. A foreign file that was removed or replaced while in use
+ * is found by its second name (".<file>.vgpu") and restored.
  * *ret_created tells which happened; an existing region keeps its limits. -ENOENT, -EACCES,
  * -ENOSPC, -EROFS ... from the system; -EPROTO: the file is no region of this version.
  */
-int region_create(const char *path, off_t base_offset, const struct vgpu_limits *limits,
-                  struct vgpu_region **ret_region, bool *ret_created);
+int region_create(const char *path, const struct foreign_format *format,
+                  const struct vgpu_limits *limits, struct vgpu_region **ret_region,
+                  bool *ret_created);
 
-/* Opens an existing region. Same errors as region_create(). */
+/* Opens an existing region, `base_offset` bytes behind the start of the file. Same errors as
+ * region_create(). */
 int region_open(const char *path, off_t base_offset, struct vgpu_region **ret_region);
 /*
  * A private copy of an existing region. Later changes of the region are not in it, and changes of

@@ -252,8 +252,7 @@
 #define COMPUTE_UNKNOWN_NS  20000ULL   /* the charge of a launch of unknown cost */
 /* A graph's launch returns so long after the device has begun with it. */
 #define COMPUTE_GRAPH_WAITED_NS 4000ULL
-#define COMPUTE_BLOCK_TELL_NS   10000000000ULL /* between two messages that HAMi's monitor blocks */
-#define COMPUTE_HARVEST_NS      100000ULL      /* between two looks at samples */
+#define COMPUTE_HARVEST_NS      100000ULL /* between two looks at samples */
 #define COMPUTE_KNOWN_PART      8   /* of a survey's launches, to see whether known costs change */
 #define COMPUTE_SURVEY          32u /* launches of which one stands for all if nothing is limited */
 #define COMPUTE_REFRESH_NS      50000000ULL /* between two looks at the settings */

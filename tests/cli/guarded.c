@@ -61,7 +61,7 @@ int main(int argc, char **argv)
         return 2;
     snprintf(path, sizeof(path), "%s/region", argv[1]);
     limits.vdev[0].quota_bytes = 8 * GIB;
-    require(region_create(path, 0, &limits, &region, &created) == 0);
+    require(region_create(path, NULL, &limits, &region, &created) == 0);
     child = fork();
     require(child >= 0);
     if (child == 0)

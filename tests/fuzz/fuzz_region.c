@@ -63,7 +63,7 @@ static void prepare(void)
     snprintf(path, sizeof(path), "/dev/shm/vgpu-fuzz-%d", getpid());
     unlink(path);
     pristine = malloc(sizeof(*pristine));
-    if (!pristine || region_create(path, 0, &limits, &region, &created) != 0)
+    if (!pristine || region_create(path, NULL, &limits, &region, &created) != 0)
         abort();
     limits.vdev[0] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 20};
     if (region_group_new(region, &limits, &group) != 0)

@@ -108,7 +108,7 @@ static int create(const char *path, int argc, char **argv)
         return 2;
     struct vgpu_region *region = NULL;
     bool created = false;
-    int error = region_create(path, 0, &limits, &region, &created);
+    int error = region_create(path, NULL, &limits, &region, &created);
     if (error || !created) {
         fprintf(stderr, "instance: %s: %s\n", path, error ? strerror(-error) : "exists already");
         return 2;

@@ -252,9 +252,9 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits,
     snprintf(guarded->file, sizeof(guarded->file), "guarded-%u", count);
     snprintf(region_limits.name, sizeof(region_limits.name), "%s", guarded->file);
     unlink(scratch_path(guarded->file));
-    assert_int_equal(
-        region_create(scratch_path(guarded->file), 0, &region_limits, &guarded->region, &created),
-        0);
+    assert_int_equal(region_create(scratch_path(guarded->file), NULL, &region_limits,
+                                   &guarded->region, &created),
+                     0);
     self = (struct share_self){.region = guarded->region,
                                .id = usage_instance_id(guarded->region),
                                .name = guarded->file,

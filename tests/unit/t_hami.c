@@ -224,7 +224,7 @@ TEST(launches, setup, teardown)
     hami_launch(ledger, 1700000001);
     assert_int_equal(u32(RECENT), 2);
     assert_int_equal(u64(LAST_KERNEL), 1700000001);
-    assert_false(hami_blocked(ledger));
+    assert_false(hami_blocked(ledger, 0));
     /* The word that most launches look at only. */
     assert_int_equal(*hami_word(ledger), HAMI_RECENT);
     set32(RECENT, 1);
@@ -234,14 +234,14 @@ TEST(launches, setup, teardown)
     /* Launches do not lift what the monitor has forbidden, but show that somebody wants the
      * device. */
     set32(RECENT, -1);
-    assert_true(hami_blocked(ledger));
+    assert_true(hami_blocked(ledger, 0));
     hami_launch(ledger, 1700000002);
     assert_int_equal((int32_t)u32(RECENT), -1);
-    assert_true(hami_blocked(ledger));
+    assert_true(hami_blocked(ledger, 0));
     assert_int_not_equal(*hami_word(ledger), HAMI_RECENT);
     assert_int_equal(u64(LAST_KERNEL), 1700000002);
     set32(RECENT, 0);
-    assert_false(hami_blocked(ledger));
+    assert_false(hami_blocked(ledger, 0));
 }
 
 TEST(the_switch, setup, teardown)
@@ -268,7 +268,7 @@ TEST(the_switch_where_caps_are_forced, setup_forced, teardown)
     set32(SWITCH, 0);
     assert_false(hami_unlimited(ledger));
     set32(RECENT, -1);
-    assert_true(hami_blocked(ledger));
+    assert_true(hami_blocked(ledger, 0));
 }
 
 /* An instance of `vgpu run` has no header: what would be there is the region itself. */
@@ -282,12 +282,12 @@ TEST(instances_without_a_header)
     assert_int_equal(ledger_new(region, 0, &plain), 0);
     memcpy(before, region->layout, sizeof(*before));
     hami_launch(plain, 1700000000);
-    assert_false(hami_blocked(plain));
+    assert_false(hami_blocked(plain, 0));
     assert_false(hami_unlimited(plain));
     assert_int_equal(*hami_word(plain), HAMI_RECENT);
     assert_int_equal(*hami_word(NULL), HAMI_RECENT);
     hami_launch(NULL, 1700000000);
-    assert_false(hami_blocked(NULL));
+    assert_false(hami_blocked(NULL, 0));
     assert_false(hami_unlimited(NULL));
     assert_memory_equal(before, region->layout, sizeof(*before));
     free(before);

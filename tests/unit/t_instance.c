@@ -323,7 +323,7 @@ TEST(named_instances, setup)
     mkdir(scratch_path("instances"), 0700);
     mkdir(scratch_path("instances/named"), 0700);
     assert_int_equal(
-        region_create(scratch_path("instances/named/region"), 0, &limits, &region, &created), 0);
+        region_create(scratch_path("instances/named/region"), NULL, &limits, &region, &created), 0);
     region_close(region);
     snprintf(by_path, sizeof(by_path), "VGPU_INSTANCE=%s", scratch_path("instances/named"));
     run(&(struct start){.environment = {by_path}, .attached = 1, .quota = {3 * GIB, 0, 0}});
@@ -359,7 +359,7 @@ TEST(failure_does_not_stick, setup)
     mkdir(scratch_path("instances"), 0700);
     mkdir(scratch_path("instances/late"), 0700);
     assert_int_equal(
-        region_create(scratch_path("instances/late/region"), 0, &limits, &region, &created), 0);
+        region_create(scratch_path("instances/late/region"), NULL, &limits, &region, &created), 0);
     assert_int_equal(instance_attach(&ledger), 1);
     assert_string_equal(limits.name, "late");
     region_close(region);

@@ -1,6 +1,7 @@
 /* Making and opening regions: races, bad files, bad places, limits. */
 #include "unit.h"
 
+#include "account/hami.h"
 #include "region/internal.h"
 
 #include <fcntl.h>
@@ -10,11 +11,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#define AT_OFFSET (491 * 4096)
-
 struct race {
     const char *path;
-    off_t offset;
+    const struct foreign_format *format;
     atomic_int go, created, failed;
 };
 
@@ -28,7 +27,7 @@ static int create_when_told(void *arg)
     limits.vdev[0].quota_bytes = 5 * GIB;
     while (!atomic_load(&race->go))
         sched_yield();
-    if (region_create(race->path, race->offset, &limits, &region, &created) != 0) {
+    if (region_create(race->path, race->format, &limits, &region, &created) != 0) {
         atomic_fetch_add(&race->failed, 1);
         return 1;
     }
@@ -38,13 +37,13 @@ static int create_when_told(void *arg)
     return 0;
 }
 
-static void run_race(const char *path, off_t offset, int starters)
+static void run_race(const char *path, const struct foreign_format *format, int starters)
 {
     struct race *race = shared_memory(sizeof(*race));
     pid_t pids[64];
 
     race->path = path;
-    race->offset = offset;
+    race->format = format;
     for (int i = 0; i < starters; i++)
         pids[i] = spawn(create_when_told, race);
     atomic_store(&race->go, 1);
@@ -59,7 +58,7 @@ TEST(create_race)
 {
     for (int round = 0; round < 10; round++) {
         unlink(scratch_path("race"));
-        run_race(scratch_path("race"), 0, 24);
+        run_race(scratch_path("race"), NULL, 24);
     }
 }
 
@@ -79,7 +78,7 @@ TEST(create_race_in_cache_file)
             assert_int_equal(ftruncate(fd, 2008953), 0);
             close(fd);
         }
-        run_race(path, AT_OFFSET, 24);
+        run_race(path, &hami_cache, 24);
         if (round % 2) {
             fd = open(path, O_RDONLY);
             assert_int_equal(pread(fd, found, sizeof(found), 0), sizeof(found));
@@ -101,9 +100,9 @@ TEST(modes_ignore_umask)
     struct stat st;
     bool created;
 
-    assert_int_equal(region_create(scratch_path("own"), 0, &limits, &region, &created), 0);
+    assert_int_equal(region_create(scratch_path("own"), NULL, &limits, &region, &created), 0);
     region_close(region);
-    assert_int_equal(region_create(scratch_path("shared"), AT_OFFSET, &limits, &region, &created),
+    assert_int_equal(region_create(scratch_path("shared"), &hami_cache, &limits, &region, &created),
                      0);
     region_close(region);
     assert_int_equal(umask(old), 0077);
@@ -113,14 +112,14 @@ TEST(modes_ignore_umask)
     assert_int_equal(st.st_mode & 0777, 0666);
 }
 
-static void assert_refused(const char *path, off_t offset, int expected)
+static void assert_refused(const char *path, const struct foreign_format *format, int expected)
 {
     struct vgpu_limits limits = {.name = "x"};
     struct vgpu_region *region = (void *)1;
     bool created = true;
 
-    assert_int_equal(region_open(path, offset, &region), expected);
-    assert_int_equal(region_create(path, offset, &limits, &region, &created), expected);
+    assert_int_equal(region_open(path, format ? format->base_offset : 0, &region), expected);
+    assert_int_equal(region_create(path, format, &limits, &region, &created), expected);
     assert_ptr_equal(region, (void *)1);
     assert_true(created);
 }
@@ -143,35 +142,35 @@ TEST(bad_files)
     struct stat st;
 
     write_file(path, 0 + 1, 0);
-    assert_refused(path, 0, -EPROTO);
+    assert_refused(path, NULL, -EPROTO);
     write_file(path, sizeof(struct region_layout), 0x5a);
-    assert_refused(path, 0, -EPROTO);
+    assert_refused(path, NULL, -EPROTO);
     write_file(path, sizeof(struct region_layout), 0);
-    assert_refused(path, 0, -EPROTO);
+    assert_refused(path, NULL, -EPROTO);
     /* A file that is nobody's cache: refused, and left as it is. */
     write_file(path, 1000, 'x');
-    assert_refused(path, AT_OFFSET, -EPROTO);
+    assert_refused(path, &hami_cache, -EPROTO);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 1000);
     /* A cache file whose rest is somebody else's. */
-    write_file(path, AT_OFFSET + sizeof(struct region_layout), 0x5a);
-    assert_refused(path, AT_OFFSET, -EPROTO);
+    write_file(path, (size_t)hami_cache.base_offset + sizeof(struct region_layout), 0x5a);
+    assert_refused(path, &hami_cache, -EPROTO);
     unlink(path);
     region_close(new_region("bad", GIB));
     assert_int_equal(truncate(path, sizeof(struct region_layout) - 1), 0);
-    assert_refused(path, 0, -EPROTO);
+    assert_refused(path, NULL, -EPROTO);
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_refused(path, 0, -EISDIR);
+    assert_refused(path, NULL, -EISDIR);
     rmdir(path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_refused(path, 0, -EPROTO);
+    assert_refused(path, NULL, -EPROTO);
     unlink(path);
     region_close(new_region("target", GIB));
     assert_int_equal(symlink(scratch_path("target"), path), 0);
-    assert_refused(path, 0, -ELOOP);
+    assert_refused(path, NULL, -ELOOP);
     unlink(path);
-    assert_refused(scratch_path("nowhere/region"), 0, -ENOENT);
+    assert_refused(scratch_path("nowhere/region"), NULL, -ENOENT);
     assert_int_equal(region_open(scratch_path("absent"), 0, &region), -ENOENT);
     assert_int_equal(region_open(scratch_path("target"), -64, &region), -EINVAL);
 }
@@ -199,7 +198,7 @@ TEST(older_version_in_cache_file)
     int ready[2];
     pid_t user;
 
-    assert_int_equal(region_create(path, AT_OFFSET, &old, &region, &created), 0);
+    assert_int_equal(region_create(path, &hami_cache, &old, &region, &created), 0);
     assert_int_equal(pipe(ready), 0);
     user = fork();
     if (user == 0) {
@@ -212,10 +211,10 @@ TEST(older_version_in_cache_file)
     assert_true(byte);
     region->layout->version--;
     region->layout->slot[3].pid = 77;
-    assert_refused(path, AT_OFFSET, -EPROTO);
+    assert_refused(path, &hami_cache, -EPROTO);
     kill(user, SIGKILL);
     waitpid(user, NULL, 0);
-    assert_int_equal(region_create(path, AT_OFFSET, &new, &again, &created), 0);
+    assert_int_equal(region_create(path, &hami_cache, &new, &again, &created), 0);
     assert_true(created);
     region_limits(again, &has);
     assert_string_equal(has.name, "new");
@@ -241,21 +240,21 @@ static int try_places(void *arg)
         return 77;
     CHECK(mkdir(place, 0755) == 0);
     CHECK(mount("vgpu-test", place, "tmpfs", 0, "size=4m") == 0);
-    CHECK(region_create(file, 0, &limits, &region, &created) == 0);
+    CHECK(region_create(file, NULL, &limits, &region, &created) == 0);
     region_close(region);
     CHECK(setegid(64123) == 0 && seteuid(64123) == 0);
     CHECK(region_open(file, 0, &region) == -EACCES);
     CHECK(seteuid(0) == 0 && setegid(0) == 0);
     CHECK(mount("vgpu-test", place, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL) == 0);
     CHECK(region_open(file, 0, &region) == -EROFS);
-    CHECK(region_create(scratch_path("place/other"), 0, &limits, &region, &created) == -EROFS);
+    CHECK(region_create(scratch_path("place/other"), NULL, &limits, &region, &created) == -EROFS);
     CHECK(mount("vgpu-test", place, "tmpfs", MS_REMOUNT, "size=4m") == 0);
     fd = open(scratch_path("place/filler"), O_WRONLY | O_CREAT, 0600);
     while (write(fd, filler, sizeof(filler)) > 0)
         ;
     close(fd);
-    CHECK(region_create(scratch_path("place/other"), 0, &limits, &region, &created) == -ENOSPC);
-    CHECK(region_create(scratch_path("place/c.cache"), AT_OFFSET, &limits, &region, &created) ==
+    CHECK(region_create(scratch_path("place/other"), NULL, &limits, &region, &created) == -ENOSPC);
+    CHECK(region_create(scratch_path("place/c.cache"), &hami_cache, &limits, &region, &created) ==
           -ENOSPC);
     /* Nothing half-made is left. */
     CHECK(access(scratch_path("place/other"), F_OK) < 0 &&
@@ -284,7 +283,7 @@ TEST(folder_lock_held)
     bool created = false;
 
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(region_create(scratch_path("held"), 0, &limits, &region, &created), 0);
+    assert_int_equal(region_create(scratch_path("held"), NULL, &limits, &region, &created), 0);
     assert_true(created);
     assert_true(clock_ns() - start_ns < PATIENCE_NS);
     region_close(region);
@@ -299,7 +298,7 @@ TEST(limits_kept_and_adopted)
     bool created = true;
 
     limits.vdev[0].quota_bytes = GIB;
-    assert_int_equal(region_create(scratch_path("limits"), 0, &limits, &again, &created), 0);
+    assert_int_equal(region_create(scratch_path("limits"), NULL, &limits, &again, &created), 0);
     assert_false(created);
     region_limits(again, &found);
     assert_int_equal(found.vdev[0].quota_bytes, 4 * GIB);
@@ -407,7 +406,7 @@ static int use_cache_file(void *arg)
     char byte = 0;
 
     close(user->ends[1]);
-    CHECK(region_create(user->path, AT_OFFSET, &limits, &region, &created) == 0);
+    CHECK(region_create(user->path, &hami_cache, &limits, &region, &created) == 0);
     CHECK(ledger_new(region, 0, &ledger) == 0);
     CHECK(ledger_reserve(ledger, 0, 60 * MIB) == 0);
     CHECK(write(user->ready[1], &byte, 1) == 1);
@@ -439,7 +438,7 @@ static uint64_t reserved_for_newcomer(const char *path)
     uint64_t bytes;
     bool created;
 
-    assert_int_equal(region_create(path, AT_OFFSET, &limits, &region, &created), 0);
+    assert_int_equal(region_create(path, &hami_cache, &limits, &region, &created), 0);
     bytes = slots_used(region->layout, 0);
     region_close(region);
     return bytes;
@@ -488,7 +487,7 @@ TEST(cache_file_without_names)
     struct vgpu_region *region;
     bool created;
 
-    assert_int_equal(region_create(path, AT_OFFSET, &limits, &region, &created), 0);
+    assert_int_equal(region_create(path, &hami_cache, &limits, &region, &created), 0);
     assert_null(region_unlinked(region));
     unlink(path);
     assert_null(region_unlinked(region));
@@ -523,7 +522,7 @@ TEST(damaged_limits)
         limits.vdev[i] = (struct vgpu_limit){.quota_percent = 50, .cap_percent = 99};
     strcpy(limits.vdev[0].uuid, "GPU-first");
     strcpy(limits.vdev[1].uuid, "MIG-second");
-    assert_int_equal(region_create(scratch_path("damaged"), 0, &limits, &region, &created), 0);
+    assert_int_equal(region_create(scratch_path("damaged"), NULL, &limits, &region, &created), 0);
     assert_null(region_damage(region));
     for (unsigned i = 0; i < sizeof(nonsense) / sizeof(*nonsense); i++) {
         static const int fills[] = {'A', 0xa5, 0xff};

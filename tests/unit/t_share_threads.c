@@ -64,7 +64,8 @@ static void begin(struct tenant *tenant, const char *name, unsigned cap_percent)
     *tenant = (struct tenant){.on = true, .busy = true};
     snprintf(limits.name, sizeof(limits.name), "%s", name);
     unlink(scratch_path(name));
-    assert_int_equal(region_create(scratch_path(name), 0, &limits, &tenant->region, &created), 0);
+    assert_int_equal(region_create(scratch_path(name), NULL, &limits, &tenant->region, &created),
+                     0);
     self.region = tenant->region;
     self.id = usage_instance_id(tenant->region);
     assert_int_equal(share_new(&self, &(struct share_limits){.cap_percent = cap_percent}, &ops,

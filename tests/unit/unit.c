@@ -100,7 +100,7 @@ struct vgpu_region *new_region(const char *name, uint64_t quota_bytes)
 
     limits.vdev[0].quota_bytes = quota_bytes;
     unlink(path);
-    if (region_create(path, 0, &limits, &region, &created) != 0 || !created)
+    if (region_create(path, NULL, &limits, &region, &created) != 0 || !created)
         abort();
     return region;
 }

@@ -196,23 +196,17 @@ void compute_waited_slow(void)
 
 /*
  * HAMi's monitor learns of launches, and holds back instances of low priority for as long as it
- * likes, by HAMi's contract. If it has died, the program stands still, and one line says why.
- * Returns the time when it is done.
+ * likes, by HAMi's contract. Returns the time when it is done.
  */
 static uint64_t heed_monitor(uint64_t now_ns)
 {
-    static atomic_bool told;
     struct vgpu_ledger *ledger = hook_ledger();
     uint64_t since_ns = now_ns;
 
     if (!hami_mirrored(ledger))
         return now_ns;
     hami_launch(ledger, (uint64_t)time(NULL));
-    while (hami_blocked(ledger)) {
-        if (now_ns - since_ns >= COMPUTE_BLOCK_TELL_NS && !atomic_exchange(&told, true))
-            log_warning("launches are held: HAMi's monitor has set recent_kernel to -1 in the "
-                        "cache file, 10 s ago or "
-                        "more; they go on when it sets it to 0");
+    while (hami_blocked(ledger, now_ns - since_ns)) {
         compute_nap(COMPUTE_NAP_MOST_NS);
         now_ns = clock_ns();
     }

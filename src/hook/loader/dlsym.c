@@ -3,8 +3,9 @@
 #include "base/log.h"
 #include "hook/loader/elf.h"
 #include "hook/loader/hook.h"
+#include "hook/loader/pass.h"
 #include "hook/loader/state.h"
-#include "hook/loader/symbols.h"
+#include "hook/loader/wrappers.h"
 
 #include <dlfcn.h>
 
@@ -56,13 +57,19 @@ void *dlsym_real(void *handle, const char *name)
     return dlsym_libc ? ((dlsym_fn *)dlsym_libc)(handle, name) : NULL;
 }
 
+/* The symbol of this library's for an entry: the wrapper, or the counting trampoline. */
+static void *own_symbol(int entry)
+{
+    return wrappers[entry] ? wrappers[entry] : (void *)(pass_base + PASS_BYTES * entry);
+}
+
 void *dlsym_stand_in(void *address)
 {
     int entry = address && hook_wanted() ? symbols_at_address(address) : ENTRY_NONE;
 
-    if (entry == ENTRY_NONE || (!symbols_is_hook(entry) && !hook_trace_wanted()))
+    if (entry == ENTRY_NONE || (!wrappers[entry] && !hook_trace_wanted()))
         return address;
-    return symbols_own(entry);
+    return own_symbol(entry);
 }
 
 /*
@@ -136,7 +143,7 @@ struct dlsym_route dlsym_route(void *handle, const char *name, const char *versi
     address = look_up(handle, name, version, caller);
     if (!address)
         return pass_on; /* it fails again, and dlerror() names the caller */
-    if (address == symbols_own(entry))
+    if (address == own_symbol(entry))
         address = behind_us(entry);
     else if (hook_wanted())
         address = of_first_copy(entry, address);

@@ -1,28 +1,23 @@
 /* Counting trampolines for aarch64; see pass.h. x9 to x17 carry nothing at the entry of a function. */
 
+#include "hook/loader/pass.h"
+
         .section .note.GNU-stack, "", %progbits
         .text
 
         .macro  TRAMPOLINE name
-        .type   pass_\name, %function
-        .p2align 3
-pass_\name:
+        .globl  \name
+        .type   \name, %function
+        .org    pass_base + PASS_BYTES * row
+\name:
         hint    #34                     /* bti c */
         mov     w16, #row
         b       pass_count
-        .size   pass_\name, . - pass_\name
-#ifdef EXPORT_PASS
-        .globl  \name
-        .type   \name, %function
-        .set    \name, pass_\name
-#endif
+        .size   \name, . - \name
         .endm
 
-        .globl  pass_base
-        .hidden pass_base
         .type   pass_count, %function
         .p2align 4
-pass_base:
 pass_count:
         .cfi_startproc
         adrp    x9, trace_rows
@@ -79,18 +74,11 @@ pass_unknown:
         .cfi_endproc
         .size   pass_unknown, . - pass_unknown
 
+        .globl  pass_base
+        .hidden pass_base
+        .p2align 4
+pass_base:
         .set    row, 0
 #define HOOK(sym, handler) .set row, row + 1;
 #define PASS(sym) TRAMPOLINE sym; .set row, row + 1;
-#include "driver.def"
-#undef HOOK
-#undef PASS
-
-        .section .rodata
-        .globl  pass_offset
-        .hidden pass_offset
-        .p2align 2
-pass_offset:
-#define HOOK(sym, handler) .long 0;
-#define PASS(sym) .long pass_##sym - pass_base;
 #include "driver.def"

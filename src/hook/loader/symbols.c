@@ -3,8 +3,6 @@
 #include "base/cleanup.h"
 #include "hook/loader/elf.h"
 #include "hook/loader/hook.h"
-#include "hook/loader/pass.h"
-#include "hook/loader/wrappers.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -15,8 +13,8 @@ void *hook_real[SYMBOL_COUNT];
 void *nvml_real[NVML_SYMBOL_COUNT];
 
 /*
- * Tables of names and trampolines hold offsets. The loader would have to relocate pointers in every
- * process that loads vgpu, and most processes never use them.
+ * The table of names holds offsets. The loader would have to relocate pointers in every process
+ * that loads vgpu, and most processes never use them.
  */
 static const struct name_text {
 #define HOOK(sym, handler) char sym[sizeof(#sym)];
@@ -157,16 +155,6 @@ const char *symbols_name(int entry)
 const char *hook_symbol_name(enum hook_symbol sym)
 {
     return symbols_name((int)sym);
-}
-
-void *symbols_own(int entry)
-{
-    return wrappers[entry] ? wrappers[entry] : (void *)(pass_base + pass_offset[entry]);
-}
-
-bool symbols_is_hook(int entry)
-{
-    return wrappers[entry] != NULL;
 }
 
 void *symbols_real(int entry)

@@ -27,13 +27,6 @@ const char *symbols_soname(enum symbols_library library);
  * once. */
 int symbols_find(const char *name);
 
-/*
- * What vgpu exports for an entry: the wrapper of a HOOK row, or the counting trampoline of a PASS
- * row. Only libvgpu-trace.so exports trampolines. Never NULL.
- */
-void *symbols_own(int entry);
-bool symbols_is_hook(int entry);
-
 /* The driver's own address of an entry. NULL: its library is not loaded or lacks it. */
 void *symbols_real(int entry);
 

@@ -4,18 +4,18 @@
 #include "cli/commands.h"
 #include "cli/message.h"
 
-/* An option that needs the library; NULL: none is given. */
-static const char *library_only(const struct run_options *options)
+/* A given option that needs the library; NULL: there is none. */
+static const struct cli_option *library_only(const struct run_options *options)
 {
-    return options->host_mem.text       ? "--host-mem"
-           : options->copy_bytes_s.text ? "--copy-bw"
-           : options->trace             ? "--trace"
-                                        : NULL;
+    for (const struct cli_option *option = cli_options; option->command; option++)
+        if (option->library && *(const char *const *)((const char *)options + option->offset))
+            return option;
+    return NULL;
 }
 
 static bool options_agree(const struct run_options *options)
 {
-    const char *option;
+    const struct cli_option *option;
 
     if (options->preload && options->guard == GUARD_OFF) {
         message_error("run: --preload goes with --guard only: without --guard the library is "
@@ -32,9 +32,9 @@ static bool options_agree(const struct run_options *options)
     }
     option = options->preload ? NULL : library_only(options);
     if (option)
-        message_error("run: %s: only the preloaded library can do this; add --preload, or leave %s "
-                      "out",
-                      option, option);
+        message_error("run: --%s: only the preloaded library can do this; add --preload, or leave "
+                      "--%s out",
+                      option->name, option->name);
     return !option;
 }
 

@@ -62,6 +62,7 @@ struct cli_option {
     const char *initial;  /* the value without the option, for display; NULL: none */
     const char *examples; /* values for completion, divided by blanks; NULL: none */
     char letter;          /* its short form; '\0': none */
+    bool library; /* of run: only the preloaded library keeps it; its field begins with a text */
 };
 
 struct cli_operand {

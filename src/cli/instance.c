@@ -146,12 +146,12 @@ static const char *show_devices(const struct vgpu_limits *limits, char *buffer, 
     return buffer;
 }
 
-static int differs(const char *name, const char *what, const char *has, const char *given)
+static int differs(const char *name, const struct cli_option *option, const char *has,
+                   const char *given)
 {
-    message_error("run: instance %s is running with %s %s, but %s %s was given; leave %s out to "
-                  "join it, or choose "
-                  "another --name",
-                  name, what, has, what, given, what);
+    message_error("run: instance %s is running with --%s %s, but --%s %s was given; leave --%s out "
+                  "to join it, or choose another --name",
+                  name, option->name, has, option->name, given, option->name);
     return -EEXIST;
 }
 
@@ -163,7 +163,7 @@ static int compare_devices(const struct vgpu_limits *asked, const struct vgpu_li
     for (unsigned i = 0; same && i < asked->device_count; i++)
         same = !strcmp(has->vdev[i].uuid, asked->vdev[i].uuid);
     return same ? 0
-                : differs(asked->name, "--gpu", show_devices(has, a, sizeof(a)),
+                : differs(asked->name, RUN_OPTION(gpu), show_devices(has, a, sizeof(a)),
                           show_devices(asked, b, sizeof(b)));
 }
 
@@ -197,12 +197,12 @@ static int compare_vdevs(const struct instance_request *request, const struct vg
         if (request->has_quota && !same_quota(one, other)) {
             snprintf(a, sizeof(a), "%u:%s", i, show_quota(one, text_a, sizeof(text_a)));
             snprintf(b, sizeof(b), "%u:%s", i, show_quota(other, text_b, sizeof(text_b)));
-            return differs(asked->name, "--mem", a, b);
+            return differs(asked->name, RUN_OPTION(mem), a, b);
         }
         if (request->has_cap && one->cap_percent != other->cap_percent) {
             snprintf(a, sizeof(a), "%u:%s", i, show_cap(one, text_a, sizeof(text_a)));
             snprintf(b, sizeof(b), "%u:%s", i, show_cap(other, text_b, sizeof(text_b)));
-            return differs(asked->name, "--cores", a, b);
+            return differs(asked->name, RUN_OPTION(cores), a, b);
         }
     }
     return 0;
@@ -211,17 +211,13 @@ static int compare_vdevs(const struct instance_request *request, const struct vg
 static int compare_compute(const struct instance_request *request, const struct vgpu_compute *has)
 {
     const struct vgpu_compute *asked = &request->limits.compute;
-    char option[64], a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
+    char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 
 #define COMPUTE_LIMIT(field, ...)                                                                  \
-    if (request->has.field && has->field != asked->field) {                                        \
-        const struct cli_option *row = cli_option_of("run", offsetof(struct run_options, field));  \
-                                                                                                   \
-        snprintf(option, sizeof(option), "--%s", row->name);                                       \
-        return differs(request->limits.name, option,                                               \
-                       compute_show(row->type, has->field, a, sizeof(a)),                          \
-                       compute_show(row->type, asked->field, b, sizeof(b)));                       \
-    }
+    if (request->has.field && has->field != asked->field)                                          \
+        return differs(request->limits.name, RUN_OPTION(field),                                    \
+                       compute_show(RUN_OPTION(field)->type, has->field, a, sizeof(a)),            \
+                       compute_show(RUN_OPTION(field)->type, asked->field, b, sizeof(b)));
 #include "limits.def"
     return 0;
 }
@@ -280,9 +276,9 @@ static int compare(const struct instance_request *request, const struct vgpu_lim
         error = compare_vdevs(request, has);
     if (!error && request->has_host_quota &&
         !same_quota(&has->vdev[VGPU_VDEV_HOST], &asked->vdev[VGPU_VDEV_HOST]))
-        error =
-            differs(asked->name, "--host-mem", show_quota(&has->vdev[VGPU_VDEV_HOST], a, sizeof(a)),
-                    show_quota(&asked->vdev[VGPU_VDEV_HOST], b, sizeof(b)));
+        error = differs(asked->name, RUN_OPTION(host_mem),
+                        show_quota(&has->vdev[VGPU_VDEV_HOST], a, sizeof(a)),
+                        show_quota(&asked->vdev[VGPU_VDEV_HOST], b, sizeof(b)));
     return error ? error : compare_compute(request, &has->compute);
 }
 

@@ -32,6 +32,9 @@ struct run_options {
     char **command; /* NULL-terminated */
 };
 
+/* The row of an option of `vgpu run`, by its field. */
+#define RUN_OPTION(field) cli_option_of("run", offsetof(struct run_options, field))
+
 struct ps_options {
 #define OPTION_ps(field, type) option_##type field;
 #include "cli.def"

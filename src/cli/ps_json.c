@@ -86,10 +86,7 @@ static json_t *settings_json(const struct vgpu_compute *compute)
     json_t *result = json_object();
 
 #define COMPUTE_LIMIT(field, c_type, most, initial, none, lower, json_name)                        \
-    json_object_set_new(                                                                           \
-        result, json_name,                                                                         \
-        setting_json(cli_option_of("run", offsetof(struct run_options, field))->type,              \
-                     compute->field));
+    json_object_set_new(result, json_name, setting_json(RUN_OPTION(field)->type, compute->field));
 #include "limits.def"
     return result;
 }

@@ -54,23 +54,16 @@ static const struct cli_option *lower_compute(const struct instance_request *req
     to->field = none;                                                                              \
     if (request->has.field && lower(asked->field, has->field) != has->field) {                     \
         to->field = asked->field;                                                                  \
-        option = cli_option_of("run", offsetof(struct run_options, field));                        \
+        option = RUN_OPTION(field);                                                                \
     }
 #include "limits.def"
     /* The policy applies to the group's own cap. */
     if (request->has.cap_policy) {
         to->cap_policy = asked->cap_policy;
         if (asked->cap_policy < has->cap_policy)
-            option = cli_option_of("run", offsetof(struct run_options, cap_policy));
+            option = RUN_OPTION(cap_policy);
     }
     return option;
-}
-
-/* The limits that the request has for vdev `vdev` of the instance. */
-static const struct vgpu_limit *asked_of(const struct vgpu_limits *asked, unsigned vdev,
-                                         const struct vgpu_limits *has)
-{
-    return vdev == VGPU_VDEV_HOST ? &asked->vdev[vdev] : instance_same_device(has, vdev, asked);
 }
 
 /* Makes the group's limits of all requested limits that are lower than the instance's, and drops
@@ -83,19 +76,19 @@ static const struct cli_option *lower_limits(struct instance_request *request,
         request->has.cap_policy && request->limits.compute.cap_policy < has->compute.cap_policy;
 
     for (unsigned i = 0; i < VGPU_VDEVS; i++) {
-        const struct vgpu_limit *asked = asked_of(&request->limits, i, has), *one = &has->vdev[i];
+        const struct vgpu_limit *asked = instance_same_device(has, i, &request->limits),
+                                *one = &has->vdev[i];
         struct vgpu_limit *to = &around.limits.vdev[i];
         bool host = i == VGPU_VDEV_HOST;
 
         if ((host ? request->has_host_quota : request->has_quota) && less_quota(asked, one)) {
             to->quota_bytes = asked->quota_bytes;
             to->quota_percent = asked->quota_percent;
-            option = cli_option_of("run", host ? offsetof(struct run_options, host_mem)
-                                               : offsetof(struct run_options, mem));
+            option = host ? RUN_OPTION(host_mem) : RUN_OPTION(mem);
         }
         if (!host && request->has_cap && less(asked->cap_percent, one->cap_percent)) {
             to->cap_percent = asked->cap_percent;
-            option = cli_option_of("run", offsetof(struct run_options, cores));
+            option = RUN_OPTION(cores);
         } else if (!host && harder) {
             to->cap_percent = one->cap_percent;
         }

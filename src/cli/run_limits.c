@@ -180,37 +180,22 @@ static unsigned vdevs_limited(const struct vgpu_limits *limits)
     return limits->device_count ? limits->device_count : VGPU_DEVICES_MAX;
 }
 
-static bool take_quotas(const struct run_options *options, const char *nvml,
-                        struct vgpu_limits *limits)
+/* Both lists by vdev: quotas and caps. */
+static bool take_lists(const struct run_options *options, const char *nvml,
+                       struct vgpu_limits *limits)
 {
-    struct quota_list list = options->mem.list;
+    struct quota_list mem = options->mem.list, cores = options->cores.list;
 
-    if (!options->mem.text)
-        return true;
-    if (!vdevs_of_list(options, nvml, "--mem", options->mem.text, &list, limits))
+    if (!vdevs_of_list(options, nvml, "--mem", options->mem.text, &mem, limits) ||
+        !vdevs_of_list(options, nvml, "--cores", options->cores.text, &cores, limits))
         return false;
     for (unsigned i = 0; i < vdevs_limited(limits); i++) {
-        struct quota quota = quota_list_device(&list, i);
+        struct quota quota = quota_list_device(&mem, i);
+        uint32_t cap_percent = quota_list_device(&cores, i).percent;
 
         limits->vdev[i].quota_bytes = quota.bytes;
         limits->vdev[i].quota_percent = quota.percent;
-    }
-    return true;
-}
-
-static bool take_caps(const struct run_options *options, const char *nvml,
-                      struct vgpu_limits *limits)
-{
-    struct quota_list list = options->cores.list;
-
-    if (!options->cores.text)
-        return true;
-    if (!vdevs_of_list(options, nvml, "--cores", options->cores.text, &list, limits))
-        return false;
-    for (unsigned i = 0; i < vdevs_limited(limits); i++) {
-        uint32_t percent = quota_list_device(&list, i).percent;
-
-        limits->vdev[i].cap_percent = percent < 100 ? percent : 0;
+        limits->vdev[i].cap_percent = cap_percent < 100 ? cap_percent : 0;
     }
     return true;
 }
@@ -288,8 +273,7 @@ bool run_limits(const struct run_options *options, const char *nvml,
     take_name(options, &request.limits);
     take_compute(options, &request);
     if (!take_devices(options, nvml, &request.limits) ||
-        !take_quotas(options, nvml, &request.limits) ||
-        !take_caps(options, nvml, &request.limits) || !keep_configured(options, nvml, &request))
+        !take_lists(options, nvml, &request.limits) || !keep_configured(options, nvml, &request))
         return false;
     *ret_request = request;
     return true;

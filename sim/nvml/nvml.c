@@ -27,7 +27,7 @@ static int injected(const char *symbol)
     return code > 0 ? code : NVML_SUCCESS;
 }
 
-int nvml_enter(const char *symbol)
+static int nvml_enter(const char *symbol)
 {
     int code = injected(symbol);
 
@@ -36,6 +36,23 @@ int nvml_enter(const char *symbol)
     return __atomic_load_n(&initialised, __ATOMIC_ACQUIRE) > 0 ? NVML_SUCCESS
                                                                : NVML_ERROR_UNINITIALIZED;
 }
+
+/* Defines a function that returns an expression. The parameters follow the expression. */
+#define NVML_AS(symbol, expression, ...)                                                           \
+    NVML(symbol, __VA_ARGS__)                                                                      \
+    {                                                                                              \
+        NVML_ENTER(symbol);                                                                        \
+        return expression;                                                                         \
+    }
+
+/* First statement of every function: fails unless the library is initialised. Faults come first, so
+ * that a test can make nvmlInit_v2 fail. */
+#define NVML_ENTER(symbol)                                                                         \
+    do {                                                                                           \
+        int enter_ = nvml_enter(#symbol);                                                          \
+        if (enter_)                                                                                \
+            return enter_;                                                                         \
+    } while (0)
 
 static int device_index(const char *handle)
 {

@@ -17,25 +17,6 @@
     SIM_EXPORT nvmlReturn_t symbol(__VA_ARGS__);                                                   \
     SIM_EXPORT nvmlReturn_t symbol(__VA_ARGS__)
 
-/* Defines a function that returns an expression. The parameters follow the expression. */
-#define NVML_AS(symbol, expression, ...)                                                           \
-    NVML(symbol, __VA_ARGS__)                                                                      \
-    {                                                                                              \
-        NVML_ENTER(symbol);                                                                        \
-        return expression;                                                                         \
-    }
-
-/* First statement of every function: fails unless the library is initialised. Faults come first, so
- * that a test can make nvmlInit_v2 fail. */
-#define NVML_ENTER(symbol)                                                                         \
-    do {                                                                                           \
-        int enter_ = nvml_enter(#symbol);                                                          \
-        if (enter_)                                                                                \
-            return enter_;                                                                         \
-    } while (0)
-
-int nvml_enter(const char *symbol);
-
 /* The device's index, or minus an NVML code. */
 int nvml_device(const char *symbol, const char *handle, struct sim_state **ret_state);
 

@@ -221,7 +221,7 @@ static int read_quota(const char *text, bool loosely, struct quota *ret_quota)
     return rc;
 }
 
-int parse_quota(const char *text, struct quota *ret_quota)
+static int parse_quota(const char *text, struct quota *ret_quota)
 {
     return read_quota(text, false, ret_quota);
 }

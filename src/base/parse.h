@@ -54,9 +54,8 @@ struct quota {
     uint64_t bytes;
     uint32_t percent;
 };
-int parse_quota(const char *text, struct quota *ret_quota);
 
-/* The same, and the forms of strtoul() with base 0: leading blanks and '+', hexadecimal, octal. */
+/* A quota, and the forms of strtoul() with base 0: leading blanks and '+', hexadecimal, octal. */
 int parse_quota_loosely(const char *text, struct quota *ret_quota);
 
 /* A list: `8G` or `40%` for every device, `0:8G,1:4G` by the instance's device index, or both

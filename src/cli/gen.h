@@ -22,6 +22,4 @@ void gen_bash(FILE *out);
 void gen_zsh(FILE *out);
 void gen_fish(FILE *out);
 
-void gen_markdown(FILE *out);
-
 #endif

@@ -91,7 +91,7 @@ static void put_command(FILE *out, const struct cli_command *command)
     put_rows(out, "Examples", cli_examples, command->name);
 }
 
-void gen_markdown(FILE *out)
+static void write_markdown(FILE *out)
 {
     char range[GEN_RANGE_BYTES];
 
@@ -158,6 +158,6 @@ int main(int argc, char **argv)
     write_one(argv[1], "vgpu.bash", gen_bash);
     write_one(argv[1], "_vgpu", gen_zsh);
     write_one(argv[1], "vgpu.fish", gen_fish);
-    write_one(argv[1], "cli.md", gen_markdown);
+    write_one(argv[1], "cli.md", write_markdown);
     return 0;
 }

@@ -241,7 +241,7 @@ const char *cli_nearest_command(const char *word)
     return nearest.name;
 }
 
-const char *cli_nearest_option(const char *command, const char *word)
+static const char *nearest_option(const char *command, const char *word)
 {
     struct nearest nearest = {NULL, WORD_MAX};
 
@@ -279,7 +279,7 @@ static enum cli_item unknown_option(const char *command, const char *word, size_
 
     if (length <= WORD_MAX) {
         memcpy(name, word, length);
-        nearest = cli_nearest_option(command, name + strspn(name, "-"));
+        nearest = nearest_option(command, name + strspn(name, "-"));
     }
     message_error("%s%sthere is no option %.*s%s%s%s; `vgpu help%s%s` lists what there is",
                   top ? "" : command, top ? "" : ": ", (int)length, word,

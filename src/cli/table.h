@@ -126,7 +126,6 @@ const char *cli_help(const struct cli_option *option, char *buffer, size_t size)
 
 /* The command with the nearest name; NULL: none is near. */
 const char *cli_nearest_command(const char *word);
-const char *cli_nearest_option(const char *command, const char *word);
 
 /* Scans the words of one command. `argv` begins at the first word after the command's name. */
 struct cli_parse {

@@ -30,8 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(bytes > 0 && bytes <= INT64_MAX);
         require(text[0] >= '0' && text[0] <= '9');
     }
-    if (parse_quota(text, &quota) == 0)
-        require((quota.bytes == 0) != (quota.percent == 0) && quota.percent <= 100);
     if (parse_quota_loosely(text, &quota) == 0)
         require((quota.bytes == 0) != (quota.percent == 0) && quota.percent <= 100);
     if (parse_quota_list(text, &list) == 0) {

@@ -274,13 +274,6 @@ struct guarded *guarded_add(struct world *world, const struct limits *limits,
     return guarded;
 }
 
-void guarded_limit(struct guarded *guarded, const struct limits *limits)
-{
-    struct share_limits share_limits = limits_of(limits);
-
-    share_limit(guarded->share, &share_limits);
-}
-
 void guarded_stop(struct guarded *guarded, bool stop)
 {
     guarded->stopped = stop;

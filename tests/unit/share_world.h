@@ -47,7 +47,6 @@ struct limits {
 
 struct guarded *guarded_add(struct world *world, const struct limits *limits,
                             const struct program *program, uint64_t start_ns);
-void guarded_limit(struct guarded *guarded, const struct limits *limits);
 
 /* These act on the supervisor, not on the program. A millisecond after a kill, the keeper switches
  * on what the supervisor has switched off. */

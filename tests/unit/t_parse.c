@@ -216,18 +216,18 @@ TEST(quotas)
 {
     static const char *const bad[] = {"0%", "101%", "40%%",        "40 %", "40.5%",
                                       "%",  "-1%",  "4294967297%", "040%", "40%g"};
-    struct quota quota = {0};
+    struct quota_list list = {0};
 
-    assert_int_equal(parse_quota("40%", &quota), 0);
-    assert_int_equal(quota.percent, 40);
-    assert_int_equal(quota.bytes, 0);
-    assert_int_equal(parse_quota("100%", &quota), 0);
-    assert_int_equal(parse_quota("1%", &quota), 0);
-    assert_int_equal(parse_quota("3g", &quota), 0);
-    assert_int_equal(quota.percent, 0);
-    assert_int_equal(quota.bytes, 3 * GIB);
+    assert_int_equal(parse_quota_list("40%", &list), 0);
+    assert_int_equal(list.everywhere.percent, 40);
+    assert_int_equal(list.everywhere.bytes, 0);
+    assert_int_equal(parse_quota_list("100%", &list), 0);
+    assert_int_equal(parse_quota_list("1%", &list), 0);
+    assert_int_equal(parse_quota_list("3g", &list), 0);
+    assert_int_equal(list.everywhere.percent, 0);
+    assert_int_equal(list.everywhere.bytes, 3 * GIB);
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        if (parse_quota(bad[i], &quota) >= 0)
+        if (parse_quota_list(bad[i], &list) >= 0)
             fail_msg("'%s' was accepted", bad[i]);
     }
 }

@@ -83,8 +83,9 @@ static bool filters_of(const char *process, unsigned long *ret_filters,
            number_in(status, "\nNoNewPrivs:", ret_no_new_privs);
 }
 
-/* A filter is inherited, as no_new_privs is, and neither can be undone. */
-bool control_is_guarded(pid_t pid)
+/* Whether a process runs under one more seccomp filter than this one, and so may be guarded. True
+ * if that cannot be told. A filter is inherited, as no_new_privs is, and neither can be undone. */
+static bool is_guarded(pid_t pid)
 {
     unsigned long own, own_privs, filters, no_new_privs;
     char process[24];
@@ -110,7 +111,7 @@ static bool peer_is_guarded(int connection, const struct ucred *peer)
         if (errno != ENOPROTOOPT) /* Linux 6.5 has it */
             return true;
     }
-    return control_is_guarded(peer->pid) || (pidfd >= 0 && pidfd_signal(pidfd, 0) < 0);
+    return is_guarded(peer->pid) || (pidfd >= 0 && pidfd_signal(pidfd, 0) < 0);
 }
 
 static int peer_of(int connection, struct ucred *ret_peer)

@@ -3,8 +3,8 @@
  * listens.
  *
  * Root and the supervisor's own user may ask, but not the processes that the supervisor guards.
- * Those run under its seccomp filter, which they cannot take off, so the kernel tells them apart
- * (control_is_guarded()). A guarded program can remove the socket, as the folder is its user's;
+ * Those run under its seccomp filter, which they cannot take off, so the kernel tells them apart.
+ * A guarded program can remove the socket, as the folder is its user's;
  * then nobody reaches the supervisor, and the instance goes on. If it listens there itself, the
  * same mark gives it away. If it puts another instance's socket there, the question has the wrong
  * instance's name. It is not noticed if a process of the same user outside of the guard answers for
@@ -47,9 +47,5 @@ int control_ask(const char *folder, const char *name, enum control_verb verb);
 bool control_take(int listening, const char *name, int *ret_connection,
                   enum control_verb *ret_verb);
 void control_answer(int connection, int rc); /* 0 or -errno; closes it */
-
-/* Whether a process runs under one more seccomp filter than this one, and so may be guarded. True
- * if it cannot be told. */
-bool control_is_guarded(pid_t pid);
 
 #endif

@@ -43,7 +43,7 @@ static bool take_version(const char *word, size_t length, struct rm_version *ver
     return true;
 }
 
-int branch_parse(const char *text, struct rm_version *ret_version)
+static int parse_version(const char *text, struct rm_version *ret_version)
 {
     static const char head[] = "NVRM version:";
     const char *line = strstr(text, head), *end;
@@ -69,7 +69,7 @@ int branch_parse(const char *text, struct rm_version *ret_version)
     return -EINVAL;
 }
 
-int branch_find(const struct rm_version *version, const struct rm_branch **ret_branch)
+static int find_branch(const struct rm_version *version, const struct rm_branch **ret_branch)
 {
     for (size_t i = 0; i < BRANCHES; i++) {
         if (branches[i].major == version->major && branches[i].minor_from <= version->minor) {
@@ -96,8 +96,8 @@ int branch_read(const char *device_dir, struct rm_version *ret_version,
         return -ENODEV;
     if (rc < 0)
         return rc;
-    rc = branch_parse(text, ret_version);
-    return rc < 0 ? rc : branch_find(ret_version, ret_branch);
+    rc = parse_version(text, ret_version);
+    return rc < 0 ? rc : find_branch(ret_version, ret_branch);
 }
 
 const char *branch_list(char *buffer, size_t buffer_bytes)

@@ -28,16 +28,11 @@ struct rm_version {
     char text[32];         /* "580.126.20" */
 };
 
-/* The text of /proc/driver/nvidia/version. -EINVAL: there is no version in it. */
-int branch_parse(const char *text, struct rm_version *ret_version);
-
-/* -ENOENT: a branch that is not known. The result is static. */
-int branch_find(const struct rm_version *version, const struct rm_branch **ret_branch);
-
 /*
  * The driver that runs here: by <device_dir>/version if there is such a file, else by
  * /proc/driver/nvidia/version. -ENODEV: no driver is loaded; -EINVAL: there is no version in the
- * file; -ENOENT: the branch is not known, and *ret_version is filled nevertheless.
+ * file; -ENOENT: the branch is not known, and *ret_version is filled nevertheless. *ret_branch is
+ * static.
  */
 int branch_read(const char *device_dir, struct rm_version *ret_version,
                 const struct rm_branch **ret_branch);

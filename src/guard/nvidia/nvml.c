@@ -45,7 +45,8 @@ static bool is_closed(const char *path)
            !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-bool nvml_trusted(const char *path)
+/* Whether a file and all folders above it are root's, and only root can write to them. */
+static bool is_trusted(const char *path)
 {
     char *real CLEANUP(cleanup_free) = realpath(path, NULL);
     char *slash;
@@ -74,7 +75,7 @@ int nvml_find(const char *given, char *ret_path, size_t bytes, const char **ret_
             continue;
         snprintf(ret_path, bytes, "%s", path);
         *ret_why = " or a folder above it can be written to by others than root";
-        return nvml_trusted(path) ? 0 : -EPERM;
+        return is_trusted(path) ? 0 : -EPERM;
     }
     return -ENOENT;
 }
@@ -87,7 +88,7 @@ static bool folder_closed(char *folder)
     while (access(folder, F_OK) < 0 && errno == ENOENT && (slash = strrchr(folder, '/')) &&
            slash != folder)
         *slash = '\0';
-    return nvml_trusted(folder);
+    return is_trusted(folder);
 }
 
 bool nvml_search_closed(void)

@@ -16,9 +16,6 @@
  */
 int nvml_find(const char *given, char *ret_path, size_t bytes, const char **ret_why);
 
-/* Whether a file and all folders above it are root's, and only root can write to them. */
-bool nvml_trusted(const char *path);
-
 /* Whether a library that NVML loads by name can only come from root's folders: the loader looks in
  * those that LD_LIBRARY_PATH named when this process began. A missing folder counts as the one
  * above it. */

@@ -254,20 +254,6 @@ static int join(struct share *share, const struct share_self *of)
     return rc;
 }
 
-static struct share_limits sane(const struct share_limits *limits)
-{
-    return (struct share_limits){
-        .compute = vgpu_compute_within(&limits->compute),
-        .cap_percent = limits->cap_percent < 100 ? limits->cap_percent : 0,
-    };
-}
-
-void share_limit(struct share *share, const struct share_limits *limits)
-{
-    MUTEX_SCOPE(&share->mutex);
-    share->limits = sane(limits);
-}
-
 int share_new(const struct share_self *self, const struct share_limits *limits,
               const struct share_ops *ops, void *arg, struct share **ret_share)
 {
@@ -283,7 +269,8 @@ int share_new(const struct share_self *self, const struct share_limits *limits,
         return -ENOMEM;
     share->region = self->region;
     share->vdev = self->vdev;
-    share->limits = sane(limits);
+    share->limits.compute = vgpu_compute_within(&limits->compute);
+    share->limits.cap_percent = limits->cap_percent < 100 ? limits->cap_percent : 0;
     share->ops = *ops;
     share->arg = arg;
     share->on = true;

@@ -75,10 +75,6 @@ struct share;
 int share_new(const struct share_self *self, const struct share_limits *limits,
               const struct share_ops *ops, void *arg, struct share **ret_share);
 
-/* Sets other limits, which are brought into range. They hold from the next step on, within 50 ms.
- */
-void share_limit(struct share *share, const struct share_limits *limits);
-
 /* Switches the channels on (it tries some times), and gives the turn up. NULL is fine. */
 void share_free(struct share *share);
 

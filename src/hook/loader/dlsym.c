@@ -50,13 +50,6 @@ static void find_libc(void)
     __atomic_store_n(&dlsym_libc, other, __ATOMIC_RELEASE);
 }
 
-void *dlsym_real(void *handle, const char *name)
-{
-    if (!__atomic_load_n(&dlsym_libc, __ATOMIC_ACQUIRE))
-        find_libc();
-    return dlsym_libc ? ((dlsym_fn *)dlsym_libc)(handle, name) : NULL;
-}
-
 /* The symbol of this library's for an entry: the wrapper, or the counting trampoline. */
 static void *own_symbol(int entry)
 {
@@ -85,8 +78,9 @@ static void *behind_us(int entry)
         address = symbols_real(entry);
     if (!address)
         address = elf_next_symbol((const void *)behind_us, symbols_name(entry));
-    return address ? address
-                   : dlsym_real(RTLD_NEXT, symbols_name(entry)); /* for what dlerror() says */
+    if (!address) /* for what dlerror() says */
+        address = ((dlsym_fn *)dlsym_libc)(RTLD_NEXT, symbols_name(entry));
+    return address;
 }
 
 /*
@@ -148,15 +142,4 @@ struct dlsym_route dlsym_route(void *handle, const char *name, const char *versi
     else if (hook_wanted())
         address = of_first_copy(entry, address);
     return (struct dlsym_route){dlsym_stand_in(address), 1};
-}
-
-void *nvml_symbol(const char *name, bool load)
-{
-    struct elf_scope library;
-
-    if (load && !symbols_resolve(LIBRARY_NVML))
-        dlopen(symbols_soname(LIBRARY_NVML), RTLD_LAZY | RTLD_LOCAL);
-    if (!symbols_resolve(LIBRARY_NVML) || !elf_find_scope(symbols_soname(LIBRARY_NVML), &library))
-        return NULL;
-    return elf_scope_symbol(&library, name);
 }

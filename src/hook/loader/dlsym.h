@@ -11,7 +11,7 @@
 
 /*
  * The functions that a call would reach without this library: the C library's, or another library's
- * that comes before it and behind this one. NULL until dlsym_route() or dlsym_real() has run. The
+ * that comes before it and behind this one. NULL until dlsym_route() has run. The
  * assembly jumps through them.
  */
 extern void *dlsym_next, *dlvsym_next;
@@ -24,9 +24,6 @@ struct dlsym_route {
 
 /* `caller`: the return address of the call. `version`: NULL for dlsym. */
 struct dlsym_route dlsym_route(void *handle, const char *name, const char *version, void *caller);
-
-/* The C library's dlsym, for vgpu's own lookups. NULL: there is none. */
-void *dlsym_real(void *handle, const char *name);
 
 /* Maps an address that the driver returned to the one that the program gets instead. Returns any
  * other as it is. */

@@ -207,7 +207,7 @@ static int match_soname(struct dl_phdr_info *info, size_t size, void *arg)
            same_text(search->object.soname, search->soname);
 }
 
-bool elf_find(const char *soname, struct elf_object *ret_object)
+static bool elf_find(const char *soname, struct elf_object *ret_object)
 {
     struct by_soname search = {.soname = soname};
 

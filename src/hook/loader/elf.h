@@ -31,17 +31,15 @@ struct elf_scope {
     unsigned count;
 };
 
-/* The loaded object whose DT_SONAME is `soname`, wherever it was loaded from, by any name. */
-bool elf_find(const char *soname, struct elf_object *ret_object);
-
-/* The same with the objects that it needs. */
+/* The loaded object whose DT_SONAME is `soname`, wherever it was loaded from, by any name, and the
+ * objects that it needs. */
 bool elf_find_scope(const char *soname, struct elf_scope *ret_scope);
 
 /* The function `symbol` in the first object of a scope that defines it; NULL. */
 void *elf_scope_symbol(const struct elf_scope *scope, const char *symbol);
 
-/* elf_find() for an object that was there when the program started, without its extent. Calls no
- * function: sanitizers call dlsym before the functions that they intercept work. */
+/* The object of that name alone, if it was there when the program started, without its extent.
+ * Calls no function: sanitizers call dlsym before the functions that they intercept work. */
 bool elf_find_at_start(const char *soname, struct elf_object *ret_object);
 
 /* The function `symbol` in the first object behind this library in load order; NULL. Calls no

@@ -62,26 +62,13 @@ static inline void *hook_real_or_absent(enum hook_symbol sym)
 #define HANDLER_PART(handler, suffix)                                                              \
     CUresult hook_##handler##suffix SIGNATURE_WITH(enum hook_symbol sym, PARAMS(handler))
 
-/*
- * A symbol of libnvidia-ml without a row in nvml.def, or NULL. Looks in the copy that the process
- * has loaded. With `load`, loads one if there is none. Never returns a wrapper of vgpu.
- */
-void *nvml_symbol(const char *name, bool load);
-
-/* CUresult lives only in src/hook; this is the one place that maps a negative errno to it. */
-CUresult hook_result(int negative_errno);
-
 /* The ledger and the region of this process. NULL: memory is neither limited nor counted (no
  * instance, only tracing), or the instance could not be attached. Once there they stay. */
 struct vgpu_ledger *hook_ledger(void);
 struct vgpu_region *hook_region(void);
 
-/* Why the instance that the environment names could not be attached, as -errno. 0: it was, or none
- * is named. */
-int hook_failure(void);
-
-/* Tries again if attaching has failed: the instance may have been made since. 0, or why it
- * failed. */
+/* Tries again if attaching has failed: the instance may have been made since. 0: it is attached, or
+ * the environment names none; else why not, as -errno. */
 int hook_attach_again(void);
 
 /* calloc() that leaves errno alone. */

@@ -32,7 +32,7 @@ struct vgpu_region *hook_region(void)
     return atomic_load_explicit(&region, memory_order_acquire);
 }
 
-int hook_failure(void)
+static int attach_failure(void)
 {
     return atomic_load_explicit(&failure, memory_order_relaxed);
 }
@@ -121,13 +121,13 @@ int hook_attach_again(void)
 {
     KEEP_ERRNO;
 
-    if (hook_failure() == 0)
+    if (attach_failure() == 0)
         return 0;
     attach_lock();
-    if (hook_failure() < 0)
+    if (attach_failure() < 0)
         attach_instance();
     atomic_store(&attach_owner, 0);
-    return hook_failure();
+    return attach_failure();
 }
 
 enum hook_way hook_enter(int entry)
@@ -168,21 +168,4 @@ nvmlReturn_t nvml_missing(void)
 {
     return symbols_resolve(LIBRARY_NVML) ? NVML_ERROR_FUNCTION_NOT_FOUND
                                          : NVML_ERROR_LIBRARY_NOT_FOUND;
-}
-
-CUresult hook_result(int negative_errno)
-{
-    switch (negative_errno) {
-    case 0:
-        return CUDA_SUCCESS;
-    case -ENOMEM:    /* the quota */
-    case -ETIMEDOUT: /* a stopped process holds the region */
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    case -ENODEV:
-        return CUDA_ERROR_INVALID_DEVICE;
-    case -EINVAL:
-        return CUDA_ERROR_INVALID_VALUE;
-    default:
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    }
 }

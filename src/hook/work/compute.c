@@ -101,10 +101,25 @@ static void refresh_sometimes(struct compute_device *device, uint64_t now_ns)
         refresh_settings(device, now_ns);
 }
 
+/* The child has no device of its own yet. Its parent's page, semaphores and events are the
+ * parent's. */
 static void compute_in_child(void *arg)
 {
     (void)arg;
-    compute_forked();
+    set_fast(&always, &always, &nobody_counts);
+    mutex_init(&setup_lock);
+    atomic_store(&only_device, -1);
+    atomic_store(&the_device, NULL);
+    atomic_store(&compute_turns, false);
+    atomic_store(&compute_holds, false);
+    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
+        atomic_store(&compute_devices[i].ready, false);
+        atomic_store(&compute_devices[i].hold.wait_ns, 0);
+        atomic_store(&compute_devices[i].hold.stuck, 0);
+        semaphore_forked(&compute_devices[i].semaphore);
+    }
+    sample_forked();
+    survey_forked();
 }
 
 static struct fork_watch fork_watch = {.child = compute_in_child};
@@ -530,24 +545,4 @@ void compute_stream_ends(CUstream stream, bool per_thread)
     for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++)
         if (compute_joined(&compute_devices[i]))
             semaphore_stream_ends(&compute_devices[i].semaphore, stream, per_thread);
-}
-
-/* The child has no device of its own yet. Its parent's page, semaphores and events are the
- * parent's. */
-void compute_forked(void)
-{
-    set_fast(&always, &always, &nobody_counts);
-    mutex_init(&setup_lock);
-    atomic_store(&only_device, -1);
-    atomic_store(&the_device, NULL);
-    atomic_store(&compute_turns, false);
-    atomic_store(&compute_holds, false);
-    for (unsigned i = 0; i < VGPU_DEVICES_MAX; i++) {
-        atomic_store(&compute_devices[i].ready, false);
-        atomic_store(&compute_devices[i].hold.wait_ns, 0);
-        atomic_store(&compute_devices[i].hold.stuck, 0);
-        semaphore_forked(&compute_devices[i].semaphore);
-    }
-    sample_forked();
-    survey_forked();
 }

@@ -192,6 +192,5 @@ void compute_context_ends(CUcontext context);
 
 void compute_stream_ends(CUstream stream,
                          bool per_thread); /* before the driver destroys it, or it captures */
-void compute_forked(void);                 /* in the child of a fork */
 
 #endif

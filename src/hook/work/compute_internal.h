@@ -105,8 +105,4 @@ uint64_t cap_sleep_ns(const struct compute_device *device, uint64_t wait_ns, uin
 void cap_unmeasured(struct work *work);
 void cap_launched(struct work *work, bool succeeded, uint64_t launched_ns);
 
-/* The sample of a launch is done: it cost delta_ns more than was charged. */
-void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
-                uint64_t now_ns, int64_t delta_ns);
-
 #endif

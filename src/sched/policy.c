@@ -203,17 +203,26 @@ static uint64_t adaptive_quantum_ns(const struct arena_layout *layout, unsigned 
     return share < POLICY_MAX_NS ? share : POLICY_MAX_NS;
 }
 
+/* What the policies without priorities and levels have in common. */
+#define EVEN                                                                                       \
+    .preempts = never, .run_ahead_ns = even_run_ahead_ns, .runs_beside = always,                   \
+    .keeps_after_burst = yields_after_burst, .starved_ns = POLICY_STARVED_NS,                      \
+    .starved_turn_ns = POLICY_MIN_NS
+
 static const struct policy policy_FAIR = {
+    EVEN, .before = fairer, .quantum_ns = even_quantum_ns, .urgent = behind, .short_turns = true,
+};
+
+static const struct policy policy_ADAPTIVE = {
+    EVEN,
     .before = fairer,
-    .quantum_ns = even_quantum_ns,
+    .quantum_ns = adaptive_quantum_ns,
     .urgent = behind,
-    .preempts = never,
-    .run_ahead_ns = even_run_ahead_ns,
-    .runs_beside = always,
-    .keeps_after_burst = yields_after_burst,
-    .starved_ns = POLICY_STARVED_NS,
-    .starved_turn_ns = POLICY_MIN_NS,
     .short_turns = true,
+};
+
+static const struct policy policy_RR = {
+    EVEN, .before = longer, .quantum_ns = even_quantum_ns, .urgent = never, .short_turns = false,
 };
 
 static const struct policy policy_PRIORITY = {
@@ -240,32 +249,6 @@ static const struct policy policy_MLFQ = {
     .starved_ns = POLICY_AGED_NS,
     .starved_turn_ns = POLICY_LEVEL_BASE_NS,
     .short_turns = false,
-};
-
-static const struct policy policy_RR = {
-    .before = longer,
-    .quantum_ns = even_quantum_ns,
-    .urgent = never,
-    .preempts = never,
-    .run_ahead_ns = even_run_ahead_ns,
-    .runs_beside = always,
-    .keeps_after_burst = yields_after_burst,
-    .starved_ns = POLICY_STARVED_NS,
-    .starved_turn_ns = POLICY_MIN_NS,
-    .short_turns = false,
-};
-
-static const struct policy policy_ADAPTIVE = {
-    .before = fairer,
-    .quantum_ns = adaptive_quantum_ns,
-    .urgent = behind,
-    .preempts = never,
-    .run_ahead_ns = even_run_ahead_ns,
-    .runs_beside = always,
-    .keeps_after_burst = yields_after_burst,
-    .starved_ns = POLICY_STARVED_NS,
-    .starved_turn_ns = POLICY_MIN_NS,
-    .short_turns = true,
 };
 
 /* The order and the names are the list's: a policy of the list that has no row does not compile. */

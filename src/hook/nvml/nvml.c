@@ -76,56 +76,30 @@ nvmlReturn_t hook_nvml_handle_by_index(enum nvml_symbol sym, unsigned index, nvm
     return NVML_SUCCESS;
 }
 
-static nvmlReturn_t hand_out(nvmlReturn_t result, nvmlDevice_t found, nvmlDevice_t *device)
-{
-    if (result != NVML_SUCCESS)
-        return result;
-    if (!nvml_view_ours(found))
-        return NVML_ERROR_NOT_FOUND;
-    *device = found;
-    return result;
-}
+/* A look-up that stores a device in *`device`, which the instance may lack. The rest: the other
+ * parameters. */
+#define LOOK_UP(handler, device, ...)                                                              \
+    nvmlReturn_t hook_##handler SIGNATURE_WITH(enum nvml_symbol sym, PARAMS(handler))              \
+    {                                                                                              \
+        nvmlReturn_t result;                                                                       \
+        nvmlDevice_t found;                                                                        \
+                                                                                                   \
+        if (nvml_view_uninitialised())                                                             \
+            return NVML_ERROR_UNINITIALIZED;                                                       \
+        if (!device || !nvml_view_ledger())                                                        \
+            return NVML_REAL(sym, handler)(__VA_ARGS__, device);                                   \
+        result = NVML_REAL(sym, handler)(__VA_ARGS__, &found);                                     \
+        if (result != NVML_SUCCESS)                                                                \
+            return result;                                                                         \
+        if (!nvml_view_ours(found))                                                                \
+            return NVML_ERROR_NOT_FOUND;                                                           \
+        *device = found;                                                                           \
+        return NVML_SUCCESS;                                                                       \
+    }
 
-nvmlReturn_t hook_nvml_handle_by_text(enum nvml_symbol sym, const char *text, nvmlDevice_t *device)
-{
-    nvmlReturn_t result;
-    nvmlDevice_t found;
-
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!device || !nvml_view_ledger())
-        return NVML_REAL(sym, nvml_handle_by_text)(text, device);
-    result = NVML_REAL(sym, nvml_handle_by_text)(text, &found);
-    return hand_out(result, found, device);
-}
-
-nvmlReturn_t hook_nvml_handle_by_uuid(enum nvml_symbol sym, const nvmlUUID_v1_t *uuid,
-                                      nvmlDevice_t *device)
-{
-    nvmlReturn_t result;
-    nvmlDevice_t found;
-
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!device || !nvml_view_ledger())
-        return NVML_REAL(sym, nvml_handle_by_uuid)(uuid, device);
-    result = NVML_REAL(sym, nvml_handle_by_uuid)(uuid, &found);
-    return hand_out(result, found, device);
-}
-
-nvmlReturn_t hook_nvml_mig_handle(enum nvml_symbol sym, nvmlDevice_t device, unsigned index,
-                                  nvmlDevice_t *mig_device)
-{
-    nvmlReturn_t result;
-    nvmlDevice_t found;
-
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!mig_device || !nvml_view_ledger())
-        return NVML_REAL(sym, nvml_mig_handle)(device, index, mig_device);
-    result = NVML_REAL(sym, nvml_mig_handle)(device, index, &found);
-    return hand_out(result, found, mig_device);
-}
+LOOK_UP(nvml_handle_by_text, device, text)
+LOOK_UP(nvml_handle_by_uuid, device, uuid)
+LOOK_UP(nvml_mig_handle, mig_device, device, index)
 
 nvmlReturn_t hook_nvml_index(enum nvml_symbol sym, nvmlDevice_t device, unsigned *index)
 {
@@ -164,39 +138,26 @@ static void give_devices(const nvmlDevice_t *found, unsigned found_count, unsign
         *count = kept;
 }
 
-nvmlReturn_t hook_nvml_nearest_gpus(enum nvml_symbol sym, nvmlDevice_t device, int level,
-                                    unsigned *count, nvmlDevice_t *devices)
-{
-    nvmlDevice_t found[GPUS_MAX];
-    unsigned found_count = GPUS_MAX;
-    nvmlReturn_t result;
+/* A list of devices. The rest: the parameters before the list. */
+#define LIST(handler, ...)                                                                         \
+    nvmlReturn_t hook_##handler SIGNATURE_WITH(enum nvml_symbol sym, PARAMS(handler))              \
+    {                                                                                              \
+        nvmlDevice_t found[GPUS_MAX];                                                              \
+        unsigned found_count = GPUS_MAX;                                                           \
+        nvmlReturn_t result;                                                                       \
+                                                                                                   \
+        if (nvml_view_uninitialised())                                                             \
+            return NVML_ERROR_UNINITIALIZED;                                                       \
+        if (!count || !nvml_view_selecting())                                                      \
+            return NVML_REAL(sym, handler)(__VA_ARGS__, count, devices);                           \
+        result = NVML_REAL(sym, handler)(__VA_ARGS__, &found_count, found);                        \
+        if (result == NVML_SUCCESS)                                                                \
+            give_devices(found, found_count, count, devices);                                      \
+        return result;                                                                             \
+    }
 
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!count || !nvml_view_selecting())
-        return NVML_REAL(sym, nvml_nearest_gpus)(device, level, count, devices);
-    result = NVML_REAL(sym, nvml_nearest_gpus)(device, level, &found_count, found);
-    if (result == NVML_SUCCESS)
-        give_devices(found, found_count, count, devices);
-    return result;
-}
-
-nvmlReturn_t hook_nvml_gpu_set(enum nvml_symbol sym, unsigned cpu, unsigned *count,
-                               nvmlDevice_t *devices)
-{
-    nvmlDevice_t found[GPUS_MAX];
-    unsigned found_count = GPUS_MAX;
-    nvmlReturn_t result;
-
-    if (nvml_view_uninitialised())
-        return NVML_ERROR_UNINITIALIZED;
-    if (!count || !nvml_view_selecting())
-        return NVML_REAL(sym, nvml_gpu_set)(cpu, count, devices);
-    result = NVML_REAL(sym, nvml_gpu_set)(cpu, &found_count, found);
-    if (result == NVML_SUCCESS)
-        give_devices(found, found_count, count, devices);
-    return result;
-}
+LIST(nvml_nearest_gpus, device, level)
+LIST(nvml_gpu_set, cpu)
 
 /* False: no quota, or no device of the instance; the driver's answer stands. */
 static bool view_memory(nvmlDevice_t device, unsigned long long physical_total,

@@ -234,8 +234,8 @@ uint64_t cap_sleep_ns(const struct compute_device *device, uint64_t wait_ns, uin
     return part_ns > CAP_NAP_LEAST_NS ? part_ns : CAP_NAP_LEAST_NS;
 }
 
-/* A launch has cost delta_ns more than was charged. */
-static void cap_settle(struct compute_device *device, const struct bucket_hold hold[BUCKETS],
+/* A launch has cost delta_ns more than was charged. `hold` is an array of BUCKETS. */
+static void cap_settle(struct compute_device *device, const struct bucket_hold *hold,
                        uint64_t now_ns, int64_t delta_ns)
 {
     bool in_time = true, held = false;

@@ -54,13 +54,13 @@ static void count_context(int change)
 }
 
 int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
-                  bool primary)
+                  uint64_t bytes, bool primary)
 {
-    if (sim_charge(sim.map[ordinal], SIM_CONTEXT, sim.context_bytes))
+    if (sim_charge(sim.map[ordinal], SIM_CONTEXT, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     memset(context, 0, sizeof(*context));
     context->magic = MAGIC_CONTEXT;
-    context->charged = sim.context_bytes;
+    context->charged = bytes;
     context->device = sim.map[ordinal];
     context->ordinal = ordinal;
     context->primary = primary;
@@ -79,13 +79,14 @@ int context_start(struct sim_context *context, int ordinal, unsigned flags, unsi
     return CUDA_SUCCESS;
 }
 
-int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context)
+int context_new(int ordinal, unsigned flags, unsigned version, uint64_t bytes,
+                struct sim_context **ret_context)
 {
     struct sim_context *context = sim_object(sizeof(*context), MAGIC_CONTEXT);
 
     if (!context)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int code = context_start(context, ordinal, flags, version, false);
+    int code = context_start(context, ordinal, flags, version, bytes, false);
     if (code)
         free(context);
     else

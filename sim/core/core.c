@@ -92,12 +92,7 @@ static bool is_one(const char *name)
 
 static void read_environment(void)
 {
-    const char *text = getenv("SIMGPU_DRIVER_VERSION");
-
-    sim.version = text && *text ? atoi(text) : 13000;
     sim.noop = is_one("SIMGPU_NOOP");
-    sim.context_bytes = sim_parse_bytes(getenv("SIMGPU_CONTEXT"), 512ULL << 20);
-    sim.module_bytes = sim_parse_bytes(getenv("SIMGPU_MODULE"), 2ULL << 20);
     sim.bandwidth = sim_parse_bytes(getenv("SIMGPU_BANDWIDTH"), 4ULL << 40);
     sim.copy_bandwidth = sim_parse_bytes(getenv("SIMGPU_COPY_BANDWIDTH"), 50ULL << 30);
     sim.poll_ns = sim_parse_ns(getenv("SIMGPU_POLL"), 20000);

@@ -17,6 +17,8 @@
 #define SIM_BACKED        (64ULL << 20) /* larger pieces of memory keep no contents */
 #define SIM_GROW          (32ULL << 20)
 #define SIM_STACK         64
+#define SIM_CONTEXT_BYTES (512ULL << 20) /* what a context takes of the device */
+#define SIM_MODULE_BYTES  (2ULL << 20)
 #define STREAM_LEGACY     ((struct sim_stream *)1)
 #define STREAM_PER_THREAD ((struct sim_stream *)2)
 
@@ -222,12 +224,9 @@ struct sim {
     bool old_memops;
     bool was_ready;
     uint64_t latency_ns;
-    uint64_t context_bytes;
-    uint64_t module_bytes;
     uint64_t bandwidth; /* bytes/s of the device's memory; 0: memsets and copies take no time */
     uint64_t copy_bandwidth; /* the same of copies between host and device */
     uint64_t poll_ns;        /* how often words in memory are looked at */
-    int version;             /* what cuDriverGetVersion says */
     int device_count;
     int map[SIM_MAX_DEVICES]; /* ordinal to physical index */
     int slot;
@@ -293,10 +292,12 @@ int context_need(struct sim_context **ret_context);
 /* Puts the calling thread's context where the program named none: 0 or CUDA_ERROR_INVALID_CONTEXT.
  */
 int context_named(struct sim_context **context);
-int context_new(int ordinal, unsigned flags, unsigned version, struct sim_context **ret_context);
+/* `bytes`: what it takes of the device. */
+int context_new(int ordinal, unsigned flags, unsigned version, uint64_t bytes,
+                struct sim_context **ret_context);
 /* Makes an object a context, whether or not it was one before. */
 int context_start(struct sim_context *context, int ordinal, unsigned flags, unsigned version,
-                  bool primary);
+                  uint64_t bytes, bool primary);
 void context_destroy(struct sim_context *context);
 /* The handle of a device's primary context. It never changes, whether the context is active or not.
  * NULL: out of memory. */

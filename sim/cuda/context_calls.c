@@ -18,7 +18,7 @@ static int create(struct sim_context **ret_context, unsigned flags, int ordinal,
     if (!sim_ordinal_valid(ordinal))
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    int code = context_new(ordinal, flags, version, &context);
+    int code = context_new(ordinal, flags, version, SIM_CONTEXT_BYTES, &context);
     sim_unlock();
     if (code)
         return code;

@@ -34,7 +34,7 @@ API(cuDriverGetVersion, int *ret_version)
     ENTER_EARLY(cuDriverGetVersion);
     if (!ret_version)
         return CUDA_ERROR_INVALID_VALUE;
-    *ret_version = sim.version;
+    *ret_version = SIM_DRIVER_VERSION;
     return CUDA_SUCCESS;
 }
 
@@ -109,7 +109,7 @@ static int attribute(int number, int ordinal)
 {
     switch (number) {
     case ATTRIBUTE_SMS:
-        return (int)card(ordinal)->sms;
+        return SIM_SMS;
     case ATTRIBUTE_PCI_BUS:
         return sim.map[ordinal] + 1;
     case ATTRIBUTE_PCI_DEVICE:

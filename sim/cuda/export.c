@@ -144,8 +144,8 @@ static int check_integrity(unsigned version, uint64_t unix_seconds, unsigned cha
         void (*check)(void);
         uint64_t unix_seconds;
     } asked = {
-        (uint32_t)sim.version, version,   (uint32_t)getpid(), (uint32_t)(uintptr_t)pthread_self(),
-        cudart_interface,      integrity, integrity[1].call,  unix_seconds};
+        SIM_DRIVER_VERSION, version,   (uint32_t)getpid(), (uint32_t)(uintptr_t)pthread_self(),
+        cudart_interface,   integrity, integrity[1].call,  unix_seconds};
     struct md2 md2;
 
     if (!ret_digest)

@@ -155,7 +155,7 @@ static int potential(int *ret_grid, int *ret_block, struct sim_function *functio
     if (!ret_grid || !ret_block)
         return CUDA_ERROR_INVALID_VALUE;
     *ret_block = limit > 0 && limit < 1024 ? limit : 1024;
-    *ret_grid = (int)sim.state->device[context->device].sms * (2048 / *ret_block);
+    *ret_grid = SIM_SMS * (2048 / *ret_block);
     return CUDA_SUCCESS;
 }
 

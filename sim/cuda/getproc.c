@@ -46,7 +46,7 @@ static int look_up(const char *name, int version, bool per_thread, void **ret_en
 
     for (; last < count && !strcmp(versions[last].name, name); last++) {
         twins |= versions[last].per_thread != 0;
-        known |= versions[last].since <= sim.version;
+        known |= versions[last].since <= SIM_DRIVER_VERSION;
     }
     for (int at = first; at < last; at++) {
         const struct version *row = &versions[at];
@@ -60,7 +60,8 @@ static int look_up(const char *name, int version, bool per_thread, void **ret_en
 
 static bool arguments_valid(const char *name, void **ret_entry, int version, uint64_t flags)
 {
-    return name && ret_entry && version <= sim.version && flags <= (FLAG_LEGACY | FLAG_PER_THREAD);
+    return name && ret_entry && version <= SIM_DRIVER_VERSION &&
+           flags <= (FLAG_LEGACY | FLAG_PER_THREAD);
 }
 
 API(cuGetProcAddress, const char *name, void **ret_entry, int version, uint64_t flags)

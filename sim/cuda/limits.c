@@ -4,11 +4,11 @@
 #define THREADS_PER_SM 2048ULL
 
 /* Device memory that a limit takes; the simulator takes it at the call. */
-static uint64_t limit_bytes(struct sim_context *context, int limit, size_t value)
+static uint64_t limit_bytes(int limit, size_t value)
 {
     switch (limit) {
     case CU_LIMIT_STACK_SIZE:
-        return sim.state->device[context->device].sms * THREADS_PER_SM * value;
+        return SIM_SMS * THREADS_PER_SM * value;
     case CU_LIMIT_PRINTF_FIFO_SIZE:
     case CU_LIMIT_MALLOC_HEAP_SIZE:
         return value;
@@ -19,16 +19,15 @@ static uint64_t limit_bytes(struct sim_context *context, int limit, size_t value
 
 static int set_limit(struct sim_context *context, int limit, size_t value)
 {
-    uint64_t old = limit_bytes(context, limit, context->limits[limit]),
-             new = limit_bytes(context, limit, value);
+    uint64_t old = limit_bytes(limit, context->limits[limit]), new = limit_bytes(limit, value);
 
     if (new > old) {
         if (sim_charge(context->device, SIM_CONTEXT, new - old))
             return CUDA_ERROR_OUT_OF_MEMORY;
         context->charged += new - old;
     } else {
-        /* the context's own size includes the memory of default limits */
-        uint64_t extra = context->charged - sim.context_bytes,
+        /* A context's own size includes the memory of default limits. A green one's has none. */
+        uint64_t own = context->green ? 0 : SIM_CONTEXT_BYTES, extra = context->charged - own,
                  less = old - new < extra ? old - new : extra;
         sim_release(context->device, SIM_CONTEXT, less);
         context->charged -= less;

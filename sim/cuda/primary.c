@@ -14,7 +14,8 @@ static int retain_locked(int ordinal, struct sim_context **ret_context)
     if (!context)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!sim.primary[ordinal]) {
-        int code = context_start(context, ordinal, sim.primary_flags[ordinal], 3020, true);
+        int code = context_start(context, ordinal, sim.primary_flags[ordinal], 3020,
+                                 SIM_CONTEXT_BYTES, true);
         if (code)
             return code;
         context->references = 0;
@@ -119,7 +120,7 @@ API(cuDeviceGetDevResource, int ordinal, CUdevResource *ret_resource, CUdevResou
         return CUDA_ERROR_INVALID_DEVICE;
     if (type != CU_DEV_RESOURCE_TYPE_SM)
         return CUDA_ERROR_INVALID_VALUE;
-    sm_resource(ret_resource, sim.state->device[sim.map[ordinal]].sms);
+    sm_resource(ret_resource, SIM_SMS);
     return CUDA_SUCCESS;
 }
 
@@ -226,13 +227,10 @@ API(cuGreenCtxDestroy, struct sim_green *green)
 /* The context of a green context takes no further memory. */
 static int view_of(struct sim_green *green, struct sim_context **ret_context)
 {
-    uint64_t bytes = sim.context_bytes;
     int code = CUDA_SUCCESS;
 
     if (!green->context) {
-        sim.context_bytes = 0;
-        code = context_new(green->ordinal, 0, 3020, &green->context);
-        sim.context_bytes = bytes;
+        code = context_new(green->ordinal, 0, 3020, 0, &green->context);
         if (!code)
             green->context->green = green;
     }

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STATE_MAGIC 0x73696d6770750007ULL /* layout version in the last byte */
+#define STATE_MAGIC 0x73696d6770750008ULL /* layout version in the last byte */
 
 static uint32_t wanted_devices(void)
 {
@@ -25,14 +25,6 @@ static uint32_t wanted_devices(void)
 static uint64_t wanted_bytes(void)
 {
     return sim_parse_bytes(getenv("SIMGPU_MEM"), 16ULL << 30);
-}
-
-static uint32_t wanted_sms(void)
-{
-    const char *text = getenv("SIMGPU_SMS");
-    long count = text && *text ? strtol(text, NULL, 10) : 132;
-
-    return count < 1 ? 1 : (uint32_t)count;
 }
 
 /* The same index has the same UUID on every machine, so that tests can name it. */
@@ -68,7 +60,6 @@ void state_reset_locked(struct sim_state *state)
     for (int index = 0; index < SIM_MAX_DEVICES; index++) {
         struct sim_device *device = &state->device[index];
         device->bytes = wanted_bytes();
-        device->sms = wanted_sms();
         device->current = device->last = -1;
         device_uuid(index, device->uuid);
     }
@@ -126,8 +117,7 @@ fail:;
 static void adopt_sizes(struct sim_state *state)
 {
     bool differs = (getenv("SIMGPU_COUNT") && wanted_devices() != state->device_count) ||
-                   (getenv("SIMGPU_MEM") && wanted_bytes() != state->device[0].bytes) ||
-                   (getenv("SIMGPU_SMS") && wanted_sms() != state->device[0].sms);
+                   (getenv("SIMGPU_MEM") && wanted_bytes() != state->device[0].bytes);
 
     if (!differs)
         return;

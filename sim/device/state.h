@@ -17,18 +17,20 @@
 
 #define SIM_EXPORT __attribute__((visibility("default")))
 
-#define SIM_DEVICE_NAME   "simgpu (simulated)"
-#define SIM_MAX_DEVICES   16
-#define SIM_MAX_PROCESSES 128
-#define SIM_MAX_GROUPS    64
-#define SIM_MAX_OBJECTS   4096
-#define SIM_RING          4096 /* kernels a queue remembers, finished ones included */
-#define SIM_QUEUE_DEPTH   1024 /* kernels that may wait; a launch blocks beyond */
-#define SIM_SAMPLES       64   /* buckets of SIM_SAMPLE_NS in which busy time is kept */
-#define SIM_SAMPLE_NS     100000000ULL
-#define SIM_NAME          64
-#define SIM_SLICE_NS      2000000ULL
-#define SIM_FOREVER_NS    (1ULL << 50) /* the longest a kernel may take: 13 days */
+#define SIM_DEVICE_NAME    "simgpu (simulated)"
+#define SIM_DRIVER_VERSION 13000 /* as cuDriverGetVersion() reports it */
+#define SIM_SMS            132   /* multiprocessors of a device */
+#define SIM_MAX_DEVICES    16
+#define SIM_MAX_PROCESSES  128
+#define SIM_MAX_GROUPS     64
+#define SIM_MAX_OBJECTS    4096
+#define SIM_RING           4096 /* kernels a queue remembers, finished ones included */
+#define SIM_QUEUE_DEPTH    1024 /* kernels that may wait; a launch blocks beyond */
+#define SIM_SAMPLES        64   /* buckets of SIM_SAMPLE_NS in which busy time is kept */
+#define SIM_SAMPLE_NS      100000000ULL
+#define SIM_NAME           64
+#define SIM_SLICE_NS       2000000ULL
+#define SIM_FOREVER_NS     (1ULL << 50) /* the longest a kernel may take: 13 days */
 
 /* What device memory is held for. The last one takes no device memory. */
 enum sim_kind {
@@ -134,7 +136,6 @@ struct sim_device {
     uint64_t peak;
     uint64_t orphan; /* held by importers or descriptors after its owner is gone */
     unsigned char uuid[16];
-    uint32_t sms;
     /* the scheduler: see sched.c */
     int32_t current; /* slot that runs; -1: idle */
     int32_t last;    /* slot that ran last; -1: none */

@@ -83,9 +83,9 @@ int code_load(struct sim_code *code, struct sim_context *context)
     load->context = context;
     load->next = code->loads;
     code->loads = load;
-    int result = sim_charge(context->device, SIM_MODULE, sim.module_bytes);
+    int result = sim_charge(context->device, SIM_MODULE, SIM_MODULE_BYTES);
     if (!result) {
-        load->charged = sim.module_bytes;
+        load->charged = SIM_MODULE_BYTES;
         result = place(code->image, load);
     }
     if (result)

@@ -138,7 +138,7 @@ NVML(nvmlSystemGetCudaDriverVersion, int *ret_version)
     read_environment();
     if (!ret_version)
         return NVML_ERROR_INVALID_ARGUMENT;
-    *ret_version = 13000;
+    *ret_version = SIM_DRIVER_VERSION;
     return NVML_SUCCESS;
 }
 
